@@ -1,0 +1,58 @@
+"""Every error that glow_nb raises on purpose; anything else that escapes is a bug of ours.
+
+A message reads ``subject: what is wrong, with both values; what to do``, in lower case and without
+a full stop.
+"""
+
+from __future__ import annotations
+
+
+class GlowError(Exception):
+    """Base of every error that glow_nb raises on purpose."""
+
+
+class DefinitionError(GlowError):
+    """An operator, instruction, kernel or pass is declared wrongly; found when it is declared."""
+
+
+class ParseError(GlowError):
+    """Text that is not valid IR: ``path:line:column: message``, the line, and a caret."""
+
+    def __init__(self, path: str, line: int, column: int, source_line: str, message: str) -> None:
+        """Point at *column* (from 1) of *line* (from 1), whose text is *source_line*."""
+        caret = " " * (column - 1) + "^"
+        super().__init__(f"{path}:{line}:{column}: {message}\n    {source_line}\n    {caret}")
+        self.path, self.line, self.column, self.message = path, line, column, message
+
+
+class VerifyError(GlowError):
+    """The IR breaks a rule; ``subject`` is the offending node, instruction or function."""
+
+    def __init__(self, subject: object, message: str) -> None:
+        """Name the *subject* before the *message*."""
+        super().__init__(f"{subject}: {message}")
+        self.subject, self.message = subject, message
+
+
+class UnsupportedError(GlowError):
+    """Something valid that this version cannot do: an operator, an attribute, an element kind."""
+
+
+class ModelError(GlowError):
+    """A model file or graph that is broken: where it is, what is wrong, what would be right."""
+
+
+class FeedError(GlowError):
+    """The arrays given to ``run`` do not fit the inputs of the network."""
+
+
+class OptionError(GlowError):
+    """An argument of the public API or of the command has no meaning: says which are valid."""
+
+
+class PassError(GlowError):
+    """A pass failed or broke the IR; the message names it and the passes before it."""
+
+
+class CompileError(GlowError):
+    """Generated source could not be made into machine code, or the code could not be loaded."""

@@ -1,0 +1,142 @@
+"""Element kinds and tensor types, shared by both IRs."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from math import prod
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from glow_nb.errors import GlowError
+
+Array = npt.NDArray[np.generic]
+
+MAX_TENSOR_BYTES = 1 << 40
+"""No tensor may be larger: such a size is a mistake or an attack, not a network."""
+
+
+class ElementKind(enum.Enum):
+    """The kind of one element; the value is its name in IR text."""
+
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
+    BOOL = "bool"
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The NumPy dtype of an array of this kind."""
+        return _DTYPES[self]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one element in memory."""
+        return self.dtype.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """True for the four floating-point kinds."""
+        return self in _FLOATS
+
+    @property
+    def is_signed(self) -> bool:
+        """True for the kinds that have negative values."""
+        return self.is_float or self.value.startswith("int")
+
+    @classmethod
+    def of(cls, dtype: npt.DTypeLike) -> ElementKind:
+        """Return the kind of a NumPy *dtype*; raise GlowError for one that has none."""
+        wanted = np.dtype(dtype)
+        for kind, known in _DTYPES.items():
+            if known == wanted:
+                return kind
+        names = ", ".join(kind.value for kind in cls)
+        raise GlowError(f"dtype {wanted} has no element kind; convert it to one of {names}")
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+_FLOATS = frozenset(
+    {ElementKind.FLOAT16, ElementKind.BFLOAT16, ElementKind.FLOAT32, ElementKind.FLOAT64}
+)
+_DTYPES: dict[ElementKind, np.dtype[np.generic]] = {
+    kind: np.dtype(ml_dtypes.bfloat16 if kind is ElementKind.BFLOAT16 else kind.value)
+    for kind in ElementKind
+}
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element kind and shape of a tensor, printed ``float32<2 x 3>``.
+
+    A quantized type carries ``scale`` and ``offset``: ``value = (input - offset) * scale``
+    (paper 4.1). Per-channel scales are operands of the node that uses them.
+    """
+
+    kind: ElementKind
+    shape: tuple[int, ...]
+    scale: float | None = None
+    offset: int | None = None
+
+    def __post_init__(self) -> None:
+        if any(dimension < 0 for dimension in self.shape):
+            raise GlowError(f"shape {list(self.shape)}: a dimension is negative")
+        if self.size_bytes > MAX_TENSOR_BYTES:
+            raise GlowError(
+                f"{self}: {self.size_bytes} bytes are more than the {MAX_TENSOR_BYTES} bytes "
+                "that a tensor may have; check the shape"
+            )
+        if (self.scale is None) != (self.offset is None):
+            raise GlowError(f"{self.kind.value}: a quantized type needs both scale and offset")
+
+    @classmethod
+    def of(cls, array: Array) -> TensorType:
+        """Return the type of *array*."""
+        return cls(ElementKind.of(array.dtype), tuple(int(n) for n in array.shape))
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of a contiguous tensor of this type."""
+        return self.size * self.kind.size_bytes
+
+    @property
+    def is_quantized(self) -> bool:
+        """True if the integers stand for real numbers by scale and offset."""
+        return self.scale is not None
+
+    def with_shape(self, shape: tuple[int, ...]) -> TensorType:
+        """Return the same kind of tensor with another *shape*."""
+        return TensorType(self.kind, shape, self.scale, self.offset)
+
+    def with_kind(self, kind: ElementKind) -> TensorType:
+        """Return a tensor of plain *kind* with the same shape."""
+        return TensorType(kind, self.shape)
+
+    def __str__(self) -> str:
+        inside = " x ".join(map(str, self.shape))
+        if self.is_quantized:
+            inside += f"{', ' if inside else ''}scale = {self.scale!r}, offset = {self.offset}"
+        return f"{self.kind.value}<{inside}>"
