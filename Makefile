@@ -1,0 +1,68 @@
+# Everything runs in an environment of its own: `make test` on a clean checkout needs python3 and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+OUT ?= out
+
+.PHONY: help install demo test slow lint format types imports check bench docs-table clean
+
+help:
+	@echo 'make demo        compile and run ResNet50 on a photograph; writes $(OUT)/memory-map.png'
+	@echo 'make test        all tests of the default run'
+	@echo 'make slow        the long sweeps: thousands of random graphs, every model at every width'
+	@echo 'make check       lint, types and import contracts'
+	@echo 'make format      let ruff format and fix what it can'
+	@echo 'make bench       time the models side by side with ONNX Runtime and OpenVINO'
+	@echo 'make docs-table  rewrite docs/conformance.md from the ONNX node tests'
+	@echo 'make clean       remove the environment and what the tools left behind'
+
+# Stamps: a step runs again only when what it depends on is newer.
+$(VENV)/.created:
+	$(PYTHON) -m venv --clear $(VENV)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.created setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot]'
+	touch $@
+
+$(VENV)/.bench-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot,bench]'
+	touch $@
+
+install: $(VENV)/.installed
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m glow_nb.demo
+
+test: $(VENV)/.installed
+	$(PYTEST)
+
+slow: $(VENV)/.installed
+	$(PYTEST) -m slow --hypothesis-profile=slow
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+imports: $(VENV)/.installed
+	$(BIN)/lint-imports
+
+check: lint types imports
+
+bench: $(VENV)/.bench-installed
+	$(BIN)/python experiments/duel.py
+
+docs-table: $(VENV)/.installed
+	$(BIN)/python experiments/conformance.py docs/conformance.md
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
