@@ -1,0 +1,165 @@
+"""Passes are plain functions, pipelines are data, one driver runs and checks them.
+
+A pass takes an IR object (a Function, a Program) and returns one; it returns *the same object* when
+it changed nothing, which is how ``Repeat`` knows that a fixed point is reached. Its name is the
+function's name, its options are keyword-only parameters with defaults::
+
+    @register_pass
+    def eliminate_dead_nodes(function: Function) -> Function: ...
+
+    INFERENCE: Pipeline = (
+        "fold_constants",
+        Repeat(("sink_transposes", "eliminate_dead_nodes"), limit=5),
+        Step("fold_batch_normalization", {"keep_shared": True}),
+    )
+
+Timing, dumping, counting and bisecting are observers, not flags of the driver.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar, Union
+
+from glow_nb.errors import DefinitionError, GlowError, OptionError, PassError
+from glow_nb.schema import Registry, closest
+
+IR = TypeVar("IR")
+Pass = Callable[..., IR]
+
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One entry of a pipeline: a pass name with its options."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Run *steps* until the IR stops changing, at most *limit* times."""
+
+    steps: tuple[Step | Repeat | str, ...]
+    limit: int = 10
+
+
+Entry = Union[Step, Repeat, str]
+Pipeline = tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class PassRun:
+    """What an observer is told: one pass that ran, or one ``Repeat`` that hit its limit.
+
+    Attributes:
+        name: The pass; ``repeat`` for a fixed point that was not reached within the limit.
+        before: The IR that went in.
+        after: The IR that came out; ``after is before`` when the pass changed nothing.
+        seconds: Wall time of the pass and of the verification after it.
+    """
+
+    name: str
+    before: Any
+    after: Any
+    seconds: float
+
+    @property
+    def changed(self) -> bool:
+        """True if the pass did something."""
+        return self.after is not self.before
+
+
+class Observer(Protocol):
+    """Called after every pass, in order."""
+
+    def __call__(self, run: PassRun, /) -> None: ...
+
+
+class PassRegistry(Generic[IR]):
+    """The passes of one IR level, and the driver that runs a pipeline of them."""
+
+    def __init__(self, level: str, verify: Callable[[IR], None]) -> None:
+        """Name the *level* in errors; *verify* raises a GlowError for IR that breaks a rule."""
+        self.passes: Registry[Pass[IR]] = Registry(f"{level} pass")
+        self._verify = verify
+
+    def register(self, run: Pass[IR]) -> Pass[IR]:
+        """Register *run* under its own name (a decorator)."""
+        _, *options = inspect.signature(run).parameters.values()
+        for option in options:
+            if option.kind is not option.KEYWORD_ONLY or option.default is option.empty:
+                raise DefinitionError(
+                    f"pass {run.__name__!r}: option {option.name!r} must be keyword-only "
+                    "with a default"
+                )
+        return self.passes.add(run.__name__, run)
+
+    def run(self, ir: IR, pipeline: Pipeline, observer: Observer | None = None) -> IR:
+        """Run *pipeline* on *ir*, verifying after each pass that changed it.
+
+        Raises:
+            PassError: A pass failed or broke the IR; names it and those before it.
+        """
+        self.check(pipeline)
+        return self._run_entries(ir, pipeline, observer, [])
+
+    def check(self, pipeline: Pipeline) -> None:
+        """Raise OptionError for an unknown pass or option, before anything runs."""
+        for entry in pipeline:
+            if isinstance(entry, Repeat):
+                self.check(entry.steps)
+                continue
+            step = Step(entry) if isinstance(entry, str) else entry
+            if step.name not in self.passes:
+                hint = closest(step.name, self.passes)
+                raise OptionError(f"unknown {self.passes.kind} {step.name!r}{hint}")
+            known = list(inspect.signature(self.passes[step.name]).parameters)[1:]
+            for option in step.options:
+                if option not in known:
+                    raise OptionError(
+                        f"pass {step.name!r} has no option {option!r}{closest(option, known)}"
+                    )
+
+    def _run_entries(
+        self, ir: IR, entries: Pipeline, observer: Observer | None, done: list[str]
+    ) -> IR:
+        for entry in entries:
+            if isinstance(entry, Repeat):
+                ir = self._run_repeat(ir, entry, observer, done)
+            else:
+                step = Step(entry) if isinstance(entry, str) else entry
+                ir = self._run_step(ir, step, observer, done)
+        return ir
+
+    def _run_repeat(
+        self, ir: IR, repeat: Repeat, observer: Observer | None, done: list[str]
+    ) -> IR:
+        for _ in range(repeat.limit):
+            before = ir
+            ir = self._run_entries(ir, repeat.steps, observer, done)
+            if ir is before:
+                return ir
+        if observer:
+            observer(PassRun("repeat", ir, ir, 0.0))
+        return ir
+
+    def _run_step(self, ir: IR, step: Step, observer: Observer | None, done: list[str]) -> IR:
+        started = time.perf_counter()
+        try:
+            after = self.passes[step.name](ir, **step.options)
+            if after is not ir:
+                self._verify(after)
+        except GlowError as error:
+            earlier = f"after {', '.join(done[-5:])}" if done else "the first to run"
+            raise PassError(f"pass {step.name!r} ({earlier}): {error}") from error
+        if observer:
+            observer(PassRun(step.name, ir, after, time.perf_counter() - started))
+        done.append(step.name)
+        return after

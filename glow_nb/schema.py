@@ -1,0 +1,221 @@
+"""What every IR class shares: one dataclass per operator, read by generic functions.
+
+This is the Python answer to Glow's ClassGen (paper 3.7). Nothing is generated: the annotations of a
+plain frozen dataclass say which fields are operands and which are attributes, and the functions
+below read them, for construction, equality, hashing, cloning, printing and parsing alike.
+
+=============================  ===========================================
+annotation                     the field is
+=============================  ===========================================
+``Value``                      one operand
+``Value | None``               an operand that may be absent
+``tuple[Value, ...]``          any number of operands
+anything else                  an attribute
+=============================  ===========================================
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from glow_nb.errors import DefinitionError, GlowError
+from glow_nb.types import ElementKind
+
+
+_ATTRIBUTE_TYPES = (int, float, bool, str, ElementKind)
+_COMMON_FIELDS = ("name", "predicate")
+
+
+@dataclasses.dataclass(frozen=True)
+class Qualifier:
+    """How an instruction touches an operand: ``in``, ``out`` or ``inout``."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldSpec:
+    """One field of an IR class, as declared by its annotation.
+
+    Attributes:
+        name: The field's name.
+        annotation: The declared type, without qualifier.
+        qualifier: How an instruction touches the operand; None for nodes and attributes.
+        is_operand: False for an attribute.
+        is_optional: An operand that may be None.
+        is_variadic: A tuple of operands.
+        has_default: The constructor does not need it.
+    """
+
+    name: str
+    annotation: Any
+    qualifier: Qualifier | None
+    is_operand: bool
+    is_optional: bool
+    is_variadic: bool
+    has_default: bool
+
+
+@cache
+def fields_of(cls: type) -> tuple[FieldSpec, ...]:
+    """Return the declared fields of *cls* in order, without ``name`` and ``predicate``."""
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(
+        _field_spec(cls, f, hints[f.name])
+        for f in dataclasses.fields(cls)
+        if f.init and f.name not in _COMMON_FIELDS
+    )
+
+
+@cache
+def operand_specs(cls: type) -> tuple[FieldSpec, ...]:
+    """Return the operand fields of *cls*, in declaration order."""
+    return tuple(spec for spec in fields_of(cls) if spec.is_operand)
+
+
+@cache
+def attribute_specs(cls: type) -> tuple[FieldSpec, ...]:
+    """Return the attribute fields of *cls*, in declaration order."""
+    return tuple(spec for spec in fields_of(cls) if not spec.is_operand)
+
+
+def _field_spec(cls: type, f: dataclasses.Field[Any], annotation: Any) -> FieldSpec:
+    qualifier = None
+    if get_origin(annotation) is Annotated:
+        annotation, *extras = get_args(annotation)
+        qualifier = next((e for e in extras if isinstance(e, Qualifier)), None)
+    base, optional, variadic = _unwrap(annotation)
+    is_operand = getattr(base, "is_ir_value", False)
+    if not is_operand and not _is_attribute_type(annotation):
+        raise DefinitionError(
+            f"{cls.__name__}.{f.name}: an attribute of type {annotation} cannot be printed and "
+            "parsed; use int, float, bool, str, ElementKind or tuples of these"
+        )
+    has_default = (
+        f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
+    )
+    return FieldSpec(
+        name=f.name,
+        annotation=annotation,
+        qualifier=qualifier,
+        is_operand=is_operand,
+        is_optional=is_operand and optional,
+        is_variadic=is_operand and variadic,
+        has_default=has_default,
+    )
+
+
+def _unwrap(annotation: Any) -> tuple[Any, bool, bool]:
+    """Return (element type, may be None, is a tuple) of an operand annotation."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        rest = [a for a in get_args(annotation) if a is not type(None)]
+        return (rest[0] if len(rest) == 1 else annotation), True, False
+    if get_origin(annotation) is tuple and get_args(annotation)[1:] == (...,):
+        return get_args(annotation)[0], False, True
+    return annotation, False, False
+
+
+def _is_attribute_type(annotation: Any) -> bool:
+    if get_origin(annotation) is tuple:
+        return all(a is ... or _is_attribute_type(a) for a in get_args(annotation))
+    return annotation in _ATTRIBUTE_TYPES
+
+
+def operands_of(item: Any) -> Iterator[Any]:
+    """Yield every operand of a node or instruction, absent ones left out, tuples flattened.
+
+    A node's ``predicate`` comes last: it is read like any other operand.
+    """
+    for spec in operand_specs(type(item)):
+        value = getattr(item, spec.name)
+        if spec.is_variadic:
+            yield from value
+        elif value is not None:
+            yield value
+    predicate = getattr(item, "predicate", None)
+    if predicate is not None:
+        yield predicate
+
+
+def qualified_operands_of(item: Any) -> Iterator[tuple[str, Any]]:
+    """Yield ``(qualifier name, operand)`` for each operand of an instruction."""
+    for spec in operand_specs(type(item)):
+        value = getattr(item, spec.name)
+        if value is None or spec.qualifier is None:
+            continue
+        for operand in value if spec.is_variadic else (value,):
+            yield spec.qualifier.name, operand
+
+
+def attributes_of(item: Any) -> dict[str, Any]:
+    """Return attribute names and values in declaration order."""
+    return {spec.name: getattr(item, spec.name) for spec in attribute_specs(type(item))}
+
+
+T = TypeVar("T")
+
+
+def map_operands(item: T, function: Callable[[Any], Any]) -> T:
+    """Return *item* with every operand replaced by ``function(operand)``.
+
+    The same object comes back when no operand changed.
+    """
+    changes: dict[str, Any] = {}
+    for spec in operand_specs(type(item)):
+        old = getattr(item, spec.name)
+        if old is None:
+            continue
+        new = tuple(function(v) for v in old) if spec.is_variadic else function(old)
+        if new is not old and not (spec.is_variadic and _same_items(new, old)):
+            changes[spec.name] = new
+    predicate = getattr(item, "predicate", None)
+    if predicate is not None and function(predicate) is not predicate:
+        changes["predicate"] = function(predicate)
+    return dataclasses.replace(item, **changes) if changes else item  # type: ignore[type-var]
+
+
+def _same_items(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    return all(a is b for a, b in zip(left, right, strict=True))
+
+
+def structural_key(item: Any) -> tuple[Any, ...]:
+    """Return a hashable key that is equal for two items that compute the same thing.
+
+    Operands compare by identity, attributes by printed value, so that ``-0.0`` differs from
+    ``0.0`` and ``1`` from ``True``.
+    """
+    operands = tuple(
+        getattr(item, spec.name) for spec in operand_specs(type(item))
+    )
+    attributes = tuple(repr(value) for value in attributes_of(item).values())
+    return (type(item), operands, getattr(item, "predicate", None), attributes)
+
+
+class Registry(dict[str, T]):
+    """Names to things; refuses a second owner of a name and helps with typos."""
+
+    def __init__(self, kind: str) -> None:
+        """Hold things of one *kind*, a word for error messages."""
+        super().__init__()
+        self.kind = kind
+
+    def add(self, name: str, thing: T) -> T:
+        """Register *thing* under *name* and return it; raise DefinitionError if it is taken."""
+        if name in self:
+            raise DefinitionError(f"{self.kind} {name!r} is already registered by {self[name]}")
+        self[name] = thing
+        return thing
+
+    def __missing__(self, name: str) -> T:
+        raise GlowError(f"unknown {self.kind} {name!r}{closest(name, self)}")
+
+
+def closest(name: str, known: Any) -> str:
+    """Return ``; did you mean '...'?`` for the name of *known* most like *name*, or nothing."""
+    matches = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -1,0 +1,239 @@
+"""The text that both IRs share: tokens with positions, literals, names and types.
+
+Grammar of the shared parts::
+
+    name      = '%' ( identifier | string )           // %conv1, %"any name at all"
+    literal   = number | string | 'true' | 'false' | 'nan' | 'inf' | '-inf' | kind
+              | '[' literal,* ']'
+    type      = kind '<' [ int ('x' int)* ] [',' 'scale' '=' float ',' 'offset' '=' int] '>'
+    comment   = '//' to the end of the line
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from glow_nb.errors import GlowError, ParseError
+from glow_nb.types import ElementKind, TensorType
+
+T = TypeVar("T")
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\n]+|//[^\n]*)"
+    r"|(?P<name>[%@](?:[A-Za-z0-9_][A-Za-z0-9_.$/-]*|\"(?:[^\"\\\n]|\\.)*\"))"
+    r"|(?P<number>-?(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+|inf\b))"
+    r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
+    r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<arrow>->)"
+    r"|(?P<punctuation>[(){}<>\[\]=,:#])"
+)
+_BARE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$/-]*")
+_KINDS = {kind.value: kind for kind in ElementKind}
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token: its kind (a group name of the grammar), its text and where it begins."""
+
+    kind: str
+    text: str
+    offset: int
+
+
+def tokenize(text: str, path: str) -> list[Token]:
+    """Split *text*; raise ParseError at the first character that begins no token."""
+    tokens: list[Token] = []
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise error_at(text, path, position, f"unexpected character {text[position]!r}")
+        if match.lastgroup != "space":
+            tokens.append(Token(str(match.lastgroup), match.group(), position))
+        position = match.end()
+    tokens.append(Token("end", "", len(text)))
+    return tokens
+
+
+def error_at(text: str, path: str, offset: int, message: str) -> ParseError:
+    """Return the ParseError that points at *offset* of *text*."""
+    line = text.count("\n", 0, offset) + 1
+    start = text.rfind("\n", 0, offset) + 1
+    source_line = text[start:].partition("\n")[0]
+    return ParseError(path, line, offset - start + 1, source_line, message)
+
+
+class TokenReader:
+    """Reads tokens one after another; the base of both parsers."""
+
+    def __init__(self, text: str, path: str) -> None:
+        """Read *text*; *path* is what errors call it."""
+        self.text, self.path = text, path
+        self._tokens = tokenize(text, path)
+        self._next = 0
+
+    @property
+    def token(self) -> Token:
+        """The token that comes next."""
+        return self._tokens[self._next]
+
+    def error(self, message: str, token: Token | None = None) -> ParseError:
+        """Return an error that points at *token*, by default the next one."""
+        return error_at(self.text, self.path, (token or self.token).offset, message)
+
+    def advance(self) -> Token:
+        """Take the next token."""
+        token = self.token
+        self._next = min(self._next + 1, len(self._tokens) - 1)
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Take the next token if it is exactly *text*."""
+        if self.token.kind in ("string", "name", "end") or self.token.text != text:
+            return False
+        self.advance()
+        return True
+
+    def expect(self, text: str) -> Token:
+        """Take the next token, which must be *text*."""
+        token = self.token
+        if not self.accept(text):
+            raise self.error(f"expected '{text}', found {self._found(token)}")
+        return token
+
+    def expect_kind(self, kind: str, what: str) -> Token:
+        """Take the next token, which must be of *kind*; *what* names it in the error."""
+        if self.token.kind != kind:
+            raise self.error(f"expected {what}, found {self._found(self.token)}")
+        return self.advance()
+
+    def _found(self, token: Token) -> str:
+        return "the end of the text" if token.kind == "end" else f"'{token.text}'"
+
+    def guarded(self, token: Token, build: Callable[[], T]) -> T:
+        """Return ``build()``; an error of ours in it is told at the place of *token*."""
+        try:
+            return build()
+        except ParseError:
+            raise
+        except GlowError as error:
+            raise self.error(str(error), token) from error
+
+    def read_name(self, sigil: str = "%") -> str:
+        """Read ``%name`` or ``@name`` and return it without its sigil and quotes."""
+        token = self.expect_kind("name", f"a name that begins with '{sigil}'")
+        if token.text[0] != sigil:
+            raise self.error(f"expected a name that begins with '{sigil}'", token)
+        return self._unquote(token, token.text[1:])
+
+    def read_int(self, what: str) -> int:
+        """Read a whole number."""
+        token = self.expect_kind("number", what)
+        if not re.fullmatch(r"-?\d+", token.text):
+            raise self.error(f"expected {what}, found '{token.text}'", token)
+        return int(token.text)
+
+    def read_type(self) -> TensorType:
+        """Read a tensor type such as ``float32<2 x 3>``."""
+        start = self.expect_kind("word", "a type such as float32<2 x 3>")
+        if start.text not in _KINDS:
+            raise self.error(f"unknown element kind '{start.text}'; use one of {', '.join(_KINDS)}", start)
+        self.expect("<")
+        shape: list[int] = []
+        if self.token.kind == "number":
+            shape.append(self.read_int("a dimension"))
+            while self.token.kind == "word" and self.token.text == "x":
+                self.advance()
+                shape.append(self.read_int("a dimension"))
+        scale, offset = None, None
+        if self.token.text in (",", "scale"):
+            self.accept(",")
+            self.expect("scale")
+            self.expect("=")
+            scale = float(self.expect_kind("number", "a scale").text)
+            self.expect(",")
+            self.expect("offset")
+            self.expect("=")
+            offset = self.read_int("an offset")
+        self.expect(">")
+        return self.guarded(start, lambda: TensorType(_KINDS[start.text], tuple(shape), scale, offset))
+
+    def read_literal(self) -> object:
+        """Read an attribute value; lists become tuples."""
+        token = self.token
+        if self.accept("["):
+            items: list[object] = []
+            while not self.accept("]"):
+                items.append(self.read_literal())
+                if self.token.text != "]":
+                    self.expect(",")
+            return tuple(items)
+        if token.kind == "number":
+            self.advance()
+            return int(token.text) if re.fullmatch(r"-?\d+", token.text) else float(token.text)
+        if token.kind == "string":
+            return self._unquote(self.advance(), token.text)
+        return self._read_word_literal()
+
+    def _read_word_literal(self) -> object:
+        words: dict[str, object] = {"true": True, "false": False, "nan": math.nan, "inf": math.inf}
+        token = self.expect_kind("word", "a value")
+        if token.text in words:
+            return words[token.text]
+        if token.text in _KINDS:
+            return _KINDS[token.text]
+        raise self.error(f"expected a value, found '{token.text}'", token)
+
+    def read_attributes(self) -> dict[str, object]:
+        """Read ``{name = literal, ...}``; nothing there means no attributes."""
+        attributes: dict[str, object] = {}
+        if not self.accept("{"):
+            return attributes
+        while not self.accept("}"):
+            key = self.expect_kind("word", "an attribute name")
+            if key.text in attributes:
+                raise self.error(f"attribute '{key.text}' is given twice", key)
+            self.expect("=")
+            attributes[key.text] = self.read_literal()
+            if self.token.text != "}":
+                self.expect(",")
+        return attributes
+
+    def _unquote(self, token: Token, text: str) -> str:
+        if not text.startswith('"'):
+            return text
+        try:
+            return str(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise self.error(f"not a valid quoted string: {error.msg}", token) from error
+
+
+def format_name(name: str) -> str:
+    """Return *name* as it is written after ``%``: quoted unless it is a plain identifier."""
+    return name if _BARE_NAME.fullmatch(name) else json.dumps(name)
+
+
+def format_literal(value: object) -> str:
+    """Return an attribute value as text; floats are exact."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(format_literal, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, ElementKind):
+        return value.value
+    return repr(value)
+
+
+def format_attributes(attributes: dict[str, object]) -> str:
+    """Return `` {name = value, ...}``, or nothing when there are none."""
+    if not attributes:
+        return ""
+    inside = ", ".join(f"{key} = {format_literal(value)}" for key, value in attributes.items())
+    return f" {{{inside}}}"
