@@ -1,0 +1,30 @@
+"""What every test shares: hypothesis profiles and a cache folder that is not the user's."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The default run repeats the same examples, so that a failure is the fault of the change at hand;
+# the slow profile looks for new ones. Compiling takes longer than hypothesis's deadline allows.
+_SUPPRESSED = (HealthCheck.too_slow, HealthCheck.data_too_large)
+settings.register_profile(
+    "default",
+    max_examples=100,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=_SUPPRESSED,
+)
+settings.register_profile(
+    "slow", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=_SUPPRESSED
+)
+settings.load_profile("default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled kernels beside pytest's own cache: reruns are fast, the user's stays clean."""
+    if config.cache is not None:
+        folder = config.cache.mkdir("glow_nb_kernels")
+        os.environ.setdefault("GLOW_NB_CACHE_DIR", str(folder))
