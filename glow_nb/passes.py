@@ -138,9 +138,7 @@ class PassRegistry(Generic[IR]):
                 ir = self._run_step(ir, step, observer, done)
         return ir
 
-    def _run_repeat(
-        self, ir: IR, repeat: Repeat, observer: Observer | None, done: list[str]
-    ) -> IR:
+    def _run_repeat(self, ir: IR, repeat: Repeat, observer: Observer | None, done: list[str]) -> IR:
         for _ in range(repeat.limit):
             before = ir
             ir = self._run_entries(ir, repeat.steps, observer, done)

@@ -189,9 +189,7 @@ def structural_key(item: Any) -> tuple[Any, ...]:
     Operands compare by identity, attributes by printed value, so that ``-0.0`` differs from
     ``0.0`` and ``1`` from ``True``.
     """
-    operands = tuple(
-        getattr(item, spec.name) for spec in operand_specs(type(item))
-    )
+    operands = tuple(getattr(item, spec.name) for spec in operand_specs(type(item)))
     attributes = tuple(repr(value) for value in attributes_of(item).values())
     return (type(item), operands, getattr(item, "predicate", None), attributes)
 
@@ -219,3 +217,51 @@ def closest(name: str, known: Any) -> str:
     """Return ``; did you mean '...'?`` for the name of *known* most like *name*, or nothing."""
     matches = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def check_attributes(item: Any) -> None:
+    """Check every attribute of a frozen dataclass against its annotation.
+
+    A whole number is taken for a float, a list for a tuple; a NumPy scalar becomes a Python one.
+
+    Raises:
+        GlowError: A value does not fit; names the attribute, the value and the wanted type.
+    """
+    for spec in attribute_specs(type(item)):
+        value = getattr(item, spec.name)
+        fitted = _fit(value, spec.annotation)
+        if fitted is _MISFIT:
+            wanted = getattr(spec.annotation, "__name__", str(spec.annotation))
+            raise GlowError(
+                f"{type(item).__name__}: attribute '{spec.name}' must be {wanted}, got {value!r}"
+            )
+        if fitted is not value:
+            object.__setattr__(item, spec.name, fitted)
+
+
+_MISFIT = object()
+
+
+def _fit(value: Any, annotation: Any) -> Any:
+    if get_origin(annotation) is tuple:
+        return _fit_tuple(value, get_args(annotation))
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if annotation is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, bool) and annotation is not bool:
+        return _MISFIT
+    return value if isinstance(value, annotation) else _MISFIT
+
+
+def _fit_tuple(value: Any, arguments: tuple[Any, ...]) -> Any:
+    if not isinstance(value, tuple | list):
+        return _MISFIT
+    if arguments[1:] == (...,):
+        arguments = (arguments[0],) * len(value)
+    if len(arguments) != len(value):
+        return _MISFIT
+    items = tuple(_fit(v, a) for v, a in zip(value, arguments, strict=True))
+    if any(item is _MISFIT for item in items):
+        return _MISFIT
+    return value if isinstance(value, tuple) and _same_items(items, value) else items

@@ -142,7 +142,9 @@ class TokenReader:
         """Read a tensor type such as ``float32<2 x 3>``."""
         start = self.expect_kind("word", "a type such as float32<2 x 3>")
         if start.text not in _KINDS:
-            raise self.error(f"unknown element kind '{start.text}'; use one of {', '.join(_KINDS)}", start)
+            raise self.error(
+                f"unknown element kind '{start.text}'; use one of {', '.join(_KINDS)}", start
+            )
         self.expect("<")
         shape: list[int] = []
         if self.token.kind == "number":
@@ -161,7 +163,9 @@ class TokenReader:
             self.expect("=")
             offset = self.read_int("an offset")
         self.expect(">")
-        return self.guarded(start, lambda: TensorType(_KINDS[start.text], tuple(shape), scale, offset))
+        return self.guarded(
+            start, lambda: TensorType(_KINDS[start.text], tuple(shape), scale, offset)
+        )
 
     def read_literal(self) -> object:
         """Read an attribute value; lists become tuples."""

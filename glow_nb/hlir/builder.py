@@ -1,0 +1,80 @@
+"""Building functions node by node, by hand or inside a pass."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TypeVar
+
+from glow_nb.errors import GlowError
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value
+from glow_nb.text import TokenReader
+from glow_nb.types import Array, TensorType
+
+N = TypeVar("N", bound=Node)
+
+
+class Builder:
+    """Collects the nodes of a function under construction and keeps names unique.
+
+    Example::
+
+        b = Builder("main")
+        x = b.input("x", "float32<8 x 144>")
+        w = b.constant("w", weights)
+        b.save(b.emit(Relu(b.emit(MatMul(x, w)))), "y")
+        function = b.function()
+    """
+
+    def __init__(self, name: str = "main", taken: Iterable[str] = ()) -> None:
+        """Begin a function called *name*; names in *taken* are not given to new values."""
+        self.name = name
+        self.nodes: list[Node] = []
+        self.inputs: list[Placeholder] = []
+        self.outputs: list[Placeholder] = []
+        self._taken = set(taken)
+        self._suffixes: dict[str, int] = {}
+
+    def unique_name(self, name: str) -> str:
+        """Return *name*, or ``name_1``, ``name_2`` ... if it is taken, and take it."""
+        unique = name
+        while unique in self._taken:
+            suffix = self._suffixes.get(name, 0) + 1
+            self._suffixes[name] = suffix
+            unique = f"{name}_{suffix}"
+        self._taken.add(unique)
+        return unique
+
+    def input(self, name: str, type: TensorType | str, *, trainable: bool = False) -> Placeholder:
+        """Add an input; *type* may be text such as ``"float32<8 x 3>"``."""
+        placeholder = Placeholder(self.unique_name(name), as_type(type), trainable=trainable)
+        self.inputs.append(placeholder)
+        return placeholder
+
+    def constant(self, name: str, array: Array) -> Constant:
+        """Return a constant that holds *array*; it belongs to the function once a node reads it."""
+        return Constant.of(self.unique_name(name), array)
+
+    def emit(self, node: N, name: str | None = None) -> N:
+        """Append *node* under a unique name, by default after its opcode, and return it."""
+        named = dataclasses.replace(node, name=self.unique_name(name or node.name or node.opcode))
+        self.nodes.append(named)
+        return named
+
+    def save(self, value: Value, name: str) -> Placeholder:
+        """Make *value* an output called *name*."""
+        output = Placeholder(self.unique_name(name), value.type)
+        self.outputs.append(output)
+        self.emit(Save(value, output), name=f"{output.name}_save")
+        return output
+
+    def function(self) -> Function:
+        """Return the function built so far."""
+        if not self.outputs:
+            raise GlowError(f"function {self.name!r} has no output; call save() for each result")
+        return Function(self.name, tuple(self.inputs), tuple(self.outputs), tuple(self.nodes))
+
+
+def as_type(type: TensorType | str) -> TensorType:
+    """Return *type*, parsed if it is text."""
+    return type if isinstance(type, TensorType) else TokenReader(type, "<type>").read_type()

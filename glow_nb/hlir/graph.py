@@ -1,0 +1,308 @@
+"""The high-level IR (paper 3): typed nodes, storage, functions and modules, all immutable.
+
+A :class:`Function` is a tuple of frozen nodes, each defined before it is used. Passes do not edit
+it, they return a new one (:mod:`glow_nb.hlir.rewrite`). A node infers its types when it is built,
+so a badly typed node cannot exist.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from glow_nb.errors import GlowError, UnsupportedError, VerifyError
+from glow_nb.schema import Registry, check_attributes, fields_of, operands_of
+from glow_nb.text import format_name
+from glow_nb.types import Array, ElementKind, TensorType
+
+NODES: Registry[type[Node]] = Registry("operator")
+
+
+class Value:
+    """Anything a node may read: storage, a node with one result, or one result of a node."""
+
+    is_ir_value: ClassVar[bool] = True
+    name: str
+    type: TensorType
+
+    def __repr__(self) -> str:
+        return f"%{format_name(self.name)} : {self.type}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Placeholder(Value):
+    """A tensor bound at run time, whose contents the optimizer cannot see (paper 3.1).
+
+    Attributes:
+        name: Unique in the module.
+        type: Element kind and shape.
+        trainable: Gradients are made for it.
+        mutable: State that survives a run, such as a running mean.
+    """
+
+    name: str
+    type: TensorType
+    trainable: bool = False
+    mutable: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constant(Value):
+    """A tensor known at compile time, which the optimizer may read and replace (paper 3.1).
+
+    ``payload`` is None when the constant was read from text without its numbers; such a function
+    verifies and prints but cannot be evaluated or compiled.
+    """
+
+    name: str
+    type: TensorType
+    payload: Array | None = None
+
+    @classmethod
+    def of(cls, name: str, array: Array) -> Constant:
+        """Return a constant that holds a read-only view of *array*."""
+        view = array.view()
+        view.flags.writeable = False
+        return cls(name, TensorType.of(array), view)
+
+    @property
+    def array(self) -> Array:
+        """The numbers; raises GlowError if they were not supplied."""
+        if self.payload is None:
+            raise GlowError(
+                f"constant {self}: its numbers are external to the IR text and were not supplied; "
+                "pass them to the parser (constants=...) or keep the .npz file beside the text"
+            )
+        return self.payload
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Node(Value):
+    """Base of all high-level operators; subclasses declare operands and attributes.
+
+    Attributes:
+        predicate: A bool vector of the batch's length; where it is false the results for that
+            sample are arbitrary (paper 3.3).
+        name: Unique in the function.
+        result_types: The types of the results, inferred.
+        type: The type of the first result; of the stored value for a node without results.
+    """
+
+    opcode: ClassVar[str]
+    data_parallel: ClassVar[bool]
+    has_side_effects: ClassVar[bool] = False
+    _: KW_ONLY
+    predicate: Value | None = None
+    name: str = ""
+    type: TensorType = field(init=False)
+    result_types: tuple[TensorType, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_attributes(self)
+        for operand in operands_of(self):
+            self._check_operand(operand)
+        types = self.infer_types()
+        object.__setattr__(self, "result_types", types)
+        object.__setattr__(self, "type", types[0] if types else next(operands_of(self)).type)
+        if self.predicate is not None:
+            batch = self.type.shape[:1]
+            self.require(
+                self.predicate.type == TensorType(ElementKind.BOOL, batch),
+                f"the predicate must be a bool vector of the batch's length {list(batch)}, "
+                f"got {self.predicate.type}",
+            )
+
+    def _check_operand(self, operand: object) -> None:
+        self.require(isinstance(operand, Value), f"operand {operand!r} is not an IR value")
+        if isinstance(operand, Node):
+            self.require(
+                len(operand.result_types) == 1,
+                f"operand {operand} has {len(operand.result_types)} results; "
+                "use one of its .results",
+            )
+
+    def infer_type(self) -> TensorType:
+        """Return the type of the only result, or raise :class:`VerifyError`."""
+        raise NotImplementedError(type(self).__name__)
+
+    def infer_types(self) -> tuple[TensorType, ...]:
+        """Return the types of all results; override for a node with several or none."""
+        return (self.infer_type(),)
+
+    def evaluate(self, *operands: Any) -> Any:
+        """Compute the result with NumPy: the meaning of the operator.
+
+        Takes one array per operand field (None for an absent one, a tuple for a variadic one) and
+        returns one array, or a tuple of arrays for several results. It reads nothing of ``self``
+        but attributes and :attr:`result_types`.
+        """
+        raise UnsupportedError(f"{self}: no NumPy rule; add evaluate() to {type(self).__name__}")
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The values this node defines: the node itself, or one :class:`Result` for each."""
+        if len(self.result_types) == 1:
+            return (self,)
+        return tuple(Result(self, index) for index in range(len(self.result_types)))
+
+    def require(self, condition: bool, message: str) -> None:
+        """Raise :class:`VerifyError` about this node unless *condition* holds."""
+        if not condition:
+            raise VerifyError(self, message)
+
+    def __repr__(self) -> str:
+        return f"{self.opcode} %{format_name(self.name)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Result(Value):
+    """One result of a node that has several; printed ``%node#index``."""
+
+    node: Node
+    index: int
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The node's name and the index."""
+        return f"{self.node.name}#{self.index}"
+
+    @property
+    def type(self) -> TensorType:  # type: ignore[override]
+        """The type of this result."""
+        return self.node.result_types[self.index]
+
+    def __repr__(self) -> str:
+        return f"%{format_name(self.node.name)}#{self.index} : {self.type}"
+
+
+N = TypeVar("N", bound=Node)
+
+
+@dataclass_transform(eq_default=False, frozen_default=True)
+def define_node(opcode: str, *, data_parallel: bool = False) -> Callable[[type[N]], type[N]]:
+    """Make a class a node: a frozen dataclass, registered under *opcode*.
+
+    ``data_parallel`` says that each element of the result depends on the elements at the same
+    (broadcast) place of the operands alone.
+    """
+
+    def define(cls: type[N]) -> type[N]:
+        cls = dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls.opcode, cls.data_parallel = opcode, data_parallel
+        fields_of(cls)  # a wrong annotation fails here, at import
+        NODES.add(opcode, cls)
+        return cls
+
+    return define
+
+
+def producer_of(value: Value) -> Node | None:
+    """Return the node that computes *value*, or None for storage."""
+    if isinstance(value, Result):
+        return value.node
+    return value if isinstance(value, Node) else None
+
+
+@define_node("save")
+class Save(Node):
+    """Write a value into a placeholder: the only way out of a function (paper 3.1)."""
+
+    has_side_effects: ClassVar[bool] = True
+    input: Value
+    output: Placeholder
+
+    def infer_types(self) -> tuple[TensorType, ...]:
+        self.require(
+            isinstance(self.output, Placeholder), f"{self.output} is not a placeholder"
+        )
+        self.require(
+            self.input.type == self.output.type,
+            f"value {self.input} does not fit placeholder {self.output}",
+        )
+        return ()
+
+    def evaluate(self, input: Array, output: Array) -> tuple[()]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A graph: nodes in an order where each is defined before it is used.
+
+    Attributes:
+        name: Unique in the module.
+        inputs: Placeholders the caller binds, in signature order; unused ones stay.
+        outputs: Placeholders that ``save`` nodes write, in signature order.
+        nodes: The nodes, ``save`` nodes included.
+    """
+
+    name: str
+    inputs: tuple[Placeholder, ...]
+    outputs: tuple[Placeholder, ...]
+    nodes: tuple[Node, ...]
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        """The constants that nodes read, in order of first use."""
+        found = {v: None for n in self.nodes for v in operands_of(n) if isinstance(v, Constant)}
+        return tuple(found)
+
+    @property
+    def placeholders(self) -> tuple[Placeholder, ...]:
+        """Inputs and outputs, each once."""
+        return tuple(dict.fromkeys((*self.inputs, *self.outputs)))
+
+    def __getitem__(self, name: str) -> Node:
+        """Return the node called *name*; raise GlowError if there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise GlowError(f"function {self.name!r} has no node {name!r}")
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def with_nodes(self, nodes: Iterable[Node]) -> Function:
+        """Return this function with other *nodes*."""
+        return dataclasses.replace(self, nodes=tuple(nodes))
+
+    def users(self) -> dict[Value, list[Node]]:
+        """Return the nodes that read each value, in order."""
+        users: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for operand in operands_of(node):
+                users.setdefault(operand, []).append(node)
+        return users
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.inputs))
+        outputs = ", ".join(map(str, self.outputs))
+        return f"func @{format_name(self.name)}({inputs}) -> ({outputs}), {len(self.nodes)} nodes"
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """Functions that share constants and placeholders (paper 3.1)."""
+
+    functions: tuple[Function, ...]
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        """All constants of the functions, each once."""
+        return tuple(dict.fromkeys(c for f in self.functions for c in f.constants))
+
+    @property
+    def placeholders(self) -> tuple[Placeholder, ...]:
+        """All placeholders of the functions, each once."""
+        return tuple(dict.fromkeys(p for f in self.functions for p in f.placeholders))
+
+    def __getitem__(self, name: str) -> Function:
+        """Return the function called *name*; raise GlowError if there is none."""
+        for function in self.functions:
+            if function.name == name:
+                return function
+        raise GlowError(
+            f"module has no function {name!r}; it has {[f.name for f in self.functions]}"
+        )

@@ -1,0 +1,120 @@
+"""The one way to change a function: offer every node to a rule, build the result anew."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
+
+from glow_nb.errors import GlowError
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Node, Result, Value
+from glow_nb.schema import map_operands, operands_of
+
+N = TypeVar("N", bound=Node)
+
+Replacement = Value | tuple[Value, ...] | None
+
+
+class Rewriter(Builder):
+    """The builder that a rule gets: new nodes land before the node that is being looked at."""
+
+    def __init__(self, function: Function) -> None:
+        """Rewrite *function*; every name in it counts as taken."""
+        values = (*function.placeholders, *function.constants, *function.nodes)
+        super().__init__(function.name, (value.name for value in values))
+        self.current: Node | None = None
+        self._use_counts: dict[Value, int] = {}
+        for node in function.nodes:
+            for operand in operands_of(node):
+                self._use_counts[operand] = self._use_counts.get(operand, 0) + 1
+
+    def emit(self, node: N, name: str | None = None) -> N:
+        """Append *node*, by default named after the node being replaced and its own opcode."""
+        if name is None and not node.name and self.current is not None:
+            name = f"{self.current.name}_{node.opcode}"
+        return super().emit(node, name)
+
+    def use_count(self, value: Value) -> int:
+        """Return how many operands of the function read *value*."""
+        return self._use_counts.get(value, 0)
+
+    def carry_uses(self, old: Value, new: Value) -> None:
+        """Let the readers of *old* count as readers of *new*."""
+        if new is not old:
+            self._use_counts[new] = self._use_counts.get(new, 0) + self._use_counts.get(old, 0)
+
+
+Rule = Callable[[Node, Rewriter], Replacement]
+"""Takes a node whose operands are already rewritten; returns what replaces it, None to keep it.
+
+A node with several results is replaced by a tuple of as many values.
+"""
+
+
+def rewrite(function: Function, rule: Rule) -> Function:
+    """Offer every node to *rule* in order and return the rewritten function.
+
+    What replaces a node inherits its name if it was made for it. Nodes that lose their last reader
+    stay until ``eliminate_dead_nodes``. The same function comes back when no rule fired.
+    """
+    rewriter = Rewriter(function)
+    replaced: dict[Value, Value] = {}
+    fired = False
+    for node in function.nodes:
+        current = map_operands(node, lambda value: replaced.get(value, value))
+        for old, new in zip(node.results, current.results, strict=True):
+            rewriter.carry_uses(old, new)
+        rewriter.current = current
+        mark = len(rewriter.nodes)
+        result = rule(current, rewriter)
+        if result is None:
+            rewriter.nodes.append(current)
+            values = current.results
+        else:
+            fired = True
+            values = _inherit_name(current, _as_tuple(result), rewriter, mark)
+            _check_replacement(current, values)
+        for old, new in zip(node.results, values, strict=True):
+            if new is not old:
+                replaced[old] = new
+                rewriter.carry_uses(old, new)
+    return function.with_nodes(rewriter.nodes) if fired else function
+
+
+def _as_tuple(result: Value | tuple[Value, ...]) -> tuple[Value, ...]:
+    if isinstance(result, tuple):
+        return result
+    return result.results if isinstance(result, Node) else (result,)
+
+
+def _inherit_name(
+    old: Node, values: tuple[Value, ...], rewriter: Rewriter, mark: int
+) -> tuple[Value, ...]:
+    """Give *old*'s name to the last node emitted for it, if that node is what replaces it."""
+    if len(rewriter.nodes) == mark:
+        return values
+    last = rewriter.nodes[-1]
+    if not values or any(v is not r and v != r for v, r in zip(values, last.results, strict=False)):
+        return values
+    if len(values) != len(last.results):
+        return values
+    renamed = dataclasses.replace(last, name=old.name)
+    rewriter.nodes[-1] = renamed
+    for before, after in zip(last.results, renamed.results, strict=True):
+        rewriter.carry_uses(before, after)
+    return renamed.results
+
+
+def _check_replacement(old: Node, values: tuple[Value, ...]) -> None:
+    """Raise GlowError unless *values* have the types of the results of *old*."""
+    types = tuple(value.type for value in values)
+    if types != old.result_types:
+        written = [str(t) for t in types]
+        raise GlowError(
+            f"{old}: a rule replaced results of types {[str(t) for t in old.result_types]} "
+            f"by values of types {written}"
+        )
+
+
+__all__ = ["Replacement", "Result", "Rewriter", "Rule", "rewrite"]

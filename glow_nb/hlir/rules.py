@@ -1,0 +1,31 @@
+"""Registries of per-operator rules, so that a rule stands on one page with its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from glow_nb.errors import DefinitionError
+from glow_nb.hlir.graph import Node
+from glow_nb.hlir.rewrite import Replacement, Rewriter
+
+N = TypeVar("N", bound=Node)
+
+LOWERINGS: dict[type[Node], Callable[[Any, Rewriter], Replacement]] = {}
+"""Operator class to the rule that expresses it in simpler operators (paper 3.4)."""
+
+
+def lowers(
+    node_class: type[N],
+) -> Callable[[Callable[[N, Rewriter], Replacement]], Callable[[N, Rewriter], Replacement]]:
+    """Register a function as the lowering of *node_class*; it may return None to decline."""
+
+    def register(
+        rule: Callable[[N, Rewriter], Replacement],
+    ) -> Callable[[N, Rewriter], Replacement]:
+        if node_class in LOWERINGS:
+            raise DefinitionError(f"{node_class.__name__} has a lowering already")
+        LOWERINGS[node_class] = rule
+        return rule
+
+    return register

@@ -1,0 +1,202 @@
+"""Building LLVM vector code: a value with operators, on which every intrinsic is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+
+from glow_nb.kernels.simd_types import llvm_element, llvm_vector
+from glow_nb.types import ElementKind
+
+BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
+INT32, INT64 = ElementKind.INT32, ElementKind.INT64
+I32 = ir.IntType(32)
+
+_SUFFIXES = {ElementKind.FLOAT16: "f16", FLOAT32: "f32", FLOAT64: "f64"}
+_BITS_KIND = {4: INT32, 8: INT64}
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A vector under construction: operators append LLVM instructions to ``builder``.
+
+    Python numbers on the right of an operator mean that number in every lane. Comparisons with a
+    NaN are false, except ``!=``.
+    """
+
+    builder: Any
+    value: Any
+    kind: ElementKind
+    lanes: int
+
+    def like(self, value: Any, kind: ElementKind | None = None) -> Lanes:
+        """Wrap an LLVM *value* of the same number of lanes."""
+        return Lanes(self.builder, value, kind or self.kind, self.lanes)
+
+    def full(self, number: float, kind: ElementKind | None = None) -> Lanes:
+        """Return a constant with *number* in every lane."""
+        kind = kind or self.kind
+        element = bool(number) if kind is BOOL else kind.dtype.type(number).item()
+        return self.like(ir.Constant(llvm_vector(kind, self.lanes), [element] * self.lanes), kind)
+
+    def operand(self, other: Lanes | float) -> Lanes:
+        """Return *other* as a vector of this kind."""
+        return other if isinstance(other, Lanes) else self.full(other)
+
+    def __add__(self, other: Lanes | float) -> Lanes:
+        return self._arithmetic("add", other)
+
+    def __sub__(self, other: Lanes | float) -> Lanes:
+        return self._arithmetic("sub", other)
+
+    def __mul__(self, other: Lanes | float) -> Lanes:
+        return self._arithmetic("mul", other)
+
+    def __and__(self, other: Lanes | float) -> Lanes:
+        return self.like(self.builder.and_(self.value, self.operand(other).value))
+
+    def __or__(self, other: Lanes | float) -> Lanes:
+        return self.like(self.builder.or_(self.value, self.operand(other).value))
+
+    def __xor__(self, other: Lanes | float) -> Lanes:
+        return self.like(self.builder.xor(self.value, self.operand(other).value))
+
+    def __lt__(self, other: Lanes | float) -> Lanes:
+        return self.compare("<", other)
+
+    def __le__(self, other: Lanes | float) -> Lanes:
+        return self.compare("<=", other)
+
+    def __gt__(self, other: Lanes | float) -> Lanes:
+        return self.compare(">", other)
+
+    def __ge__(self, other: Lanes | float) -> Lanes:
+        return self.compare(">=", other)
+
+    def _arithmetic(self, name: str, other: Lanes | float) -> Lanes:
+        operation = getattr(self.builder, f"f{name}" if self.kind.is_float else name)
+        return self.like(operation(self.value, self.operand(other).value))
+
+    def divide(self, other: Lanes | float) -> Lanes:
+        """Quotient of floats."""
+        return self.like(self.builder.fdiv(self.value, self.operand(other).value))
+
+    def compare(self, sign: str, other: Lanes | float) -> Lanes:
+        """Compare by *sign*, one of ``< <= > >= == !=``."""
+        right = self.operand(other).value
+        if self.kind.is_float and sign == "!=":
+            bits = self.builder.fcmp_unordered(sign, self.value, right)
+        elif self.kind.is_float:
+            bits = self.builder.fcmp_ordered(sign, self.value, right)
+        elif self.kind.is_signed:
+            bits = self.builder.icmp_signed(sign, self.value, right)
+        else:
+            bits = self.builder.icmp_unsigned(sign, self.value, right)
+        return self.like(bits, BOOL)
+
+    def is_nan(self) -> Lanes:
+        """True where a float is not a number."""
+        return self.like(self.builder.fcmp_unordered("uno", self.value, self.value), BOOL)
+
+    def select(self, yes: Lanes | float, no: Lanes) -> Lanes:
+        """Choose lane by lane: *yes* where this bool vector is true, else *no*."""
+        return no.like(self.builder.select(self.value, no.operand(yes).value, no.value))
+
+    def fma(self, factor: Lanes | float, addend: Lanes | float) -> Lanes:
+        """``self * factor + addend``, rounded once for floats."""
+        if not self.kind.is_float:
+            return self * factor + addend
+        return self.call("fma", self.operand(factor), self.operand(addend))
+
+    def call(self, name: str, *others: Lanes) -> Lanes:
+        """Call the LLVM intrinsic ``llvm.<name>`` on vectors of this kind."""
+        operands = [self.value, *(other.value for other in others)]
+        suffix = _SUFFIXES.get(self.kind) or f"i{self.kind.size_bytes * 8}"
+        full_name = f"llvm.{name}.v{self.lanes}{suffix}"
+        return self.like(call_named(self.builder, full_name, self.value.type, operands))
+
+    def call_library(self, name: str, *others: Lanes) -> Lanes:
+        """Call the C function *name* (its ``float`` form ends in f) once for each lane."""
+        element = llvm_element(self.kind)
+        symbol = name + "f" if self.kind is FLOAT32 else name
+        result = ir.Constant(self.value.type, ir.Undefined)
+        for lane in range(self.lanes):
+            index = ir.Constant(I32, lane)
+            operands = [
+                self.builder.extract_element(each.value, index) for each in (self, *others)
+            ]
+            scalar = call_named(self.builder, symbol, element, operands)
+            result = self.builder.insert_element(result, scalar, index)
+        return self.like(result)
+
+    def bits(self) -> Lanes:
+        """The same bits of a float as signed integers."""
+        kind = _BITS_KIND[self.kind.size_bytes]
+        vector = llvm_vector(kind, self.lanes)
+        return self.like(self.builder.bitcast(self.value, vector), kind)
+
+    def as_float(self, kind: ElementKind) -> Lanes:
+        """The same bits of an integer as a float of *kind*, which has the same size."""
+        return self.like(self.builder.bitcast(self.value, llvm_vector(kind, self.lanes)), kind)
+
+    def shift_left(self, count: Lanes | int) -> Lanes:
+        """Shift integers left by less than their width."""
+        return self.like(self.builder.shl(self.value, self.operand(count).value))
+
+    def shift_right(self, count: Lanes | int) -> Lanes:
+        """Shift integers right, keeping the sign of signed ones, by less than their width."""
+        shift = self.builder.ashr if self.kind.is_signed else self.builder.lshr
+        return self.like(shift(self.value, self.operand(count).value))
+
+    def shuffle(self, order: Sequence[int]) -> Lanes:
+        """Take the lanes in *order*; the result has ``len(order)`` lanes."""
+        mask = ir.Constant(ir.VectorType(I32, len(order)), list(order))
+        undefined = ir.Constant(self.value.type, ir.Undefined)
+        value = self.builder.shuffle_vector(self.value, undefined, mask)
+        return Lanes(self.builder, value, self.kind, len(order))
+
+    def reduce(self, combine: Callable[[Lanes, Lanes], Lanes]) -> Any:
+        """Combine all lanes pairwise (halves, quarters, ...) to one LLVM scalar."""
+        part = self
+        while part.lanes > 1:
+            half = part.lanes // 2
+            part = combine(part.shuffle(range(half)), part.shuffle(range(half, 2 * half)))
+        return self.builder.extract_element(part.value, ir.Constant(I32, 0))
+
+
+def call_named(builder: Any, name: str, result: Any, operands: Sequence[Any]) -> Any:
+    """Call an LLVM intrinsic or C function by name, declaring it when it is not yet."""
+    signature = ir.FunctionType(result, [operand.type for operand in operands])
+    function = cgutils.get_or_insert_function(builder.module, signature, name)
+    return builder.call(function, list(operands))
+
+
+def splat_value(builder: Any, scalar: Any, lanes: int) -> Any:
+    """Return an LLVM vector with *scalar* in every lane."""
+    vector = ir.VectorType(scalar.type, lanes)
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, scalar, ir.Constant(I32, 0))
+    zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
+    return builder.shuffle_vector(first, undefined, zeros)
+
+
+def first_lanes(builder: Any, count: Any, lanes: int) -> Any:
+    """Return the mask ``<lanes x i1>`` that is true in the first *count* (int64) lanes."""
+    numbers = ir.Constant(ir.VectorType(I32, lanes), list(range(lanes)))
+    if isinstance(count, ir.Constant):
+        bits = [int(lane < count.constant) for lane in range(lanes)]
+        return ir.Constant(ir.VectorType(ir.IntType(1), lanes), bits)
+    limit = splat_value(builder, builder.trunc(count, I32), lanes)
+    return builder.icmp_signed("<", numbers, limit)
+
+
+def largest(kind: ElementKind) -> float:
+    """Return the largest finite value of *kind*."""
+    if kind.is_float:
+        return float(np.finfo(kind.dtype).max)
+    return int(np.iinfo(kind.dtype).max)

@@ -1,0 +1,85 @@
+"""What the generators and the code generator know about the processor. Needs no numba."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from glow_nb.errors import OptionError
+
+KIBIBYTE = 1024
+LANE_COUNTS = (4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor to generate code for.
+
+    Attributes:
+        triple: LLVM target triple.
+        cpu: LLVM processor name.
+        features: LLVM feature string, ``+avx2,-avx512f,...``.
+        lanes: ``float32`` elements in one vector; more than the hardware has is legal but slow.
+        l1_bytes: First-level data cache of one core.
+        l2_bytes: Second-level cache of one core.
+        l3_bytes: Last-level cache, shared.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    lanes: int
+    l1_bytes: int = 32 * KIBIBYTE
+    l2_bytes: int = 512 * KIBIBYTE
+    l3_bytes: int = 8192 * KIBIBYTE
+
+    def __post_init__(self) -> None:
+        if self.lanes not in LANE_COUNTS:
+            raise OptionError(f"target: {self.lanes} lanes; choose one of {LANE_COUNTS}")
+
+    @classmethod
+    def host(cls, lanes: int | None = None) -> Target:
+        """Return this machine; *lanes* forces a vector width, which LLVM makes legal."""
+        triple, cpu, features, native_lanes = _host_processor()
+        l1_bytes, l2_bytes, l3_bytes = _host_caches()
+        return cls(triple, cpu, features, lanes or native_lanes, l1_bytes, l2_bytes, l3_bytes)
+
+    @property
+    def vector_registers(self) -> int:
+        """Vector registers that a kernel may use: 32 with AVX-512 and on ARM, otherwise 16."""
+        has_many = "+avx512vl" in self.features or self.triple.startswith(("aarch64", "arm64"))
+        return 32 if has_many else 16
+
+    @property
+    def native_lanes(self) -> int:
+        """``float32`` lanes of one hardware register."""
+        if "+avx512f" in self.features:
+            return 16
+        return 8 if "+avx" in self.features.split(",") else 4
+
+
+@cache
+def _host_processor() -> tuple[str, str, str, int]:
+    features = llvm.get_host_cpu_features()
+    lanes = 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
+    return llvm.get_process_triple(), llvm.get_host_cpu_name(), features.flatten(), lanes
+
+
+@cache
+def _host_caches() -> tuple[int, int, int]:
+    """Sizes of the data caches of the first processor in bytes; usual ones where not known."""
+    sizes = {1: 32 * KIBIBYTE, 2: 512 * KIBIBYTE, 3: 8192 * KIBIBYTE}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = (
+                (folder / name).read_text(encoding="ascii").strip()
+                for name in ("level", "type", "size")
+            )
+        except OSError:
+            continue
+        if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():
+            sizes[int(level)] = int(size[:-1]) * KIBIBYTE
+    return sizes[1], sizes[2], sizes[3]
