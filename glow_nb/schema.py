@@ -150,6 +150,8 @@ def qualified_operands_of(item: Any) -> Iterator[tuple[str, Any]]:
             continue
         for operand in value if spec.is_variadic else (value,):
             yield spec.qualifier.name, operand
+    if item.predicate is not None:
+        yield "in", item.predicate
 
 
 def attributes_of(item: Any) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""A function as a graph in Graphviz' dot language, to be looked at."""
+
+from __future__ import annotations
+
+import json
+
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Save, Value
+from glow_nb.schema import attributes_of, operands_of
+from glow_nb.text import format_literal
+
+_COLOURS = {"placeholder": "#cfe8cf", "constant": "#e8e8e8", "node": "#ffffff", "save": "#cfe8cf"}
+
+
+def print_dot(function: Function, *, constants: bool = False) -> str:
+    """Return *function* in dot; *constants* draws the constants too.
+
+    Edges run from producer to reader and carry the type; predicates are dashed.
+    """
+    ids: dict[Value, str] = {}
+    lines = ["digraph {", "  rankdir = TB;", "  node [shape = box, style = filled, fontsize = 10];"]
+    storage: list[Value] = list(function.placeholders)
+    if constants:
+        storage += function.constants
+    for value in storage:
+        ids[value] = f"v{len(ids)}"
+        kind = "constant" if isinstance(value, Constant) else "placeholder"
+        lines.append(_box(ids[value], f"{value.name}\n{value.type}", kind))
+    for node in function.nodes:
+        ids[node] = f"v{len(ids)}"
+        lines.append(_box(ids[node], _label(node), "save" if isinstance(node, Save) else "node"))
+        lines += _edges(node, ids)
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _label(node: Node) -> str:
+    attributes = (f"{key} = {format_literal(v)}" for key, v in attributes_of(node).items())
+    return "\n".join([f"{node.opcode}", node.name, *attributes])
+
+
+def _box(identifier: str, label: str, kind: str) -> str:
+    return f"  {identifier} [label = {json.dumps(label)}, fillcolor = {json.dumps(_COLOURS[kind])}];"
+
+
+def _edges(node: Node, ids: dict[Value, str]) -> list[str]:
+    edges: list[str] = []
+    for operand in operands_of(node):
+        source = operand.node if isinstance(operand, Result) else operand
+        if source not in ids:
+            continue
+        style = ", style = dashed" if operand is node.predicate else ""
+        label = json.dumps(str(operand.type))
+        if isinstance(node, Save) and isinstance(operand, Placeholder) and operand is node.output:
+            edges.append(f"  {ids[node]} -> {ids[operand]} [label = {label}];")
+            continue
+        edges.append(f"  {ids[source]} -> {ids[node]} [label = {label}, fontsize = 8{style}];")
+    return edges

@@ -1,0 +1,67 @@
+"""Evaluating a function node by node with NumPy: what the graph means.
+
+This is the oracle that passes, lowering and backends are tested against; nothing in it is fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from glow_nb.errors import FeedError, VerifyError
+from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
+from glow_nb.schema import operand_specs
+from glow_nb.types import Array, TensorType
+
+
+def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the outputs of *function* by name, for *feeds* by input name."""
+    values: dict[Value, Array] = {}
+    for placeholder in function.inputs:
+        if placeholder.name not in feeds:
+            raise FeedError(f"input {placeholder} is not fed; feed all of {list(feeds)}")
+        values[placeholder] = feeds[placeholder.name]
+    outputs: dict[str, Array] = {}
+    last_use = _last_uses(function)
+    for node in function.nodes:
+        if isinstance(node, Save):
+            outputs[node.output.name] = _value_of(node.input, values)
+        else:
+            for result, array in zip(node.results, evaluate_node(node, values), strict=True):
+                values[result] = array
+        for value in last_use.get(node, ()):
+            values.pop(value, None)
+    return {output.name: outputs[output.name] for output in function.outputs}
+
+
+def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...]:
+    """Return the results of one node, given its non-constant operands in *values*."""
+    arguments: list[object] = []
+    for spec in operand_specs(type(node)):
+        operand = getattr(node, spec.name)
+        if spec.is_variadic:
+            arguments.append(tuple(_value_of(value, values) for value in operand))
+        else:
+            arguments.append(None if operand is None else _value_of(operand, values))
+    with np.errstate(all="ignore"):
+        result = node.evaluate(*arguments)
+    arrays = result if isinstance(result, tuple) else (result,)
+    arrays = tuple(np.asarray(array) for array in arrays)
+    for array, expected in zip(arrays, node.result_types, strict=True):
+        if TensorType.of(array) != expected.with_kind(expected.kind):
+            raise VerifyError(node, f"evaluate gave {TensorType.of(array)}, declared {expected}")
+    return arrays
+
+
+def _value_of(value: Value, values: Mapping[Value, Array]) -> Array:
+    return value.array if isinstance(value, Constant) else values[value]
+
+
+def _last_uses(function: Function) -> dict[Node, list[Value]]:
+    """Return the values that each node is the last to read, so that memory is given back early."""
+    last: dict[Value, Node] = {value: users[-1] for value, users in function.users().items()}
+    freed: dict[Node, list[Value]] = {}
+    for value, node in last.items():
+        freed.setdefault(node, []).append(value)
+    return freed

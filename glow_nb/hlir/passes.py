@@ -1,0 +1,11 @@
+"""The registry of graph passes: ``Function -> Function``, registered under their own names."""
+
+from __future__ import annotations
+
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.verify import verify
+from glow_nb.passes import PassRegistry
+
+GRAPH_PASSES: PassRegistry[Function] = PassRegistry("graph", verify)
+register_pass = GRAPH_PASSES.register
+run_pipeline = GRAPH_PASSES.run

@@ -1,0 +1,99 @@
+"""The text of the high-level IR; :mod:`glow_nb.hlir.parse` reads it back to the same text.
+
+::
+
+    constant %w : float32<144 x 10> = external
+    constant %zero : float32<1 x 1> = splat 0.0
+    func @main(%x : float32<8 x 144>) -> (%y : float32<8 x 10>) {
+      %fc = mat_mul(%x, %w) : float32<8 x 10>
+      %relu = maximum(%fc, %zero) if %mask : float32<8 x 10>
+      %y_save = save(%relu, %y)
+    }
+
+Small constants are written out; the numbers of the others are kept beside the text (``external``,
+see :func:`external_constants`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glow_nb.hlir.graph import Constant, Function, Module, Node, Placeholder, Result, Value
+from glow_nb.schema import attributes_of, operand_specs
+from glow_nb.text import format_attributes, format_literal, format_name
+from glow_nb.types import Array
+
+INLINE_ELEMENTS = 8
+"""Constants of at most this many elements are written out in the text."""
+
+
+def print_module(module: Module) -> str:
+    """Return *module* as text: its constants, then its functions."""
+    constants = "".join(f"{print_constant(constant)}\n" for constant in module.constants)
+    return constants + "\n".join(_print_body(function) for function in module.functions)
+
+
+def print_function(function: Function) -> str:
+    """Return *function* with its constants as text."""
+    return print_module(Module((function,)))
+
+
+def print_constant(constant: Constant) -> str:
+    """Return one constant's declaration."""
+    name = f"%{format_name(constant.name)}"
+    return f"constant {name} : {constant.type} = {print_initializer(constant.payload)}"
+
+
+def print_initializer(array: Array | None) -> str:
+    """Return ``dense [...]``, ``splat value`` or ``external``."""
+    if array is None or array.size == 0 or array.dtype.kind not in "fiub":
+        return "external"
+    if array.size <= INLINE_ELEMENTS:
+        items = ", ".join(format_literal(item) for item in array.reshape(-1).tolist())
+        return f"dense [{items}]"
+    first = array.reshape(-1)[:1]
+    bits = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
+    if bool((bits == first.view(np.uint8)).all()):
+        return f"splat {format_literal(first.tolist()[0])}"
+    return "external"
+
+
+def is_external(constant: Constant) -> bool:
+    """True if the text does not hold the numbers of *constant*."""
+    return print_initializer(constant.payload) == "external"
+
+
+def external_constants(function: Function | Module) -> dict[str, Array]:
+    """Return the arrays that belong beside the text, by constant name."""
+    return {c.name: c.array for c in function.constants if is_external(c)}
+
+
+def _print_body(function: Function) -> str:
+    inputs = ", ".join(map(_print_placeholder, function.inputs))
+    outputs = ", ".join(map(_print_placeholder, function.outputs))
+    body = "".join(f"  {print_node(node)}\n" for node in function.nodes)
+    return f"func @{format_name(function.name)}({inputs}) -> ({outputs}) {{\n{body}}}\n"
+
+
+def _print_placeholder(placeholder: Placeholder) -> str:
+    marks = " trainable" * placeholder.trainable + " mutable" * placeholder.mutable
+    return f"{placeholder!r}{marks}"
+
+
+def print_node(node: Node) -> str:
+    """Return one node's line."""
+    operands = ", ".join(_print_operand(getattr(node, s.name)) for s in operand_specs(type(node)))
+    predicate = f" if {_print_operand(node.predicate)}" if node.predicate is not None else ""
+    types = f" : {', '.join(map(str, node.result_types))}" if node.result_types else ""
+    attributes = format_attributes(attributes_of(node))
+    return f"%{format_name(node.name)} = {node.opcode}({operands}){attributes}{predicate}{types}"
+
+
+def _print_operand(operand: Value | tuple[Value, ...] | None) -> str:
+    if operand is None:
+        return "none"
+    if isinstance(operand, tuple):
+        return "[" + ", ".join(map(_print_operand, operand)) + "]"
+    if isinstance(operand, Result):
+        return f"%{format_name(operand.node.name)}#{operand.index}"
+    return f"%{format_name(operand.name)}"
