@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
@@ -127,9 +126,7 @@ class Lanes:
         result = ir.Constant(self.value.type, ir.Undefined)
         for lane in range(self.lanes):
             index = ir.Constant(I32, lane)
-            operands = [
-                self.builder.extract_element(each.value, index) for each in (self, *others)
-            ]
+            operands = [self.builder.extract_element(each.value, index) for each in (self, *others)]
             scalar = call_named(self.builder, symbol, element, operands)
             result = self.builder.insert_element(result, scalar, index)
         return self.like(result)
@@ -193,10 +190,3 @@ def first_lanes(builder: Any, count: Any, lanes: int) -> Any:
         return ir.Constant(ir.VectorType(ir.IntType(1), lanes), bits)
     limit = splat_value(builder, builder.trunc(count, I32), lanes)
     return builder.icmp_signed("<", numbers, limit)
-
-
-def largest(kind: ElementKind) -> float:
-    """Return the largest finite value of *kind*."""
-    if kind.is_float:
-        return float(np.finfo(kind.dtype).max)
-    return int(np.iinfo(kind.dtype).max)

@@ -1,7 +1,7 @@
 """numba types of the SIMD layer: vectors, pointers and register tiles, and what they are in LLVM.
 
 A vector value is a bare LLVM vector (``<8 x float>``), so it lives in registers through numba's
-variables, loops and calls. A ``bool`` vector is ``<n x i1>``, a ``bool`` in memory one byte, 0 or 1.
+variables, loops and calls. A ``bool`` vector is ``<n x i1>``, in memory a ``bool`` is one byte.
 ``bfloat16`` is carried as its 16 bits; arithmetic on the 16-bit floats is done in ``float32`` and
 rounded after each step, as NumPy does.
 """
@@ -61,6 +61,11 @@ class Vec(types.Type):
         self.kind, self.lanes = kind, lanes
         super().__init__(name=f"{kind.value}x{lanes}")
 
+    @property
+    def llvm(self) -> Any:
+        """The LLVM type."""
+        return llvm_vector(self.kind, self.lanes)
+
 
 class Pointer(types.Type):
     """The address of elements of ``kind`` in memory."""
@@ -68,6 +73,11 @@ class Pointer(types.Type):
     def __init__(self, kind: ElementKind) -> None:
         self.kind = kind
         super().__init__(name=f"{kind.value}*")
+
+    @property
+    def llvm(self) -> Any:
+        """The LLVM type."""
+        return POINTER
 
 
 class Tile(types.Type):
@@ -82,24 +92,21 @@ class Tile(types.Type):
         """Type of one accumulator."""
         return Vec(self.kind, self.lanes)
 
+    @property
+    def llvm(self) -> Any:
+        """The LLVM type."""
+        return ir.ArrayType(llvm_vector(self.kind, self.lanes), self.rows * self.vectors)
+
 
 @register_model(Vec)
-class _VecModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, vector: Vec) -> None:
-        super().__init__(manager, vector, llvm_vector(vector.kind, vector.lanes))
-
-
 @register_model(Pointer)
-class _PointerModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, pointer: Pointer) -> None:
-        super().__init__(manager, pointer, POINTER)
-
-
 @register_model(Tile)
-class _TileModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, tile: Tile) -> None:
-        vector = llvm_vector(tile.kind, tile.lanes)
-        super().__init__(manager, tile, ir.ArrayType(vector, tile.rows * tile.vectors))
+class _Model(models.PrimitiveModel):
+    """In LLVM, a type of this module is a value of its type ``llvm``."""
+
+    def __init__(self, manager: Any, described: Vec | Pointer | Tile) -> None:
+        untyped: Any = super()
+        untyped.__init__(manager, described, described.llvm)
 
 
 def kernel_signature(arguments: tuple[ElementKind, ...]) -> Any:

@@ -18,7 +18,7 @@ INDENT = "    "
 class KernelSource:
     """Python source of one kernel, ready to be compiled on its own.
 
-    ``text`` defines exactly ``def kernel(<pointers>, scratch, thread, threads)``. Each call does the
+    ``text`` defines exactly ``def kernel(<pointers>, scratch, thread, threads)``. A call does the
     share of ``thread`` in ``range(threads)``; all shares together write the whole result, in any
     order. Pointers are contiguous row-major tensors, aligned to their element at least.
 

@@ -1,0 +1,239 @@
+"""Arithmetic, comparisons, bit operations and rounding on vectors, with NumPy's meaning.
+
+``maximum`` and ``minimum`` give NaN when either operand is NaN; put a constant second, then each
+is one instruction. Integers wrap; a division by zero gives 0 and does not trap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from glow_nb.errors import UnsupportedError
+from glow_nb.kernels.simd_lanes import BOOL, Lanes
+from glow_nb.types import ElementKind
+
+Unary = Callable[[Lanes], Lanes]
+Binary = Callable[[Lanes, Lanes], Lanes]
+
+
+def add(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """``lhs + rhs``; or, for bool."""
+    return lhs | rhs if lhs.kind is BOOL else lhs + rhs
+
+
+def sub(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """``lhs - rhs``."""
+    return lhs - rhs
+
+
+def mul(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """``lhs * rhs``; and, for bool."""
+    return lhs & rhs if lhs.kind is BOOL else lhs * rhs
+
+
+def fma(lhs: Lanes, rhs: Lanes, addend: Lanes) -> Lanes:
+    """``lhs * rhs + addend``."""
+    return lhs.fma(rhs, addend)
+
+
+def div(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """``lhs / rhs``; integers round towards zero, and x / 0 is 0."""
+    return lhs.divide(rhs) if lhs.kind.is_float else _integer_quotient(lhs, rhs)[0]
+
+
+def fmod(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """Remainder with the sign of *lhs*, as in C; x mod 0 is 0 for integers, NaN for floats."""
+    if lhs.kind.is_float:
+        return lhs.call_library("fmod", rhs)
+    return _integer_quotient(lhs, rhs)[1]
+
+
+def floor_div(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """``floor(lhs / rhs)``, Python's ``//``."""
+    if lhs.kind.is_float:
+        rest = mod(lhs, rhs)
+        quotient = rint((lhs - rest).divide(rhs))
+        return rhs.compare("==", 0.0).select(lhs.divide(rhs), quotient)
+    quotient, rest = _integer_quotient(lhs, rhs)
+    return _opposite_signs(rest, rhs).select(quotient - 1, quotient)
+
+
+def mod(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """Remainder with the sign of *rhs*, Python's ``%``."""
+    rest = fmod(lhs, rhs)
+    return _opposite_signs(rest, rhs).select(rest + rhs, rest)
+
+
+def _opposite_signs(rest: Lanes, divisor: Lanes) -> Lanes:
+    """True where a non-zero remainder has not the sign of the divisor."""
+    different = (rest < 0) ^ (divisor < 0)
+    return different & rest.compare("!=", 0) & divisor.compare("!=", 0)
+
+
+def _integer_quotient(lhs: Lanes, rhs: Lanes) -> tuple[Lanes, Lanes]:
+    """Quotient towards zero and remainder, safe for zero and for the least integer over -1."""
+    is_zero = rhs.compare("==", 0)
+    is_minus_one = rhs.compare("==", -1) if lhs.kind.is_signed else is_zero
+    divisor = (is_zero | is_minus_one).select(1, rhs)
+    divide = lhs.builder.sdiv if lhs.kind.is_signed else lhs.builder.udiv
+    quotient = lhs.like(divide(lhs.value, divisor.value))
+    rest = is_zero.select(0, lhs - quotient * divisor)
+    if lhs.kind.is_signed:
+        quotient = is_minus_one.select(lhs.full(0) - lhs, quotient)
+    return is_zero.select(0, quotient), rest
+
+
+def maximum(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """The larger; NaN if either is NaN."""
+    if not lhs.kind.is_float:
+        return (lhs > rhs).select(lhs, rhs)
+    return rhs.is_nan().select(rhs, (lhs < rhs).select(rhs, lhs))
+
+
+def minimum(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """The smaller; NaN if either is NaN."""
+    if not lhs.kind.is_float:
+        return (lhs < rhs).select(lhs, rhs)
+    return rhs.is_nan().select(rhs, (lhs > rhs).select(rhs, lhs))
+
+
+def neg(x: Lanes) -> Lanes:
+    """``-x``."""
+    return x.like(x.builder.fneg(x.value)) if x.kind.is_float else x.full(0) - x
+
+
+def absolute(x: Lanes) -> Lanes:
+    """``|x|``."""
+    if x.kind.is_float:
+        return x.call("fabs")
+    return (x < 0).select(neg(x), x) if x.kind.is_signed else x
+
+
+def sign(x: Lanes) -> Lanes:
+    """-1, 0 or 1; NaN for NaN."""
+    if not x.kind.is_signed:
+        return (x > 0).select(1, x)
+    return (x > 0).select(1, (x < 0).select(-1, x))
+
+
+def sqrt(x: Lanes) -> Lanes:
+    """Square root, correctly rounded."""
+    return x.call("sqrt")
+
+
+def rsqrt(x: Lanes) -> Lanes:
+    """``1 / sqrt(x)``, at most 1 ulp."""
+    return x.full(1.0).divide(sqrt(x))
+
+
+def reciprocal(x: Lanes) -> Lanes:
+    """``1 / x``."""
+    return div(x.full(1), x)
+
+
+def floor(x: Lanes) -> Lanes:
+    """Round down; integers stay."""
+    return x.call("floor") if x.kind.is_float else x
+
+
+def ceil(x: Lanes) -> Lanes:
+    """Round up; integers stay."""
+    return x.call("ceil") if x.kind.is_float else x
+
+
+def rint(x: Lanes) -> Lanes:
+    """Round to nearest, halves to even; integers stay."""
+    return x.call("rint") if x.kind.is_float else x
+
+
+def trunc(x: Lanes) -> Lanes:
+    """Round towards zero; integers stay."""
+    return x.call("trunc") if x.kind.is_float else x
+
+
+def copysign(x: Lanes, sign_of: Lanes) -> Lanes:
+    """The magnitude of *x* with the sign of *sign_of*."""
+    return x.call("copysign", sign_of)
+
+
+def isnan(x: Lanes) -> Lanes:
+    """True where *x* is not a number."""
+    return x.is_nan() if x.kind.is_float else x.full(False, BOOL)
+
+
+def isinf(x: Lanes) -> Lanes:
+    """True where *x* is an infinity."""
+    if not x.kind.is_float:
+        return x.full(False, BOOL)
+    return absolute(x).compare("==", float("inf"))
+
+
+def bit_and(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """Bitwise and."""
+    return lhs & rhs
+
+
+def bit_or(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """Bitwise or."""
+    return lhs | rhs
+
+
+def bit_xor(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """Bitwise exclusive or."""
+    return lhs ^ rhs
+
+
+def bit_not(x: Lanes) -> Lanes:
+    """Bitwise complement; logical for bool."""
+    return x.like(x.builder.not_(x.value))
+
+
+def shift_left(x: Lanes, count: Lanes) -> Lanes:
+    """``x << count``; 0 when *count* is the width or more."""
+    in_range = _is_shift(count)
+    return in_range.select(x.shift_left(in_range.select(count, count.full(0))), x.full(0))
+
+
+def shift_right(x: Lanes, count: Lanes) -> Lanes:
+    """``x >> count``; only copies of the sign are left when *count* is the width or more."""
+    widest = x.full(x.kind.size_bytes * 8 - 1)
+    shifted = x.shift_right(_is_shift(count).select(count, widest))
+    return shifted if x.kind.is_signed else _is_shift(count).select(shifted, x.full(0))
+
+
+def _is_shift(count: Lanes) -> Lanes:
+    """True where *count* is less than the width; a negative count is not."""
+    small = count < count.kind.size_bytes * 8
+    return small & (count >= 0) if count.kind.is_signed else small
+
+
+def comparison(comparison_sign: str) -> Binary:
+    """Return the comparison by *comparison_sign*, one of ``< <= > >= == !=``."""
+    return lambda lhs, rhs: lhs.compare(comparison_sign, rhs)
+
+
+def in_float32(operation: Callable[..., Lanes]) -> Callable[..., Lanes]:
+    """Let *operation* take 16-bit floats: widen, compute in ``float32``, round the result."""
+
+    def widened(*operands: Lanes) -> Lanes:
+        from glow_nb.kernels.simd_convert import convert
+
+        narrow = next((x.kind for x in operands if is_narrow(x.kind)), None)
+        if narrow is None:
+            return operation(*operands)
+        wide = [convert(x, ElementKind.FLOAT32) if is_narrow(x.kind) else x for x in operands]
+        result = operation(*wide)
+        return convert(result, narrow) if result.kind is ElementKind.FLOAT32 else result
+
+    return widened
+
+
+def is_narrow(kind: ElementKind) -> bool:
+    """True for the 16-bit floats."""
+    return kind in (ElementKind.FLOAT16, ElementKind.BFLOAT16)
+
+
+def require_float(x: Lanes, name: str) -> None:
+    """Raise UnsupportedError unless *x* is ``float32`` or ``float64``."""
+    if not x.kind.is_float:
+        raise UnsupportedError(f"{name}: no kernel for {x.kind.value}; convert to float32 first")

@@ -1,0 +1,99 @@
+"""Conversions between element kinds.
+
+Floats to integers truncate and saturate, and NaN becomes 0. Narrowing floats rounds to nearest,
+ties to even, once: on the way from ``float64`` to 16 bits the ``float32`` step rounds to odd.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glow_nb.kernels.simd_arithmetic import absolute, is_narrow
+from glow_nb.kernels.simd_lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named
+from glow_nb.kernels.simd_types import llvm_vector
+from glow_nb.types import ElementKind
+
+FLOAT16, BFLOAT16 = ElementKind.FLOAT16, ElementKind.BFLOAT16
+_SUFFIXES = {FLOAT32: "f32", FLOAT64: "f64"}
+_QUIET_BIT = 0x0040_0000
+
+
+def convert(x: Lanes, kind: ElementKind) -> Lanes:
+    """Convert every lane of *x* to *kind*."""
+    if x.kind is kind:
+        return x
+    if kind is BOOL:
+        wide = convert(x, FLOAT32) if is_narrow(x.kind) else x
+        return wide.compare("!=", 0)
+    if is_narrow(x.kind):
+        return convert(_widen(x), kind)
+    if is_narrow(kind):
+        return _narrow(x, kind)
+    if x.kind.is_float:
+        return _from_float(x, kind)
+    return _from_integer(x, kind)
+
+
+def _from_float(x: Lanes, kind: ElementKind) -> Lanes:
+    if kind.is_float:
+        cast = x.builder.fpext if kind is FLOAT64 else x.builder.fptrunc
+        return _cast(x, cast, kind)
+    name = "fptosi" if kind.is_signed else "fptoui"
+    bits = kind.size_bytes * 8
+    full_name = f"llvm.{name}.sat.v{x.lanes}i{bits}.v{x.lanes}{_SUFFIXES[x.kind]}"
+    result = llvm_vector(kind, x.lanes)
+    return x.like(call_named(x.builder, full_name, result, [x.value]), kind)
+
+
+def _from_integer(x: Lanes, kind: ElementKind) -> Lanes:
+    is_signed = x.kind.is_signed
+    if kind.is_float:
+        return _cast(x, x.builder.sitofp if is_signed else x.builder.uitofp, kind)
+    from_bits = 1 if x.kind is BOOL else x.kind.size_bytes * 8
+    to_bits = kind.size_bytes * 8
+    if from_bits == to_bits:
+        return x.like(x.value, kind)
+    widen = x.builder.sext if is_signed else x.builder.zext
+    return _cast(x, widen if from_bits < to_bits else x.builder.trunc, kind)
+
+
+def _cast(x: Lanes, instruction: Any, kind: ElementKind) -> Lanes:
+    return x.like(instruction(x.value, llvm_vector(kind, x.lanes)), kind)
+
+
+def _widen(x: Lanes) -> Lanes:
+    """Convert a 16-bit float to ``float32``, exactly."""
+    if x.kind is FLOAT16:
+        return _cast(x, x.builder.fpext, FLOAT32)
+    bits = _cast(x, x.builder.zext, INT32)
+    return bits.shift_left(16).as_float(FLOAT32)
+
+
+def _narrow(x: Lanes, kind: ElementKind) -> Lanes:
+    """Convert *x* to a 16-bit float, rounding once."""
+    single = x if x.kind is FLOAT32 else _float32_to_odd(x)
+    if kind is FLOAT16:
+        return _cast(single, x.builder.fptrunc, FLOAT16)
+    bits = single.bits()
+    is_odd = bits.shift_right(16) & 1
+    rounded = bits + 0x7FFF + is_odd
+    kept = single.is_nan().select(bits | _QUIET_BIT, rounded)
+    return _cast(kept.shift_right(16), x.builder.trunc, BFLOAT16)
+
+
+def _float32_to_odd(x: Lanes) -> Lanes:
+    """Convert to ``float32`` such that a second rounding to fewer bits is right.
+
+    Rounding to odd: towards zero, then the last bit set if anything was lost (Boldo and
+    Melquiond, "When double rounding is odd").
+    """
+    double = x if x.kind is FLOAT64 else _from_integer(x, FLOAT64)
+    single = _from_float(double, FLOAT32)
+    back = _from_float(single, FLOAT64)
+    too_far = _bool32(absolute(back) > absolute(double))
+    inexact = _bool32(back.compare("!=", double) & (absolute(double) < float("inf")))
+    return ((single.bits() - too_far) | inexact).as_float(FLOAT32)
+
+
+def _bool32(x: Lanes) -> Lanes:
+    return _cast(x, x.builder.zext, INT32)

@@ -1,0 +1,329 @@
+"""Intrinsics that touch memory: vector and scalar loads and stores, addresses, constants.
+
+Addresses are made by ``getelementptr`` only, and every access is aligned to one element, no more:
+tensors bound by the user have no better alignment.
+"""
+
+# ruff: noqa: ARG001 - numba fixes what typing and lowering functions receive.
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from glow_nb.kernels.simd_arithmetic import is_narrow
+from glow_nb.kernels.simd_convert import convert
+from glow_nb.kernels.simd_lanes import (
+    BOOL,
+    FLOAT32,
+    I32,
+    Lanes,
+    call_named,
+    first_lanes,
+    splat_value,
+)
+from glow_nb.kernels.simd_types import (
+    INDEX,
+    MEMORY_BOOL,
+    Pointer,
+    Vec,
+    llvm_element,
+    llvm_memory_element,
+    llvm_vector,
+    scalar_type,
+)
+from glow_nb.types import ElementKind
+
+
+def address(builder: Any, pointer: Any, index: Any, kind: ElementKind) -> Any:
+    """Return the LLVM address of element *index* (int64)."""
+    return builder.gep(pointer, [index], source_etype=llvm_memory_element(kind))
+
+
+def load_vector(builder: Any, place: Any, kind: ElementKind, lanes: int) -> Any:
+    """Load *lanes* elements from the LLVM address *place*."""
+    memory = ir.VectorType(llvm_memory_element(kind), lanes)
+    value = builder.load(place, align=kind.size_bytes, typ=memory)
+    return _from_memory(builder, value, kind)
+
+
+def store_vector(builder: Any, place: Any, value: Any, kind: ElementKind) -> None:
+    """Store an LLVM vector at the address *place*."""
+    builder.store(_to_memory(builder, value, kind), place, align=kind.size_bytes)
+
+
+def store_vector_masked(builder: Any, place: Any, value: Any, kind: ElementKind, mask: Any) -> None:
+    """Store the lanes of an LLVM vector for which *mask* is true."""
+    memory = _to_memory(builder, value, kind)
+    name = f"llvm.masked.store.{_vector_suffix(kind, memory.type.count)}.p0"
+    align = ir.Constant(I32, kind.size_bytes)
+    call_named(builder, name, ir.VoidType(), [memory, place, align, mask])
+
+
+def load_vector_masked(builder: Any, place: Any, kind: ElementKind, lanes: int, mask: Any) -> Any:
+    """Load the lanes for which *mask* is true; the others are zero and not touched."""
+    memory = ir.VectorType(llvm_memory_element(kind), lanes)
+    name = f"llvm.masked.load.{_vector_suffix(kind, lanes)}.p0"
+    align, zero = ir.Constant(I32, kind.size_bytes), ir.Constant(memory, None)
+    value = call_named(builder, name, memory, [place, align, mask, zero])
+    return _from_memory(builder, value, kind)
+
+
+def load_scalar(builder: Any, place: Any, kind: ElementKind) -> Any:
+    """Load one element, as the LLVM element of a vector of *kind*."""
+    element = llvm_memory_element(kind)
+    value = builder.load(place, align=kind.size_bytes, typ=element)
+    return builder.icmp_unsigned("!=", value, ir.Constant(element, 0)) if kind is BOOL else value
+
+
+def mask_of(builder: Any, count_type: Any, count: Any, lanes: int) -> Any:
+    """Return the mask of the first *count* lanes, constant if the count is a literal."""
+    if isinstance(count_type, types.Literal):
+        count = ir.Constant(INDEX, int(count_type.literal_value))
+    return first_lanes(builder, count, lanes)
+
+
+def _vector_suffix(kind: ElementKind, lanes: int) -> str:
+    names = {ElementKind.FLOAT16: "f16", FLOAT32: "f32", ElementKind.FLOAT64: "f64"}
+    return f"v{lanes}{names.get(kind) or f'i{kind.size_bytes * 8}'}"
+
+
+def _from_memory(builder: Any, value: Any, kind: ElementKind) -> Any:
+    if kind is not BOOL:
+        return value
+    return builder.icmp_unsigned("!=", value, ir.Constant(value.type, None))
+
+
+def _to_memory(builder: Any, value: Any, kind: ElementKind) -> Any:
+    if kind is not BOOL:
+        return value
+    return builder.zext(value, ir.VectorType(MEMORY_BOOL, value.type.count))
+
+
+def literal(value_type: Any) -> int:
+    """Return the integer of a literal argument."""
+    return int(value_type.literal_value)
+
+
+def are_literal(*value_types: Any) -> bool:
+    """True if every type is that of an integer literal."""
+    return all(isinstance(each, types.IntegerLiteral) for each in value_types)
+
+
+def to_index(context: Any, builder: Any, value: Any, value_type: Any) -> Any:
+    """Convert an integer argument to int64."""
+    if isinstance(value_type, types.Literal):
+        return ir.Constant(INDEX, literal(value_type))
+    return context.cast(builder, value, value_type, types.int64)
+
+
+@intrinsic(prefer_literal=True)
+def load(typing: Any, pointer: Any, index: Any, lanes: Any) -> Any:
+    """``load(p, i, lanes)``: elements i, i + 1, ... as a vector."""
+    if not (isinstance(pointer, Pointer) and are_literal(lanes)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        place = address(builder, arguments[0], index, pointer.kind)
+        return load_vector(builder, place, pointer.kind, literal(lanes))
+
+    return Vec(pointer.kind, literal(lanes))(pointer, index, lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def load_masked(typing: Any, pointer: Any, index: Any, lanes: Any, count: Any) -> Any:
+    """``load_masked(p, i, lanes, n)``: the first n elements, then zeros; reads no further."""
+    if not (isinstance(pointer, Pointer) and are_literal(lanes)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        place = address(builder, arguments[0], index, pointer.kind)
+        mask = mask_of(builder, signature.args[3], arguments[3], literal(lanes))
+        return load_vector_masked(builder, place, pointer.kind, literal(lanes), mask)
+
+    return Vec(pointer.kind, literal(lanes))(pointer, index, lanes, count), codegen
+
+
+@intrinsic(prefer_literal=True)
+def store(typing: Any, pointer: Any, index: Any, vector: Any) -> Any:
+    """``store(p, i, v)``: write all lanes at elements i, i + 1, ..."""
+    if not (_fit(pointer, vector)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        place = address(builder, arguments[0], index, pointer.kind)
+        store_vector(builder, place, arguments[2], pointer.kind)
+        return context.get_dummy_value()
+
+    return types.void(pointer, index, vector), codegen
+
+
+@intrinsic(prefer_literal=True)
+def store_masked(typing: Any, pointer: Any, index: Any, vector: Any, count: Any) -> Any:
+    """``store_masked(p, i, v, n)``: write the first n lanes only."""
+    if not _fit(pointer, vector):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        place = address(builder, arguments[0], index, pointer.kind)
+        mask = mask_of(builder, signature.args[3], arguments[3], vector.lanes)
+        store_vector_masked(builder, place, arguments[2], pointer.kind, mask)
+        return context.get_dummy_value()
+
+    return types.void(pointer, index, vector, count), codegen
+
+
+def _fit(pointer: Any, vector: Any) -> bool:
+    return isinstance(pointer, Pointer) and isinstance(vector, Vec) and pointer.kind is vector.kind
+
+
+@intrinsic(prefer_literal=True)
+def broadcast(typing: Any, pointer: Any, index: Any, lanes: Any) -> Any:
+    """``broadcast(p, i, lanes)``: element i in every lane."""
+    if not (isinstance(pointer, Pointer) and are_literal(lanes)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        place = address(builder, arguments[0], index, pointer.kind)
+        return splat_value(builder, load_scalar(builder, place, pointer.kind), literal(lanes))
+
+    return Vec(pointer.kind, literal(lanes))(pointer, index, lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def at(typing: Any, pointer: Any, elements: Any) -> Any:
+    """``at(p, elements)``: the address that many elements further."""
+    if not isinstance(pointer, Pointer):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        return address(builder, arguments[0], index, pointer.kind)
+
+    return pointer(pointer, elements), codegen
+
+
+@intrinsic(prefer_literal=True)
+def get(typing: Any, pointer: Any, index: Any) -> Any:
+    """``get(p, i)``: element i as a plain number (the 16-bit floats as ``float32``)."""
+    if not isinstance(pointer, Pointer):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        place = address(builder, arguments[0], index, pointer.kind)
+        return _plain(builder, load_scalar(builder, place, pointer.kind), pointer.kind)
+
+    return scalar_type(pointer.kind)(pointer, index), codegen
+
+
+@intrinsic(prefer_literal=True)
+def put(typing: Any, pointer: Any, index: Any, number: Any) -> Any:
+    """``put(p, i, x)``: write the plain number x, converted, to element i."""
+    if not isinstance(pointer, Pointer):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        place = address(builder, arguments[0], index, pointer.kind)
+        element = element_of(context, builder, arguments[2], signature.args[2], pointer.kind)
+        value = builder.zext(element, MEMORY_BOOL) if pointer.kind is BOOL else element
+        builder.store(value, place, align=pointer.kind.size_bytes)
+        return context.get_dummy_value()
+
+    return types.void(pointer, index, number), codegen
+
+
+@intrinsic(prefer_literal=True)
+def prefetch(typing: Any, pointer: Any, index: Any) -> Any:
+    """``prefetch(p, i)``: start to bring element i into the cache; any address is harmless."""
+    if not isinstance(pointer, Pointer):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        place = address(builder, arguments[0], index, pointer.kind)
+        hints = [ir.Constant(I32, hint) for hint in (0, 3, 1)]
+        call_named(builder, "llvm.prefetch.p0", ir.VoidType(), [place, *hints])
+        return context.get_dummy_value()
+
+    return types.void(pointer, index), codegen
+
+
+def element_of(context: Any, builder: Any, value: Any, value_type: Any, kind: ElementKind) -> Any:
+    """Convert a plain number to the LLVM element of *kind*."""
+    element = context.cast(builder, value, value_type, scalar_type(kind))
+    if kind is BOOL:
+        return element
+    if not is_narrow(kind):
+        return element
+    vector = builder.bitcast(element, llvm_vector(FLOAT32, 1))
+    narrow = convert(Lanes(builder, vector, FLOAT32, 1), kind)
+    return builder.extract_element(narrow.value, ir.Constant(I32, 0))
+
+
+def _plain(builder: Any, element: Any, kind: ElementKind) -> Any:
+    """Convert an LLVM element to a plain number."""
+    if not is_narrow(kind):
+        return element
+    vector = builder.bitcast(element, ir.VectorType(llvm_element(kind), 1))
+    wide = convert(Lanes(builder, vector, kind, 1), FLOAT32)
+    return builder.extract_element(wide.value, ir.Constant(I32, 0))
+
+
+def splat_of(kind: ElementKind) -> Callable[..., Any]:
+    """Return ``splat_<kind>(x, lanes)``: the plain number x in every lane."""
+
+    @intrinsic(prefer_literal=True)
+    def splat(typing: Any, number: Any, lanes: Any) -> Any:
+        if not are_literal(lanes):
+            return None
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            element = element_of(context, builder, arguments[0], signature.args[0], kind)
+            return splat_value(builder, element, literal(lanes))
+
+        return Vec(kind, literal(lanes))(types.unliteral(number), lanes), codegen
+
+    return splat
+
+
+def iota_of(kind: ElementKind) -> Callable[..., Any]:
+    """Return ``iota_<kind>(lanes)``: the vector 0, 1, 2, ..."""
+
+    @intrinsic(prefer_literal=True)
+    def iota(typing: Any, lanes: Any) -> Any:
+        if not are_literal(lanes):
+            return None
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = llvm_vector(kind, literal(lanes))
+            return ir.Constant(vector, [kind.dtype.type(i).item() for i in range(literal(lanes))])
+
+        return Vec(kind, literal(lanes))(lanes), codegen
+
+    return iota
+
+
+def pointer_as(kind: ElementKind) -> Callable[..., Any]:
+    """Return ``as_<kind>(p)``: the same address, seen as elements of *kind*."""
+
+    @intrinsic
+    def as_kind(typing: Any, pointer: Any) -> Any:
+        if not isinstance(pointer, Pointer):
+            return None
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return arguments[0]
+
+        return Pointer(kind)(pointer), codegen
+
+    return as_kind

@@ -1,0 +1,215 @@
+"""Register tiles: ``rows`` x ``vectors`` accumulators as one value, with coarse intrinsics.
+
+A tile lives in registers through loops, and one line of generated source is one step of the
+algorithm. Sizes and strides are integer literals.
+"""
+
+# ruff: noqa: ARG001 - numba fixes what typing and lowering functions receive.
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from glow_nb.kernels.simd_lanes import Lanes, splat_value
+from glow_nb.kernels.simd_memory import (
+    address,
+    are_literal,
+    element_of,
+    literal,
+    load_scalar,
+    load_vector,
+    mask_of,
+    store_vector,
+    store_vector_masked,
+    to_index,
+)
+from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, Vec, llvm_vector
+
+
+def _offset(builder: Any, index: Any, elements: int) -> Any:
+    return builder.add(index, ir.Constant(INDEX, elements)) if elements else index
+
+
+def _empty(tile: Tile) -> Any:
+    vector = llvm_vector(tile.kind, tile.lanes)
+    return ir.Constant(ir.ArrayType(vector, tile.rows * tile.vectors), ir.Undefined)
+
+
+@intrinsic(prefer_literal=True)
+def tile_bias(typing: Any, pointer: Any, index: Any, rows: Any, vectors: Any, lanes: Any) -> Any:
+    """``tile_bias(p, i, rows, vectors, lanes)``: each row is the elements i, i + 1, ..."""
+    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
+        return None
+    tile = Tile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        result = _empty(tile)
+        for column, vector in enumerate(_load_row(builder, arguments[0], index, tile)):
+            for row in range(tile.rows):
+                result = builder.insert_value(result, vector, row * tile.vectors + column)
+        return result
+
+    return tile(pointer, index, rows, vectors, lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_fill(typing: Any, pointer: Any, number: Any, rows: Any, vectors: Any, lanes: Any) -> Any:
+    """``tile_fill(p, x, rows, vectors, lanes)``: the number x everywhere, in the kind of p."""
+    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
+        return None
+    tile = Tile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        element = element_of(context, builder, arguments[1], signature.args[1], tile.kind)
+        vector = splat_value(builder, element, tile.lanes)
+        result = _empty(tile)
+        for part in range(tile.rows * tile.vectors):
+            result = builder.insert_value(result, vector, part)
+        return result
+
+    return tile(pointer, types.unliteral(number), rows, vectors, lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_load(
+    typing: Any, pointer: Any, index: Any, stride: Any, rows: Any, vectors: Any, lanes: Any
+) -> Any:
+    """``tile_load(p, i, stride, rows, vectors, lanes)``: row r starts at element i + r * stride."""
+    if not (isinstance(pointer, Pointer) and are_literal(stride, rows, vectors, lanes)):
+        return None
+    tile = Tile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        result = _empty(tile)
+        for row in range(tile.rows):
+            start = _offset(builder, index, row * literal(stride))
+            for column, vector in enumerate(_load_row(builder, arguments[0], start, tile)):
+                result = builder.insert_value(result, vector, row * tile.vectors + column)
+        return result
+
+    return tile(pointer, index, stride, rows, vectors, lanes), codegen
+
+
+def _load_row(builder: Any, pointer: Any, index: Any, tile: Tile) -> list[Any]:
+    """Load one row of vectors from element *index* on."""
+    places = [
+        address(builder, pointer, _offset(builder, index, column * tile.lanes), tile.kind)
+        for column in range(tile.vectors)
+    ]
+    return [load_vector(builder, place, tile.kind, tile.lanes) for place in places]
+
+
+@intrinsic(prefer_literal=True)
+def tile_fma(
+    typing: Any, tile: Any, column: Any, start: Any, stride: Any, row: Any, index: Any
+) -> Any:
+    """``tile_fma(t, x, i, stride, w, j)``: ``t[r, v] += x[i + r * stride] * w[j + v * lanes ...]``.
+
+    One column of inputs times one row of weights.
+    """
+    if not (isinstance(tile, Tile) and are_literal(stride)):
+        return None
+    step = literal(stride)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = to_index(context, builder, arguments[2], signature.args[2])
+        weights = to_index(context, builder, arguments[5], signature.args[5])
+        vectors = _load_row(builder, arguments[4], weights, tile)
+        result = arguments[0]
+        for r in range(tile.rows):
+            place = address(builder, arguments[1], _offset(builder, first, r * step), tile.kind)
+            scalar = load_scalar(builder, place, tile.kind)
+            factor = Lanes(builder, splat_value(builder, scalar, tile.lanes), tile.kind, tile.lanes)
+            for v, weight in enumerate(vectors):
+                part = r * tile.vectors + v
+                total = factor.like(builder.extract_value(result, part))
+                product = factor.fma(factor.like(weight), total)
+                result = builder.insert_value(result, product.value, part)
+        return result
+
+    return tile(tile, column, start, stride, row, index), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_get(typing: Any, tile: Any, row: Any, vector: Any) -> Any:
+    """``tile_get(t, row, vector)``: one accumulator as a vector."""
+    if not (isinstance(tile, Tile) and are_literal(row, vector)):
+        return None
+    part = literal(row) * tile.vectors + literal(vector)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.extract_value(arguments[0], part)
+
+    return tile.vector(tile, row, vector), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_set(typing: Any, tile: Any, row: Any, vector: Any, value: Any) -> Any:
+    """``tile_set(t, row, vector, v)``: the tile with one accumulator replaced."""
+    if not (isinstance(tile, Tile) and isinstance(value, Vec) and are_literal(row, vector)):
+        return None
+    part = literal(row) * tile.vectors + literal(vector)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.insert_value(arguments[0], arguments[3], part)
+
+    return tile(tile, row, vector, value), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_store(typing: Any, pointer: Any, index: Any, stride: Any, tile: Any) -> Any:
+    """``tile_store(p, i, stride, t)``: row r goes to the elements from i + r * stride on."""
+    if not (isinstance(tile, Tile) and isinstance(pointer, Pointer) and are_literal(stride)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        for place, vector, _ in _parts(context, builder, signature, arguments):
+            store_vector(builder, place, vector, tile.kind)
+        return context.get_dummy_value()
+
+    return types.void(pointer, index, stride, tile), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_store_masked(
+    typing: Any, pointer: Any, index: Any, stride: Any, tile: Any, columns: Any
+) -> Any:
+    """``tile_store_masked(p, i, stride, t, n)``: the first n elements of each row only."""
+    if not (isinstance(tile, Tile) and isinstance(pointer, Pointer)):
+        return None
+    if not are_literal(stride, columns):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        for place, vector, column in _parts(context, builder, signature, arguments):
+            left = literal(columns) - column * tile.lanes
+            if left >= tile.lanes:
+                store_vector(builder, place, vector, tile.kind)
+            elif left > 0:
+                count = types.literal(left)
+                mask = mask_of(builder, count, None, tile.lanes)
+                store_vector_masked(builder, place, vector, tile.kind, mask)
+        return context.get_dummy_value()
+
+    return types.void(pointer, index, stride, tile, columns), codegen
+
+
+def _parts(
+    context: Any, builder: Any, signature: Any, arguments: Any
+) -> list[tuple[Any, Any, int]]:
+    """Address, value and column of each vector of a tile that is to be stored."""
+    tile, stride = signature.args[3], literal(signature.args[2])
+    index = to_index(context, builder, arguments[1], signature.args[1])
+    parts = []
+    for row in range(tile.rows):
+        for column in range(tile.vectors):
+            elements = _offset(builder, index, row * stride + column * tile.lanes)
+            place = address(builder, arguments[0], elements, tile.kind)
+            value = builder.extract_value(arguments[3], row * tile.vectors + column)
+            parts.append((place, value, column))
+    return parts

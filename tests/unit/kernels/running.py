@@ -1,0 +1,56 @@
+"""Running a kernel source on NumPy arrays, for the tests of the generators."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from glow_nb.codegen.compile import compile_kernel
+from glow_nb.codegen.machine import target_machine
+from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.target import Target
+from glow_nb.types import Array, ElementKind
+
+GUARD = 64
+"""Elements kept on each side of an array, to notice a kernel that writes outside it."""
+
+
+class RunningKernel:
+    """A compiled kernel that takes NumPy arrays."""
+
+    def __init__(self, source: KernelSource, target: Target) -> None:
+        self.source = source
+        module = llvm.parse_assembly("")
+        self._engine = llvm.create_mcjit_compiler(module, target_machine(target))
+        payload = compile_kernel(source, target)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(payload))
+        self._engine.finalize_object()
+        pointers = [ctypes.c_void_p] * (len(source.arguments) + 1)
+        prototype = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64, ctypes.c_int64)
+        self._function: Any = prototype(self._engine.get_function_address(source.symbol))
+
+    def __call__(self, *arrays: Array, threads: int = 1) -> None:
+        """Call the kernel for each thread in turn; the first array is the result."""
+        kinds = tuple(ElementKind.of(array.dtype) for array in arrays)
+        assert kinds == self.source.arguments
+        scratch = np.full(self.source.scratch_bytes + 64 + GUARD, 0xA5, np.uint8)
+        start = -scratch.ctypes.data % 64
+        pointers = [array.ctypes.data for array in arrays]
+        for thread in range(threads):
+            self._function(*pointers, scratch.ctypes.data + start, thread, threads)
+        assert (scratch[start + self.source.scratch_bytes :] == 0xA5).all(), "wrote past scratch"
+
+
+def guarded(shape: tuple[int, ...], kind: ElementKind) -> tuple[Array, Array]:
+    """Return an array of a fill value inside a larger one, and the larger one."""
+    size = int(np.prod(shape))
+    whole = np.full(size + 2 * GUARD, 77, kind.dtype)
+    return whole[GUARD : GUARD + size].reshape(shape), whole
+
+
+def guards_are_intact(whole: Array) -> bool:
+    """True if nothing was written around the array that ``guarded`` returned."""
+    return bool((whole[:GUARD] == 77).all() and (whole[-GUARD:] == 77).all())
