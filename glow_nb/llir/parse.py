@@ -1,0 +1,193 @@
+"""Reading the text of the low-level IR; every error tells ``path:line:column`` and shows the line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from glow_nb.hlir.parse import check_attribute_names, read_initializer
+from glow_nb.llir.program import (
+    INSTRUCTIONS,
+    Activation,
+    Alloc,
+    Arena,
+    Bound,
+    Buffer,
+    Dealloc,
+    Instruction,
+    Program,
+    TensorView,
+    View,
+    Weight,
+)
+from glow_nb.llir.verify import verify
+from glow_nb.schema import FieldSpec, check_attributes, closest, operand_specs
+from glow_nb.text import Token, TokenReader
+from glow_nb.types import Array
+
+
+def parse_program(
+    text: str, path: str = "<text>", constants: Mapping[str, Array] | None = None
+) -> Program:
+    """Parse *text*; *constants* holds the numbers of external weights by name.
+
+    Raises:
+        ParseError: The text is not well-formed or not well typed.
+        VerifyError: A rule over the whole program is broken.
+    """
+    program = _Parser(text, path, constants or {}).parse()
+    verify(program)
+    return program
+
+
+@dataclass(frozen=True)
+class _ViewAttributes:
+    """The attributes that a ``tensor_view`` is written with."""
+
+    start: int
+    steps: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_attributes(self)
+
+
+class _Parser(TokenReader):
+    """Recursive descent over the grammar in :mod:`glow_nb.llir.print`."""
+
+    def __init__(self, text: str, path: str, constants: Mapping[str, Array]) -> None:
+        super().__init__(text, path)
+        self._payloads = constants
+        self._buffers: dict[str, Buffer] = {}
+        self._offsets: dict[Buffer, int] = {}
+
+    def parse(self) -> Program:
+        self.expect("declare")
+        name = self.read_name("@")
+        self.expect("{")
+        declared: list[tuple[str, Buffer]] = []
+        while not self.accept("}"):
+            declared.append(self._parse_declaration())
+        self.expect("program")
+        sizes = self._parse_arena_header()
+        self.expect("{")
+        instructions: list[Instruction] = []
+        while not self.accept("}"):
+            instructions.append(self._parse_instruction(placed=sizes is not None))
+        if self.token.kind != "end":
+            raise self.error("expected the end of the text")
+        return Program(
+            name,
+            tuple(b for _, b in declared if isinstance(b, Weight)),
+            tuple(b for role, b in declared if role == "input" and isinstance(b, Bound)),
+            tuple(b for role, b in declared if role == "output" and isinstance(b, Bound)),
+            tuple(instructions),
+            Arena(self._offsets, *sizes) if sizes else None,
+        )
+
+    def _parse_declaration(self) -> tuple[str, Buffer]:
+        place = self.token
+        name = self.read_name()
+        self.expect("=")
+        role = self.expect_kind("word", "'weight', 'input' or 'output'")
+        if role.text not in ("weight", "input", "output"):
+            raise self.error(f"expected 'weight', 'input' or 'output', found '{role.text}'", role)
+        type = self.read_type()
+        if role.text != "weight":
+            return role.text, self._define(place, Bound(name, type))
+        self.expect(",")
+        payload = read_initializer(self, name, type, self._payloads)
+        return role.text, self._define(place, Weight(name, type, payload))
+
+    def _define(self, place: Token, buffer: Buffer) -> Buffer:
+        if buffer.name in self._buffers:
+            raise self.error(f"'{place.text}' is defined already", place)
+        self._buffers[buffer.name] = buffer
+        return buffer
+
+    def _parse_arena_header(self) -> tuple[int, int] | None:
+        if not self.accept("arena"):
+            return None
+        size = self.read_int("the arena's bytes")
+        self.expect("of")
+        self.expect("at")
+        self.expect("least")
+        return size, self.read_int("the lower bound in bytes")
+
+    def _parse_instruction(self, *, placed: bool) -> Instruction:
+        if self.token.kind == "name":
+            return self._parse_definition(placed=placed)
+        opcode = self.expect_kind("word", "an instruction")
+        if opcode.text == "dealloc":
+            return self.guarded(opcode, lambda: Dealloc(self._read_buffer()))
+        if opcode.text not in INSTRUCTIONS or opcode.text in ("alloc", "tensor_view"):
+            hint = closest(opcode.text, INSTRUCTIONS)
+            raise self.error(f"unknown instruction '{opcode.text}'{hint}", opcode)
+        return self._parse_work(INSTRUCTIONS[opcode.text], opcode)
+
+    def _parse_definition(self, *, placed: bool) -> Instruction:
+        place = self.token
+        name = self.read_name()
+        self.expect("=")
+        if self.accept("alloc"):
+            buffer = Activation(name, self.read_type())
+            self._define(place, buffer)
+            if placed:
+                self.expect("at")
+                self._offsets[buffer] = self.read_int("an offset in bytes")
+            return Alloc(buffer)
+        opcode = self.expect("tensor_view")
+        base = self._read_buffer()
+        attributes = self.read_attributes()
+        check_attribute_names(self, _ViewAttributes, attributes, opcode, place)
+        self.expect(":")
+        start, steps = self._view_attributes(opcode, attributes)
+        view = View(name, self.read_type(), base, start, steps)
+        self._define(place, view)
+        return self.guarded(opcode, lambda: TensorView(view))
+
+    def _view_attributes(
+        self, opcode: Token, attributes: dict[str, object]
+    ) -> tuple[int, tuple[int, ...]]:
+        checked = self.guarded(opcode, lambda: _ViewAttributes(**attributes))  # type: ignore[arg-type]
+        return checked.start, checked.steps
+
+    def _read_buffer(self) -> Buffer:
+        place = self.token
+        name = self.read_name()
+        if name not in self._buffers:
+            raise self.error(f"'{place.text}' is not defined{closest(name, self._buffers)}", place)
+        return self._buffers[name]
+
+    def _parse_work(self, cls: type[Instruction], opcode: Token) -> Instruction:
+        fields: dict[str, Any] = {}
+        for index, spec in enumerate(operand_specs(cls)):
+            if index:
+                self.expect(",")
+            fields[spec.name] = self._parse_operand(spec, opcode)
+        place = self.token
+        attributes = self.read_attributes()
+        check_attribute_names(self, cls, attributes, opcode, place)
+        fields.update(attributes)
+        if self.accept("if"):
+            fields["predicate"] = self._read_buffer()
+        if self.accept("from"):
+            fields["name"] = self.read_name()
+        return self.guarded(opcode, lambda: cls(**fields))
+
+    def _parse_operand(self, spec: FieldSpec, opcode: Token) -> Buffer | tuple[Buffer, ...] | None:
+        qualifier = self.read_name("@")
+        wanted = spec.qualifier.name if spec.qualifier else "in"
+        if qualifier != wanted:
+            raise self.error(f"operand '{spec.name}' of '{opcode.text}' is @{wanted}")
+        if spec.is_optional and self.accept("none"):
+            return None
+        if not spec.is_variadic:
+            return self._read_buffer()
+        self.expect("[")
+        buffers: list[Buffer] = []
+        while not self.accept("]"):
+            buffers.append(self._read_buffer())
+            if self.token.text != "]":
+                self.expect(",")
+        return tuple(buffers)

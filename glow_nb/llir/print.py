@@ -1,0 +1,91 @@
+"""The text of the low-level IR, after the paper's Figure 3; parse.py reads it back.
+
+::
+
+    declare @main {
+      %filter = weight float32<64 x 7 x 7 x 3>, external
+      %data = input float32<1 x 224 x 224 x 3>
+      %prob = output float32<1 x 1000>
+    }
+    program arena 2408448 of at least 2408448 {
+      %conv = alloc float32<1 x 112 x 112 x 64> at 0
+      convolution @out %conv, @in %data, @in %filter, @in %bias {kernel = [7, 7]} from %conv
+      %flat = tensor_view %conv {start = 0, steps = [1]} : float32<802816>
+      dealloc %conv
+    }
+"""
+
+from __future__ import annotations
+
+from glow_nb.hlir.print import print_initializer
+from glow_nb.llir.program import (
+    Activation,
+    Alloc,
+    Arena,
+    Buffer,
+    Dealloc,
+    Instruction,
+    Program,
+    TensorView,
+    View,
+    Weight,
+)
+from glow_nb.schema import FieldSpec, attributes_of, operand_specs
+from glow_nb.text import format_attributes, format_name
+from glow_nb.types import Array
+
+
+def print_program(program: Program) -> str:
+    """Return *program* as text, with its placement once it is allocated."""
+    weights = [f"{w!r} = weight {w.type}, {print_initializer(w.payload)}" for w in program.weights]
+    inputs = [f"{b!r} = input {b.type}" for b in program.inputs]
+    outputs = [f"{b!r} = output {b.type}" for b in program.outputs]
+    body = [print_instruction(i, program.arena) for i in program.instructions]
+    arena = program.arena
+    header = f" arena {arena.size_bytes} of at least {arena.lower_bound_bytes}" if arena else ""
+    return (
+        f"declare @{format_name(program.name)} {{\n{_indented(weights + inputs + outputs)}}}\n"
+        f"program{header} {{\n{_indented(body)}}}\n"
+    )
+
+
+def external_weights(program: Program) -> dict[str, Array]:
+    """Return the arrays that belong beside the text, by weight name."""
+    return {w.name: w.array for w in program.weights if is_external(w)}
+
+
+def is_external(weight: Weight) -> bool:
+    """True if the text does not hold the numbers of *weight*."""
+    return print_initializer(weight.payload) == "external"
+
+
+def print_instruction(instruction: Instruction, arena: Arena | None = None) -> str:
+    """Return one line; an ``alloc`` shows its place in *arena*."""
+    match instruction:
+        case Alloc(dest=Activation() as buffer):
+            place = f" at {arena.offsets[buffer]}" if arena else ""
+            return f"{buffer!r} = alloc {buffer.type}{place}"
+        case Dealloc():
+            return f"dealloc {instruction.dest!r}"
+        case TensorView(dest=View() as view):
+            attributes = format_attributes({"start": view.start, "steps": view.strides})
+            return f"{view!r} = tensor_view {view.base!r}{attributes} : {view.type}"
+    specs = operand_specs(type(instruction))
+    operands = ", ".join(_print_operand(s, getattr(instruction, s.name)) for s in specs)
+    predicate = f" if {instruction.predicate!r}" if instruction.predicate else ""
+    origin = f" from %{format_name(instruction.name)}" if instruction.name else ""
+    attributes = format_attributes(attributes_of(instruction))
+    return f"{instruction.opcode} {operands}{attributes}{predicate}{origin}"
+
+
+def _print_operand(spec: FieldSpec, value: Buffer | tuple[Buffer, ...] | None) -> str:
+    qualifier = spec.qualifier.name if spec.qualifier else "in"
+    if value is None:
+        return f"@{qualifier} none"
+    if isinstance(value, tuple):
+        return f"@{qualifier} [" + ", ".join(map(repr, value)) + "]"
+    return f"@{qualifier} {value!r}"
+
+
+def _indented(lines: list[str]) -> str:
+    return "".join(f"  {line}\n" for line in lines)

@@ -1,0 +1,148 @@
+"""Whole-program rules of the low-level IR (paper 3.5).
+
+Every buffer is declared, allocated or viewed before it is used and never after its ``dealloc``;
+an activation is written before it is read; weights and inputs are never written; an ``@out``
+operand shares memory with another operand only where the instruction says that it may.
+"""
+
+from __future__ import annotations
+
+from glow_nb.errors import VerifyError
+from glow_nb.llir.program import (
+    Activation,
+    Alloc,
+    Bound,
+    Buffer,
+    Dealloc,
+    Instruction,
+    Program,
+    TensorView,
+    View,
+    Weight,
+    mutated,
+    read,
+)
+from glow_nb.schema import operand_specs
+
+
+def verify(program: Program) -> None:
+    """Check *program*; raise VerifyError naming the first instruction that breaks a rule."""
+    _Verifier(program).run()
+
+
+class _Verifier:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.usable: set[Buffer] = set()
+        self.live: set[Buffer] = set()
+        self.written: set[Buffer] = {*program.weights, *program.inputs}
+        self.names: dict[str, Buffer] = {}
+
+    def run(self) -> None:
+        declared = (*self.program.weights, *self.program.inputs, *self.program.outputs)
+        for buffer in dict.fromkeys(declared):
+            self._claim(buffer, self.program)
+        for instruction in self.program.instructions:
+            self._step(instruction)
+        for output in self.program.outputs:
+            if output not in self.written:
+                raise VerifyError(self.program, f"output {output!r} is never written")
+        if self.live:
+            left = ", ".join(sorted(repr(b) for b in self.live))
+            raise VerifyError(self.program, f"activations are never deallocated: {left}")
+
+    def _claim(self, buffer: Buffer, subject: object) -> None:
+        if buffer.name in self.names:
+            raise VerifyError(subject, f"the name of {buffer!r} is not unique in the program")
+        self.names[buffer.name] = buffer
+        self.usable.add(buffer)
+
+    def _step(self, instruction: Instruction) -> None:
+        match instruction:
+            case Alloc(dest=Activation() as buffer):
+                self._claim(buffer, instruction)
+                self.live.add(buffer)
+            case Dealloc(dest=buffer):
+                if buffer not in self.live:
+                    raise VerifyError(instruction, f"{buffer!r} is not live")
+                self.live.remove(buffer)
+            case TensorView(dest=View() as view):
+                self._check_usable(instruction, view.base)
+                self._claim(view, instruction)
+            case _:
+                self._step_work(instruction)
+
+    def _step_work(self, instruction: Instruction) -> None:
+        for buffer in (*read(instruction), *mutated(instruction)):
+            self._check_usable(instruction, buffer)
+        for buffer in read(instruction):
+            if buffer.root not in self.written and buffer.type.size:
+                raise VerifyError(instruction, f"{buffer!r} is read before it is written")
+        for buffer in mutated(instruction):
+            if isinstance(buffer.root, Weight) or buffer.root in self.program.inputs:
+                what = "a weight" if isinstance(buffer.root, Weight) else "an input"
+                raise VerifyError(instruction, f"{buffer!r} is {what} and must not be written")
+            self.written.add(buffer.root)
+        self._check_sharing(instruction)
+
+    def _check_usable(self, instruction: Instruction, buffer: Buffer) -> None:
+        root = buffer.root
+        if buffer not in self.usable or root not in self.usable:
+            raise VerifyError(instruction, f"{buffer!r} is used before it is defined")
+        if isinstance(root, Activation) and root not in self.live:
+            raise VerifyError(instruction, f"{buffer!r} is used after its dealloc")
+        if not isinstance(root, Activation | Bound | Weight):
+            raise VerifyError(instruction, f"{buffer!r} lies in no region of the program")
+
+    def _check_sharing(self, instruction: Instruction) -> None:
+        allowed = set(instruction.inplace)
+        specs = operand_specs(type(instruction))
+        operands = [
+            (spec.name, spec.qualifier.name, buffer)
+            for spec in specs
+            if spec.qualifier is not None
+            for buffer in _as_tuple(getattr(instruction, spec.name))
+        ]
+        for index, (name, qualifier, buffer) in enumerate(operands):
+            if qualifier == "in":
+                continue
+            for other_index, (other_name, _, other) in enumerate(operands):
+                if other_index == index or not _may_overlap(buffer, other):
+                    continue
+                if (name, other_name) in allowed and _is_same_region(buffer, other):
+                    continue
+                raise VerifyError(
+                    instruction,
+                    f"{buffer!r} shares memory with {other!r}, which it must not do in place",
+                )
+
+
+def _as_tuple(value: Buffer | tuple[Buffer, ...] | None) -> tuple[Buffer, ...]:
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _may_overlap(left: Buffer, right: Buffer) -> bool:
+    """True unless the two lie in different regions or in disjoint element intervals of one."""
+    if left.root is not right.root or not left.type.size or not right.type.size:
+        return False
+    left_first, left_last = element_interval(left)
+    right_first, right_last = element_interval(right)
+    return left_first <= right_last and right_first <= left_last
+
+
+def element_interval(buffer: Buffer) -> tuple[int, int]:
+    """Return the first and the last element of its root that *buffer* may touch."""
+    spans = [(n - 1) * s for n, s in zip(buffer.type.shape, buffer.strides, strict=True)]
+    first = buffer.offset + sum(min(0, span) for span in spans)
+    return first, buffer.offset + sum(max(0, span) for span in spans)
+
+
+def _is_same_region(left: Buffer, right: Buffer) -> bool:
+    return (
+        left.offset == right.offset
+        and left.type.shape == right.type.shape
+        and left.type.kind.size_bytes == right.type.kind.size_bytes
+        and (left.strides == right.strides or (left.is_contiguous and right.is_contiguous))
+    )
