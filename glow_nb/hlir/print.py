@@ -48,13 +48,13 @@ def print_initializer(array: Array | None) -> str:
     """Return ``dense [...]``, ``splat value`` or ``external``."""
     if array is None or array.size == 0 or array.dtype.kind not in "fiub":
         return "external"
+    first = array.reshape(-1)[:1]
+    bits = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
+    if array.size > 1 and bool((bits == first.view(np.uint8)).all()):
+        return f"splat {format_literal(first.tolist()[0])}"
     if array.size <= INLINE_ELEMENTS:
         items = ", ".join(format_literal(item) for item in array.reshape(-1).tolist())
         return f"dense [{items}]"
-    first = array.reshape(-1)[:1]
-    bits = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
-    if bool((bits == first.view(np.uint8)).all()):
-        return f"splat {format_literal(first.tolist()[0])}"
     return "external"
 
 
