@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar, Union
+from typing import Any, Generic, Protocol, TypeVar
 
 from glow_nb.errors import DefinitionError, GlowError, OptionError, PassError
 from glow_nb.schema import Registry, closest
@@ -50,7 +50,7 @@ class Repeat:
     limit: int = 10
 
 
-Entry = Union[Step, Repeat, str]
+Entry = Step | Repeat | str
 Pipeline = tuple[Entry, ...]
 
 
@@ -79,7 +79,8 @@ class PassRun:
 class Observer(Protocol):
     """Called after every pass, in order."""
 
-    def __call__(self, run: PassRun, /) -> None: ...
+    def __call__(self, run: PassRun, /) -> None:
+        """Take note of *run*."""
 
 
 class PassRegistry(Generic[IR]):

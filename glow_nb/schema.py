@@ -26,9 +26,16 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 from glow_nb.errors import DefinitionError, GlowError
 from glow_nb.types import ElementKind
 
-
 _ATTRIBUTE_TYPES = (int, float, bool, str, ElementKind)
 _COMMON_FIELDS = ("name", "predicate")
+
+
+R = TypeVar("R")
+
+
+def per_class(function: Callable[[type], R]) -> Callable[[type], R]:
+    """Compute ``function(cls)`` once for each class."""
+    return cache(function)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +68,7 @@ class FieldSpec:
     has_default: bool
 
 
-@cache
+@per_class
 def fields_of(cls: type) -> tuple[FieldSpec, ...]:
     """Return the declared fields of *cls* in order, without ``name`` and ``predicate``."""
     hints = get_type_hints(cls, include_extras=True)
@@ -72,13 +79,13 @@ def fields_of(cls: type) -> tuple[FieldSpec, ...]:
     )
 
 
-@cache
+@per_class
 def operand_specs(cls: type) -> tuple[FieldSpec, ...]:
     """Return the operand fields of *cls*, in declaration order."""
     return tuple(spec for spec in fields_of(cls) if spec.is_operand)
 
 
-@cache
+@per_class
 def attribute_specs(cls: type) -> tuple[FieldSpec, ...]:
     """Return the attribute fields of *cls*, in declaration order."""
     return tuple(spec for spec in fields_of(cls) if not spec.is_operand)

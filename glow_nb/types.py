@@ -9,6 +9,7 @@ from math import prod
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from glow_nb.errors import GlowError
 
@@ -65,6 +66,7 @@ class ElementKind(enum.Enum):
         names = ", ".join(kind.value for kind in cls)
         raise GlowError(f"dtype {wanted} has no element kind; convert it to one of {names}")
 
+    @override
     def __repr__(self) -> str:
         return self.value
 
@@ -135,6 +137,7 @@ class TensorType:
         """Return a tensor of plain *kind* with the same shape."""
         return TensorType(kind, self.shape)
 
+    @override
     def __str__(self) -> str:
         inside = " x ".join(map(str, self.shape))
         if self.is_quantized:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+from typing_extensions import override
+
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.schema import Registry, check_attributes, fields_of, operands_of
 from glow_nb.text import format_name
@@ -27,6 +29,7 @@ class Value:
     name: str
     type: TensorType
 
+    @override
     def __repr__(self) -> str:
         return f"%{format_name(self.name)} : {self.type}"
 
@@ -152,6 +155,7 @@ class Node(Value):
         if not condition:
             raise VerifyError(self, message)
 
+    @override
     def __repr__(self) -> str:
         return f"{self.opcode} %{format_name(self.name)}"
 
@@ -164,15 +168,18 @@ class Result(Value):
     index: int
 
     @property
+    @override
     def name(self) -> str:  # type: ignore[override]
         """The node's name and the index."""
         return f"{self.node.name}#{self.index}"
 
     @property
+    @override
     def type(self) -> TensorType:  # type: ignore[override]
         """The type of this result."""
         return self.node.result_types[self.index]
 
+    @override
     def __repr__(self) -> str:
         return f"%{format_name(self.node.name)}#{self.index} : {self.type}"
 
@@ -213,16 +220,16 @@ class Save(Node):
     input: Value
     output: Placeholder
 
+    @override
     def infer_types(self) -> tuple[TensorType, ...]:
-        self.require(
-            isinstance(self.output, Placeholder), f"{self.output} is not a placeholder"
-        )
+        self.require(isinstance(self.output, Placeholder), f"{self.output} is not a placeholder")
         self.require(
             self.input.type == self.output.type,
             f"value {self.input} does not fit placeholder {self.output}",
         )
         return ()
 
+    @override
     def evaluate(self, input: Array, output: Array) -> tuple[()]:
         return ()
 
@@ -276,6 +283,7 @@ class Function:
                 users.setdefault(operand, []).append(node)
         return users
 
+    @override
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))
         outputs = ", ".join(map(str, self.outputs))

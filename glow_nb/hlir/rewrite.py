@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
 
+from typing_extensions import override
+
 from glow_nb.errors import GlowError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Result, Value
@@ -29,6 +31,7 @@ class Rewriter(Builder):
             for operand in operands_of(node):
                 self._use_counts[operand] = self._use_counts.get(operand, 0) + 1
 
+    @override
     def emit(self, node: N, name: str | None = None) -> N:
         """Append *node*, by default named after the node being replaced and its own opcode."""
         if name is None and not node.name and self.current is not None:

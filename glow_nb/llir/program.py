@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, ClassVar, TypeVar, dataclass_transform
 
+from typing_extensions import override
+
 from glow_nb.errors import GlowError, VerifyError
 from glow_nb.schema import (
     Qualifier,
@@ -65,6 +67,7 @@ class Buffer:
             for size, stride, want in zip(self.type.shape, self.strides, wanted, strict=True)
         )
 
+    @override
     def __repr__(self) -> str:
         return f"%{format_name(self.name)}"
 
@@ -111,16 +114,19 @@ class View(Buffer):
     steps: tuple[int, ...] | None = None
 
     @property
+    @override
     def root(self) -> Buffer:
         """The region that the chain of views ends in."""
         return self.base.root
 
     @property
+    @override
     def offset(self) -> int:
         """Elements from the beginning of :attr:`root`."""
         return self.base.offset + self.start
 
     @property
+    @override
     def strides(self) -> tuple[int, ...]:
         """The view's own steps; contiguous if none were given."""
         return contiguous_strides(self.type.shape) if self.steps is None else self.steps
@@ -178,6 +184,7 @@ class Instruction:
         if not condition:
             raise VerifyError(self, message)
 
+    @override
     def __repr__(self) -> str:
         operands = ", ".join(f"@{q} {b!r}" for q, b in qualified_operands_of(self))
         return f"{self.opcode} {operands}"
@@ -228,6 +235,7 @@ class Alloc(Instruction):
 
     dest: Out
 
+    @override
     def verify(self) -> None:
         self.require(isinstance(self.dest, Activation), f"{self.dest} is not an activation")
 
@@ -238,6 +246,7 @@ class Dealloc(Instruction):
 
     dest: Out
 
+    @override
     def verify(self) -> None:
         self.require(isinstance(self.dest, Activation), f"{self.dest} is not an activation")
 
@@ -248,6 +257,7 @@ class TensorView(Instruction):
 
     dest: Out
 
+    @override
     def verify(self) -> None:
         view = self.dest
         self.require(isinstance(view, View), f"{view} is not a view")
@@ -323,6 +333,7 @@ class Program:
     def __iter__(self) -> Iterator[Instruction]:
         return iter(self.instructions)
 
+    @override
     def __repr__(self) -> str:
         arena = f", arena {self.arena.size_bytes} bytes" if self.arena else ""
         return f"program @{format_name(self.name)}, {len(self.work)} instructions{arena}"
@@ -341,5 +352,3 @@ def mutated(instruction: Instruction) -> tuple[Buffer, ...]:
 def read(instruction: Instruction) -> tuple[Buffer, ...]:
     """Return the operands that *instruction* reads (``@in`` and ``@inout``)."""
     return tuple(b for q, b in qualified_operands_of(instruction) if q != "out")
-
-
