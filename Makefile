@@ -58,10 +58,10 @@ imports: $(VENV)/.installed
 check: lint types imports
 
 bench: $(VENV)/.bench-installed
-	$(BIN)/python experiments/duel.py
+	$(BIN)/python -m experiments.duel
 
 docs-table: $(VENV)/.installed
-	$(BIN)/python experiments/conformance.py docs/conformance.md
+	$(BIN)/python -m experiments.conformance docs/conformance.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -7,7 +7,7 @@ activations keep unit scale through all layers, and a last layer scaled so that 
 saturated. The input of the softmax is a second output, so that a comparison sees more than a
 one-hot vector. The same seed gives the same file::
 
-    python experiments/twins.py FOLDER --batch 8 --only resnet50 vgg19
+    python -m experiments.twins FOLDER --batch 8 --only resnet50 vgg19
 """
 
 from __future__ import annotations
