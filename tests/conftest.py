@@ -25,6 +25,6 @@ settings.load_profile("default")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled kernels beside pytest's own cache: reruns are fast, the user's stays clean."""
-    if config.cache is not None:
-        folder = config.cache.mkdir("glow_nb_kernels")
-        os.environ.setdefault("GLOW_NB_CACHE_DIR", str(folder))
+    cache: pytest.Cache | None = getattr(config, "cache", None)  # absent with -p no:cacheprovider
+    if cache is not None:
+        os.environ.setdefault("GLOW_NB_CACHE_DIR", str(cache.mkdir("glow_nb_kernels")))
