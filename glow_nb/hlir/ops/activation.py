@@ -1,0 +1,195 @@
+"""Activation functions: ``result[i] = f(input[i])``, each with its lowering to arithmetic."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.elementwise import error_function
+from glow_nb.hlir.ops.families import (
+    NUMBERS,
+    SIGNED,
+    Kinds,
+    UnaryElementwise,
+    bounds_of,
+    broadcast_type,
+    fitted,
+    require_kind,
+    wide,
+)
+from glow_nb.types import Array, TensorType
+
+
+@define_node("relu", data_parallel=True)
+class Relu(UnaryElementwise):
+    """Clamp negative elements to zero: ``result[i] = max(input[i], 0)``; NaN stays NaN."""
+
+    kinds: ClassVar[Kinds] = SIGNED
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.maximum(x, 0)
+
+
+@define_node("leaky_relu", data_parallel=True)
+class LeakyRelu(UnaryElementwise):
+    """Scale negative elements: ``x if x >= 0 else alpha * x``."""
+
+    alpha: float = 0.01
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.where(x >= 0, x, self.alpha * x)
+
+
+@define_node("prelu", data_parallel=True)
+class PRelu(Node):
+    """Scale negative elements by a learned slope: ``x if x >= 0 else slope * x``.
+
+    ``slope`` has the rank of ``input`` and broadcasts to its shape.
+    """
+
+    input: Value
+    slope: Value
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "input", self.input.type, SIGNED)
+        result = broadcast_type(self, input=self.input.type, slope=self.slope.type)
+        self.require(
+            result == self.input.type,
+            f"'slope' of type {self.slope.type} does not broadcast to 'input' {self.input.type}",
+        )
+        return result
+
+    @override
+    def evaluate(self, input: Array, slope: Array) -> Array:
+        x = wide(input)
+        with np.errstate(all="ignore"):
+            return fitted(np.where(x >= 0, x, wide(slope) * x), self.type)
+
+
+@define_node("clip", data_parallel=True)
+class Clip(UnaryElementwise):
+    """Clamp to a range: ``min(max(input[i], minimum), maximum)``; NaN stays NaN.
+
+    Where ``minimum`` is above ``maximum`` every element becomes ``maximum``. For integers the
+    bounds are narrowed to whole numbers of the kind.
+    """
+
+    kinds: ClassVar[Kinds] = NUMBERS
+    minimum: float = -math.inf
+    maximum: float = math.inf
+
+    @property
+    def bounds(self) -> tuple[Any, Any]:
+        """The bounds as numbers of the element kind."""
+        kind = self.input.type.kind
+        if kind.is_float:
+            return self.minimum, self.maximum
+        least, greatest = bounds_of(kind)
+        low = least if self.minimum <= least else min(greatest, math.ceil(self.minimum))
+        high = greatest if self.maximum >= greatest else max(least, math.floor(self.maximum))
+        return low, high
+
+    @override
+    def infer_type(self) -> TensorType:
+        self.require(
+            not (math.isnan(self.minimum) or math.isnan(self.maximum)),
+            f"the bounds {self.minimum} and {self.maximum} must not be NaN",
+        )
+        return super().infer_type()
+
+    @override
+    def compute(self, x: Any) -> Any:
+        low, high = self.bounds
+        return np.minimum(np.maximum(x, low), high)
+
+
+@define_node("sigmoid", data_parallel=True)
+class Sigmoid(UnaryElementwise):
+    """Logistic function: ``1 / (1 + exp(-input[i]))``."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return 1 / (1 + np.exp(-x))
+
+
+@define_node("tanh", data_parallel=True)
+class Tanh(UnaryElementwise):
+    """Hyperbolic tangent."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.tanh(x)
+
+
+@define_node("elu", data_parallel=True)
+class Elu(UnaryElementwise):
+    """Exponential linear unit: ``x if x >= 0 else alpha * (exp(x) - 1)``."""
+
+    alpha: float = 1.0
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.where(x >= 0, x, self.alpha * np.expm1(x))
+
+
+@define_node("hard_sigmoid", data_parallel=True)
+class HardSigmoid(UnaryElementwise):
+    """Piecewise linear sigmoid: ``max(0, min(1, alpha * input[i] + beta))``."""
+
+    alpha: float = 0.2
+    beta: float = 0.5
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.maximum(0, np.minimum(1, self.alpha * x + self.beta))
+
+
+@define_node("hard_swish", data_parallel=True)
+class HardSwish(UnaryElementwise):
+    """Piecewise swish: ``x * max(0, min(1, x / 6 + 1 / 2))``."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return x * np.maximum(0, np.minimum(1, x / 6 + 0.5))
+
+
+@define_node("softplus", data_parallel=True)
+class Softplus(UnaryElementwise):
+    """Smooth rectifier: ``log(1 + exp(input[i]))``, without overflow for large elements."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.logaddexp(0, x)
+
+
+@define_node("gelu", data_parallel=True)
+class Gelu(UnaryElementwise):
+    """Gaussian error linear unit.
+
+    Attributes:
+        approximate: ``none`` for ``x / 2 * (1 + erf(x / sqrt(2)))``; ``tanh`` for
+            ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
+    """
+
+    approximate: str = "none"
+
+    @override
+    def infer_type(self) -> TensorType:
+        self.require(
+            self.approximate in ("none", "tanh"),
+            f"approximate is {self.approximate!r}, but must be 'none' or 'tanh'",
+        )
+        return super().infer_type()
+
+    @override
+    def compute(self, x: Any) -> Any:
+        if self.approximate == "none":
+            return x / 2 * (1 + error_function(x / math.sqrt(2)))
+        return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))

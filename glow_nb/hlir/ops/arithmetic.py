@@ -1,0 +1,201 @@
+"""Arithmetic and logic on two tensors of equal rank: ``result[i] = f(lhs[i], rhs[i])``."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import define_node
+from glow_nb.hlir.ops.families import BOOL, INTEGERS, BinaryElementwise, Kinds
+from glow_nb.types import TensorType
+
+
+def _is_integer(x: Any) -> bool:
+    return bool(np.issubdtype(x.dtype, np.integer))
+
+
+@define_node("add", data_parallel=True)
+class Add(BinaryElementwise):
+    """Sum: ``result[i] = lhs[i] + rhs[i]``; integers wrap."""
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x + y
+
+
+@define_node("sub", data_parallel=True)
+class Sub(BinaryElementwise):
+    """Difference: ``result[i] = lhs[i] - rhs[i]``; integers wrap."""
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x - y
+
+
+@define_node("mul", data_parallel=True)
+class Mul(BinaryElementwise):
+    """Product: ``result[i] = lhs[i] * rhs[i]``; integers wrap."""
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x * y
+
+
+@define_node("div", data_parallel=True)
+class Div(BinaryElementwise):
+    """Quotient: ``result[i] = lhs[i] / rhs[i]``.
+
+    Integers truncate toward zero; an integer divided by zero gives 0.
+    """
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        if not _is_integer(x):
+            return x / y
+        floored = x // y
+        has_remainder = floored * y != x
+        return floored + (has_remainder & ((x < 0) != (y < 0)) & (y != 0))
+
+
+@define_node("pow", data_parallel=True)
+class Pow(BinaryElementwise):
+    """Power: ``result[i] = lhs[i] ** rhs[i]``.
+
+    Integers wrap; with a negative exponent they truncate toward zero: 1 and -1 keep their size,
+    0 and all others give 0.
+    """
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        if not _is_integer(x):
+            return np.power(x, y)
+        power = np.power(x, np.maximum(y, 0))
+        is_unit = (x == 1) | (x + x.dtype.type(1) == 0) & (x != 0)
+        inverse = np.where(is_unit, np.power(x, y % 2), 0)
+        return np.where(y < 0, inverse, power)
+
+
+@define_node("maximum", data_parallel=True)
+class Maximum(BinaryElementwise):
+    """Larger element; NaN if either is NaN."""
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return np.maximum(x, y)
+
+
+@define_node("minimum", data_parallel=True)
+class Minimum(BinaryElementwise):
+    """Smaller element; NaN if either is NaN."""
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return np.minimum(x, y)
+
+
+@define_node("modulo", data_parallel=True)
+class Modulo(BinaryElementwise):
+    """Remainder of ``lhs[i] / rhs[i]``; an integer modulo zero gives 0.
+
+    Attributes:
+        fmod: The result has the sign of ``lhs``, as C's ``fmod``; else that of ``rhs``, as
+            Python's ``%``.
+    """
+
+    fmod: bool = False
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return np.fmod(x, y) if self.fmod else np.mod(x, y)
+
+
+@define_node("bitwise_and", data_parallel=True)
+class BitwiseAnd(BinaryElementwise):
+    """Bits set in both integers."""
+
+    kinds: ClassVar[Kinds] = INTEGERS
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x & y
+
+
+@define_node("bitwise_or", data_parallel=True)
+class BitwiseOr(BinaryElementwise):
+    """Bits set in either integer."""
+
+    kinds: ClassVar[Kinds] = INTEGERS
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x | y
+
+
+@define_node("bitwise_xor", data_parallel=True)
+class BitwiseXor(BinaryElementwise):
+    """Bits set in exactly one of the integers."""
+
+    kinds: ClassVar[Kinds] = INTEGERS
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x ^ y
+
+
+@define_node("bit_shift", data_parallel=True)
+class BitShift(BinaryElementwise):
+    """Shift the bits of unsigned integers by ``rhs[i]`` places; by the width or more gives 0.
+
+    Attributes:
+        direction: ``left`` or ``right``.
+    """
+
+    kinds: ClassVar[Kinds] = frozenset(kind for kind in INTEGERS if not kind.is_signed)
+    direction: str
+
+    @override
+    def infer_type(self) -> TensorType:
+        self.require(
+            self.direction in ("left", "right"),
+            f"direction is {self.direction!r}, but must be 'left' or 'right'",
+        )
+        return super().infer_type()
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return np.left_shift(x, y) if self.direction == "left" else np.right_shift(x, y)
+
+
+@define_node("and", data_parallel=True)
+class And(BinaryElementwise):
+    """True where both are true."""
+
+    kinds: ClassVar[Kinds] = BOOL
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x & y
+
+
+@define_node("or", data_parallel=True)
+class Or(BinaryElementwise):
+    """True where either is true."""
+
+    kinds: ClassVar[Kinds] = BOOL
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x | y
+
+
+@define_node("xor", data_parallel=True)
+class Xor(BinaryElementwise):
+    """True where exactly one is true."""
+
+    kinds: ClassVar[Kinds] = BOOL
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x ^ y

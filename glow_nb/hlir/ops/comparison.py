@@ -1,0 +1,87 @@
+"""Comparisons of two tensors, which give bool, and the choice by a bool tensor."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.families import (
+    ALL,
+    BOOL,
+    Comparison,
+    Kinds,
+    broadcast_type,
+    fitted,
+    require_kind,
+)
+from glow_nb.types import Array, TensorType
+
+
+@define_node("equal", data_parallel=True)
+class Equal(Comparison):
+    """True where the elements are equal; NaN equals nothing."""
+
+    kinds: ClassVar[Kinds] = ALL
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x == y
+
+
+@define_node("less", data_parallel=True)
+class Less(Comparison):
+    """True where ``lhs[i] < rhs[i]``; false for NaN."""
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x < y
+
+
+@define_node("less_equal", data_parallel=True)
+class LessEqual(Comparison):
+    """True where ``lhs[i] <= rhs[i]``; false for NaN."""
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x <= y
+
+
+@define_node("greater", data_parallel=True)
+class Greater(Comparison):
+    """True where ``lhs[i] > rhs[i]``; false for NaN."""
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x > y
+
+
+@define_node("greater_equal", data_parallel=True)
+class GreaterEqual(Comparison):
+    """True where ``lhs[i] >= rhs[i]``; false for NaN."""
+
+    @override
+    def compute(self, x: Any, y: Any) -> Any:
+        return x >= y
+
+
+@define_node("select", data_parallel=True)
+class Select(Node):
+    """Choose by a bool tensor: ``lhs[i] if condition[i] else rhs[i]``; all three broadcast."""
+
+    condition: Value
+    lhs: Value
+    rhs: Value
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "condition", self.condition.type, BOOL)
+        require_kind(self, "lhs", self.lhs.type, ALL)
+        condition = TensorType(self.lhs.type.kind, self.condition.type.shape)
+        return broadcast_type(self, condition=condition, lhs=self.lhs.type, rhs=self.rhs.type)
+
+    @override
+    def evaluate(self, condition: Array, lhs: Array, rhs: Array) -> Array:
+        return fitted(np.where(condition, lhs, rhs), self.type)

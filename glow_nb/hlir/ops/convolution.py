@@ -1,0 +1,88 @@
+"""Convolution over one, two or three spatial dimensions, channels last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
+from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
+from glow_nb.types import Array, TensorType
+
+
+@define_node("convolution")
+class Convolution(Node):
+    """Convolve an ``[N, *in, C]`` tensor with a ``[K, *kernel, C / group]`` filter.
+
+    ``result[n, o, k] = bias[k] + sum over t, c of input[n, o * stride + t * dilation - begin, c] *
+    filter[k, t, c]``, where the channels ``c`` run over the group of ``k`` and cells outside the
+    input count as 0. The result is ``[N, *out, K]`` with
+    ``out = (in + begin + end - dilation * (kernel - 1) - 1) // stride + 1``.
+
+    Attributes:
+        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
+        stride: Step of the window.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance of the taps.
+        group: Channels are cut into so many groups that are convolved apart.
+    """
+
+    input: Value
+    filter: Value
+    bias: Value
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+    group: int = 1
+
+    @override
+    def infer_type(self) -> TensorType:
+        input, filter, bias = self.input.type, self.filter.type, self.bias.type
+        require_kind(self, "input", input, NUMBERS)
+        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        channels = input.shape[-1]
+        self.require(
+            self.group > 0 and channels % self.group == 0,
+            f"{channels} channels of input {input} do not divide into group = {self.group}",
+        )
+        depth = filter.shape[0] if filter.rank else 0
+        wanted = TensorType(input.kind, (depth, *self.kernel, channels // self.group))
+        self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
+        self.require(
+            depth % self.group == 0,
+            f"{depth} results of filter {filter} do not divide into group = {self.group}",
+        )
+        wanted = TensorType(input.kind, (depth,))
+        self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
+        return input.with_shape((input.shape[0], *out, depth))
+
+    @override
+    def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
+        with np.errstate(all="ignore"):
+            sums = convolve(self, widest(input), widest(filter), self.group)
+            return fitted(sums + widest(bias), self.type)
+
+
+def convolve(node: Any, x: Any, filter: Any, group: int) -> Any:
+    """Return the sums of a convolution *node* of *x* without bias, ``[N, *out, K]``.
+
+    Takes kernel, stride, pads, dilation and the result's size from *node*; one matrix product for
+    each tap of the window.
+    """
+    out, depth = node.type.shape[1:-1], filter.shape[0]
+    batch, channels = x.shape[0], x.shape[-1]
+    padded = pad_spatial(x, node.pads, 0)
+    grouped = filter.reshape(group, depth // group, *filter.shape[1:])
+    weights = np.moveaxis(grouped, (0, 1), (-3, -1))  # last axes: group, C / group, K / group
+    sums = np.zeros((group, batch * int(np.prod(out)), depth // group), x.dtype)
+    for tap, view in taps(padded, out, node.kernel, node.stride, node.dilation):
+        columns = view.reshape(-1, group, channels // group).transpose(1, 0, 2)
+        if channels == group:
+            sums += columns * weights[tap]
+        else:
+            sums += columns @ weights[tap]
+    return sums.transpose(1, 0, 2).reshape(batch, *out, depth)

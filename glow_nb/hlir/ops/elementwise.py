@@ -1,0 +1,298 @@
+"""Functions of one element: ``result[i] = f(input[i])``; activations are in ``activation.py``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import define_node
+from glow_nb.hlir.ops.families import (
+    ALL,
+    BOOL,
+    NUMBERS,
+    SIGNED,
+    Kinds,
+    UnaryElementwise,
+    require_kind,
+)
+from glow_nb.types import ElementKind, TensorType
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+@define_node("exp", data_parallel=True)
+class Exp(UnaryElementwise):
+    """Exponential: ``result[i] = e ** input[i]``."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.exp(x)
+
+
+@define_node("log", data_parallel=True)
+class Log(UnaryElementwise):
+    """Natural logarithm: -inf at 0, NaN below."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.log(x)
+
+
+@define_node("sqrt", data_parallel=True)
+class Sqrt(UnaryElementwise):
+    """Square root: NaN below 0."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.sqrt(x)
+
+
+@define_node("reciprocal", data_parallel=True)
+class Reciprocal(UnaryElementwise):
+    """Reciprocal: ``result[i] = 1 / input[i]``."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return 1 / x
+
+
+@define_node("erf", data_parallel=True)
+class Erf(UnaryElementwise):
+    """Error function: ``2 / sqrt(pi) * integral of exp(-t**2) for t in 0..input[i]``."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return error_function(x)
+
+
+def error_function(x: Any) -> Any:
+    """Return erf of each element of *x*, as float64."""
+    return np.asarray(_erf(x)).astype(np.float64)
+
+
+@define_node("neg", data_parallel=True)
+class Neg(UnaryElementwise):
+    """Negation; the least integer stays as it is (two's complement)."""
+
+    kinds: ClassVar[Kinds] = SIGNED
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.negative(x)
+
+
+@define_node("abs", data_parallel=True)
+class Abs(UnaryElementwise):
+    """Absolute value; the least integer stays as it is (two's complement)."""
+
+    kinds: ClassVar[Kinds] = NUMBERS
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.abs(x)
+
+
+@define_node("sign", data_parallel=True)
+class Sign(UnaryElementwise):
+    """Sign: -1, 0 or 1; NaN stays NaN."""
+
+    kinds: ClassVar[Kinds] = NUMBERS
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.sign(x)
+
+
+@define_node("floor", data_parallel=True)
+class Floor(UnaryElementwise):
+    """Greatest whole number that is not above the element."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.floor(x)
+
+
+@define_node("ceil", data_parallel=True)
+class Ceil(UnaryElementwise):
+    """Least whole number that is not below the element."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.ceil(x)
+
+
+@define_node("round", data_parallel=True)
+class Round(UnaryElementwise):
+    """Nearest whole number, halves to the even one."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.rint(x)
+
+
+@define_node("not", data_parallel=True)
+class Not(UnaryElementwise):
+    """Logical negation of bool elements."""
+
+    kinds: ClassVar[Kinds] = BOOL
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.logical_not(x)
+
+
+@define_node("sin", data_parallel=True)
+class Sin(UnaryElementwise):
+    """Sine of radians; NaN at infinities."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.sin(x)
+
+
+@define_node("cos", data_parallel=True)
+class Cos(UnaryElementwise):
+    """Cosine of radians; NaN at infinities."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.cos(x)
+
+
+@define_node("tan", data_parallel=True)
+class Tan(UnaryElementwise):
+    """Tangent of radians; NaN at infinities."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.tan(x)
+
+
+@define_node("asin", data_parallel=True)
+class Asin(UnaryElementwise):
+    """Inverse sine in radians; NaN outside -1..1."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.arcsin(x)
+
+
+@define_node("acos", data_parallel=True)
+class Acos(UnaryElementwise):
+    """Inverse cosine in radians; NaN outside -1..1."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.arccos(x)
+
+
+@define_node("atan", data_parallel=True)
+class Atan(UnaryElementwise):
+    """Inverse tangent in radians."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.arctan(x)
+
+
+@define_node("sinh", data_parallel=True)
+class Sinh(UnaryElementwise):
+    """Hyperbolic sine: ``(exp(x) - exp(-x)) / 2``."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.sinh(x)
+
+
+@define_node("cosh", data_parallel=True)
+class Cosh(UnaryElementwise):
+    """Hyperbolic cosine: ``(exp(x) + exp(-x)) / 2``."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.cosh(x)
+
+
+@define_node("asinh", data_parallel=True)
+class Asinh(UnaryElementwise):
+    """Inverse hyperbolic sine."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.arcsinh(x)
+
+
+@define_node("acosh", data_parallel=True)
+class Acosh(UnaryElementwise):
+    """Inverse hyperbolic cosine; NaN below 1."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.arccosh(x)
+
+
+@define_node("atanh", data_parallel=True)
+class Atanh(UnaryElementwise):
+    """Inverse hyperbolic tangent; NaN outside -1..1."""
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.arctanh(x)
+
+
+@define_node("is_nan", data_parallel=True)
+class IsNaN(UnaryElementwise):
+    """True where the element is NaN."""
+
+    @override
+    def infer_type(self) -> TensorType:
+        return super().infer_type().with_kind(ElementKind.BOOL)
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return np.isnan(x)
+
+
+@define_node("is_inf", data_parallel=True)
+class IsInf(UnaryElementwise):
+    """True where the element is an infinity of a wanted sign.
+
+    Attributes:
+        positive: +inf counts.
+        negative: -inf counts.
+    """
+
+    positive: bool = True
+    negative: bool = True
+
+    @override
+    def infer_type(self) -> TensorType:
+        return super().infer_type().with_kind(ElementKind.BOOL)
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return (np.isposinf(x) & self.positive) | (np.isneginf(x) & self.negative)
+
+
+@define_node("convert_to", data_parallel=True)
+class ConvertTo(UnaryElementwise):
+    """Convert the elements to another *kind*.
+
+    To a float: rounds to nearest even. To an integer: floats are truncated, what does not fit is
+    arbitrary; integers wrap. To bool: true where not zero, NaN included.
+    """
+
+    kinds: ClassVar[Kinds] = ALL
+    kind: ElementKind
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "input", self.input.type, self.kinds)
+        return self.input.type.with_kind(self.kind)
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return x != 0 if self.kind is ElementKind.BOOL else x

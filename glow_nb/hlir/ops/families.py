@@ -1,0 +1,164 @@
+"""What families of operators share: element kind sets, broadcasting, and rounding of results.
+
+``evaluate`` is the oracle that compiled code is measured against. It computes floats in float64
+and integers in their own kind, and rounds once, when the result is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.errors import VerifyError
+from glow_nb.hlir.graph import Node, Value
+from glow_nb.types import Array, ElementKind, TensorType
+
+Kinds = frozenset[ElementKind]
+
+BOOL: Kinds = frozenset({ElementKind.BOOL})
+ALL: Kinds = frozenset(ElementKind)
+FLOATS: Kinds = frozenset(kind for kind in ElementKind if kind.is_float)
+NUMBERS: Kinds = ALL - BOOL
+INTEGERS: Kinds = NUMBERS - FLOATS
+SIGNED: Kinds = frozenset(kind for kind in NUMBERS if kind.is_signed)
+INDICES: Kinds = frozenset({ElementKind.INT32, ElementKind.INT64})
+
+
+def require_kind(node: Node, operand: str, type: TensorType, kinds: Kinds) -> None:
+    """Raise VerifyError unless *type*, that of the operand so called, is plain and of *kinds*."""
+    if type.kind not in kinds:
+        names = ", ".join(kind.value for kind in ElementKind if kind in kinds)
+        raise VerifyError(node, f"'{operand}' is {type}, but its kind must be one of {names}")
+    if type.is_quantized:
+        raise VerifyError(
+            node, f"'{operand}' is {type}, but this operator takes no quantized operand; dequantize"
+        )
+
+
+def require_axis(node: Node, axis: int, rank: int) -> None:
+    """Raise VerifyError unless *axis* counts from the front of a tensor of *rank*."""
+    if not 0 <= axis < rank:
+        raise VerifyError(
+            node, f"axis {axis} is outside a tensor of rank {rank}; count it from 0 to {rank - 1}"
+        )
+
+
+def broadcast_type(node: Node, **operands: TensorType) -> TensorType:
+    """Return the type that *operands* of one kind broadcast to.
+
+    Ranks must be equal, and in each dimension the sizes equal or 1.
+    """
+    (first_name, first), *others = operands.items()
+    shape = first.shape
+    for name, type in others:
+        node.require(
+            type.kind == first.kind,
+            f"element kinds differ: '{first_name}' is {first}, '{name}' is {type}; convert one",
+        )
+        node.require(
+            type.rank == first.rank,
+            f"ranks differ: '{first_name}' is {first}, '{name}' is {type}; reshape one",
+        )
+        node.require(
+            all(m == n or 1 in (m, n) for m, n in zip(shape, type.shape, strict=True)),
+            f"shapes do not broadcast: '{first_name}' is {first}, '{name}' is {type}; "
+            "in each dimension the sizes must be equal or 1",
+        )
+        shape = tuple(n if m == 1 else m for m, n in zip(shape, type.shape, strict=True))
+    return TensorType(first.kind, shape)
+
+
+def wide(array: Array) -> Any:
+    """Return floats as float64, anything else as it is: the precision ``evaluate`` computes in."""
+    if ElementKind.of(array.dtype).is_float:
+        return array.astype(np.float64)
+    return array
+
+
+def widest(array: Array) -> Any:
+    """Return floats as float64, signed integers as int64, unsigned ones as uint64: for sums."""
+    kind = ElementKind.of(array.dtype)
+    if kind.is_float:
+        return array.astype(np.float64)
+    return array.astype(np.int64 if kind.is_signed else np.uint64)
+
+
+def fitted(values: Any, type: TensorType) -> Array:
+    """Return *values* rounded to the kind of *type*, contiguous and of its shape."""
+    with np.errstate(all="ignore"):
+        array = np.asarray(values).astype(type.kind.dtype)
+    return np.ascontiguousarray(array).reshape(type.shape)
+
+
+def bounds_of(kind: ElementKind) -> tuple[Any, Any]:
+    """Return the least and the greatest value of *kind*; infinities for floats."""
+    if kind.is_float:
+        return -np.inf, np.inf
+    if kind is ElementKind.BOOL:
+        return False, True
+    limits = np.iinfo(kind.dtype)
+    return int(limits.min), int(limits.max)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnaryElementwise(Node):
+    """Base of operators that map each element on its own: ``result[i] = f(input[i])``.
+
+    Subclasses name the ``kinds`` they take and give ``compute``, which sees floats as float64.
+    """
+
+    kinds: ClassVar[Kinds] = FLOATS
+    input: Value
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "input", self.input.type, self.kinds)
+        return self.input.type
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return fitted(self.compute(wide(input)), self.type)
+
+    def compute(self, x: Any) -> Any:
+        """Return ``f(x)``."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BinaryElementwise(Node):
+    """Base of operators on two tensors: ``result[i] = f(lhs[i], rhs[i])``, broadcasting.
+
+    Both operands have one kind and rank; a dimension of size 1 is repeated to fit the other.
+    """
+
+    kinds: ClassVar[Kinds] = NUMBERS
+    lhs: Value
+    rhs: Value
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "lhs", self.lhs.type, self.kinds)
+        require_kind(self, "rhs", self.rhs.type, self.kinds)
+        return broadcast_type(self, lhs=self.lhs.type, rhs=self.rhs.type)
+
+    @override
+    def evaluate(self, lhs: Array, rhs: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return fitted(self.compute(wide(lhs), wide(rhs)), self.type)
+
+    def compute(self, x: Any, y: Any) -> Any:
+        """Return ``f(x, y)``."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(BinaryElementwise):
+    """Base of comparisons: like :class:`BinaryElementwise`, but the result is bool."""
+
+    @override
+    def infer_type(self) -> TensorType:
+        return super().infer_type().with_kind(ElementKind.BOOL)

@@ -1,0 +1,80 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.arithmetic import Add
+from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
+from glow_nb.hlir.ops.shape import Reshape
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
+from glow_nb.types import Array, TensorType
+
+
+@define_node("mat_mul")
+class MatMul(Node):
+    """Multiply matrices: ``result[..., i, j] = sum over k of lhs[..., i, k] * rhs[..., k, j]``.
+
+    ``lhs`` is ``[batch..., M, K]``; ``rhs`` is ``[batch..., K, N]`` with the same batch, or
+    ``[K, N]``, shared by the whole batch. The result is ``[batch..., M, N]``.
+    """
+
+    lhs: Value
+    rhs: Value
+
+    @override
+    def infer_type(self) -> TensorType:
+        lhs, rhs = self.lhs.type, self.rhs.type
+        require_kind(self, "lhs", lhs, NUMBERS)
+        self.require(lhs.kind == rhs.kind, f"element kinds differ: {lhs} and {rhs}; convert one")
+        self.require(
+            lhs.rank >= 2 and rhs.rank >= 2, f"operands must be matrices, got {lhs} and {rhs}"
+        )
+        self.require(lhs.shape[-1] == rhs.shape[-2], f"inner sizes differ: {lhs} and {rhs}")
+        self.require(
+            rhs.rank == 2 or lhs.shape[:-2] == rhs.shape[:-2],
+            f"batch dimensions differ: {lhs} and {rhs}; broadcast them first",
+        )
+        return lhs.with_shape((*lhs.shape[:-1], rhs.shape[-1]))
+
+    @override
+    def evaluate(self, lhs: Array, rhs: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return fitted(widest(lhs) @ widest(rhs), self.type)
+
+
+@define_node("fully_connected")
+class FullyConnected(Node):
+    """Apply a dense layer: ``result[m, n] = sum over k of input[m, k] * weights[k, n] + bias[n]``.
+
+    ``input`` is ``[M, K]``, ``weights`` ``[K, N]``, ``bias`` ``[N]``; the result is ``[M, N]``.
+    """
+
+    input: Value
+    weights: Value
+    bias: Value
+
+    @override
+    def infer_type(self) -> TensorType:
+        input, bias = self.input.type, self.bias.type
+        self.require(input.rank == 2, f"'input' must be a matrix, got {input}")
+        result = MatMul(self.input, self.weights, name=self.name).type
+        wanted = TensorType(result.kind, result.shape[1:])
+        self.require(bias == wanted, f"'bias' is {bias}, but the weights need {wanted}")
+        return result
+
+    @override
+    def evaluate(self, input: Array, weights: Array, bias: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return fitted(widest(input) @ widest(weights) + widest(bias), self.type)
+
+
+@lowers(FullyConnected)
+def lower_fully_connected(node: FullyConnected, rewriter: Rewriter) -> Value:
+    """Express the dense layer as a matrix product and an addition of the bias to each row."""
+    product = rewriter.emit(MatMul(node.input, node.weights))
+    row = rewriter.emit(Reshape(node.bias, (1, *node.bias.type.shape)))
+    return rewriter.emit(Add(product, row))

@@ -1,0 +1,195 @@
+"""Normalization and softmax, with their lowerings to arithmetic and reductions."""
+
+from __future__ import annotations
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.families import FLOATS, fitted, require_axis, require_kind, wide
+from glow_nb.types import Array, TensorType
+
+
+@define_node("batch_normalization")
+class BatchNormalization(Node):
+    """Normalize each channel by given statistics (inference form).
+
+    ``result = (input - mean) / sqrt(variance + epsilon) * scale + bias``, where scale, bias, mean
+    and variance are vectors ``[C]`` along *channel_axis*.
+
+    Attributes:
+        epsilon: Added to the variance.
+        channel_axis: Axis of the channels, counted from the front.
+    """
+
+    input: Value
+    scale: Value
+    bias: Value
+    mean: Value
+    variance: Value
+    epsilon: float
+    channel_axis: int
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        require_kind(self, "input", type, FLOATS)
+        require_axis(self, self.channel_axis, type.rank)
+        wanted = TensorType(type.kind, (type.shape[self.channel_axis],))
+        for name in ("scale", "bias", "mean", "variance"):
+            found = getattr(self, name).type
+            self.require(found == wanted, f"'{name}' is {found}, but input {type} needs {wanted}")
+        return type
+
+    @override
+    def evaluate(
+        self, input: Array, scale: Array, bias: Array, mean: Array, variance: Array
+    ) -> Array:
+        shape = channel_shape(self.type.rank, self.channel_axis)
+        with np.errstate(all="ignore"):
+            factor = wide(scale) / np.sqrt(wide(variance) + self.epsilon)
+            centred = wide(input) - wide(mean).reshape(shape)
+            result = centred * factor.reshape(shape) + wide(bias).reshape(shape)
+        return fitted(result, self.type)
+
+
+def channel_shape(rank: int, channel_axis: int) -> tuple[int, ...]:
+    """Return the shape, for reshape, of a channel vector in a tensor of *rank*: 1 but for -1."""
+    return tuple(-1 if axis == channel_axis else 1 for axis in range(rank))
+
+
+@define_node("local_response_normalization")
+class LocalResponseNormalization(Node):
+    """Normalize by the squares of neighbouring channels, the last axis.
+
+    ``result[..., c] = input[..., c] / (bias + alpha / size * sum of input[..., i] ** 2) ** beta``
+    with ``i`` from ``c - (size - 1) // 2`` to ``c + size // 2``, as far as there are channels.
+
+    Attributes:
+        size: Number of channels in the sum.
+        alpha: Weight of the sum.
+        beta: Exponent.
+        bias: Added to the sum.
+    """
+
+    input: Value
+    size: int
+    alpha: float
+    beta: float
+    bias: float
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "input", self.input.type, FLOATS)
+        self.require(self.input.type.rank >= 1, f"'input' is {self.input.type}: no channels")
+        self.require(self.size > 0, f"size is {self.size}, but must be positive")
+        return self.input.type
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        x = wide(input)
+        before = (self.size - 1) // 2
+        with np.errstate(all="ignore"):
+            widths = [(0, 0)] * (x.ndim - 1) + [(before, self.size - 1 - before)]
+            squares = np.pad(x * x, widths)
+            channels = x.shape[-1]
+            sums = sum(squares[..., i : i + channels] for i in range(self.size))
+            divisor = (self.bias + self.alpha / self.size * sums) ** self.beta
+            return fitted(x / divisor, self.type)
+
+
+@define_node("layer_normalization")
+class LayerNormalization(Node):
+    """Normalize each sample by its own mean and variance over the axes from *axis* on.
+
+    ``result = (input - mean) / sqrt(variance + epsilon) * scale + bias``; the variance is the mean
+    of ``(input - mean) ** 2``. ``scale`` and ``bias`` have the shape of the normalized axes.
+
+    Attributes:
+        axis: First normalized axis, counted from the front.
+        epsilon: Added to the variance.
+    """
+
+    input: Value
+    scale: Value
+    bias: Value | None
+    axis: int
+    epsilon: float
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        require_kind(self, "input", type, FLOATS)
+        require_axis(self, self.axis, type.rank)
+        wanted = TensorType(type.kind, type.shape[self.axis :])
+        for name in ("scale", "bias"):
+            operand = getattr(self, name)
+            self.require(
+                operand is None or operand.type == wanted,
+                f"'{name}' is {operand and operand.type}, but input {type} needs {wanted}",
+            )
+        return type
+
+    @override
+    def evaluate(self, input: Array, scale: Array, bias: Array | None) -> Array:
+        x = wide(input)
+        axes = tuple(range(self.axis, x.ndim))
+        with np.errstate(all="ignore"):
+            centred = x - _mean(x, axes)
+            result = centred / np.sqrt(_mean(centred * centred, axes) + self.epsilon) * wide(scale)
+        return fitted(result if bias is None else result + wide(bias), self.type)
+
+
+def _mean(x: Array, axes: tuple[int, ...]) -> Array:
+    count = np.float64(np.prod([x.shape[axis] for axis in axes]))
+    total: Array = np.sum(x, axis=axes, keepdims=True) / count  # type: ignore[arg-type]
+    return total
+
+
+@define_node("softmax")
+class Softmax(Node):
+    """Exponentials that sum to 1 along *axis*: ``exp(input - m) / sum of exp(input - m)``.
+
+    ``m`` is the largest element along the axis. NaN if an element is NaN or +inf, or all are -inf.
+    """
+
+    input: Value
+    axis: int
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "input", self.input.type, FLOATS)
+        require_axis(self, self.axis, self.input.type.rank)
+        return self.input.type
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        x = wide(input)
+        with np.errstate(all="ignore"):
+            powers = np.exp(x - np.max(x, axis=self.axis, keepdims=True, initial=-np.inf))
+            return fitted(powers / np.sum(powers, axis=self.axis, keepdims=True), self.type)
+
+
+@define_node("log_softmax")
+class LogSoftmax(Node):
+    """Logarithm of the softmax along *axis*: ``input - m - log(sum of exp(input - m))``.
+
+    ``m`` is the largest element along the axis.
+    """
+
+    input: Value
+    axis: int
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "input", self.input.type, FLOATS)
+        require_axis(self, self.axis, self.input.type.rank)
+        return self.input.type
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        x = wide(input)
+        with np.errstate(all="ignore"):
+            shifted = x - np.max(x, axis=self.axis, keepdims=True, initial=-np.inf)
+            total = np.sum(np.exp(shifted), axis=self.axis, keepdims=True)
+            return fitted(shifted - np.log(total), self.type)

@@ -1,0 +1,166 @@
+"""Pooling over sliding windows, channels last. Global pools are reductions over spatial axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.families import FLOATS, NUMBERS, bounds_of, fitted, require_kind, wide
+from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
+from glow_nb.types import Array, ElementKind, TensorType
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WindowPool(Node):
+    """Base of pools: combine the cells under a window that slides over ``[N, *in, C]``.
+
+    The result is ``[N, *out, C]``, ``out = (in + begin + end - dilation * (kernel - 1) - 1) //
+    stride + 1``.
+
+    Attributes:
+        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
+        stride: Step of the window.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance of the taps.
+    """
+
+    input: Value
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        out = check_window(self, type, self.kernel, self.stride, self.pads, self.dilation)
+        return type.with_shape((type.shape[0], *out, type.shape[-1]))
+
+    def taps_of(self, x: Array, padding: Any) -> Any:
+        """Yield each tap with the cells of *x* under it, cells of padding being *padding*."""
+        padded = pad_spatial(x, self.pads, padding)
+        out = self.type.shape[1:-1]
+        return taps(padded, out, self.kernel, self.stride, self.dilation)
+
+
+@define_node("max_pool")
+class MaxPool(WindowPool):
+    """Largest element under the window; padding is never chosen, NaN always.
+
+    A window that lies in padding alone gives the least value of the kind (-inf for floats).
+    """
+
+    @override
+    def infer_type(self) -> TensorType:
+        self.require(
+            self.input.type.kind in NUMBERS,
+            f"'input' is {self.input.type}, but must hold numbers",
+        )
+        return super().infer_type()
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        least = bounds_of(self.type.kind)[0]
+        result = np.full(self.type.shape, least, wide(input).dtype)
+        for _, cells in self.taps_of(wide(input), least):
+            np.maximum(result, cells, out=result)
+        return fitted(result, self.type)
+
+
+@define_node("max_pool_with_argmax")
+class MaxPoolWithArgmax(WindowPool):
+    """Largest element under the window and its place: ``[values, indices]``, indices int64.
+
+    Indices count elements of the whole tensor in ``[N, C, *in]`` order (ONNX's layout); of equal
+    elements the first in the window counts. A window in padding alone gives index -1.
+
+    Attributes:
+        column_major: Within a channel, count along the first spatial dimension first.
+    """
+
+    column_major: bool = False
+
+    @override
+    def infer_types(self) -> tuple[TensorType, ...]:
+        require_kind(self, "input", self.input.type, NUMBERS)
+        values = self.infer_type()
+        return values, values.with_kind(ElementKind.INT64)
+
+    @override
+    def evaluate(self, input: Array) -> tuple[Array, Array]:
+        least = bounds_of(self.type.kind)[0]
+        x = wide(input)
+        best = np.full(self.type.shape, least, x.dtype)
+        place = np.full(self.type.shape, -1, np.int64)
+        places = self.taps_of(self.places(x.shape), -1)
+        for (_, cells), (_, indices) in zip(self.taps_of(x, least), places, strict=True):
+            is_better = (cells > best) | (np.isnan(cells) & ~np.isnan(best)) | (place < 0)
+            is_better &= indices >= 0
+            best = np.where(is_better, cells, best)
+            place = np.where(is_better, indices, place)
+        return fitted(best, self.result_types[0]), fitted(place, self.result_types[1])
+
+    def places(self, shape: tuple[int, ...]) -> Array:
+        """Return the ``[N, C, *in]`` index of each element of an ``[N, *in, C]`` tensor."""
+        batch, *spatial, channels = shape
+        inner = np.arange(int(np.prod(spatial)), dtype=np.int64)
+        grid = inner.reshape(spatial, order="F" if self.column_major else "C")
+        planes = np.arange(batch * channels, dtype=np.int64).reshape(batch, channels)
+        planes = planes.reshape(batch, *(1,) * len(spatial), channels)
+        return planes * inner.size + grid[None, ..., None]
+
+
+@define_node("avg_pool")
+class AvgPool(WindowPool):
+    """Mean of the elements under the window; padding counts as 0 if it counts at all.
+
+    A window without a counted cell gives NaN.
+
+    Attributes:
+        count_padding: Divide by all cells, padding included; else by those of the input.
+        uncounted: Of the end padding, so many outermost cells in each spatial dimension are never
+            counted: those that rounding the result size up has added. Empty for none.
+    """
+
+    count_padding: bool = False
+    uncounted: tuple[int, ...] = ()
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "input", self.input.type, FLOATS)
+        result = super().infer_type()
+        ends = self.pads[len(self.kernel) :]
+        self.require(
+            self.uncounted == ()
+            or (
+                len(self.uncounted) == len(ends)
+                and all(0 <= n <= end for n, end in zip(self.uncounted, ends, strict=True))
+            ),
+            f"uncounted {self.uncounted} must be empty or within the end pads {ends}",
+        )
+        return result
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        sums = np.zeros(self.type.shape, np.float64)
+        with np.errstate(all="ignore"):
+            for _, cells in self.taps_of(wide(input), 0):
+                sums += cells
+            return fitted(sums / self.counts(), self.type)
+
+    def counts(self) -> Any:
+        """Return the number of counted cells under each window, ``[1, *out, 1]``."""
+        spatial = self.input.type.shape[1:-1]
+        rank = len(spatial)
+        skipped = self.uncounted or (0,) * rank
+        ends = tuple(end - n for end, n in zip(self.pads[rank:], skipped, strict=True))
+        counted = np.ones((1, *spatial, 1))
+        counted = pad_spatial(counted, (*self.pads[:rank], *ends), float(self.count_padding))
+        counted = pad_spatial(counted, (*(0,) * rank, *skipped), 0.0)
+        out = self.type.shape[1:-1]
+        views = taps(counted, out, self.kernel, self.stride, self.dilation)
+        return sum(view for _, view in views)

@@ -1,0 +1,249 @@
+"""Reductions over axes, positions of extremes, running sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.families import (
+    FLOATS,
+    NUMBERS,
+    Kinds,
+    bounds_of,
+    fitted,
+    require_axis,
+    require_kind,
+    widest,
+)
+from glow_nb.types import Array, ElementKind, TensorType
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reduction(Node):
+    """Base of reductions: combine all elements along *axes*.
+
+    Attributes:
+        axes: Axes to reduce, counted from the front, each once; none reduces nothing.
+        keep_dims: Reduced axes stay with size 1; else they disappear.
+    """
+
+    kinds: ClassVar[Kinds] = NUMBERS
+    input: Value
+    axes: tuple[int, ...]
+    keep_dims: bool = True
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        require_kind(self, "input", type, self.kinds)
+        for axis in self.axes:
+            require_axis(self, axis, type.rank)
+        self.require(len(set(self.axes)) == len(self.axes), f"axes {self.axes} repeat one")
+        return type.with_shape(_reduced_shape(type.shape, self.axes, self.keep_dims))
+
+    @property
+    def count(self) -> int:
+        """Number of elements combined into one."""
+        return int(np.prod([self.input.type.shape[axis] for axis in self.axes], dtype=np.int64))
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return fitted(self.combine(widest(input)), self.type)
+
+    def combine(self, x: Any) -> Any:
+        """Return *x* reduced along ``self.axes``."""
+        raise NotImplementedError(type(self).__name__)
+
+
+def _reduced_shape(
+    shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool
+) -> tuple[int, ...]:
+    if keep_dims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+@define_node("reduce_sum")
+class ReduceSum(Reduction):
+    """Sum of the elements along *axes*; of none it is 0. Integers wrap."""
+
+    @override
+    def combine(self, x: Any) -> Any:
+        return np.sum(x, axis=self.axes)
+
+
+@define_node("reduce_mean")
+class ReduceMean(Reduction):
+    """Mean of the elements along *axes*; of none it is NaN. Floats only."""
+
+    kinds: ClassVar[Kinds] = FLOATS
+
+    @override
+    def combine(self, x: Any) -> Any:
+        return np.sum(x, axis=self.axes) / np.float64(self.count)
+
+
+@define_node("reduce_max")
+class ReduceMax(Reduction):
+    """Largest element along *axes*, NaN if one is NaN; of none the least value of the kind."""
+
+    @override
+    def combine(self, x: Any) -> Any:
+        return np.max(x, axis=self.axes, initial=bounds_of(self.type.kind)[0])
+
+
+@define_node("reduce_min")
+class ReduceMin(Reduction):
+    """Smallest element along *axes*, NaN if one is NaN; of none the greatest value of the kind."""
+
+    @override
+    def combine(self, x: Any) -> Any:
+        return np.min(x, axis=self.axes, initial=bounds_of(self.type.kind)[1])
+
+
+@define_node("reduce_prod")
+class ReduceProd(Reduction):
+    """Product of the elements along *axes*; of none it is 1. Integers wrap."""
+
+    @override
+    def combine(self, x: Any) -> Any:
+        return np.prod(x, axis=self.axes)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArgReduction(Node):
+    """Base of searches for the int64 position of an extreme element along *axis*.
+
+    A NaN counts as the extreme.
+
+    Attributes:
+        axis: Axis to search, counted from the front.
+        keep_dims: The axis stays with size 1; else it disappears.
+        select_last: Of equal extremes take the last; else the first.
+    """
+
+    input: Value
+    axis: int
+    keep_dims: bool = True
+    select_last: bool = False
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        require_kind(self, "input", type, NUMBERS)
+        require_axis(self, self.axis, type.rank)
+        self.require(type.shape[self.axis] > 0, f"axis {self.axis} of {type} is empty")
+        shape = _reduced_shape(type.shape, (self.axis,), self.keep_dims)
+        return TensorType(ElementKind.INT64, shape)
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        x = widest(input)
+        if not self.select_last:
+            return fitted(self.find(x), self.type)
+        flipped = np.flip(x, axis=self.axis)
+        return fitted(x.shape[self.axis] - 1 - self.find(flipped), self.type)
+
+    def find(self, x: Any) -> Any:
+        """Return the first positions of the extreme of *x* along ``self.axis``."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@define_node("arg_max")
+class ArgMax(ArgReduction):
+    """Position of the largest element along *axis*."""
+
+    @override
+    def find(self, x: Any) -> Any:
+        return np.argmax(x, axis=self.axis)
+
+
+@define_node("arg_min")
+class ArgMin(ArgReduction):
+    """Position of the smallest element along *axis*."""
+
+    @override
+    def find(self, x: Any) -> Any:
+        return np.argmin(x, axis=self.axis)
+
+
+@define_node("cum_sum")
+class CumSum(Node):
+    """Running sums: ``result[i] = input[0] + ... + input[i]`` along *axis*.
+
+    Attributes:
+        axis: Axis to sum along, counted from the front.
+        exclusive: ``result[i]`` leaves ``input[i]`` out.
+        reverse: Sum from the end.
+    """
+
+    input: Value
+    axis: int
+    exclusive: bool = False
+    reverse: bool = False
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "input", self.input.type, NUMBERS)
+        require_axis(self, self.axis, self.input.type.rank)
+        return self.input.type
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        x = np.moveaxis(widest(input), self.axis, 0)
+        x = x[::-1] if self.reverse else x
+        with np.errstate(all="ignore"):
+            sums = np.cumsum(x, axis=0)
+        if self.exclusive:
+            sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
+        sums = sums[::-1] if self.reverse else sums
+        return fitted(np.moveaxis(sums, 0, self.axis), self.type)
+
+
+@define_node("top_k")
+class TopK(Node):
+    """The *k* extreme elements along *axis*: ``[values, indices]``, indices int64.
+
+    Equal elements come in order of their index. NaN counts as larger than any number.
+
+    Attributes:
+        k: How many, at most the size of the axis.
+        axis: Axis to search, counted from the front.
+        largest: Take the largest elements; else the smallest.
+        sorted: The results must come in order, the most extreme first; else in any order
+            (``evaluate`` sorts them all the same).
+    """
+
+    input: Value
+    k: int
+    axis: int
+    largest: bool = True
+    sorted: bool = True
+
+    @override
+    def infer_types(self) -> tuple[TensorType, ...]:
+        type = self.input.type
+        require_kind(self, "input", type, NUMBERS)
+        require_axis(self, self.axis, type.rank)
+        size = type.shape[self.axis]
+        self.require(0 <= self.k <= size, f"k = {self.k} is outside 0..{size}, axis of {type}")
+        shape = (*type.shape[: self.axis], self.k, *type.shape[self.axis + 1 :])
+        return type.with_shape(shape), TensorType(ElementKind.INT64, shape)
+
+    @override
+    def evaluate(self, input: Array) -> tuple[Array, Array]:
+        x = np.moveaxis(widest(input), self.axis, -1)
+        if self.largest:
+            # Ascending order of the reversed axis, read backwards, keeps equal elements in order.
+            order = x.shape[-1] - 1 - np.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+        else:
+            order = np.argsort(x, axis=-1, kind="stable")
+        chosen = order[..., : self.k]
+        values = np.take_along_axis(x, chosen, axis=-1)
+        values, chosen = (np.moveaxis(a, -1, self.axis) for a in (values, chosen))
+        return fitted(values, self.result_types[0]), fitted(chosen, self.result_types[1])

@@ -1,0 +1,270 @@
+"""Operators that move elements and compute nothing: reshape, transpose, concat, slice, pad, ..."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.families import fitted, require_axis
+from glow_nb.types import Array, TensorType
+
+
+@define_node("reshape")
+class Reshape(Node):
+    """Give the elements, in row-major order, another *shape* of the same size."""
+
+    input: Value
+    shape: tuple[int, ...]
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        self.require(
+            all(n >= 0 for n in self.shape) and prod(self.shape) == type.size,
+            f"{type.size} elements of {type} do not fill shape {list(self.shape)}",
+        )
+        return type.with_shape(self.shape)
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return fitted(input, self.type)
+
+
+@define_node("transpose")
+class Transpose(Node):
+    """Reorder the axes: axis ``i`` of the result is axis ``permutation[i]`` of the input."""
+
+    input: Value
+    permutation: tuple[int, ...]
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        self.require(
+            sorted(self.permutation) == list(range(type.rank)),
+            f"permutation {self.permutation} must hold each axis of {type} once",
+        )
+        return type.with_shape(tuple(type.shape[axis] for axis in self.permutation))
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return fitted(input.transpose(self.permutation), self.type)
+
+
+@define_node("concat")
+class Concat(Node):
+    """Put tensors one after another along *axis*; all other sizes are equal."""
+
+    inputs: tuple[Value, ...]
+    axis: int
+
+    @override
+    def infer_type(self) -> TensorType:
+        self.require(len(self.inputs) > 0, "nothing to concatenate; give one input or more")
+        first = self.inputs[0].type
+        require_axis(self, self.axis, first.rank)
+        for value in self.inputs:
+            sizes = (*first.shape[: self.axis], *value.type.shape[self.axis : self.axis + 1])
+            wanted = first.with_shape((*sizes, *first.shape[self.axis + 1 :]))
+            self.require(
+                value.type == wanted,
+                f"input {value} does not fit the first, {first}, along axis {self.axis}",
+            )
+        size = sum(value.type.shape[self.axis] for value in self.inputs)
+        return first.with_shape((*first.shape[: self.axis], size, *first.shape[self.axis + 1 :]))
+
+    @override
+    def evaluate(self, inputs: tuple[Array, ...]) -> Array:
+        return fitted(np.concatenate(inputs, axis=self.axis), self.type)
+
+
+@define_node("slice")
+class Slice(Node):
+    """Take the elements ``range(starts[i], stops[i], steps[i])`` along each axis ``i``.
+
+    The three have one entry for each axis and mean what they mean to Python's ``range``, never
+    counting from the end: ``0 <= start <= stop <= size`` for a positive step; for a negative one
+    ``-1 <= stop <= start < size``, where a stop of -1 lies just before the front.
+    """
+
+    input: Value
+    starts: tuple[int, ...]
+    stops: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        self.require(
+            len(self.starts) == len(self.stops) == len(self.steps) == type.rank,
+            f"starts {self.starts}, stops {self.stops} and steps {self.steps} must have one entry "
+            f"for each axis of {type}",
+        )
+        for axis, size in enumerate(type.shape):
+            self._check_axis(axis, size)
+        return type.with_shape(tuple(len(indices) for indices in self.ranges))
+
+    def _check_axis(self, axis: int, size: int) -> None:
+        start, stop, step = self.starts[axis], self.stops[axis], self.steps[axis]
+        self.require(step != 0, f"the step of axis {axis} is 0")
+        is_inside = 0 <= start <= stop <= size if step > 0 else -1 <= stop <= start < size
+        self.require(
+            is_inside, f"range({start}, {stop}, {step}) leaves axis {axis} of {self.input.type}"
+        )
+
+    @property
+    def ranges(self) -> tuple[range, ...]:
+        """The indices taken along each axis."""
+        return tuple(map(range, self.starts, self.stops, self.steps))
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        slices = (
+            slice(r.start, None if r.stop < 0 else r.stop, r.step) if r else slice(0)
+            for r in self.ranges
+        )
+        return fitted(input[tuple(slices)], self.type)
+
+
+@define_node("split")
+class Split(Node):
+    """Cut a tensor along *axis* into pieces of the given *sizes*; one result for each."""
+
+    input: Value
+    axis: int
+    sizes: tuple[int, ...]
+
+    @override
+    def infer_types(self) -> tuple[TensorType, ...]:
+        type = self.input.type
+        require_axis(self, self.axis, type.rank)
+        self.require(
+            len(self.sizes) > 0
+            and min(self.sizes) >= 0
+            and sum(self.sizes) == type.shape[self.axis],
+            f"sizes {self.sizes} do not add up to axis {self.axis} of {type}",
+        )
+        before, after = type.shape[: self.axis], type.shape[self.axis + 1 :]
+        return tuple(type.with_shape((*before, size, *after)) for size in self.sizes)
+
+    @override
+    def evaluate(self, input: Array) -> Array | tuple[Array, ...]:
+        cuts = np.cumsum(self.sizes[:-1], dtype=np.int64)
+        pieces = np.split(input, cuts, axis=self.axis)
+        results = tuple(map(fitted, pieces, self.result_types))
+        return results if len(results) > 1 else results[0]
+
+
+PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+
+
+@define_node("pad")
+class Pad(Node):
+    """Add cells around a tensor, or cut some off where *pads* is negative.
+
+    Cells are cut off first; what is added continues what is left.
+
+    Attributes:
+        pads: The begins of all axes, then the ends.
+        mode: ``constant`` fills with *value*; ``reflect`` mirrors at the outermost element without
+            repeating it; ``edge`` repeats that element; ``wrap`` starts again from the other end.
+        value: The constant; truncated for integers, true if not zero for bool.
+    """
+
+    input: Value
+    pads: tuple[int, ...]
+    mode: str = "constant"
+    value: float = 0.0
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        self.require(
+            self.mode in PAD_MODES, f"mode is {self.mode!r}, but must be one of {list(PAD_MODES)}"
+        )
+        self.require(
+            len(self.pads) == 2 * type.rank,
+            f"pads {self.pads} must be {2 * type.rank} numbers for {type}: begins, then ends",
+        )
+        begins, ends = self.pads[: type.rank], self.pads[type.rank :]
+        for axis, (size, begin, end) in enumerate(zip(type.shape, begins, ends, strict=True)):
+            self._check_axis(axis, size, begin, end)
+        return type.with_shape(tuple(map(sum, zip(type.shape, begins, ends, strict=True))))
+
+    def _check_axis(self, axis: int, size: int, begin: int, end: int) -> None:
+        left = size + min(begin, 0) + min(end, 0)
+        self.require(
+            left >= 0, f"pads {begin} and {end} cut more than axis {axis} of {self.input.type} has"
+        )
+        limits = {"constant": max(begin, end), "reflect": max(left - 1, 0), "wrap": left}
+        limit = limits.get(self.mode, max(begin, end) if left else 0)
+        self.require(
+            max(begin, end) <= max(limit, 0),
+            f"pads {begin} and {end} of axis {axis} are more than mode {self.mode!r} can fill "
+            f"from {left} elements",
+        )
+
+    @property
+    def widths(self) -> tuple[tuple[int, int], ...]:
+        """``(begin, end)`` of each axis."""
+        rank = len(self.pads) // 2
+        return tuple(zip(self.pads[:rank], self.pads[rank:], strict=True))
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        kept = tuple(
+            slice(max(-begin, 0), size - max(-end, 0))
+            for size, (begin, end) in zip(input.shape, self.widths, strict=True)
+        )
+        added = [(max(begin, 0), max(end, 0)) for begin, end in self.widths]
+        if self.mode == "constant":
+            value = fitted(self.value, TensorType(self.type.kind, ()))
+            return fitted(np.pad(input[kept], added, constant_values=value), self.type)
+        padded = np.pad(input[kept], added, mode=self.mode)  # type: ignore[call-overload]
+        return fitted(padded, self.type)
+
+
+@define_node("tile")
+class Tile(Node):
+    """Repeat the whole tensor ``repeats[i]`` times along each axis ``i``."""
+
+    input: Value
+    repeats: tuple[int, ...]
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        self.require(
+            len(self.repeats) == type.rank and all(n >= 0 for n in self.repeats),
+            f"repeats {self.repeats} must be one number >= 0 for each axis of {type}",
+        )
+        return type.with_shape(tuple(map(prod, zip(type.shape, self.repeats, strict=True))))
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return fitted(np.tile(input, self.repeats), self.type)
+
+
+@define_node("broadcast")
+class Broadcast(Node):
+    """Repeat dimensions of size 1 to give *shape*, which has the same rank."""
+
+    input: Value
+    shape: tuple[int, ...]
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        self.require(
+            len(self.shape) == type.rank
+            and all(n >= 0 and m in (1, n) for m, n in zip(type.shape, self.shape, strict=True)),
+            f"{type} does not broadcast to {list(self.shape)}; ranks must be equal, sizes 1 or equal",
+        )
+        return type.with_shape(self.shape)
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return fitted(np.broadcast_to(input, self.shape), self.type)
