@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from typing_extensions import override
 
 from glow_nb.errors import GlowError
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Node, Result, Value
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.schema import map_operands, operands_of
 
 N = TypeVar("N", bound=Node)
@@ -85,6 +85,22 @@ def rewrite(function: Function, rule: Rule) -> Function:
     return function.with_nodes(rewriter.nodes) if fired else function
 
 
+def substitute(function: Function, mapping: Mapping[Value, Value]) -> Function:
+    """Return *function* with every read of a key of *mapping* replaced by its value.
+
+    The same function comes back when nothing reads a key.
+    """
+    replaced = dict(mapping)
+    nodes: list[Node] = []
+    for node in function.nodes:
+        current = map_operands(node, lambda value: replaced.get(value, value))
+        nodes.append(current)
+        if current is not node:
+            replaced.update(zip(node.results, current.results, strict=True))
+    changed = any(new is not old for new, old in zip(nodes, function.nodes, strict=True))
+    return function.with_nodes(nodes) if changed else function
+
+
 def _as_tuple(result: Value | tuple[Value, ...]) -> tuple[Value, ...]:
     if isinstance(result, tuple):
         return result
@@ -95,13 +111,9 @@ def _inherit_name(
     old: Node, values: tuple[Value, ...], rewriter: Rewriter, mark: int
 ) -> tuple[Value, ...]:
     """Give *old*'s name to the last node emitted for it, if that node is what replaces it."""
-    if len(rewriter.nodes) == mark:
+    if len(rewriter.nodes) == mark or values != rewriter.nodes[-1].results:
         return values
     last = rewriter.nodes[-1]
-    if not values or any(v is not r and v != r for v, r in zip(values, last.results, strict=False)):
-        return values
-    if len(values) != len(last.results):
-        return values
     renamed = dataclasses.replace(last, name=old.name)
     rewriter.nodes[-1] = renamed
     for before, after in zip(last.results, renamed.results, strict=True):
@@ -118,6 +130,3 @@ def _check_replacement(old: Node, values: tuple[Value, ...]) -> None:
             f"{old}: a rule replaced results of types {[str(t) for t in old.result_types]} "
             f"by values of types {written}"
         )
-
-
-__all__ = ["Replacement", "Result", "Rewriter", "Rule", "rewrite"]

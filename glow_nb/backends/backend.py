@@ -1,0 +1,105 @@
+"""What a backend is: vetoes and passes of its own, and a way to make a program run.
+
+Nothing above this level knows which backend runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from glow_nb.errors import OptionError
+from glow_nb.hlir.graph import Node
+from glow_nb.llir.program import Program
+from glow_nb.passes import Pipeline
+from glow_nb.schema import Registry
+from glow_nb.types import Array
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """What was generated for one instruction.
+
+    Attributes:
+        instruction: The instruction as text.
+        origin: The high-level node it came from.
+        family: The kind of kernel; the instruction's opcode where nothing is generated.
+        symbol: The kernel's symbol in object code; empty where nothing is generated.
+        source: The generated Python source; empty where nothing is generated.
+        scratch_bytes: Working memory for each thread, beside the arena.
+    """
+
+    instruction: str
+    origin: str
+    family: str
+    symbol: str = ""
+    source: str = ""
+    scratch_bytes: int = 0
+
+
+class Executable(Protocol):
+    """A program that is ready to run."""
+
+    @property
+    def kernels(self) -> tuple[KernelReport, ...]:
+        """What was generated, one entry an instruction."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The generated source, for people; empty if nothing is generated."""
+        ...
+
+    @property
+    def constant_bytes(self) -> int:
+        """Memory that holds the weights."""
+        ...
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Working memory of one run, for all threads, beside the arena."""
+        ...
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run on contiguous *inputs* in the program's order; return its outputs in order.
+
+        May be called from many threads at once.
+        """
+        ...
+
+
+Progress = Callable[[int, int], None]
+"""Called with (kernels compiled, kernels in all)."""
+
+
+class Backend(Protocol):
+    """A target that executes programs (paper 3.4 and 5)."""
+
+    @property
+    def name(self) -> str:
+        """What ``compile(backend=...)`` calls it."""
+        ...
+
+    @property
+    def graph_pipeline(self) -> Pipeline:
+        """Graph passes of this backend, run after lowering."""
+        ...
+
+    def should_lower(self, node: Node) -> bool:
+        """False vetoes the lowering of *node*: the backend does better with the node itself."""
+        ...
+
+    def compile(self, program: Program, *, threads: int) -> Executable:
+        """Make an allocated *program* ready to run on *threads* cores."""
+        ...
+
+
+BACKENDS: Registry[Callable[[], Backend]] = Registry("backend")
+
+
+def backend_named(name: str) -> Backend:
+    """Return a new backend called *name*; raise OptionError if there is none."""
+    if name not in BACKENDS:
+        raise OptionError(f"unknown backend {name!r}; use one of {', '.join(sorted(BACKENDS))}")
+    return BACKENDS[name]()

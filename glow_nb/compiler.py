@@ -1,0 +1,104 @@
+"""The whole compiler in one screen: the steps of the paper's section 3.6, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import glow_nb.hlir.optimize
+import glow_nb.llir.optimize  # both register their passes
+from glow_nb import pipelines
+from glow_nb.backends.backend import Backend, Executable
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.lower import lower
+from glow_nb.hlir.passes import GRAPH_PASSES
+from glow_nb.hlir.schedule import schedule
+from glow_nb.hlir.verify import verify
+from glow_nb.llir.allocate import allocate
+from glow_nb.llir.check_placement import check_placement
+from glow_nb.llir.generate import generate
+from glow_nb.llir.passes import PROGRAM_PASSES
+from glow_nb.llir.program import Program
+from glow_nb.passes import Observer, Pipeline
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What the compiler made of a function, level by level.
+
+    Attributes:
+        function: The graph after lowering and optimization; None if a program was given.
+        program: The instructions, allocated.
+        executable: The program, ready to run.
+    """
+
+    function: Function | None
+    program: Program
+    executable: Executable
+
+
+def optimize(
+    function: Function, *, pipeline: Pipeline = pipelines.INFERENCE, observer: Observer | None = None
+) -> Function:
+    """Return *function* after the graph passes of *pipeline*."""
+    return GRAPH_PASSES.run(function, pipeline, observer)
+
+
+def lower_for(
+    function: Function,
+    backend: Backend,
+    *,
+    pipeline: Pipeline = pipelines.INFERENCE,
+    observer: Observer | None = None,
+) -> Function:
+    """Return *function* optimized, lowered for *backend*, and optimized again.
+
+    The backend's own passes run last.
+    """
+    GRAPH_PASSES.check(pipeline)
+    verify(function)
+    function = optimize(function, pipeline=pipeline, observer=observer)
+    function = lower(function, backend.should_lower)
+    function = optimize(function, pipeline=pipeline, observer=observer)
+    return optimize(function, pipeline=backend.graph_pipeline, observer=observer)
+
+
+def build_program(
+    function: Function,
+    *,
+    pipeline: Pipeline = pipelines.INSTRUCTIONS,
+    observer: Observer | None = None,
+) -> Program:
+    """Return a lowered *function* as an optimized, allocated program."""
+    program = generate(schedule(function))
+    program = PROGRAM_PASSES.run(program, pipeline, observer)
+    return allocate(program)
+
+
+def compile_function(
+    function: Function,
+    backend: Backend,
+    *,
+    threads: int,
+    pipeline: Pipeline = pipelines.INFERENCE,
+    program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
+    observer: Observer | None = None,
+) -> Compilation:
+    """Compile a graph: optimize, lower, schedule, generate, optimize, allocate, make code."""
+    lowered = lower_for(function, backend, pipeline=pipeline, observer=observer)
+    program = build_program(lowered, pipeline=program_pipeline, observer=observer)
+    return Compilation(lowered, program, make_executable(program, backend, threads=threads))
+
+
+def compile_program(program: Program, backend: Backend, *, threads: int) -> Compilation:
+    """Compile a program that is given as it is; it is allocated if it was not."""
+    allocated = program if program.arena else allocate(program)
+    return Compilation(None, allocated, make_executable(allocated, backend, threads=threads))
+
+
+def make_executable(program: Program, backend: Backend, *, threads: int) -> Executable:
+    """Check the placement of *program* and hand it to *backend*."""
+    check_placement(program)
+    return backend.compile(program, threads=threads)
+
+
+_REGISTERED = (glow_nb.hlir.optimize, glow_nb.llir.optimize)

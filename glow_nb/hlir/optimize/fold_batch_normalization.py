@@ -1,0 +1,103 @@
+"""Fold per-channel scales and shifts into the convolution before them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.ops import Add, BatchNormalization, Convolution, Div, Mul, Sub
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.types import Array
+
+
+@register_pass
+def fold_batch_normalization(function: Function) -> Function:
+    """Scale the filters and shift the bias of a convolution instead of its result.
+
+    With ``a = scale / sqrt(variance + epsilon)``, in float64: ``filter'[k] = filter[k] * a[k]`` and
+    ``bias' = (bias - mean) * a + shift``. The same for an Add, Sub, Mul or Div by a constant that
+    varies along the channels only. Requires that nothing else reads the convolution's result and
+    that its filter and bias are constants.
+
+    ::
+
+        %c = convolution(%x, %w, %b)                       ->
+        %n = batch_normalization(%c, %scale, %shift, ...)      %n = convolution(%x, %w', %b')
+    """
+    return rewrite(function, _rule)
+
+
+def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+    for value, scale, shift in _affine_forms(node):
+        if _is_foldable(value, node, rewriter):
+            assert isinstance(value, Convolution)
+            return _fold(value, scale, shift, rewriter)
+    return None
+
+
+def _affine_forms(node: Node) -> list[tuple[Value, Array | float, Array | float]]:
+    """Return ``(value, scale, shift)`` such that *node* is ``value * scale + shift``."""
+    match node:
+        case BatchNormalization(input=value) if node.channel_axis == value.type.rank - 1:
+            operands = (node.scale, node.bias, node.mean, node.variance)
+            if not all(isinstance(v, Constant) for v in operands):
+                return []
+            scale, bias, mean, variance = (_wide(v) for v in operands)
+            factor = scale / np.sqrt(variance + node.epsilon)
+            return [(value, factor, bias - mean * factor)]
+        case Add(lhs=value, rhs=Constant() as c) | Add(lhs=Constant() as c, rhs=value):
+            return [(value, 1.0, v) for v in _per_channel(c)]
+        case Sub(lhs=value, rhs=Constant() as c):
+            return [(value, 1.0, -v) for v in _per_channel(c)]
+        case Mul(lhs=value, rhs=Constant() as c) | Mul(lhs=Constant() as c, rhs=value):
+            return [(value, v, 0.0) for v in _per_channel(c)]
+        case Div(lhs=value, rhs=Constant() as c):
+            return [(value, 1.0 / v, 0.0) for v in _per_channel(c) if np.all(v != 0)]
+    return []
+
+
+def _wide(value: Value) -> Array:
+    assert isinstance(value, Constant)
+    return value.array.astype(np.float64)
+
+
+def _per_channel(constant: Constant) -> list[Array]:
+    """Return the constant as a vector over the last axis, if it varies along that axis alone."""
+    if constant.payload is None or any(n != 1 for n in constant.type.shape[:-1]):
+        return []
+    return [constant.array.reshape(-1).astype(np.float64)]
+
+
+def _is_foldable(value: Value, node: Node, rewriter: Rewriter) -> bool:
+    if not isinstance(value, Convolution) or not value.type.kind.is_float:
+        return False
+    constants = all(
+        isinstance(v, Constant) and v.payload is not None for v in (value.filter, value.bias)
+    )
+    same = value.type == node.type and value.predicate is node.predicate
+    return constants and same and rewriter.use_count(value) == 1
+
+
+def _fold(
+    convolution: Convolution, scale: Array | float, shift: Array | float, rewriter: Rewriter
+) -> Value:
+    kind = convolution.type.kind
+    assert isinstance(convolution.filter, Constant)
+    filter, bias = convolution.filter.array, _wide(convolution.bias)
+    depth = filter.shape[0]
+    scale, shift = np.broadcast_to(scale, (depth,)), np.broadcast_to(shift, (depth,))
+    factors = scale.astype(kind.dtype).reshape((depth,) + (1,) * (filter.ndim - 1))
+    return rewriter.emit(
+        dataclasses.replace(
+            convolution,
+            filter=rewriter.constant(
+                f"{convolution.filter.name}_folded", filter * factors
+            ),
+            bias=rewriter.constant(
+                f"{convolution.bias.name}_folded", (bias * scale + shift).astype(kind.dtype)
+            ),
+        )
+    )
