@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +14,7 @@ from typing_extensions import override
 
 from glow_nb.errors import GlowError
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 MAX_TENSOR_BYTES = 1 << 40
 """No tensor may be larger: such a size is a mistake or an attack, not a network."""
