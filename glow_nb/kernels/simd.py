@@ -15,7 +15,6 @@
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """  # noqa: E501
 
-# ruff: noqa: ARG001 - numba fixes what typing and lowering functions receive.
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -51,11 +51,21 @@ def fmod(lhs: Lanes, rhs: Lanes) -> Lanes:
 def floor_div(lhs: Lanes, rhs: Lanes) -> Lanes:
     """``floor(lhs / rhs)``, Python's ``//``."""
     if lhs.kind.is_float:
-        rest = mod(lhs, rhs)
-        quotient = rint((lhs - rest).divide(rhs))
-        return rhs.compare("==", 0.0).select(lhs.divide(rhs), quotient)
+        return _float_floor_div(lhs, rhs)
     quotient, rest = _integer_quotient(lhs, rhs)
     return _opposite_signs(rest, rhs).select(quotient - 1, quotient)
+
+
+def _float_floor_div(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """Floored quotient through the exact remainder, as Python and NumPy define it."""
+    rest = fmod(lhs, rhs)
+    ratio = lhs.divide(rhs)
+    quotient = (lhs - rest).divide(rhs)
+    quotient = _opposite_signs(rest, rhs).select(quotient - 1.0, quotient)
+    floored = floor(quotient)
+    nearest = (quotient - floored > 0.5).select(floored + 1.0, floored)
+    result = quotient.compare("==", 0.0).select(copysign(lhs.full(0.0), ratio), nearest)
+    return rhs.compare("==", 0.0).select(ratio, result)
 
 
 def mod(lhs: Lanes, rhs: Lanes) -> Lanes:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
@@ -40,8 +41,8 @@ class Lanes:
     def full(self, number: float, kind: ElementKind | None = None) -> Lanes:
         """Return a constant with *number* in every lane."""
         kind = kind or self.kind
-        element = bool(number) if kind is BOOL else kind.dtype.type(number).item()
-        return self.like(ir.Constant(llvm_vector(kind, self.lanes), [element] * self.lanes), kind)
+        constant = constant_vector(kind, [number] * self.lanes)
+        return self.like(constant, kind)
 
     def operand(self, other: Lanes | float) -> Lanes:
         """Return *other* as a vector of this kind."""
@@ -164,6 +165,14 @@ class Lanes:
             half = part.lanes // 2
             part = combine(part.shuffle(range(half)), part.shuffle(range(half, 2 * half)))
         return self.builder.extract_element(part.value, ir.Constant(I32, 0))
+
+
+def constant_vector(kind: ElementKind, numbers: Sequence[float]) -> Any:
+    """Return an LLVM constant with these lanes."""
+    elements = np.array(numbers).astype(kind.dtype)
+    if kind is ElementKind.BFLOAT16:
+        elements = elements.view(np.uint16)
+    return ir.Constant(llvm_vector(kind, len(numbers)), elements.tolist())
 
 
 def call_named(builder: Any, name: str, result: Any, operands: Sequence[Any]) -> Any:

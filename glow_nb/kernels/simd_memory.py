@@ -4,7 +4,6 @@ Addresses are made by ``getelementptr`` only, and every access is aligned to one
 tensors bound by the user have no better alignment.
 """
 
-# ruff: noqa: ARG001 - numba fixes what typing and lowering functions receive.
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from glow_nb.kernels.simd_lanes import (
     I32,
     Lanes,
     call_named,
+    constant_vector,
     first_lanes,
     splat_value,
 )
@@ -51,8 +51,10 @@ def load_vector(builder: Any, place: Any, kind: ElementKind, lanes: int) -> Any:
 
 
 def store_vector(builder: Any, place: Any, value: Any, kind: ElementKind) -> None:
-    """Store an LLVM vector at the address *place*."""
-    builder.store(_to_memory(builder, value, kind), place, align=kind.size_bytes)
+    """Store an LLVM vector or element, in its form in memory, at the address *place*."""
+    memory = _to_memory(builder, value, kind)
+    typed_place = builder.bitcast(place, memory.type.as_pointer())
+    builder.store(memory, typed_place, align=kind.size_bytes)
 
 
 def store_vector_masked(builder: Any, place: Any, value: Any, kind: ElementKind, mask: Any) -> None:
@@ -100,7 +102,9 @@ def _from_memory(builder: Any, value: Any, kind: ElementKind) -> Any:
 def _to_memory(builder: Any, value: Any, kind: ElementKind) -> Any:
     if kind is not BOOL:
         return value
-    return builder.zext(value, ir.VectorType(MEMORY_BOOL, value.type.count))
+    if isinstance(value.type, ir.VectorType):
+        return builder.zext(value, ir.VectorType(MEMORY_BOOL, value.type.count))
+    return builder.zext(value, MEMORY_BOOL)
 
 
 def literal(value_type: Any) -> int:
@@ -235,8 +239,7 @@ def put(typing: Any, pointer: Any, index: Any, number: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
         place = address(builder, arguments[0], index, pointer.kind)
         element = element_of(context, builder, arguments[2], signature.args[2], pointer.kind)
-        value = builder.zext(element, MEMORY_BOOL) if pointer.kind is BOOL else element
-        builder.store(value, place, align=pointer.kind.size_bytes)
+        store_vector(builder, place, element, pointer.kind)
         return context.get_dummy_value()
 
     return types.void(pointer, index, number), codegen
@@ -305,8 +308,7 @@ def iota_of(kind: ElementKind) -> Callable[..., Any]:
             return None
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            vector = llvm_vector(kind, literal(lanes))
-            return ir.Constant(vector, [kind.dtype.type(i).item() for i in range(literal(lanes))])
+            return constant_vector(kind, range(literal(lanes)))
 
         return Vec(kind, literal(lanes))(lanes), codegen
 

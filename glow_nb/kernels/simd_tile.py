@@ -4,7 +4,6 @@ A tile lives in registers through loops, and one line of generated source is one
 algorithm. Sizes and strides are integer literals.
 """
 
-# ruff: noqa: ARG001 - numba fixes what typing and lowering functions receive.
 from __future__ import annotations
 
 from typing import Any

@@ -17,7 +17,9 @@ from numba.extending import models, register_model
 from glow_nb.types import ElementKind
 
 INDEX = ir.IntType(64)
-POINTER = ir.PointerType()
+POINTER = ir.IntType(8).as_pointer()
+"""numba asks for the pointee of what it keeps in a variable, so a pointer has one."""
+
 MEMORY_BOOL = ir.IntType(8)
 
 _LLVM_FLOATS = {

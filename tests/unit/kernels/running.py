@@ -47,10 +47,11 @@ class RunningKernel:
 def guarded(shape: tuple[int, ...], kind: ElementKind) -> tuple[Array, Array]:
     """Return an array of a fill value inside a larger one, and the larger one."""
     size = int(np.prod(shape))
-    whole = np.full(size + 2 * GUARD, 77, kind.dtype)
+    whole = np.full(size + 2 * GUARD, 77).astype(kind.dtype)
     return whole[GUARD : GUARD + size].reshape(shape), whole
 
 
 def guards_are_intact(whole: Array) -> bool:
     """True if nothing was written around the array that ``guarded`` returned."""
-    return bool((whole[:GUARD] == 77).all() and (whole[-GUARD:] == 77).all())
+    fill = np.array(77).astype(whole.dtype)
+    return bool((whole[:GUARD] == fill).all() and (whole[-GUARD:] == fill).all())
