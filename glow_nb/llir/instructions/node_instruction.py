@@ -1,0 +1,84 @@
+"""The bond between an instruction and the high-level operator that it carries out.
+
+An instruction repeats the fields of its node with buffers in place of values. So the type inference
+of the node verifies it, and the node's ``evaluate`` is its meaning; neither is written twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Placeholder
+from glow_nb.llir.program import Buffer, In, Instruction, Out, mutated
+from glow_nb.schema import FieldSpec, fields_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NodeInstruction(Instruction):
+    """Base of the instructions that carry out one high-level operator.
+
+    The ``@out`` operands take the node's results in order; every other field has the name and the
+    meaning of the node's field.
+    """
+
+    def as_node(self) -> Node:
+        """Return the operator that this instruction carries out, over placeholders.
+
+        Its types, attributes and ``evaluate`` mean something, its operands do not.
+
+        Raises:
+            VerifyError: The operands or attributes do not fit the operator.
+        """
+        node_class = self.node_class
+        assert node_class is not None, f"{type(self).__name__} is defined without node="
+        fields = {spec.name: _for_node(spec, getattr(self, spec.name)) for spec in _specs(self)}
+        predicate = None if self.predicate is None else _placeholder(self.predicate)
+        node: Node = node_class(**fields, predicate=predicate, name=self.name)
+        return node
+
+    @override
+    def verify(self) -> None:
+        expected = self.as_node().result_types
+        outs = mutated(self)
+        for buffer, wanted in zip(outs, expected, strict=True):
+            self.require(
+                buffer.type == wanted, f"{buffer!r} is {buffer.type}, the result is {wanted}"
+            )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnaryInstruction(NodeInstruction):
+    """``dest[i] = f(input[i])``."""
+
+    dest: Out
+    input: In
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BinaryInstruction(NodeInstruction):
+    """``dest[i] = f(lhs[i], rhs[i])``; both of dest's rank, each dimension dest's or 1."""
+
+    dest: Out
+    lhs: In
+    rhs: In
+
+
+INPLACE_UNARY = (("dest", "input"),)
+INPLACE_BINARY = (("dest", "lhs"), ("dest", "rhs"))
+
+
+def _specs(instruction: NodeInstruction) -> tuple[FieldSpec, ...]:
+    return fields_of(instruction.node_class) if instruction.node_class else ()
+
+
+def _for_node(spec: FieldSpec, value: Any) -> Any:
+    if not spec.is_operand or value is None:
+        return value
+    return tuple(map(_placeholder, value)) if spec.is_variadic else _placeholder(value)
+
+
+def _placeholder(buffer: Buffer) -> Placeholder:
+    return Placeholder(buffer.name, buffer.type)

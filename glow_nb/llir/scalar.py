@@ -1,0 +1,167 @@
+"""The expressions that say what a data-parallel instruction does to one element.
+
+``scalar`` is a Python expression over the names of operands and attributes. Backends translate its
+syntax tree; nobody ever executes it as Python.
+
+==================================  ==============================================================
+vocabulary                          meaning
+==================================  ==============================================================
+``+ - *``                           in the kind of the operands; integers wrap
+``/``                               integers drop the fraction (C, ONNX); by zero they give 0
+``//  %``                           rounded down; the remainder has the sign of the divisor
+``<< >>``                           by the width of the kind or more they give 0
+``& | ^ ~``                         bit by bit, for bools logical
+``< <= > >= == !=``                 a bool; all but ``!=`` are false for NaN
+``maximum minimum``                 NaN if either is NaN
+``pow fmod``                        see the operators Pow and Modulo
+``where(c, a, b)``                  a where c is true, else b
+``sign rint``                       NaN for NaN; halves to the even number
+``convert(x)``                      x in the kind of the result; to bool, whether it is not zero
+``a if attribute_test else b``      decided when the instruction is compiled; gone after parsing
+==================================  ==============================================================
+
+The rest are the functions of one number that they are called after. A literal or an attribute takes
+the kind of the operand it meets (:func:`number_as`). float16 and bfloat16 are computed in float32
+and rounded once, when the result is stored.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from functools import cache
+from typing import NoReturn
+
+from typing_extensions import override
+
+from glow_nb.errors import DefinitionError
+from glow_nb.llir.program import Instruction
+from glow_nb.schema import attributes_of, operand_specs
+from glow_nb.types import ElementKind
+
+ARITIES: dict[str, int] = {
+    "where": 3,
+    **dict.fromkeys(("maximum", "minimum", "pow", "fmod"), 2),
+    **dict.fromkeys(("abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt"), 1),
+    **dict.fromkeys(("erf", "sigmoid", "floor", "ceil", "rint", "trunc"), 1),
+    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), 1),
+    **dict.fromkeys(("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"), 1),
+    **dict.fromkeys(("isnan", "isinf", "convert"), 1),
+}
+"""The functions of the vocabulary, and how many arguments they take."""
+
+_ALLOWED = (
+    *(ast.BinOp, ast.UnaryOp, ast.Load),
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift),
+    *(ast.BitAnd, ast.BitOr, ast.BitXor, ast.USub, ast.Invert),
+    *(ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq),
+)
+
+
+def scalar_expression(instruction: Instruction) -> ast.expr:
+    """Return the syntax tree of the scalar expression of a data-parallel *instruction*.
+
+    It holds BinOp, UnaryOp, Compare with one operator, Call of a name in :data:`ARITIES`, Constant
+    numbers and Names of operands and attributes, and nothing else. A name that is called is a
+    function, any other is an operand or attribute, even if they are spelled alike. The tree is
+    shared: do not change it.
+
+    Raises:
+        DefinitionError: The text is not in the vocabulary.
+    """
+    operands = frozenset(spec.name for spec in operand_specs(type(instruction)))
+    return _parse(instruction.scalar, operands, tuple(attributes_of(instruction).items()))
+
+
+def number_as(kind: ElementKind, value: float) -> float | int | bool:
+    """Return a literal or attribute as a number of *kind*.
+
+    For an integer kind the fraction is dropped and what lies outside becomes the nearest number
+    inside; for bool it is whether the value is not zero.
+    """
+    if kind.is_float:
+        return float(value)
+    if kind is ElementKind.BOOL:
+        return value != 0
+    bits = 8 * kind.size_bytes
+    least, greatest = (
+        (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.is_signed else (0, 2**bits - 1)
+    )
+    if math.isinf(value):
+        return greatest if value > 0 else least
+    return min(max(int(value), least), greatest)
+
+
+@cache
+def _parse(
+    text: str, operands: frozenset[str], attributes: tuple[tuple[str, object], ...]
+) -> ast.expr:
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise DefinitionError(f"scalar expression {text!r}: {error.msg}") from error
+    known = dict(attributes)
+    return _Checker(text, operands, known).visit(tree)  # type: ignore[no-any-return]
+
+
+class _Checker(ast.NodeTransformer):
+    """Refuses what is not in the vocabulary and decides the tests of attributes."""
+
+    def __init__(self, text: str, operands: frozenset[str], attributes: dict[str, object]) -> None:
+        self._text, self._operands, self._attributes = text, operands, attributes
+
+    def _refuse(self, node: ast.AST) -> NoReturn:
+        found = ast.unparse(node)
+        raise DefinitionError(
+            f"scalar expression {self._text!r}: {found!r} is not in the vocabulary of "
+            f"{__name__}; the names are {sorted((*self._operands, *self._attributes))}"
+        )
+
+    @override
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if not isinstance(node, _ALLOWED):
+            self._refuse(node)
+        return super().generic_visit(node)
+
+    @override
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        chosen = node.body if self._decide(node.test) else node.orelse
+        return self.visit(chosen)  # type: ignore[no-any-return]
+
+    def _decide(self, test: ast.expr) -> object:
+        match test:
+            case ast.Name(id=name) if name in self._attributes:
+                return self._attributes[name]
+            case ast.Constant(value=value):
+                return value
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+                return self._decide(left) == self._decide(right)
+        self._refuse(test)
+
+    @override
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+                if ARITIES.get(name) != len(arguments):
+                    self._refuse(node)
+                node.args = [self.visit(argument) for argument in arguments]
+                return node
+        self._refuse(node)
+
+    @override
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if len(node.ops) != 1:
+            self._refuse(node)
+        return super().generic_visit(node)
+
+    @override
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id not in self._operands and node.id not in self._attributes:
+            self._refuse(node)
+        return node
+
+    @override
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if not isinstance(node.value, int | float):
+            self._refuse(node)
+        return node
