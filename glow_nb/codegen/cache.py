@@ -1,0 +1,144 @@
+"""Objects on disk: one file per compiled kernel or entry, shared by processes and sessions.
+
+A file is the object itself, so that ``objdump -d`` reads it, followed by a trailer of a magic, the
+key and a SHA-256 over key and object. What does not match in every byte is treated as absent and
+compiled again: truncated files, files of another key, compiler, processor or program. Writes are
+atomic, and a folder that cannot be written only means that objects are kept in memory.
+
+The folder holds machine code that will be run: it deserves the trust of a folder of programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import stat
+import tempfile
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from glow_nb.kernels.target import Target
+
+CACHE_VARIABLE = "GLOW_NB_CACHE_DIR"
+MAGIC = b"glow_nb1"
+TRAILER_BYTES = len(MAGIC) + 32 + 32
+LARGEST_OBJECT_BYTES = 256 << 20
+"""No object comes near this; a larger file is not ours and is not read."""
+
+
+def object_key(text: str, arguments: str, target: Target) -> str:
+    """Return the hexadecimal key of the object compiled from *text*.
+
+    Args:
+        text: Source of the kernel or the entry.
+        arguments: Whatever else decides its signature.
+        target: Processor; only what decides the instructions enters the key, not the cache sizes.
+    """
+    parts = (text, arguments, target.triple, target.cpu, target.features, toolchain())
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.hexdigest()
+
+
+@functools.cache
+def toolchain() -> str:
+    """Return what identifies the compiler: versions, and the source of what shapes an object."""
+    package = Path(__file__).parent.parent
+    shaping = sorted(package.glob("kernels/simd*.py")) + [
+        package / "codegen" / name
+        for name in ("compile.py", "machine.py", "runtime.py", "translate.py")
+    ]
+    digest = hashlib.sha256()
+    for path in shaping:
+        digest.update(f"{path.name}\n".encode() + path.read_bytes())
+    versions = [f"{name} {_version(name)}" for name in ("glow_nb", "numba", "llvmlite")]
+    return "\n".join([*versions, digest.hexdigest()])
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:  # run from a source tree
+        return "unknown"
+
+
+def default_folder() -> Path | None:
+    """Return ``GLOW_NB_CACHE_DIR`` or the user's cache folder; None if there is no such place."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).absolute()
+    import platformdirs
+
+    folder = platformdirs.user_cache_path("glow_nb", appauthor=False)
+    return folder if folder.is_absolute() else None
+
+
+@dataclass(frozen=True)
+class ObjectCache:
+    """Objects by key, in ``folder`` where possible and otherwise in memory.
+
+    ``name`` in the methods is the C symbol: it only makes the file easy to find.
+    """
+
+    folder: Path | None = field(default_factory=default_folder)
+    _memory: dict[str, bytes] = field(default_factory=dict, repr=False)
+
+    def path(self, name: str, key: str) -> Path | None:
+        """Return where the object is or would be stored."""
+        return self.folder / f"{name}.{key[:32]}.o" if self.folder else None
+
+    def load(self, name: str, key: str) -> bytes | None:
+        """Return the object stored under *key*, or None if there is none that is intact."""
+        if key in self._memory:
+            return self._memory[key]
+        path = self.path(name, key)
+        if path is None:
+            return None
+        try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_OBJECT_BYTES:
+                return None
+            return _unseal(path.read_bytes(), key)
+        except OSError:
+            return None
+
+    def store(self, name: str, key: str, payload: bytes) -> None:
+        """Keep *payload* under *key*; in this process only, if the folder does not take it."""
+        path = self.path(name, key)
+        if path is None or not _write(path, _seal(payload, key)):
+            self._memory[key] = payload
+
+
+def _seal(payload: bytes, key: str) -> bytes:
+    raw_key = bytes.fromhex(key)
+    return payload + MAGIC + raw_key + hashlib.sha256(raw_key + payload).digest()
+
+
+def _unseal(content: bytes, key: str) -> bytes | None:
+    payload, trailer = content[:-TRAILER_BYTES], content[-TRAILER_BYTES:]
+    raw_key = bytes.fromhex(key)
+    expected = MAGIC + raw_key + hashlib.sha256(raw_key + payload).digest()
+    return payload if payload and trailer == expected else None
+
+
+def _write(path: Path, content: bytes) -> bool:
+    """Write a file that appears whole or not at all; return whether it did."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    except OSError:
+        return False
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        return False
+    return True

@@ -1,0 +1,170 @@
+"""A compiled program: native code, constants, and as many contexts as are run at the same time."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from glow_nb.codegen.cache import ObjectCache, object_key
+from glow_nb.codegen.entry import Call, EntrySource, generate_entry
+from glow_nb.codegen.load import LoadedCode
+from glow_nb.codegen.pool import compile_objects
+from glow_nb.codegen.runtime import compile_runtime
+from glow_nb.codegen.threads import ALIGNMENT, Bytes, Team, aligned_empty, available_cores
+from glow_nb.codegen.translate import compile_entry
+from glow_nb.errors import CompileError, FeedError, OptionError
+from glow_nb.kernels.target import Target
+from glow_nb.types import Array, TensorType
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A tensor that the caller of ``run`` provides: an input, or an output to write."""
+
+    type: TensorType
+    is_output: bool = False
+
+
+class Executable:
+    """Machine code for a sequence of calls, ready to run on given arrays.
+
+    ``run`` may be called from any number of Python threads. Each run in progress has its own
+    context (arena, scratch, team of threads); idle contexts are kept, the last used first.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        constants: Bytes,
+        arena_bytes: int,
+        bindings: Sequence[Binding],
+        *,
+        threads: int = 1,
+        target: Target | None = None,
+        cache: ObjectCache | None = None,
+        workers: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        """Compile what the cache does not have, and load all of it.
+
+        Args:
+            calls: Kernels with their operands, in order.
+            constants: All constants, as ``aligned_empty`` memory; kept, not copied.
+            arena_bytes: Size of the memory that a run works in.
+            bindings: Inputs and outputs by the index that regions name.
+            threads: Threads that share each kernel.
+            target: Processor, by default this one.
+            cache: Where objects are kept, by default the user's.
+            workers: Compile processes; None chooses.
+            progress: Whether to draw a progress bar; None draws it on a terminal.
+        """
+        if threads < 1:
+            raise OptionError(f"threads={threads}: there must be at least one")
+        _check_regions(calls, constants, arena_bytes, bindings)
+        target = target or Target.host()
+        cache = cache or ObjectCache()
+        sources = [call.source for call in calls]
+        objects = compile_objects(sources, target, cache=cache, workers=workers, progress=progress)
+        self.entry: EntrySource = generate_entry(calls)
+        self.bindings = tuple(bindings)
+        self.threads = threads
+        self._constants = constants
+        self._arena_bytes = arena_bytes
+        native = [compile_runtime(target), _entry_object(self.entry, target, cache)]
+        self._code = LoadedCode([*native, *objects.values()], target)
+        self._idle: deque[_Context] = deque(maxlen=available_cores())
+
+    def run(self, arrays: Sequence[Array]) -> None:
+        """Read the inputs and write the outputs among *arrays*, given in the order of the bindings.
+
+        Raises:
+            FeedError: An array has another shape or dtype, is not contiguous and aligned, or is an
+                output that cannot be written.
+        """
+        pointers = self._pointers(arrays)
+        context = self._take_context()
+        for index, pointer in enumerate(pointers):
+            context.pointers[index] = pointer
+        context.team.run()
+        self._idle.append(context)  # a full deque drops the one idle for longest
+
+    def _pointers(self, arrays: Sequence[Array]) -> list[int]:
+        if len(arrays) != len(self.bindings):
+            raise FeedError(f"run: {len(arrays)} arrays for {len(self.bindings)} bindings")
+        for index, (array, binding) in enumerate(zip(arrays, self.bindings, strict=True)):
+            kind, shape = binding.type.kind, binding.type.shape
+            if array.dtype != kind.dtype or array.shape != shape:
+                raise FeedError(
+                    f"binding {index}: {array.dtype} of shape {array.shape}, "
+                    f"expected {binding.type}"
+                )
+            flags = array.flags
+            if not (flags.c_contiguous and flags.aligned):
+                raise FeedError(f"binding {index}: not contiguous and aligned; make a copy")
+            if binding.is_output and not flags.writeable:
+                raise FeedError(f"binding {index}: an output, but the array is read-only")
+        return [array.ctypes.data for array in arrays]
+
+    def _take_context(self) -> _Context:
+        process = os.getpid()
+        while self._idle:
+            try:
+                context = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if context.process == process:  # otherwise its threads stayed in our parent
+                return context
+        return _Context(self, process)
+
+
+class _Context:
+    """The memory and the threads of one run at a time."""
+
+    def __init__(self, executable: Executable, process: int) -> None:
+        self.process = process
+        # ctypes has no arrays of length zero that it can take the address of on every version.
+        self.pointers = (ctypes.c_void_p * len(executable.bindings))()
+        self.team = Team(
+            executable._code,
+            executable.entry.symbol,
+            constants=executable._constants,
+            arena=aligned_empty(executable._arena_bytes),
+            bindings=self.pointers,
+            scratch=aligned_empty(executable.threads * executable.entry.scratch_bytes),
+            threads=executable.threads,
+        )
+
+
+def _entry_object(entry: EntrySource, target: Target, cache: ObjectCache) -> bytes:
+    key = object_key(entry.text, "entry", target)
+    payload = cache.load(entry.symbol, key)
+    if payload is None:
+        payload = compile_entry(entry, target)
+        cache.store(entry.symbol, key, payload)
+    return payload
+
+
+def _check_regions(
+    calls: Sequence[Call], constants: Bytes, arena_bytes: int, bindings: Sequence[Binding]
+) -> None:
+    """Raise CompileError if a region reaches outside its memory, or writes to an input."""
+    if constants.ctypes.data % ALIGNMENT and constants.size:
+        raise CompileError(f"constants: not aligned to {ALIGNMENT} bytes; use aligned_empty")
+    sizes = {"constants": constants.nbytes, "arena": arena_bytes}
+    for number, call in enumerate(calls):
+        for region in call.operands:
+            where = f"call {number} of {call.source.symbol}: {region}"
+            if region.space == "binding":
+                if region.binding >= len(bindings):
+                    raise CompileError(f"{where}: there are {len(bindings)} bindings")
+                binding = bindings[region.binding]
+                if region.mode != "in" and not binding.is_output:
+                    raise CompileError(f"{where}: writes to an input")
+                size = binding.type.size_bytes
+            else:
+                size = sizes[region.space]
+            if region.offset_bytes + region.size_bytes > size:
+                raise CompileError(f"{where}: reaches beyond {size} bytes")

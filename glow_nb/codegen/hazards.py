@@ -1,0 +1,116 @@
+"""Where the barriers of a program stand: between calls that touch the same bytes.
+
+Threads run the same calls in the same order, each its own share, and wait for each other only at
+barriers. A call must wait if it reads what an earlier call wrote (read after write), or writes what
+an earlier call read or wrote (write after read, write after write), and no barrier stands between.
+Bytes are compared as intervals of a space: the arena, and each bound tensor as a space of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from glow_nb.errors import DefinitionError
+
+AccessMode = Literal["in", "out", "inout"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """Bytes ``[begin, end)`` of *space* that a call reads (in), writes (out) or both (inout)."""
+
+    space: Hashable
+    begin: int
+    end: int
+    mode: AccessMode
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("in", "out", "inout"):
+            raise DefinitionError(f"access mode {self.mode!r}: not in, out or inout")
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """Why a call waits: it *later* reads or writes bytes that call *earlier* read or wrote."""
+
+    earlier: int
+    earlier_verb: str
+    later_verb: str
+    space: Hashable
+    begin: int
+    end: int
+
+
+@dataclass
+class _Intervals:
+    """A set of bytes as disjoint sorted intervals, each with the last call that added to it."""
+
+    begins: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+
+    def overlap(self, begin: int, end: int) -> tuple[int, int, int] | None:
+        """Return the first interval and its call that shares a byte with ``[begin, end)``."""
+        index = bisect_right(self.ends, begin)
+        if begin < end and index < len(self.begins) and self.begins[index] < end:
+            return self.begins[index], self.ends[index], self.calls[index]
+        return None
+
+    def add(self, begin: int, end: int, call: int) -> None:
+        """Unite the set with ``[begin, end)``."""
+        if begin >= end:
+            return
+        first, last = bisect_left(self.ends, begin), bisect_right(self.begins, end)
+        if first < last:
+            begin, end = min(begin, self.begins[first]), max(end, self.ends[last - 1])
+        self.begins[first:last] = [begin]
+        self.ends[first:last] = [end]
+        self.calls[first:last] = [call]
+
+
+class _Epoch:
+    """What the calls since the last barrier have read and written."""
+
+    def __init__(self) -> None:
+        self.read: defaultdict[Hashable, _Intervals] = defaultdict(_Intervals)
+        self.written: defaultdict[Hashable, _Intervals] = defaultdict(_Intervals)
+
+    def hazard(self, access: Access) -> Hazard | None:
+        """Return the conflict of *access* with an earlier call, if there is one."""
+        writes = access.mode != "in"
+        verb = "writes" if access.mode == "out" else "reads"
+        earlier = [("wrote", verb, self.written)]
+        if writes:
+            earlier.append(("read", "writes", self.read))
+        for earlier_verb, later_verb, sets in earlier:
+            found = sets[access.space].overlap(access.begin, access.end)
+            if found:
+                begin, end = max(found[0], access.begin), min(found[1], access.end)
+                return Hazard(found[2], earlier_verb, later_verb, access.space, begin, end)
+        return None
+
+    def add(self, access: Access, call: int) -> None:
+        """Record *access* of the call number *call*."""
+        if access.mode != "out":
+            self.read[access.space].add(access.begin, access.end, call)
+        if access.mode != "in":
+            self.written[access.space].add(access.begin, access.end, call)
+
+
+def plan_barriers(calls: Sequence[Iterable[Access]]) -> list[Hazard | None]:
+    """Return for each call the hazard that puts a barrier before it, or None for no barrier."""
+    plan: list[Hazard | None] = []
+    epoch = _Epoch()
+    for number, accesses in enumerate(calls):
+        accesses = tuple(accesses)
+        hazard = next(filter(None, map(epoch.hazard, accesses)), None)
+        if hazard:
+            epoch = _Epoch()
+        for access in accesses:
+            epoch.add(access, number)
+        plan.append(hazard)
+    return plan

@@ -1,0 +1,85 @@
+"""Objects into this process: one LLVM engine links them and gives the addresses of their symbols.
+
+Only llvmlite is needed; numba stays out of a process whose objects come from the cache.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from glow_nb.codegen.machine import target_machine
+from glow_nb.codegen.symbols import read_symbols
+from glow_nb.errors import CompileError
+from glow_nb.kernels.target import Target
+
+_MATH_LIBRARIES = {"linux": "libm.so.6", "darwin": "libSystem.dylib"}
+
+
+class LoadedCode:
+    """Machine code of a set of objects, in memory as long as this object lives."""
+
+    def __init__(self, objects: Iterable[bytes], target: Target) -> None:
+        """Link *objects* with each other and with the C library.
+
+        Raises:
+            CompileError: An object is broken, or needs a symbol that nothing defines.
+        """
+        payloads = list(objects)
+        machine = target_machine(target)
+        self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._defined = _link_check(payloads)
+        for payload in payloads:
+            self._engine.add_object_file(_object_file(payload))
+        self._engine.finalize_object()
+
+    def address(self, symbol: str) -> int:
+        """Return the address of the function *symbol*; raise CompileError if there is none."""
+        if self._defined is not None and symbol not in self._defined:
+            raise CompileError(f"symbol {symbol}: not defined by the loaded objects")
+        address: int = self._engine.get_function_address(symbol)
+        return address
+
+
+def _object_file(payload: bytes) -> Any:
+    try:
+        return llvm.ObjectFileRef.from_data(payload)
+    except ValueError as error:
+        raise CompileError(
+            f"object of {len(payload)} bytes: not an object file; empty the cache folder"
+        ) from error
+
+
+def _link_check(payloads: list[bytes]) -> set[str] | None:
+    """Return all symbols defined; LLVM would end the process at the first that is missing.
+
+    Returns None where the object format is not one whose symbols we can read.
+    """
+    defined: set[str] = set()
+    undefined: set[str] = set()
+    for payload in payloads:
+        try:
+            symbols = read_symbols(payload)
+        except (struct.error, ValueError, IndexError) as error:
+            raise CompileError(
+                f"object of {len(payload)} bytes: broken symbol table; empty the cache folder"
+            ) from error
+        if symbols is None:
+            return None
+        defined |= symbols.defined
+        undefined |= symbols.undefined
+    missing = sorted(name for name in undefined - defined if name and not _resolves(name))
+    if missing:
+        raise CompileError(f"symbols {', '.join(missing)}: needed by an object, defined by nothing")
+    return defined
+
+
+def _resolves(name: str) -> bool:
+    """Return whether the C library has *name*; load its mathematical part where needed."""
+    if llvm.address_of_symbol(name) is None and sys.platform in _MATH_LIBRARIES:
+        llvm.load_library_permanently(_MATH_LIBRARIES[sys.platform])
+    return llvm.address_of_symbol(name) is not None

@@ -1,0 +1,122 @@
+"""Many kernel sources to objects: from the cache, in this process, or in parallel workers.
+
+numba compiles under one global lock, so parallel means processes. A worker costs START_SECONDS
+before its first kernel; whether workers pay is decided from the amount of text to compile.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from glow_nb.codegen.cache import ObjectCache, object_key
+from glow_nb.codegen.threads import available_cores
+from glow_nb.codegen.workers import compile_in_workers
+from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.target import Target
+
+START_SECONDS = 0.6
+"""Measured: from starting a worker to its first answer, most of it importing numba."""
+
+IMPORT_SECONDS = 0.4
+"""Measured: importing numba and the SIMD layer into this process."""
+
+SECONDS_PER_KERNEL, SECONDS_PER_CHARACTER = 0.08, 1e-4
+"""Measured roughly: what a kernel costs to compile, by the length of its text."""
+
+MOST_WORKERS = 16
+"""Each holds about 150 MB."""
+
+
+def compile_objects(
+    sources: Sequence[KernelSource],
+    target: Target,
+    *,
+    cache: ObjectCache,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> dict[str, bytes]:
+    """Return the object of each source by its symbol; equal sources are compiled once.
+
+    Args:
+        sources: Kernels to compile, in any order.
+        target: Processor to compile for.
+        cache: Where objects are looked up and kept.
+        workers: Number of worker processes, 0 for none; None chooses by the cores and the work.
+        progress: Whether to draw a progress bar; None draws it if standard error is a terminal.
+
+    Raises:
+        CompileError: A source does not compile, or a worker died of it.
+    """
+    keys = {source.symbol: _key(source, target) for source in sources}
+    objects: dict[str, bytes] = {}
+    missing: dict[str, KernelSource] = {}
+    for source in sources:
+        if source.symbol in objects or source.symbol in missing:
+            continue
+        payload = cache.load(source.symbol, keys[source.symbol])
+        if payload is None:
+            missing[source.symbol] = source
+        else:
+            objects[source.symbol] = payload
+    if not missing:
+        return objects
+    longest_first = sorted(missing.values(), key=lambda source: -len(source.text))
+    if workers is None:
+        workers = choose_workers(longest_first)
+    with _progress_bar(len(missing), progress) as report:
+        for source, payload in _compile_all(longest_first, target, workers):
+            cache.store(source.symbol, keys[source.symbol], payload)
+            objects[source.symbol] = payload
+            report()
+    return objects
+
+
+def _key(source: KernelSource, target: Target) -> str:
+    return object_key(source.text, ",".join(kind.value for kind in source.arguments), target)
+
+
+def choose_workers(sources: Sequence[KernelSource]) -> int:
+    """Return the number of workers that should finish *sources* soonest, 0 for this process."""
+    work = sum(SECONDS_PER_KERNEL + SECONDS_PER_CHARACTER * len(s.text) for s in sources)
+    is_imported = "glow_nb.codegen.compile" in sys.modules
+    seconds = {0: work + (0 if is_imported else IMPORT_SECONDS)}
+    for count in range(1, min(available_cores(), len(sources), MOST_WORKERS) + 1):
+        # Half a second of one core per worker is worth less than the same time of waiting.
+        seconds[count] = START_SECONDS + work / count + 0.02 * count
+    return min(seconds, key=lambda count: seconds[count])
+
+
+def _compile_all(
+    sources: Sequence[KernelSource], target: Target, workers: int
+) -> Iterator[tuple[KernelSource, bytes]]:
+    """Yield each source with its object, in the order in which they are done."""
+    waiting = list(sources)
+    if workers > 0:
+        for source, payload in compile_in_workers(sources, target, workers):
+            waiting.remove(source)
+            yield source, payload
+    if waiting:  # no workers wanted, or none could be started
+        from glow_nb.codegen.compile import compile_kernel
+
+        for source in waiting:
+            yield source, compile_kernel(source, target)
+
+
+@contextmanager
+def _progress_bar(total: int, wanted: bool | None) -> Iterator[Callable[[], None]]:
+    """Draw a bar on standard error while the block runs; give the function that advances it."""
+    if wanted is None:
+        wanted = sys.stderr is not None and sys.stderr.isatty()
+    if not wanted:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda: progress.advance(task)

@@ -1,0 +1,115 @@
+"""A team of threads over one entry: the caller and workers that wait inside native code.
+
+A worker is a Python daemon thread that calls ``glow_team_serve`` once and stays there, without
+Python's lock, until the team is stopped. Starting a job is therefore one native call that neither
+needs a worker to get the lock nor can be interrupted half-way by a signal.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glow_nb.codegen.load import LoadedCode
+from glow_nb.codegen.runtime import SYNC_SPINS, TEAM_BYTES, TEAM_ENTRY
+from glow_nb.errors import GlowError
+
+Bytes = npt.NDArray[np.uint8]
+
+ALIGNMENT = 64
+SPINS = 500
+"""Pauses before a waiting thread yields or sleeps, some 15 microseconds."""
+
+_ON_TEAM = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def aligned_empty(size_bytes: int) -> Bytes:
+    """Return uninitialised memory that starts at a multiple of 64 bytes."""
+    memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size_bytes]
+
+
+class Team:
+    """``threads`` threads, the caller's among them, that run one entry together."""
+
+    def __init__(
+        self,
+        code: LoadedCode,
+        entry: str,
+        *,
+        constants: Bytes,
+        arena: Bytes,
+        bindings: ctypes.Array[Any],
+        scratch: Bytes,
+        threads: int,
+    ) -> None:
+        """Start the workers of the function *entry* of *code*, with the memory that it uses."""
+        self._block = aligned_empty(TEAM_BYTES)
+        self._memory = (constants, arena, bindings, scratch)
+        self._block[:] = 0
+        words = self._block.view(np.int64)
+        words[SYNC_SPINS // 8] = SPINS if threads <= available_cores() else 0
+        words[TEAM_ENTRY // 8 :][:6] = (
+            code.address(entry),
+            constants.ctypes.data,
+            arena.ctypes.data,
+            ctypes.addressof(bindings),
+            scratch.ctypes.data,
+            threads,
+        )
+        self._address: int = self._block.ctypes.data
+        self._run = _ON_TEAM(code.address("glow_team_run"))
+        _ON_TEAM(code.address("glow_team_prepare"))(self._address)
+        stop = _ON_TEAM(code.address("glow_team_stop"))
+        keep = (code, self._block, self._memory)
+        if threads > 1:
+            self._stop = weakref.finalize(self, _stop, stop, self._address, os.getpid(), keep)
+            self._start(_SERVE(code.address("glow_team_serve")), threads, keep)
+
+    def _start(self, serve: Callable[[int, int], None], threads: int, keep: object) -> None:
+        try:
+            for thread in range(1, threads):
+                threading.Thread(
+                    target=_serve,
+                    args=(serve, self._address, thread, keep),
+                    name=f"glow_nb thread {thread}",
+                    daemon=True,
+                ).start()
+        except RuntimeError as error:
+            self._stop()
+            raise GlowError(
+                f"threads={threads}: the system does not give so many ({error}); use fewer"
+            ) from error
+
+    def run(self) -> None:
+        """Run the entry on all threads and return when it is done everywhere."""
+        self._run(self._address)
+
+
+def _serve(serve: Callable[[int, int], None], address: int, thread: int, keep: object) -> None:
+    """Work until the team is stopped; *keep* holds code and memory for as long as that takes."""
+    serve(address, thread)
+    del keep
+
+
+def _stop(stop: Callable[[int], None], address: int, process: int, keep: object) -> None:
+    """Send the workers home; a forked child has none, and perhaps a lock nobody will release."""
+    if os.getpid() == process:
+        stop(address)
+    del keep

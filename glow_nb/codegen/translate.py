@@ -1,0 +1,138 @@
+"""An entry's text to a relocatable object, by way of Python's own parser and LLVM.
+
+An entry is straight-line calls with constant offsets, so it needs no type inference: numba spends
+0.4 s on 70 calls and 7 s on 1,000, this translation 0.01 s and 0.15 s, and it works in a process
+without numba. What is translated is the text that the user can print, not a second description.
+
+The language: ``name = f(...)`` and ``f(...)``, where an argument is a name, an integer or a call.
+
+    float32_at(base, bytes)            the address ``bytes`` after ``base``, likewise for every kind
+    bound(bindings, index)             the pointer at ``index`` of an array of pointers
+    scratch_at(scratch, thread, bytes) the share of this thread, ``bytes`` long
+    barrier(sync, threads)             wait for all threads
+    glow_...(...)                      a kernel
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+import llvmlite.binding as llvm
+
+from glow_nb.codegen.entry import EntrySource
+from glow_nb.codegen.machine import target_machine
+from glow_nb.errors import CompileError
+from glow_nb.kernels.target import Target
+from glow_nb.types import ElementKind
+
+ADDRESS_FUNCTIONS = frozenset(f"{kind.value}_at" for kind in ElementKind)
+PARAMETERS = {
+    "constants": "ptr",
+    "arena": "ptr",
+    "bindings": "ptr",
+    "scratch": "ptr",
+    "thread": "i64",
+    "threads": "i64",
+    "sync": "ptr",
+}
+"""Parameters of every entry and their LLVM types."""
+
+_Operand = tuple[str, str]  # LLVM type and value
+
+
+def compile_entry(entry: EntrySource, target: Target) -> bytes:
+    """Return the object of *entry*, with the one global symbol ``entry.symbol``."""
+    machine = target_machine(target, speed=0)
+    module = llvm.parse_assembly(translate_entry(entry))
+    module.triple, module.data_layout = target.triple, str(machine.target_data)
+    module.verify()
+    payload: bytes = machine.emit_object(module)
+    return payload
+
+
+def translate_entry(entry: EntrySource) -> str:
+    """Return the LLVM text of *entry*; raise CompileError for what is not in the language."""
+    (function,) = ast.parse(entry.text).body
+    if not isinstance(function, ast.FunctionDef):
+        raise CompileError(f"entry {entry.symbol}: its text is not one function")
+    translation = _Translation(entry.symbol)
+    for statement in function.body:
+        translation.statement(statement)
+    parameters = ", ".join(f"{kind} %{name}" for name, kind in PARAMETERS.items())
+    lines = [
+        *(
+            f"declare void @{name}({', '.join(kinds)})"
+            for name, kinds in translation.called.items()
+        ),
+        f"define void @{entry.symbol}({parameters}) {{",
+        *(f"  {line}" for line in translation.lines),
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass
+class _Translation:
+    """LLVM instructions written so far, and what the names of the text stand for."""
+
+    symbol: str
+    lines: list[str] = field(default_factory=list)
+    called: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    names: dict[str, _Operand] = field(
+        default_factory=lambda: {name: (kind, f"%{name}") for name, kind in PARAMETERS.items()}
+    )
+
+    def statement(self, statement: ast.stmt) -> None:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self.names[name] = self.value(value)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments)):
+                self.call(name, [self.value(argument) for argument in arguments])
+            case _:
+                raise self.error(statement)
+
+    def call(self, name: str, operands: list[_Operand]) -> None:
+        """Emit the call of a kernel or the barrier."""
+        symbol = "glow_barrier" if name == "barrier" else name
+        kinds = tuple(kind for kind, _ in operands)
+        if self.called.setdefault(symbol, kinds) != kinds:
+            raise CompileError(f"entry {self.symbol}: {symbol} is called with different operands")
+        self.lines.append(f"call void @{symbol}({', '.join(f'{k} {v}' for k, v in operands)})")
+
+    def value(self, expression: ast.expr) -> _Operand:
+        """Return the operand that *expression* stands for, emitting what computes it."""
+        match expression:
+            case ast.Constant(value=int(number)):
+                return "i64", str(number)
+            case ast.Name(id=name) if name in self.names:
+                return self.names[name]
+            case ast.Call(func=ast.Name(id=name), args=[base, offset]) if name in ADDRESS_FUNCTIONS:
+                return self.address(self.value(base), self.value(offset))
+            case ast.Call(func=ast.Name(id="bound"), args=[base, index]):
+                place = self.emit(
+                    f"getelementptr ptr, ptr {self.value(base)[1]}, i64 {self.value(index)[1]}"
+                )
+                return "ptr", self.emit(f"load ptr, ptr {place}")
+            case ast.Call(func=ast.Name(id="scratch_at"), args=[base, thread, size]):
+                start = self.emit(f"mul i64 {self.value(thread)[1]}, {self.value(size)[1]}")
+                return self.address(self.value(base), ("i64", start))
+            case _:
+                raise self.error(expression)
+
+    def address(self, base: _Operand, offset: _Operand) -> _Operand:
+        """Return the address *offset* bytes after *base*."""
+        if offset[1] == "0":
+            return base
+        return "ptr", self.emit(f"getelementptr i8, ptr {base[1]}, i64 {offset[1]}")
+
+    def emit(self, instruction: str) -> str:
+        """Append *instruction* and return the name of its result."""
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"{name} = {instruction}")
+        return name
+
+    def error(self, tree: ast.stmt | ast.expr) -> CompileError:
+        """Return the error for a piece of text that an entry cannot contain."""
+        return CompileError(f"entry {self.symbol}: {ast.unparse(tree)!r} is not part of an entry")

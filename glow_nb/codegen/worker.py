@@ -1,0 +1,67 @@
+"""A compile worker: ``python -m glow_nb.codegen.worker``, fed with kernel sources through pipes.
+
+A plain subprocess and not ``multiprocessing``: it imports nothing of the program that started it,
+so it works from a script without a main guard, a notebook and a daemon. One frame is a length of
+eight bytes and a pickle of our own classes; both ends are this package. The worker says ``READY``
+once numba is imported, then answers each ``(source, target)`` with ``("object", bytes)`` or
+``("error", message)``, and ends when its input does.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import struct
+import sys
+from typing import IO, Any
+
+READY = ("ready", None)
+_LENGTH = struct.Struct("<Q")
+
+
+def write_frame(pipe: IO[bytes], content: Any) -> None:
+    """Send one picklable value."""
+    data = pickle.dumps(content)
+    pipe.write(_LENGTH.pack(len(data)) + data)
+    pipe.flush()
+
+
+def read_frame(pipe: IO[bytes]) -> Any:
+    """Return the next value; raise EOFError if the other end has closed or died."""
+    header = _read_exactly(pipe, _LENGTH.size)
+    return pickle.loads(_read_exactly(pipe, _LENGTH.unpack(header)[0]))
+
+
+def _read_exactly(pipe: IO[bytes], count: int) -> bytes:
+    data = pipe.read(count)
+    if len(data) < count:
+        raise EOFError
+    return data
+
+
+def main() -> None:
+    """Compile what arrives on standard input until it ends."""
+    requests = sys.stdin.buffer
+    # The answers keep the pipe for themselves: whatever else is printed goes to standard error.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+
+    from glow_nb.codegen.compile import compile_kernel
+    from glow_nb.errors import CompileError
+
+    gc.freeze()  # what is imported stays: do not look through it again and again
+    write_frame(answers, READY)
+    while True:
+        try:
+            source, target = read_frame(requests)
+        except EOFError:
+            return
+        try:
+            write_frame(answers, ("object", compile_kernel(source, target)))
+        except CompileError as error:
+            write_frame(answers, ("error", str(error)))
+
+
+if __name__ == "__main__":
+    main()
