@@ -9,7 +9,9 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.elementwise import error_function
+from glow_nb.hlir.ops.arithmetic import Add, Maximum, Minimum, Mul, Sub
+from glow_nb.hlir.ops.comparison import GreaterEqual, Select
+from glow_nb.hlir.ops.elementwise import Abs, Erf, Exp, Log, Neg, error_function
 from glow_nb.hlir.ops.families import (
     NUMBERS,
     SIGNED,
@@ -19,8 +21,11 @@ from glow_nb.hlir.ops.families import (
     broadcast_type,
     fitted,
     require_kind,
+    splat,
     wide,
 )
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, TensorType
 
 
@@ -35,6 +40,13 @@ class Relu(UnaryElementwise):
         return np.maximum(x, 0)
 
 
+@lowers(Relu)
+def lower_relu(node: Relu, rewriter: Rewriter) -> Value:
+    """Express it as the maximum with 0."""
+    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
+    return rewriter.emit(Maximum(node.input, zero))
+
+
 @define_node("leaky_relu", data_parallel=True)
 class LeakyRelu(UnaryElementwise):
     """Scale negative elements: ``x if x >= 0 else alpha * x``."""
@@ -44,6 +56,19 @@ class LeakyRelu(UnaryElementwise):
     @override
     def compute(self, x: Any) -> Any:
         return np.where(x >= 0, x, self.alpha * x)
+
+
+@lowers(LeakyRelu)
+def lower_leaky_relu(node: LeakyRelu, rewriter: Rewriter) -> Value:
+    """Express it as a choice between the element and its multiple."""
+    alpha = splat(rewriter, node.type, node.alpha, f"{node.name}_alpha")
+    return _scale_negative(node.input, alpha, rewriter)
+
+
+def _scale_negative(input: Value, slope: Value, rewriter: Rewriter) -> Value:
+    zero = splat(rewriter, input.type, 0, f"{slope.name}_zero")
+    is_positive = rewriter.emit(GreaterEqual(input, zero))
+    return rewriter.emit(Select(is_positive, input, rewriter.emit(Mul(input, slope))))
 
 
 @define_node("prelu", data_parallel=True)
@@ -71,6 +96,12 @@ class PRelu(Node):
         x = wide(input)
         with np.errstate(all="ignore"):
             return fitted(np.where(x >= 0, x, wide(slope) * x), self.type)
+
+
+@lowers(PRelu)
+def lower_prelu(node: PRelu, rewriter: Rewriter) -> Value:
+    """Express it as a choice between the element and its multiple."""
+    return _scale_negative(node.input, node.slope, rewriter)
 
 
 @define_node("clip", data_parallel=True)
@@ -110,6 +141,21 @@ class Clip(UnaryElementwise):
         return np.minimum(np.maximum(x, low), high)
 
 
+@lowers(Clip)
+def lower_clip(node: Clip, rewriter: Rewriter) -> Value:
+    """Express it as a maximum and a minimum; a bound that every element keeps needs neither."""
+    low, high = node.bounds
+    least, greatest = bounds_of(node.type.kind)
+    result = node.input
+    if low != least:
+        bound = splat(rewriter, node.type, low, f"{node.name}_minimum")
+        result = rewriter.emit(Maximum(result, bound))
+    if high != greatest:
+        bound = splat(rewriter, node.type, high, f"{node.name}_maximum")
+        result = rewriter.emit(Minimum(result, bound))
+    return result
+
+
 @define_node("sigmoid", data_parallel=True)
 class Sigmoid(UnaryElementwise):
     """Logistic function: ``1 / (1 + exp(-input[i]))``."""
@@ -139,6 +185,18 @@ class Elu(UnaryElementwise):
         return np.where(x >= 0, x, self.alpha * np.expm1(x))
 
 
+@lowers(Elu)
+def lower_elu(node: Elu, rewriter: Rewriter) -> Value:
+    """Express it by an exponential that positive elements cannot overflow."""
+    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
+    one = splat(rewriter, node.type, 1, f"{node.name}_one")
+    alpha = splat(rewriter, node.type, node.alpha, f"{node.name}_alpha")
+    power = rewriter.emit(Exp(rewriter.emit(Minimum(node.input, zero))))
+    negative = rewriter.emit(Mul(rewriter.emit(Sub(power, one)), alpha))
+    is_positive = rewriter.emit(GreaterEqual(node.input, zero))
+    return rewriter.emit(Select(is_positive, node.input, negative))
+
+
 @define_node("hard_sigmoid", data_parallel=True)
 class HardSigmoid(UnaryElementwise):
     """Piecewise linear sigmoid: ``max(0, min(1, alpha * input[i] + beta))``."""
@@ -151,6 +209,15 @@ class HardSigmoid(UnaryElementwise):
         return np.maximum(0, np.minimum(1, self.alpha * x + self.beta))
 
 
+@lowers(HardSigmoid)
+def lower_hard_sigmoid(node: HardSigmoid, rewriter: Rewriter) -> Value:
+    """Express it as a clipped line."""
+    alpha = splat(rewriter, node.type, node.alpha, f"{node.name}_alpha")
+    beta = splat(rewriter, node.type, node.beta, f"{node.name}_beta")
+    line = rewriter.emit(Add(rewriter.emit(Mul(node.input, alpha)), beta))
+    return rewriter.emit(Clip(line, 0.0, 1.0))
+
+
 @define_node("hard_swish", data_parallel=True)
 class HardSwish(UnaryElementwise):
     """Piecewise swish: ``x * max(0, min(1, x / 6 + 1 / 2))``."""
@@ -160,6 +227,13 @@ class HardSwish(UnaryElementwise):
         return x * np.maximum(0, np.minimum(1, x / 6 + 0.5))
 
 
+@lowers(HardSwish)
+def lower_hard_swish(node: HardSwish, rewriter: Rewriter) -> Value:
+    """Express it as the element times its hard sigmoid."""
+    gate = rewriter.emit(HardSigmoid(node.input, alpha=1 / 6, beta=0.5))
+    return rewriter.emit(Mul(node.input, gate))
+
+
 @define_node("softplus", data_parallel=True)
 class Softplus(UnaryElementwise):
     """Smooth rectifier: ``log(1 + exp(input[i]))``, without overflow for large elements."""
@@ -167,6 +241,17 @@ class Softplus(UnaryElementwise):
     @override
     def compute(self, x: Any) -> Any:
         return np.logaddexp(0, x)
+
+
+@lowers(Softplus)
+def lower_softplus(node: Softplus, rewriter: Rewriter) -> Value:
+    """Express it as ``max(x, 0) + log(1 + exp(-abs(x)))``, where nothing overflows."""
+    zero = splat(rewriter, node.type, 0, f"{node.name}_zero")
+    one = splat(rewriter, node.type, 1, f"{node.name}_one")
+    distance = rewriter.emit(Neg(rewriter.emit(Abs(node.input))))
+    total = rewriter.emit(Add(rewriter.emit(Exp(distance)), one))
+    positive = rewriter.emit(Maximum(node.input, zero))
+    return rewriter.emit(Add(positive, rewriter.emit(Log(total))))
 
 
 @define_node("gelu", data_parallel=True)
@@ -193,3 +278,26 @@ class Gelu(UnaryElementwise):
         if self.approximate == "none":
             return x / 2 * (1 + error_function(x / math.sqrt(2)))
         return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@lowers(Gelu)
+def lower_gelu(node: Gelu, rewriter: Rewriter) -> Value:
+    """Express it as half the element times one plus an error function or hyperbolic tangent."""
+    half = splat(rewriter, node.type, 0.5, f"{node.name}_half")
+    one = splat(rewriter, node.type, 1, f"{node.name}_one")
+    if node.approximate == "none":
+        scale = splat(rewriter, node.type, math.sqrt(0.5), f"{node.name}_scale")
+        bent: Value = rewriter.emit(Erf(rewriter.emit(Mul(node.input, scale))))
+    else:
+        bent = rewriter.emit(Tanh(_gelu_cubic(node, one, rewriter)))
+    weight = rewriter.emit(Add(bent, one))
+    return rewriter.emit(Mul(rewriter.emit(Mul(node.input, half)), weight))
+
+
+def _gelu_cubic(node: Gelu, one: Value, rewriter: Rewriter) -> Value:
+    """Return ``sqrt(2 / pi) * x * (1 + 0.044715 * x * x)``."""
+    scale = splat(rewriter, node.type, math.sqrt(2 / math.pi), f"{node.name}_scale")
+    factor = splat(rewriter, node.type, 0.044715, f"{node.name}_factor")
+    square = rewriter.emit(Mul(node.input, node.input))
+    growth = rewriter.emit(Add(rewriter.emit(Mul(square, factor)), one))
+    return rewriter.emit(Mul(rewriter.emit(Mul(node.input, scale)), growth))

@@ -13,7 +13,8 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.errors import VerifyError
-from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.types import Array, ElementKind, TensorType
 
 Kinds = frozenset[ElementKind]
@@ -21,6 +22,7 @@ Kinds = frozenset[ElementKind]
 BOOL: Kinds = frozenset({ElementKind.BOOL})
 ALL: Kinds = frozenset(ElementKind)
 FLOATS: Kinds = frozenset(kind for kind in ElementKind if kind.is_float)
+NARROW_FLOATS: Kinds = frozenset({ElementKind.FLOAT16, ElementKind.BFLOAT16})
 NUMBERS: Kinds = ALL - BOOL
 INTEGERS: Kinds = NUMBERS - FLOATS
 SIGNED: Kinds = frozenset(kind for kind in NUMBERS if kind.is_signed)
@@ -93,13 +95,19 @@ def fitted(values: Any, type: TensorType) -> Array:
     return np.ascontiguousarray(array).reshape(type.shape)
 
 
+def splat(builder: Builder, type: TensorType, value: Any, name: str) -> Constant:
+    """Return a constant of one element that broadcasts to *type*."""
+    array = np.full((1,) * type.rank, value, type.kind.dtype)
+    return builder.constant(name, array)
+
+
 def bounds_of(kind: ElementKind) -> tuple[Any, Any]:
     """Return the least and the greatest value of *kind*; infinities for floats."""
     if kind.is_float:
         return -np.inf, np.inf
     if kind is ElementKind.BOOL:
         return False, True
-    limits = np.iinfo(kind.dtype)
+    limits = np.iinfo(kind.value)
     return int(limits.min), int(limits.max)
 
 

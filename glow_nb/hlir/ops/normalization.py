@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from math import prod
+from typing import Any
+
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import FLOATS, fitted, require_axis, require_kind, wide
-from glow_nb.types import Array, TensorType
+from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Sub
+from glow_nb.hlir.ops.elementwise import ConvertTo, Exp, Log, Reciprocal, Sqrt
+from glow_nb.hlir.ops.families import (
+    FLOATS,
+    NARROW_FLOATS,
+    fitted,
+    require_axis,
+    require_kind,
+    splat,
+    wide,
+)
+from glow_nb.hlir.ops.reduction import ReduceMax, ReduceMean, ReduceSum
+from glow_nb.hlir.ops.shape import Reshape
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
+from glow_nb.schema import map_operands
+from glow_nb.types import Array, ElementKind, TensorType
 
 
 @define_node("batch_normalization")
@@ -51,6 +69,20 @@ class BatchNormalization(Node):
             centred = wide(input) - wide(mean).reshape(shape)
             result = centred * factor.reshape(shape) + wide(bias).reshape(shape)
         return fitted(result, self.type)
+
+
+@lowers(BatchNormalization)
+def lower_batch_normalization(node: BatchNormalization, rewriter: Rewriter) -> Value:
+    """Express it as ``input * factor + offset`` with vectors that fold when they are constant."""
+    emit = rewriter.emit
+    epsilon = splat(rewriter, node.variance.type, node.epsilon, f"{node.name}_epsilon")
+    deviation = emit(Sqrt(emit(Add(node.variance, epsilon))))
+    factor = emit(Div(node.scale, deviation), f"{node.name}_factor")
+    offset = emit(Sub(node.bias, emit(Mul(node.mean, factor))), f"{node.name}_offset")
+    size = factor.type.size
+    shape = tuple(size if axis == node.channel_axis else 1 for axis in range(node.type.rank))
+    scaled = emit(Mul(node.input, emit(Reshape(factor, shape))))
+    return emit(Add(scaled, emit(Reshape(offset, shape))))
 
 
 def channel_shape(rank: int, channel_axis: int) -> tuple[int, ...]:
@@ -140,10 +172,37 @@ class LayerNormalization(Node):
         return fitted(result if bias is None else result + wide(bias), self.type)
 
 
-def _mean(x: Array, axes: tuple[int, ...]) -> Array:
-    count = np.float64(np.prod([x.shape[axis] for axis in axes]))
-    total: Array = np.sum(x, axis=axes, keepdims=True) / count  # type: ignore[arg-type]
-    return total
+@lowers(LayerNormalization)
+def lower_layer_normalization(node: LayerNormalization, rewriter: Rewriter) -> Value:
+    """Express it in two passes: the mean, then the mean of squared distances from it.
+
+    The one-pass form ``E[x^2] - E[x]^2`` cancels where the mean is large. Narrow floats are
+    computed in float32, where squares do not overflow.
+    """
+    if node.type.kind in NARROW_FLOATS:
+        return _layer_normalization_in_float32(node, rewriter)
+    emit, rank = rewriter.emit, node.type.rank
+    axes = tuple(range(node.axis, rank))
+    mean = emit(ReduceMean(node.input, axes), f"{node.name}_mean")
+    centred = emit(Sub(node.input, mean), f"{node.name}_centred")
+    variance = emit(ReduceMean(emit(Mul(centred, centred)), axes), f"{node.name}_variance")
+    epsilon = splat(rewriter, variance.type, node.epsilon, f"{node.name}_epsilon")
+    deviation = emit(Sqrt(emit(Add(variance, epsilon))), f"{node.name}_deviation")
+    shape = (1,) * node.axis + node.scale.type.shape
+    normal = emit(Mul(centred, emit(Reciprocal(deviation))))
+    result = emit(Mul(normal, emit(Reshape(node.scale, shape))))
+    return result if node.bias is None else emit(Add(result, emit(Reshape(node.bias, shape))))
+
+
+def _layer_normalization_in_float32(node: LayerNormalization, rewriter: Rewriter) -> Value:
+    wide = map_operands(node, lambda value: rewriter.emit(ConvertTo(value, ElementKind.FLOAT32)))
+    result = rewriter.emit(wide, f"{node.name}_float32")
+    return rewriter.emit(ConvertTo(result, node.type.kind))
+
+
+def _mean(x: Any, axes: tuple[int, ...]) -> Any:
+    count = np.float64(prod(x.shape[axis] for axis in axes))
+    return np.sum(x, axis=axes, keepdims=True) / count
 
 
 @define_node("softmax")
@@ -193,3 +252,12 @@ class LogSoftmax(Node):
             shifted = x - np.max(x, axis=self.axis, keepdims=True, initial=-np.inf)
             total = np.sum(np.exp(shifted), axis=self.axis, keepdims=True)
             return fitted(shifted - np.log(total), self.type)
+
+
+@lowers(LogSoftmax)
+def lower_log_softmax(node: LogSoftmax, rewriter: Rewriter) -> Value:
+    """Express it as differences from the largest element and from the logarithm of the sum."""
+    emit, axes = rewriter.emit, (node.axis,)
+    shifted = emit(Sub(node.input, emit(ReduceMax(node.input, axes))), f"{node.name}_shifted")
+    total = emit(ReduceSum(emit(Exp(shifted)), axes))
+    return emit(Sub(shifted, emit(Log(total))))

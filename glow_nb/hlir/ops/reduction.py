@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,16 +10,22 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.arithmetic import Mul
+from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import (
     FLOATS,
+    NARROW_FLOATS,
     NUMBERS,
     Kinds,
     bounds_of,
     fitted,
     require_axis,
     require_kind,
+    splat,
     widest,
 )
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, ElementKind, TensorType
 
 
@@ -86,6 +93,19 @@ class ReduceMean(Reduction):
     @override
     def combine(self, x: Any) -> Any:
         return np.sum(x, axis=self.axes) / np.float64(self.count)
+
+
+@lowers(ReduceMean)
+def lower_reduce_mean(node: ReduceMean, rewriter: Rewriter) -> Value:
+    """Express it as a sum times the reciprocal of the count, narrow floats summed in float32."""
+    type = node.input.type
+    if type.kind in NARROW_FLOATS:
+        wider = rewriter.emit(ConvertTo(node.input, ElementKind.FLOAT32))
+        mean = rewriter.emit(ReduceMean(wider, node.axes, node.keep_dims))
+        return rewriter.emit(ConvertTo(mean, type.kind))
+    total = rewriter.emit(ReduceSum(node.input, node.axes, node.keep_dims))
+    part = 1 / node.count if node.count else math.inf
+    return rewriter.emit(Mul(total, splat(rewriter, total.type, part, f"{node.name}_part")))
 
 
 @define_node("reduce_max")

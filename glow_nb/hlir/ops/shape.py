@@ -7,8 +7,11 @@ from math import prod
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_axis
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, TensorType
 
 
@@ -158,6 +161,24 @@ class Split(Node):
         return results if len(results) > 1 else results[0]
 
 
+@lowers(Split)
+def lower_split(node: Split, rewriter: Rewriter) -> tuple[Value, ...]:
+    """Express it as one slice for each piece."""
+    pieces, start = [], 0
+    for size in node.sizes:
+        pieces.append(slice_axis(rewriter, node.input, node.axis, range(start, start + size)))
+        start += size
+    return tuple(pieces)
+
+
+def slice_axis(builder: Builder, input: Value, axis: int, indices: range) -> Value:
+    """Emit the slice that takes *indices* along *axis* and all else whole."""
+    ranges = [range(size) for size in input.type.shape]
+    ranges[axis] = indices
+    starts, stops, steps = zip(*((r.start, r.stop, r.step) for r in ranges), strict=True)
+    return builder.emit(Slice(input, starts, stops, steps))
+
+
 PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 
 
@@ -227,6 +248,57 @@ class Pad(Node):
         return fitted(padded, self.type)
 
 
+@lowers(Pad)
+def lower_pad(node: Pad, rewriter: Rewriter) -> Value | None:
+    """Cut by a slice, and put what other modes than ``constant`` add there by a concat.
+
+    A constant pad that only adds stays.
+    """
+    if min(node.pads, default=0) < 0:
+        return _cut_then_pad(node, rewriter)
+    if node.mode == "constant":
+        return None
+    result = node.input
+    for axis, (begin, end) in enumerate(node.widths):
+        pieces = [
+            _border(rewriter, result, node.mode, axis, begin, is_end=False),
+            result,
+            _border(rewriter, result, node.mode, axis, end, is_end=True),
+        ]
+        present = tuple(piece for piece in pieces if piece is not None)
+        if len(present) > 1:
+            result = rewriter.emit(Concat(present, axis))
+    return result
+
+
+def _cut_then_pad(node: Pad, rewriter: Rewriter) -> Value:
+    shape = node.input.type.shape
+    starts = tuple(max(-begin, 0) for begin, _ in node.widths)
+    stops = tuple(n - max(-end, 0) for n, (_, end) in zip(shape, node.widths, strict=True))
+    kept = rewriter.emit(Slice(node.input, starts, stops, (1,) * len(shape)))
+    added = tuple(max(pad, 0) for pad in node.pads)
+    return rewriter.emit(Pad(kept, added, node.mode, node.value)) if any(added) else kept
+
+
+def _border(
+    rewriter: Rewriter, input: Value, mode: str, axis: int, count: int, *, is_end: bool
+) -> Value | None:
+    """Emit the *count* slices that *mode* adds before or after *input* along *axis*."""
+    if count == 0:
+        return None
+    size = input.type.shape[axis]
+    if mode == "edge":
+        outermost = range(size - 1, size) if is_end else range(1)
+        line = slice_axis(rewriter, input, axis, outermost)
+        shape = tuple(count if i == axis else n for i, n in enumerate(line.type.shape))
+        return rewriter.emit(Broadcast(line, shape))
+    if mode == "wrap":
+        taken = range(count) if is_end else range(size - count, size)
+    else:
+        taken = range(size - 2, size - 2 - count, -1) if is_end else range(count, 0, -1)
+    return slice_axis(rewriter, input, axis, taken)
+
+
 @define_node("tile")
 class Tile(Node):
     """Repeat the whole tensor ``repeats[i]`` times along each axis ``i``."""
@@ -248,6 +320,22 @@ class Tile(Node):
         return fitted(np.tile(input, self.repeats), self.type)
 
 
+@lowers(Tile)
+def lower_tile(node: Tile, rewriter: Rewriter) -> Value:
+    """Express it as a broadcast along a new axis before each repeated one."""
+    narrow: list[int] = []
+    broad: list[int] = []
+    for size, count in zip(node.input.type.shape, node.repeats, strict=True):
+        narrow += [1, size] if count != 1 else [size]
+        broad += [count, size] if count != 1 else [size]
+    if narrow == broad:
+        return node.input
+    repeated = rewriter.emit(
+        Broadcast(rewriter.emit(Reshape(node.input, tuple(narrow))), tuple(broad))
+    )
+    return rewriter.emit(Reshape(repeated, node.type.shape))
+
+
 @define_node("broadcast")
 class Broadcast(Node):
     """Repeat dimensions of size 1 to give *shape*, which has the same rank."""
@@ -261,7 +349,7 @@ class Broadcast(Node):
         self.require(
             len(self.shape) == type.rank
             and all(n >= 0 and m in (1, n) for m, n in zip(type.shape, self.shape, strict=True)),
-            f"{type} does not broadcast to {list(self.shape)}; ranks must be equal, sizes 1 or equal",
+            f"{type} does not broadcast to {list(self.shape)}; ranks must be equal, sizes 1 or same",
         )
         return type.with_shape(self.shape)
 

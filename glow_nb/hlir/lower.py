@@ -1,0 +1,50 @@
+"""Node lowering: operators become simpler ones, until none is left to lower (paper 3.4).
+
+The rules stand beside the operators (:mod:`glow_nb.hlir.rules`). A backend that does an operator
+better in one piece keeps it by its ``should_lower``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from glow_nb.errors import PassError
+from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rules import LOWERINGS
+
+MAX_ROUNDS = 16
+"""No chain of rules is longer; one that is goes round in circles."""
+
+
+def always(node: Node) -> bool:
+    """Lower every node that has a rule."""
+    return True
+
+
+def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> Function:
+    """Return *function* with the nodes that have a rule replaced by what the rules emit.
+
+    Nodes that a rule emits are lowered in their turn. Nodes for which *should_lower* is false, and
+    those whose rule declines, stay. The same function comes back when nothing was lowered.
+
+    Raises:
+        PassError: The rules go round in circles; names a node that keeps being lowered.
+    """
+
+    def rule(node: Node, rewriter: Rewriter) -> Replacement:
+        lowering = LOWERINGS.get(type(node))
+        if lowering is None or not should_lower(node):
+            return None
+        return lowering(node, rewriter)
+
+    for _ in range(MAX_ROUNDS):
+        lowered = rewrite(function, rule)
+        if lowered is function:
+            return function
+        function = lowered
+    last = next(node for node in function.nodes if type(node) in LOWERINGS)
+    raise PassError(
+        f"lowering: {last} is still being lowered after {MAX_ROUNDS} rounds; "
+        "a rule emits, in the end, the operator that it lowers"
+    )
