@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import glow_nb.hlir.optimize
-import glow_nb.llir.optimize  # both register their passes
 from glow_nb import pipelines
 from glow_nb.backends.backend import Backend, Executable
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
-from glow_nb.hlir.passes import GRAPH_PASSES
+from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.schedule import schedule
 from glow_nb.hlir.verify import verify
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.generate import generate
-from glow_nb.llir.passes import PROGRAM_PASSES
+from glow_nb.llir.optimize import PROGRAM_PASSES
 from glow_nb.llir.program import Program
 from glow_nb.passes import Observer, Pipeline
 
@@ -99,6 +97,3 @@ def make_executable(program: Program, backend: Backend, *, threads: int) -> Exec
     """Check the placement of *program* and hand it to *backend*."""
     check_placement(program)
     return backend.compile(program, threads=threads)
-
-
-_REGISTERED = (glow_nb.hlir.optimize, glow_nb.llir.optimize)

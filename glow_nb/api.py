@@ -1,0 +1,110 @@
+"""The public functions: what a user calls, in terms of the compiler's steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Union
+
+from glow_nb import compiler, pipelines
+from glow_nb.backends.backend import Backend, backend_named
+from glow_nb.dynamic import DynamicNetwork
+from glow_nb.errors import ModelError, OptionError
+from glow_nb.files import SUFFIX, load_text
+from glow_nb.hlir.graph import Function, Module
+from glow_nb.llir.program import Program
+from glow_nb.network import CompiledNetwork, available_cores
+from glow_nb.passes import Observer, Pipeline
+
+if TYPE_CHECKING:
+    import onnx
+
+Graph = Union[str, "os.PathLike[str]", bytes, "onnx.ModelProto", Function, Module, Program]
+Shapes = Mapping[str, int | Sequence[int]]
+
+
+def load(graph: Graph, *, shapes: Shapes | None = None) -> Function | Program:
+    """Return *graph* as a function, or as a program if it is IR text of the lower level.
+
+    Args:
+        graph: The path of an ONNX model or of IR text (``.glow``), the bytes of a model, an
+            ``onnx.ModelProto``, a Function, a Module with one function, or a Program.
+        shapes: Sizes of symbolic dimensions by name, or whole shapes by input name.
+
+    Raises:
+        ModelError: The model is broken, or has symbolic dimensions that *shapes* does not bind.
+        UnsupportedError: Operators that are not supported; all of them are listed.
+        ParseError: The IR text is not valid.
+    """
+    if isinstance(graph, Function | Program):
+        return graph
+    if isinstance(graph, Module):
+        if len(graph.functions) != 1:
+            names = [function.name for function in graph.functions]
+            raise OptionError(f"the module has the functions {names}; give one of them")
+        return graph.functions[0]
+    if isinstance(graph, str | os.PathLike) and os.fspath(graph).endswith(SUFFIX):
+        return load_text(graph)
+    from glow_nb.importers.onnx import import_onnx
+
+    return import_onnx(graph, shapes=shapes)
+
+
+def compile(  # noqa: A001 - the name that users of such libraries expect
+    graph: Graph,
+    *,
+    backend: str | Backend = "cpu",
+    threads: int | None = None,
+    shapes: Shapes | None = None,
+    pipeline: Pipeline = pipelines.INFERENCE,
+    program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
+    observer: Observer | None = None,
+) -> CompiledNetwork:
+    """Compile a neural network for this machine.
+
+    Args:
+        graph: What :func:`load` takes.
+        backend: ``"cpu"``, ``"interpreter"``, or a backend of your own.
+        threads: Cores that share the work of one run; all that are available by default.
+        shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
+            name. A dimension that is bound nowhere is bound by the first run, which then compiles.
+        pipeline: Graph passes, run before and after lowering.
+        program_pipeline: Instruction passes, run before allocation.
+        observer: Called after every pass, in order.
+
+    Returns:
+        A network whose ``run`` takes and gives arrays.
+
+    Raises:
+        ModelError, UnsupportedError, ParseError: As :func:`load`.
+        OptionError: An argument has no meaning.
+        PassError: A pass failed; names it and those before it.
+        CompileError: No machine code could be made.
+    """
+    cores = available_cores() if threads is None else threads
+    if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
+        raise OptionError(f"threads={threads!r}: give a whole number of at least 1, or None")
+    chosen = backend_named(backend) if isinstance(backend, str) else backend
+
+    def compile_for(bound: Shapes | None) -> CompiledNetwork:
+        loaded = load(graph, shapes=bound)
+        if isinstance(loaded, Program):
+            made = compiler.compile_program(loaded, chosen, threads=cores)
+        else:
+            made = compiler.compile_function(
+                loaded,
+                chosen,
+                threads=cores,
+                pipeline=pipeline,
+                program_pipeline=program_pipeline,
+                observer=observer,
+            )
+        return CompiledNetwork(made.program, made.executable, made.function, cores)
+
+    try:
+        return compile_for(shapes)
+    except ModelError as error:
+        signature = getattr(error, "signature", None)
+        if signature is None:
+            raise
+        return DynamicNetwork(signature, lambda bound: compile_for(bound))

@@ -1,0 +1,52 @@
+"""The cpu backend: shape-specialised kernels as machine code (paper 5)."""
+
+from __future__ import annotations
+
+from glow_nb.backends.backend import BACKENDS
+from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
+from glow_nb.hlir.graph import Node
+from glow_nb.hlir.ops import (
+    BatchNormalization,
+    LayerNormalization,
+    LogSoftmax,
+)
+from glow_nb.kernels.target import Target
+from glow_nb.llir.program import Program
+from glow_nb.passes import Pipeline, Step
+
+LOWERED: tuple[type[Node], ...] = (BatchNormalization, LayerNormalization, LogSoftmax)
+"""Operators that have no kernel of their own; all others are vetoed, because their scalar
+expression or their kernel does in one go what the lowered nodes do in several."""
+
+
+class CpuBackend:
+    """Compiles programs to machine code for one kind of processor."""
+
+    name = "cpu"
+
+    def __init__(self, target: Target | None = None) -> None:
+        """Compile for *target*, by default the processor this runs on."""
+        self.target = target or Target.host()
+
+    @property
+    def graph_pipeline(self) -> Pipeline:
+        """Choose packed operators, then lay out their constant operands."""
+        return (
+            Step(select_packed_operators.__name__, {"lanes": self.target.lanes}),
+            "fold_constants",  # the packing of constant weights happens now
+            "eliminate_noops",
+            "eliminate_common_nodes",
+            "eliminate_dead_nodes",
+        )
+
+    def should_lower(self, node: Node) -> bool:
+        """True for the operators without a kernel."""
+        return isinstance(node, LOWERED)
+
+    def compile(self, program: Program, *, threads: int) -> CpuExecutable:
+        """Return *program* as machine code."""
+        return CpuExecutable(program, self.target, threads=threads)
+
+
+BACKENDS.add(CpuBackend.name, CpuBackend)

@@ -1,0 +1,164 @@
+"""A program as kernels over constants, arena and bindings: what the cpu backend runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glow_nb.backends.backend import KernelReport
+from glow_nb.codegen.entry import Call, Region
+from glow_nb.codegen.executable import Binding, Executable
+from glow_nb.codegen.hazards import AccessMode
+from glow_nb.codegen.threads import Bytes, aligned_empty
+from glow_nb.errors import CompileError
+from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.target import Target
+from glow_nb.llir.print import print_instruction
+from glow_nb.llir.program import (
+    Activation,
+    Bound,
+    Buffer,
+    Instruction,
+    Program,
+    Weight,
+    kernel_operands,
+    mutated,
+    read,
+)
+from glow_nb.llir.verify import element_interval
+from glow_nb.types import Array
+
+ALIGNMENT = 64
+
+
+class CpuExecutable:
+    """An allocated program as machine code."""
+
+    def __init__(self, program: Program, target: Target, *, threads: int) -> None:
+        """Generate, compile (or fetch from the cache) and load the kernels of *program*."""
+        weights = _used_weights(program)
+        offsets, self._constants = pack_constants(weights)
+        self._outputs = program.outputs
+        bindings = {buffer: i for i, buffer in enumerate((*program.inputs, *program.outputs))}
+        places = _Places(program, offsets, bindings)
+        work = [i for i in program.work if _computes(i)]
+        calls = [places.call(instruction, target) for instruction in work]
+        self.kernels = tuple(
+            _report(instruction, call) for instruction, call in zip(work, calls, strict=True)
+        )
+        arena_bytes = program.arena.size_bytes if program.arena else 0
+        self._native = Executable(
+            calls,
+            self._constants,
+            arena_bytes,
+            [
+                *(Binding(buffer.type) for buffer in program.inputs),
+                *(Binding(buffer.type, is_output=True) for buffer in program.outputs),
+            ],
+            threads=threads,
+            target=target,
+        )
+        largest = max((call.source.scratch_bytes for call in calls), default=0)
+        self.scratch_bytes = threads * largest
+
+    @property
+    def constant_bytes(self) -> int:
+        """Memory that holds the weights."""
+        return int(self._constants.size)
+
+    @property
+    def source(self) -> str:
+        """The entry and every kernel once, as generated."""
+        kernels = {kernel.symbol: kernel.source for kernel in self.kernels}
+        parts = [f"# {symbol}\n{text}" for symbol, text in kernels.items()]
+        return "\n".join([self._native.entry.text, *parts])
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run on contiguous *inputs*; return new output arrays."""
+        outputs: list[Array] = [np.empty(b.type.shape, b.type.kind.dtype) for b in self._outputs]
+        self._native.run([*inputs, *outputs])
+        return outputs
+
+
+def _computes(instruction: Instruction) -> bool:
+    """False if there is nothing to write."""
+    return any(buffer.type.size for buffer in mutated(instruction))
+
+
+def _used_weights(program: Program) -> list[Weight]:
+    """Return the weights that instructions read: others take no memory at run time."""
+    roots = (buffer.root for i in program.work if _computes(i) for buffer in read(i))
+    return [root for root in dict.fromkeys(roots) if isinstance(root, Weight)]
+
+
+def pack_constants(weights: Sequence[Weight]) -> tuple[dict[Buffer, int], Bytes]:
+    """Copy all weights into one aligned block; return the offset of each, and the block."""
+    offsets: dict[Buffer, int] = {}
+    size = 0
+    for weight in weights:
+        offsets[weight] = size
+        size += -(-weight.type.size_bytes // ALIGNMENT) * ALIGNMENT
+    block = aligned_empty(size)
+    for weight in weights:
+        start, array = offsets[weight], weight.array
+        place = block[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        np.copyto(place, array)
+    return offsets, block
+
+
+class _Places:
+    """Where the buffers of a program lie in memory."""
+
+    def __init__(
+        self, program: Program, constants: dict[Buffer, int], bindings: dict[Bound, int]
+    ) -> None:
+        self._constants = constants
+        self._bindings = bindings
+        self._arena = program.arena.offsets if program.arena else {}
+
+    def call(self, instruction: Instruction, target: Target) -> Call:
+        """Return the call of the kernel for *instruction*."""
+        written = {id(b) for b in mutated(instruction)}
+        reads = {id(b) for b in read(instruction)}
+        regions = tuple(
+            self._region(buffer, _mode(id(buffer) in written, id(buffer) in reads))
+            for buffer in kernel_operands(instruction)
+        )
+        return Call(generate_kernel(instruction, target), regions)
+
+    def _region(self, buffer: Buffer, mode: AccessMode) -> Region:
+        element_bytes = buffer.type.kind.size_bytes
+        first, last = element_interval(buffer)
+        if first != buffer.offset and buffer.type.size:
+            raise CompileError(f"{buffer!r}: a view must begin at its lowest element")
+        size_bytes = (last + 1 - first) * element_bytes if buffer.type.size else 0
+        start = buffer.offset * element_bytes
+        kind = buffer.type.kind
+        match buffer.root:
+            case Weight() as weight:
+                start += self._constants.get(weight, 0)
+                return Region("constants", kind, size_bytes, mode, start)
+            case Activation() as activation:
+                start += self._arena[activation]
+                return Region("arena", kind, size_bytes, mode, start)
+            case Bound() as bound:
+                return Region("binding", kind, size_bytes, mode, start, self._bindings[bound])
+        raise CompileError(f"{buffer!r} lies in no region of the program")
+
+
+def _mode(written: bool, is_read: bool) -> AccessMode:
+    if written:
+        return "inout" if is_read else "out"
+    return "in"
+
+
+def _report(instruction: Instruction, call: Call) -> KernelReport:
+    return KernelReport(
+        instruction=print_instruction(instruction),
+        origin=instruction.name,
+        family=call.source.family,
+        symbol=call.source.symbol,
+        source=call.source.text,
+        scratch_bytes=call.source.scratch_bytes,
+    )

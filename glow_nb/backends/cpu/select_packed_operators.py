@@ -1,0 +1,99 @@
+"""Choose the packed form of convolutions and matrix products (paper 5.3, Figure 6)."""
+
+from __future__ import annotations
+
+from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.ops import (
+    Convolution,
+    DepthwiseConvolution,
+    FullyConnected,
+    MatMul,
+    PackedConvolution,
+    PackedMatMul,
+)
+from glow_nb.hlir.ops.packed import (
+    pack_bias,
+    pack_depthwise_filter,
+    pack_filter,
+    pack_matrix,
+)
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.kernels.blocking import choose_block
+
+
+@register_pass
+def select_packed_operators(function: Function, *, lanes: int = 8) -> Function:
+    """Lay filters and right-hand sides out in panels as wide as the kernels' register tiles.
+
+    ::
+
+        %y = convolution(%x, %w : <64 x 3 x 3 x 32>, %b)
+        ->
+        %w_panels = ... pad, reshape and transpose of %w     // <1 x 4 x 3 x 3 x 32 x 16>
+        %y = packed_convolution(%x, %w_panels, %b_panels) {block = 16, ...}
+    """
+
+    def rule(node: Node, rewriter: Rewriter) -> Replacement:
+        match node:
+            case Convolution():
+                return _select_convolution(node, rewriter, lanes)
+            case FullyConnected(input=input, weights=weights, bias=bias):
+                return _pack_product(node, input, weights, bias, rewriter, lanes)
+            case MatMul(lhs=lhs, rhs=rhs):
+                return _pack_product(node, lhs, rhs, None, rewriter, lanes)
+        return None
+
+    return rewrite(function, rule)
+
+
+def _select_convolution(node: Convolution, rewriter: Rewriter, lanes: int) -> Replacement:
+    depth, channels = node.filter.type.shape[0], node.input.type.shape[-1]
+    if node.group == channels and node.group > 1:
+        filter = pack_depthwise_filter(rewriter, node.filter)
+        return rewriter.emit(
+            DepthwiseConvolution(
+                node.input,
+                filter,
+                node.bias,
+                kernel=node.kernel,
+                stride=node.stride,
+                pads=node.pads,
+                dilation=node.dilation,
+                predicate=node.predicate,
+            )
+        )
+    block = choose_block(depth // node.group, lanes)
+    return rewriter.emit(
+        PackedConvolution(
+            node.input,
+            pack_filter(rewriter, node.filter, node.group, block),
+            pack_bias(rewriter, node.bias, node.group, block),
+            depth=depth,
+            kernel=node.kernel,
+            stride=node.stride,
+            pads=node.pads,
+            dilation=node.dilation,
+            group=node.group,
+            block=block,
+            predicate=node.predicate,
+        )
+    )
+
+
+def _pack_product(
+    node: Node, lhs: Value, rhs: Value, bias: Value | None, rewriter: Rewriter, lanes: int
+) -> Replacement:
+    depth = rhs.type.shape[-1]
+    block = choose_block(depth, lanes)
+    packed_bias = None if bias is None else pack_bias(rewriter, bias, 1, block)
+    return rewriter.emit(
+        PackedMatMul(
+            lhs,
+            pack_matrix(rewriter, rhs, block),
+            packed_bias,
+            depth=depth,
+            block=block,
+            predicate=node.predicate,
+        )
+    )

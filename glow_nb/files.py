@@ -1,0 +1,108 @@
+"""IR text on disk: ``net.glow``, with the numbers of its large constants beside it in ``net.npz``.
+
+The archive holds one array for each constant under a name of ours (``c0``, ``c1`` ...) and the list
+of the real names, which come from models and must not become member names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from glow_nb.errors import GlowError, ModelError
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.print import external_constants, print_function
+from glow_nb.llir.parse import parse_program
+from glow_nb.llir.print import external_weights, print_program
+from glow_nb.llir.program import Program
+from glow_nb.types import Array, ElementKind
+
+SUFFIX = ".glow"
+
+
+def load_text(path: str | os.PathLike[str]) -> Function | Program:
+    """Read a function or a program from IR text, with its constants if their file is there.
+
+    Raises:
+        ModelError: A file cannot be read, or the archive of constants is broken.
+        ParseError: The text is not valid IR.
+    """
+    import glow_nb.hlir.ops
+    import glow_nb.llir.instructions  # noqa: F401 - both register the words of the language
+
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: cannot be read as IR text: {error}") from error
+    archive = path.with_suffix(".npz")
+    constants = load_constants(archive) if archive.exists() else {}
+    return parse_text(text, str(path), constants)
+
+
+def parse_text(
+    text: str, path: str = "<text>", constants: Mapping[str, Array] | None = None
+) -> Function | Program:
+    """Parse IR text of either level; ``declare`` begins the lower one."""
+    first = re.search(r"^\s*(\w+)", re.sub(r"//[^\n]*", "", text))
+    if first and first.group(1) == "declare":
+        return parse_program(text, path, constants)
+    return parse_function(text, path, constants)
+
+
+def save_text(ir: Function | Program, path: str | os.PathLike[str]) -> None:
+    """Write *ir* as text to *path* and its large constants beside it; replaces both files whole."""
+    path = Path(path)
+    if isinstance(ir, Program):
+        text, constants = print_program(ir), external_weights(ir)
+    else:
+        text, constants = print_function(ir), external_constants(ir)
+    _replace(path, lambda place: place.write_text(text, encoding="utf-8"))
+    if constants:
+        _replace(path.with_suffix(".npz"), lambda place: _save_constants(place, constants))
+
+
+def _replace(path: Path, write: object) -> None:
+    """Write a temporary file beside *path*, then move it there, so that no half file is left."""
+    assert callable(write)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise GlowError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _save_constants(path: Path, constants: Mapping[str, Array]) -> None:
+    names = np.frombuffer(json.dumps(list(constants)).encode(), np.uint8)
+    members = {f"c{index}": _storable(a) for index, a in enumerate(constants.values())}
+    with path.open("wb") as stream:
+        np.savez(stream, names, **members)
+
+
+def _storable(array: Array) -> Array:
+    # npz knows no bfloat16: such an array is kept as its bits, told apart by its dtype
+    return array if array.dtype.kind in "fiub" else array.view(np.dtype("V2"))
+
+
+def load_constants(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """Read the constants that :func:`save_text` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = json.loads(archive["arr_0"].tobytes())
+            return {name: _restored(archive[f"c{i}"]) for i, name in enumerate(names)}
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+        raise ModelError(f"{path}: not an archive of constants: {error}") from error
+
+
+def _restored(array: Array) -> Array:
+    return array.view(ElementKind.BFLOAT16.dtype) if array.dtype == np.dtype("V2") else array

@@ -1,0 +1,176 @@
+"""A compiled network: run it, and look at what was made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from glow_nb.errors import FeedError
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Buffer, Program
+from glow_nb.schema import closest
+from glow_nb.types import Array, TensorType
+
+if TYPE_CHECKING:
+    from glow_nb.backends.backend import Executable, KernelReport
+
+Feeds = Mapping[str, Array] | Array
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """Bytes that a compiled network needs, known before the first run.
+
+    Attributes:
+        arena_bytes: The block that holds all activations.
+        lower_bound_bytes: The largest sum of activations live at one time.
+        unshared_bytes: What the activations would take if none shared memory.
+        constant_bytes: Weights, packed as the kernels want them.
+        scratch_bytes: Working memory of the kernels, for all threads.
+    """
+
+    arena_bytes: int
+    lower_bound_bytes: int
+    unshared_bytes: int
+    constant_bytes: int
+    scratch_bytes: int
+
+    def __str__(self) -> str:
+        ratio = self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
+        return (
+            f"arena {_mebibytes(self.arena_bytes)} ({ratio:.3f} of its lower bound, "
+            f"{_mebibytes(self.unshared_bytes)} unshared), "
+            f"constants {_mebibytes(self.constant_bytes)}, "
+            f"scratch {_mebibytes(self.scratch_bytes)}"
+        )
+
+
+def _mebibytes(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:.2f} MiB"
+
+
+class CompiledNetwork:
+    """A network that is ready to run, as :func:`glow_nb.compile` returns it.
+
+    Example::
+
+        net = glow_nb.compile("resnet50.onnx", threads=2)
+        outputs = net.run({"data": images})     # arrays by output name, in the model's order
+
+    ``run`` may be called from many threads at once.
+    """
+
+    def __init__(
+        self, program: Program, executable: Executable, function: Function | None, threads: int
+    ) -> None:
+        """Wrap what the compiler made; users call :func:`glow_nb.compile` instead."""
+        self.program = program
+        self.function = function
+        self.threads = threads
+        self._executable = executable
+
+    @property
+    def inputs(self) -> dict[str, TensorType]:
+        """Name and type of each input, in order."""
+        return {buffer.name: buffer.type for buffer in self.program.inputs}
+
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """Name and type of each output, in order."""
+        return {buffer.name: buffer.type for buffer in self.program.outputs}
+
+    @property
+    def memory(self) -> MemoryReport:
+        """What the network needs in memory."""
+        arena = self.program.arena
+        return MemoryReport(
+            arena_bytes=arena.size_bytes if arena else 0,
+            lower_bound_bytes=arena.lower_bound_bytes if arena else 0,
+            unshared_bytes=sum(b.type.size_bytes for b in self.program.activations),
+            constant_bytes=self._executable.constant_bytes,
+            scratch_bytes=self._executable.scratch_bytes,
+        )
+
+    @property
+    def kernels(self) -> tuple[KernelReport, ...]:
+        """What was generated for each instruction, in execution order."""
+        return self._executable.kernels
+
+    @property
+    def source(self) -> str:
+        """The generated source: the entry and every kernel once."""
+        return self._executable.source
+
+    def run(self, inputs: Feeds) -> dict[str, Array]:
+        """Run the network.
+
+        Args:
+            inputs: One array for each input by name, or a bare array if there is one input. Shape
+                and dtype must be those of :attr:`inputs`. Contiguous arrays are not copied.
+
+        Returns:
+            New arrays by output name, in the model's order.
+
+        Raises:
+            FeedError: An input is missing, unknown, or of another shape or dtype.
+        """
+        arrays = check_feeds(self.program.inputs, inputs)
+        results = self._executable.run(arrays)
+        return dict(zip(self.outputs, results, strict=True))
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name}: {type}" for name, type in self.inputs.items())
+        outputs = ", ".join(f"{name}: {type}" for name, type in self.outputs.items())
+        return f"<CompiledNetwork {self.program.name} ({inputs}) -> ({outputs}), {self.memory}>"
+
+
+def check_feeds(inputs: tuple[Buffer, ...], feeds: Feeds) -> list[Array]:
+    """Return one contiguous array for each of *inputs*, or raise FeedError."""
+    named = name_feeds([buffer.name for buffer in inputs], feeds)
+    return [_check_feed(buffer, named[buffer.name]) for buffer in inputs]
+
+
+def name_feeds(names: list[str], feeds: Feeds) -> Mapping[str, Array]:
+    """Return *feeds* as a mapping that has exactly *names*, or raise FeedError."""
+    if not isinstance(feeds, Mapping):
+        if len(names) != 1:
+            raise FeedError(
+                f"the network has {len(names)} inputs; feed a dict with the names {names}"
+            )
+        return {names[0]: feeds}
+    for name in feeds:
+        if name not in names:
+            raise FeedError(
+                f"unknown input {name!r}{closest(str(name), names)}; the inputs are {names}"
+            )
+    missing = [name for name in names if name not in feeds]
+    if missing:
+        raise FeedError(f"input(s) {missing} are not fed; the network has {names}")
+    return feeds
+
+
+def _check_feed(buffer: Buffer, value: Array) -> Array:
+    array = np.asarray(value)
+    wanted = buffer.type
+    if array.dtype != wanted.kind.dtype:
+        raise FeedError(
+            f"input {buffer.name!r}: dtype is {array.dtype}, the network takes "
+            f"{wanted.kind.value}; convert it with .astype({wanted.kind.value!r})"
+        )
+    if array.shape != wanted.shape:
+        raise FeedError(
+            f"input {buffer.name!r}: shape is {list(array.shape)}, the network takes "
+            f"{list(wanted.shape)}; reshape it, or compile for this shape"
+        )
+    return np.ascontiguousarray(array).reshape(wanted.shape)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
