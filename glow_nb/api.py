@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Union
 
 from glow_nb import compiler, pipelines
-from glow_nb.backends.backend import Backend, backend_named
+from glow_nb.backends import Backend, backend_named
 from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import ModelError, OptionError
 from glow_nb.files import SUFFIX, load_text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from glow_nb.backends.backend import BACKENDS
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.graph import Node
@@ -47,6 +46,3 @@ class CpuBackend:
     def compile(self, program: Program, *, threads: int) -> CpuExecutable:
         """Return *program* as machine code."""
         return CpuExecutable(program, self.target, threads=threads)
-
-
-BACKENDS.add(CpuBackend.name, CpuBackend)
