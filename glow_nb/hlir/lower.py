@@ -29,7 +29,7 @@ def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> 
     those whose rule declines, stay. The same function comes back when nothing was lowered.
 
     Raises:
-        PassError: The rules go round in circles; names a node that keeps being lowered.
+        PassError: The rules go round in circles; names the operators that are left.
     """
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
@@ -43,8 +43,8 @@ def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> 
         if lowered is function:
             return function
         function = lowered
-    last = next(node for node in function.nodes if type(node) in LOWERINGS)
+    left = ", ".join(sorted({n.opcode for n in function.nodes if type(n) in LOWERINGS}))
     raise PassError(
-        f"lowering: {last} is still being lowered after {MAX_ROUNDS} rounds; "
+        f"lowering: still replacing nodes after {MAX_ROUNDS} rounds, left are {left}; "
         "a rule emits, in the end, the operator that it lowers"
     )

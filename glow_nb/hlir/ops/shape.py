@@ -349,7 +349,8 @@ class Broadcast(Node):
         self.require(
             len(self.shape) == type.rank
             and all(n >= 0 and m in (1, n) for m, n in zip(type.shape, self.shape, strict=True)),
-            f"{type} does not broadcast to {list(self.shape)}; ranks must be equal, sizes 1 or same",
+            f"{type} does not broadcast to shape {list(self.shape)}; ranks must be equal, and in "
+            "each dimension the size 1 or equal",
         )
         return type.with_shape(self.shape)
 
