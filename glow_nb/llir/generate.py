@@ -1,0 +1,295 @@
+"""IRGen: from nodes to instructions over memory (paper 3.5).
+
+Most nodes become one instruction, found by the ``node=`` of its definition and filled field by
+field. What is only bookkeeping over shapes has a rule here: a reshape is a view, and concat, split,
+slice, broadcast and save are copies through views.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import glow_nb.llir.instructions  # noqa: F401  registers the instructions
+from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Node, Placeholder, Result, Save, Value
+from glow_nb.hlir.ops.activation import Clip
+from glow_nb.hlir.ops.shape import Broadcast, Concat, Reshape, Slice, Split
+from glow_nb.hlir.rules import LOWERINGS
+from glow_nb.llir.instructions.activation import ClipInst
+from glow_nb.llir.instructions.shape import CopyInst
+from glow_nb.llir.lifetimes import mark_lifetimes
+from glow_nb.llir.program import (
+    INSTRUCTIONS,
+    Activation,
+    Bound,
+    Buffer,
+    Instruction,
+    Program,
+    View,
+    Weight,
+)
+from glow_nb.schema import fields_of
+from glow_nb.types import TensorType
+
+N = TypeVar("N", bound=Node)
+
+GENERATORS: dict[type[Node], Callable[[Any, Generator], None]] = {}
+"""Operators that need more than one instruction with equal field names, to their rules."""
+
+
+def generates(
+    node_class: type[N],
+) -> Callable[[Callable[[N, Generator], None]], Callable[[N, Generator], None]]:
+    """Register a function as the IRGen rule of *node_class*; it goes before ``node=``."""
+
+    def register(rule: Callable[[N, Generator], None]) -> Callable[[N, Generator], None]:
+        if node_class in GENERATORS:
+            raise DefinitionError(f"{node_class.__name__} has an IRGen rule already")
+        GENERATORS[node_class] = rule
+        return rule
+
+    return register
+
+
+def generate(function: Function) -> Program:
+    """Return *function* as a program, not allocated; instructions are in the order of its nodes.
+
+    A buffer has the name of the node that it holds the result of. A result that only a ``save``
+    reads is written into the output at once.
+
+    Raises:
+        UnsupportedError: Operators have no instruction; names them all.
+    """
+    automatic: dict[type | None, type[Instruction]]
+    automatic = {i.node_class: i for i in INSTRUCTIONS.values() if i.node_class}
+    _check_supported(function, automatic)
+    generator = Generator(function)
+    for node in function.nodes:
+        generator.node = node
+        rule = GENERATORS.get(type(node))
+        if rule:
+            rule(node, generator)
+        else:
+            generator.emit_node(automatic[type(node)])
+    return generator.program()
+
+
+def is_supported(node_class: type[Node]) -> bool:
+    """True if IRGen has a rule or an instruction for *node_class*."""
+    return node_class in GENERATORS or any(
+        instruction.node_class is node_class for instruction in INSTRUCTIONS.values()
+    )
+
+
+def _check_supported(function: Function, automatic: Mapping[type | None, object]) -> None:
+    missing: dict[type[Node], list[Node]] = {}
+    for node in function.nodes:
+        if type(node) not in GENERATORS and type(node) not in automatic:
+            missing.setdefault(type(node), []).append(node)
+    if missing:
+        listed = "; ".join(_what_to_do(kind, nodes) for kind, nodes in missing.items())
+        raise UnsupportedError(f"function {function.name!r} has no instruction for: {listed}")
+
+
+def _what_to_do(node_class: type[Node], nodes: list[Node]) -> str:
+    shown = ", ".join(map(repr, nodes[:3])) + (", ..." if len(nodes) > 3 else "")
+    advice = (
+        "lower it first"
+        if node_class in LOWERINGS
+        else "give it a lowering, an instruction or an IRGen rule"
+    )
+    return f"{shown} ({advice})"
+
+
+class Generator:
+    """The program under construction, as IRGen rules see it.
+
+    Attributes:
+        node: The node whose rule runs; what is emitted gets its name and predicate.
+    """
+
+    def __init__(self, function: Function) -> None:
+        """Declare the weights, inputs and outputs of *function*."""
+        self.node: Node
+        self._name = function.name
+        self._work: list[Instruction] = []
+        values = (*function.placeholders, *function.constants, *function.nodes)
+        self._names = Builder(taken=(value.name for value in values))
+        self._bound = {p: Bound(p.name, p.type) for p in function.placeholders}
+        self._inputs = tuple(self._bound[p] for p in function.inputs)
+        self._outputs = tuple(self._bound[p] for p in function.outputs)
+        self._weights = {c: Weight(c.name, c.type, c.payload) for c in function.constants}
+        self._buffers: dict[Value, Buffer] = {}
+        self._buffers.update(self._bound.items())
+        self._buffers.update(self._weights.items())
+        self._saved_to = _direct_saves(function)
+
+    def program(self) -> Program:
+        """Return the program, with the lifetimes of its activations marked."""
+        weights = tuple(self._weights.values())
+        work = mark_lifetimes(self._work)
+        return Program(self._name, weights, self._inputs, self._outputs, work)
+
+    def buffer_of(self, value: Value) -> Buffer:
+        """Return the contiguous buffer that holds *value*."""
+        return self._buffers[value]
+
+    def output_of(self, placeholder: Placeholder) -> Bound:
+        """Return the region that the caller binds for *placeholder*."""
+        return self._bound[placeholder]
+
+    def hold(self, value: Value, buffer: Buffer) -> None:
+        """Let *buffer* hold *value*; it must be contiguous."""
+        self._buffers[value] = buffer
+
+    def dest_of(self, result: Value, name: str = "") -> Buffer:
+        """Return a new buffer for a result of the current node, by default with the node's name.
+
+        It is the output itself, or a view of it, if only a ``save`` reads the result.
+        """
+        name = self._names.unique_name(name) if name else self.node.name
+        output = self._saved_to.get(result)
+        if output is None:
+            buffer: Buffer = Activation(name, result.type)
+        elif output.type == result.type:
+            buffer = self._bound[output]
+        else:
+            buffer = View(name, result.type, self._bound[output])
+        self.hold(result, buffer)
+        return buffer
+
+    def view(
+        self, name: str, base: Buffer, type: TensorType, start: int, steps: tuple[int, ...]
+    ) -> View:
+        """Return a window on *base*, under a name that begins with *name*."""
+        return View(self._names.unique_name(name), type, base, start, steps)
+
+    def emit(self, instruction: Instruction) -> None:
+        """Append *instruction*."""
+        self._work.append(instruction)
+
+    def copy(self, dest: Buffer, src: Buffer) -> None:
+        """Append a copy."""
+        self.emit(CopyInst(dest, src, **self.common_fields()))
+
+    def common_fields(self) -> dict[str, Any]:
+        """Return the fields that every instruction takes over from the current node."""
+        predicate = self.node.predicate
+        held = None if predicate is None else self.buffer_of(predicate)
+        return {"name": self.node.name, "predicate": held}
+
+    def emit_node(self, instruction_class: type[Instruction], **changed: Any) -> None:
+        """Append the current node as one instruction with equal fields, but for those *changed*."""
+        node = self.node
+        fields = self.common_fields()
+        results = iter(node.results)
+        for spec in fields_of(instruction_class):
+            if spec.qualifier and spec.qualifier.name == "out":
+                name = f"{node.name}_{spec.name}" if len(node.results) > 1 else ""
+                fields[spec.name] = self.dest_of(next(results), name)
+            elif spec.is_operand:
+                fields[spec.name] = self._operand(getattr(node, spec.name))
+            else:
+                fields[spec.name] = getattr(node, spec.name)
+        self.emit(instruction_class(**{**fields, **changed}))
+
+    def _operand(self, value: Value | tuple[Value, ...] | None) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self.buffer_of, value))
+        return None if value is None else self.buffer_of(value)
+
+
+def _direct_saves(function: Function) -> dict[Value, Placeholder]:
+    """Return the results that may be written into an output at once: only a ``save`` reads them.
+
+    Reshapes between the two do no harm. An output that is an input as well keeps its old contents
+    until the ``save``, so it does not take part.
+    """
+    users = function.users()
+    direct: dict[Value, Placeholder] = {}
+    for node in function.nodes:
+        if not isinstance(node, Save) or node.output in function.inputs:
+            continue
+        value = node.input
+        while isinstance(value, Reshape) and len(users[value]) == 1:
+            value = value.input
+        computed = isinstance(value, Node | Result) and not isinstance(value, Reshape)
+        if computed and len(users[value]) == 1:
+            direct[value] = node.output
+    return direct
+
+
+@generates(Save)
+def generate_save(node: Save, out: Generator) -> None:
+    """Copy the value into the output, unless it was computed there."""
+    value, output = out.buffer_of(node.input), out.output_of(node.output)
+    if value.root is not output:
+        out.copy(output, value)
+
+
+@generates(Reshape)
+def generate_reshape(node: Reshape, out: Generator) -> None:
+    """Look at the same elements with another shape."""
+    out.hold(node, View(node.name, node.type, out.buffer_of(node.input)))
+
+
+@generates(Broadcast)
+def generate_broadcast(node: Broadcast, out: Generator) -> None:
+    """Copy, which broadcasts like every data-parallel instruction."""
+    out.copy(out.dest_of(node), out.buffer_of(node.input))
+
+
+@generates(Concat)
+def generate_concat(node: Concat, out: Generator) -> None:
+    """Copy each input into its window of the result."""
+    dest = out.dest_of(node)
+    begin = 0
+    for index, value in enumerate(node.inputs):
+        window = _window(out, f"{node.name}_{index}", dest, value.type, node.axis, begin)
+        out.copy(window, out.buffer_of(value))
+        begin += value.type.shape[node.axis]
+
+
+@generates(Split)
+def generate_split(node: Split, out: Generator) -> None:
+    """Copy each result from its window of the input."""
+    source = out.buffer_of(node.input)
+    begin = 0
+    for index, result in enumerate(node.results):
+        dest = out.dest_of(result, f"{node.name}_{index}" if len(node.results) > 1 else "")
+        name = f"{node.name}_part_{index}"
+        window = _window(out, name, source, result.type, node.axis, begin)
+        out.copy(dest, window)
+        begin += result.type.shape[node.axis]
+
+
+@generates(Slice)
+def generate_slice(node: Slice, out: Generator) -> None:
+    """Copy from a window whose steps are those of the slice."""
+    source = out.buffer_of(node.input)
+    steps = tuple(s * step for s, step in zip(source.strides, node.steps, strict=True))
+    start = sum(s * begin for s, begin in zip(source.strides, node.starts, strict=True))
+    name = f"{node.name}_window"
+    window = out.view(name, source, node.type, start if node.type.size else 0, steps)
+    out.copy(out.dest_of(node), window)
+
+
+def _window(
+    out: Generator, name: str, base: Buffer, type: TensorType, axis: int, begin: int
+) -> View:
+    """Return the view of *base* that begins at *begin* along *axis*."""
+    start = begin * base.strides[axis] if type.size else 0
+    return out.view(name, base, type, start, base.strides)
+
+
+@generates(Clip)
+def generate_clip(node: Clip, out: Generator) -> None:
+    """Narrow the bounds of integers to whole numbers, which attributes then stand for exactly."""
+    low, high = node.minimum, node.maximum
+    if not node.type.kind.is_float:
+        low = low if math.isinf(low) else float(math.ceil(low))
+        high = high if math.isinf(high) else float(math.floor(high))
+    out.emit_node(ClipInst, minimum=low, maximum=high)
