@@ -34,7 +34,7 @@ class GoldenItem(pytest.Item):
         try:
             run_case(self.path.read_text(encoding="utf-8"), self.path.name)
         except (MismatchError, CaseError) as error:
-            pytest.fail(f"{self.path}: {error}", pytrace=False)
+            raise pytest.fail.Exception(f"{self.path}: {error}", pytrace=False) from None
 
     @override
     def reportinfo(self) -> tuple[Path, None, str]:

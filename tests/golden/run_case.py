@@ -12,7 +12,6 @@ from glow_nb.hlir.graph import Function, Module
 from glow_nb.hlir.parse import parse_module
 from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.hlir.print import print_module
-from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.passes import PROGRAM_PASSES
 from glow_nb.llir.print import print_program
@@ -67,6 +66,8 @@ def _print(ir: IR) -> str:
 def _run_passes(ir: IR, passes: tuple[str, ...]) -> IR:
     for name in passes:
         if name == "generate":
+            from glow_nb.llir.generate import generate
+
             ir = generate(_only_function(ir))
         elif isinstance(ir, Program):
             ir = PROGRAM_PASSES.run(ir, (name,))
