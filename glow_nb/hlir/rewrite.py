@@ -26,6 +26,7 @@ class Rewriter(Builder):
         values = (*function.placeholders, *function.constants, *function.nodes)
         super().__init__(function.name, (value.name for value in values))
         self.current: Node | None = None
+        self._name_is_free = False
         self._use_counts: dict[Value, int] = {}
         for node in function.nodes:
             for operand in operands_of(node):
@@ -33,10 +34,28 @@ class Rewriter(Builder):
 
     @override
     def emit(self, node: N, name: str | None = None) -> N:
-        """Append *node*, by default named after the node being replaced and its own opcode."""
-        if name is None and not node.name and self.current is not None:
-            name = f"{self.current.name}_{node.opcode}"
-        return super().emit(node, name)
+        """Append *node*, by default named after the node being replaced and its own opcode.
+
+        The name of the node being replaced is free: the first node that asks for it gets it.
+        """
+        if self.current is None:
+            return super().emit(node, name)
+        wanted = name or node.name or f"{self.current.name}_{node.opcode}"
+        if wanted != self.current.name or not self._name_is_free:
+            return super().emit(node, wanted)
+        self._name_is_free = False
+        named = dataclasses.replace(node, name=wanted)
+        self.nodes.append(named)
+        return named
+
+    def begin(self, node: Node) -> None:
+        """Look at *node* from now on."""
+        self.current = node
+        self._name_is_free = True
+
+    def end(self) -> Node | None:
+        """Return the last node if it should take the name of the current one, still free."""
+        return self.nodes[-1] if self._name_is_free and self.nodes else None
 
     def use_count(self, value: Value) -> int:
         """Return how many operands of the function read *value*."""
@@ -68,7 +87,7 @@ def rewrite(function: Function, rule: Rule) -> Function:
         current = map_operands(node, lambda value: replaced.get(value, value))
         for old, new in zip(node.results, current.results, strict=True):
             rewriter.carry_uses(old, new)
-        rewriter.current = current
+        rewriter.begin(current)
         mark = len(rewriter.nodes)
         result = rule(current, rewriter)
         if result is None:
@@ -111,9 +130,9 @@ def _inherit_name(
     old: Node, values: tuple[Value, ...], rewriter: Rewriter, mark: int
 ) -> tuple[Value, ...]:
     """Give *old*'s name to the last node emitted for it, if that node is what replaces it."""
-    if len(rewriter.nodes) == mark or values != rewriter.nodes[-1].results:
+    last = rewriter.end()
+    if last is None or len(rewriter.nodes) == mark or values != last.results:
         return values
-    last = rewriter.nodes[-1]
     renamed = dataclasses.replace(last, name=old.name)
     rewriter.nodes[-1] = renamed
     for before, after in zip(last.results, renamed.results, strict=True):

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.ops import (
     ArgMax,
     ArgMin,
@@ -85,15 +85,23 @@ def _sink_below_data_parallel(node: Node, rewriter: Rewriter) -> Replacement:
 
 
 def _common_permutation(operands: list[Any], rank: int) -> Permutation | None:
-    """Return the permutation of all transposed operands, if the others can be brought to it."""
-    found = {v.permutation for v in operands if isinstance(v, Transpose)}
-    if len(found) != 1:
+    """Return the permutation of all transposed operands, if moving it below them pays.
+
+    The others are then transposed the other way. That is free for constants, and worth it if the
+    others are smaller than the transposed ones, or as large but inputs of the function: their
+    transpose is wanted elsewhere, too. (A tie between two computed values would go back and forth.)
+    """
+    transposed = [v for v in operands if isinstance(v, Transpose)]
+    permutations = {v.permutation for v in transposed}
+    if len(permutations) != 1:
         return None
-    others = (v for v in operands if not isinstance(v, Transpose))
-    if all(isinstance(v, Constant) or v.type.size == 1 for v in others):
-        permutation: Permutation = found.pop()
-        return permutation if len(permutation) == rank else None
-    return None
+    others = [v for v in operands if not isinstance(v, Transpose | Constant)]
+    moved, gained = (sum(v.type.size_bytes for v in values) for values in (others, transposed))
+    are_inputs = all(isinstance(v, Placeholder) for v in others)
+    if moved > gained or (moved == gained and not are_inputs):
+        return None
+    permutation: Permutation = permutations.pop()
+    return permutation if len(permutation) == rank else None
 
 
 def _untransposed(value: Value, permutation: Permutation, rewriter: Rewriter) -> Value:
