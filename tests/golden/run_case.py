@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import glow_nb.hlir.optimize
 import glow_nb.llir.instructions
 import glow_nb.llir.optimize  # noqa: F401  (registers the passes)
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Function, Module
+from glow_nb.hlir.lower import lower
 from glow_nb.hlir.parse import parse_module
 from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.hlir.print import print_module
+from glow_nb.hlir.schedule import schedule
+from glow_nb.llir.allocate import allocate
+from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.passes import PROGRAM_PASSES
 from glow_nb.llir.print import print_program
@@ -20,14 +25,16 @@ from tests.golden.filecheck import Case, MismatchError, read_case, verify_checks
 
 IR = Module | Program
 
+_GRAPH_STEPS: dict[str, Callable[[Function], Function]] = {"lower": lower, "schedule": schedule}
 _PROGRAM = re.compile(r"(\s|//[^\n]*\n)*declare\b")
 
 
 def run_case(text: str, path: str) -> None:
     """Run the case *text*; raise MismatchError if it does not do what its comments say.
 
-    *path* is what errors in the IR call the text. ``generate`` stands for the step from the graph
-    to the program; the passes before it are graph passes, those after it instruction passes.
+    *path* is what errors in the IR call the text. The steps of the compiler that are no passes can
+    be named too: ``lower`` and ``schedule``, ``generate`` from the graph to the program, and
+    ``allocate``.
     """
     case = read_case(text)
     if case.error is not None:
@@ -63,17 +70,20 @@ def _print(ir: IR) -> str:
     return print_program(ir) if isinstance(ir, Program) else print_module(ir)
 
 
-def _run_passes(ir: IR, passes: tuple[str, ...]) -> IR:
-    for name in passes:
+def _run_passes(ir: IR, names: tuple[str, ...]) -> IR:
+    for name in names:
         if name == "generate":
-            from glow_nb.llir.generate import generate
-
             ir = generate(_only_function(ir))
         elif isinstance(ir, Program):
-            ir = PROGRAM_PASSES.run(ir, (name,))
+            ir = allocate(ir) if name == "allocate" else PROGRAM_PASSES.run(ir, (name,))
         else:
-            ir = Module(tuple(GRAPH_PASSES.run(function, (name,)) for function in ir.functions))
+            ir = Module(tuple(_run_graph_pass(function, name) for function in ir.functions))
     return ir
+
+
+def _run_graph_pass(function: Function, name: str) -> Function:
+    step = _GRAPH_STEPS.get(name)
+    return step(function) if step else GRAPH_PASSES.run(function, (name,))
 
 
 def _only_function(ir: IR) -> Function:
