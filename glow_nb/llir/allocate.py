@@ -1,0 +1,228 @@
+"""The static allocator: where every activation lies in the one arena (paper 3.5).
+
+:func:`place` is a pure function from lifetimes and sizes to offsets and knows nothing of programs.
+Buffers are placed one after another, each at the lowest address that no buffer placed before it
+holds at the same time. In program order that is the paper's heap of live segments with first fit;
+other orders often need less. They are tried until one meets the lower bound.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from glow_nb.errors import GlowError, VerifyError
+from glow_nb.llir.program import Alloc, Arena, Buffer, Dealloc, Program
+
+ALIGNMENT = 64
+"""Bytes; a cache line, and as much as the widest vector."""
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LiveRange:
+    """A buffer as the allocator sees it.
+
+    Attributes:
+        start: The first step at which its memory is needed.
+        end: The first step after *start* at which it is no longer needed.
+        size_bytes: Bytes it occupies.
+    """
+
+    start: int
+    end: int
+    size_bytes: int
+
+    def __post_init__(self) -> None:
+        if self.end <= self.start or self.size_bytes < 0:
+            raise GlowError(f"{self}: must end after its start, with a size that is not negative")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where buffers lie in one block of memory.
+
+    Attributes:
+        offsets: Bytes from the beginning of the block, one for each live range, in their order.
+        size_bytes: Size of the block.
+        lower_bound_bytes: The largest sum of sizes (rounded up to the alignment) that are live at
+            one step; no placement can be smaller.
+    """
+
+    offsets: tuple[int, ...]
+    size_bytes: int
+    lower_bound_bytes: int
+
+
+def allocate(program: Program, *, alignment: int = ALIGNMENT) -> Program:
+    """Return *program* with a place in the arena for every activation.
+
+    Raises:
+        VerifyError: An activation has no dealloc.
+    """
+    ranges = _live_ranges(program)
+    placement = place(tuple(ranges.values()), alignment=alignment)
+    offsets = dict(zip(ranges, placement.offsets, strict=True))
+    arena = Arena(offsets, placement.size_bytes, placement.lower_bound_bytes)
+    return dataclasses.replace(program, arena=arena)
+
+
+def _live_ranges(program: Program) -> dict[Buffer, LiveRange]:
+    """Return the range from alloc to dealloc of each activation; steps are instructions."""
+    starts: dict[Buffer, int] = {}
+    ranges: dict[Buffer, LiveRange] = {}
+    for step, instruction in enumerate(program.instructions):
+        if isinstance(instruction, Alloc):
+            starts[instruction.dest] = step
+        elif isinstance(instruction, Dealloc):
+            buffer = instruction.dest
+            ranges[buffer] = LiveRange(starts.pop(buffer), step, buffer.type.size_bytes)
+    if starts:
+        raise VerifyError(program, f"activations are never deallocated: {list(starts)}")
+    return ranges
+
+
+def place(live_ranges: Sequence[LiveRange], *, alignment: int = ALIGNMENT) -> Placement:
+    """Return offsets, multiples of *alignment*, such that no two ranges live together overlap.
+
+    The smallest arena of several greedy orders; the first that meets the lower bound wins. Takes
+    time of about the number of pairs that are live together.
+    """
+    problem = Problem(live_ranges, alignment)
+    best: list[int] | None = None
+    best_size = 0
+    for order in ORDERS:
+        offsets = problem.place_lowest(order(problem))
+        size = problem.size_of(offsets)
+        if best is None or size < best_size:
+            best, best_size = offsets, size
+        if best_size == problem.lower_bound:
+            break
+    return Placement(tuple(best or ()), best_size, problem.lower_bound)
+
+
+class Problem:
+    """An instance as the orders see it: sizes rounded to the alignment, time cut down to events.
+
+    A step here is a moment when some range starts, counted from 0; nothing grows in between.
+
+    Attributes:
+        count: Number of ranges.
+        sizes: Rounded bytes of each range.
+        first: First step of each range.
+        stop: The step after its last one.
+        live_bytes: Sum of the sizes live at each step.
+        lower_bound: The largest of them.
+    """
+
+    def __init__(self, ranges: Sequence[LiveRange], alignment: int) -> None:
+        """Prepare *ranges*."""
+        starts = np.array([r.start for r in ranges], np.int64)
+        ends = np.array([r.end for r in ranges], np.int64)
+        sizes = np.array([r.size_bytes for r in ranges], np.int64)
+        steps = np.unique(starts)
+        self.count = len(ranges)
+        self.sizes: Integers = -(-sizes // alignment) * alignment
+        self.first: Integers = np.searchsorted(steps, starts)
+        self.stop: Integers = np.searchsorted(steps, ends)
+        changes = np.zeros(len(steps) + 1, np.int64)
+        np.add.at(changes, self.first, self.sizes)
+        np.subtract.at(changes, self.stop, self.sizes)
+        self.live_bytes: Integers = np.cumsum(changes)[:-1]
+        self.lower_bound = int(self.live_bytes.max(initial=0))
+        self._together = self._find_together()
+
+    def _find_together(self) -> list[list[int]]:
+        """Return, for each range, those that live at some step together with it."""
+        first, stop = self.first.tolist(), self.stop.tolist()
+        together: list[list[int]] = [[] for _ in first]
+        live: list[int] = []
+        for index in in_program_order(self).tolist():
+            live = [other for other in live if stop[other] > first[index]]
+            together[index] += live
+            for other in live:
+                together[other].append(index)
+            live.append(index)
+        return together
+
+    def place_lowest(self, order: Integers) -> list[int]:
+        """Return offsets: in *order*, each range takes the lowest address that is free for it."""
+        sizes = self.sizes.tolist()
+        offsets = [0] * self.count
+        is_placed = [False] * self.count
+        for index in order.tolist():
+            held = sorted((offsets[i], sizes[i]) for i in self._together[index] if is_placed[i])
+            offset = 0
+            for begin, size in held:
+                if begin - offset >= sizes[index]:
+                    break
+                offset = max(offset, begin + size)
+            offsets[index] = offset
+            is_placed[index] = True
+        return offsets
+
+    def size_of(self, offsets: Sequence[int]) -> int:
+        """Return the bytes that a placement at *offsets* takes."""
+        return int((np.array(offsets, np.int64) + self.sizes).max(initial=0))
+
+
+def in_program_order(problem: Problem) -> Integers:
+    """First started, first placed: the paper's heap of live segments."""
+    return np.argsort(problem.first, kind="stable")
+
+
+def by_size(problem: Problem) -> Integers:
+    """Largest first; of equal ones the longest lived."""
+    return np.lexsort((problem.first - problem.stop, -problem.sizes))
+
+
+def by_lifetime(problem: Problem) -> Integers:
+    """Longest lived first; of equal ones the largest."""
+    return np.lexsort((-problem.sizes, problem.first - problem.stop))
+
+
+def by_area(problem: Problem) -> Integers:
+    """Largest product of size and lifetime first."""
+    return np.argsort((problem.first - problem.stop) * problem.sizes, kind="stable")
+
+
+def by_fullest_step_and_size(problem: Problem) -> Integers:
+    """Again and again the step with most bytes left: its largest range (Glow's first strategy)."""
+    return _from_fullest_step(problem, by_size(problem))
+
+
+def by_fullest_step_and_lifetime(problem: Problem) -> Integers:
+    """Again and again the step with most bytes left: its longest range (Glow's second strategy)."""
+    return _from_fullest_step(problem, by_lifetime(problem))
+
+
+def _from_fullest_step(problem: Problem, preferred: Integers) -> Integers:
+    """Order the ranges by the fullest step, those of one step as they come in *preferred*."""
+    left = problem.live_bytes.copy()
+    first, stop = problem.first[preferred], problem.stop[preferred]
+    is_waiting = np.ones(problem.count, np.bool_)
+    order: list[int] = []
+    while left.max(initial=0) > 0:
+        step = int(left.argmax())
+        rank = int(np.argmax(is_waiting & (first <= step) & (step < stop)))
+        is_waiting[rank] = False
+        left[first[rank] : stop[rank]] -= problem.sizes[preferred[rank]]
+        order.append(rank)
+    order += np.flatnonzero(is_waiting).tolist()
+    return preferred[order]
+
+
+ORDERS: tuple[Callable[[Problem], Integers], ...] = (
+    in_program_order,
+    by_fullest_step_and_size,
+    by_fullest_step_and_lifetime,
+    by_size,
+    by_area,
+    by_lifetime,
+)
+"""The orders that :func:`place` tries."""

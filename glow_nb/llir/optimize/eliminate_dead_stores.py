@@ -1,0 +1,63 @@
+"""Remove instructions whose results nothing reads, and the buffers that are left idle."""
+
+from __future__ import annotations
+
+from glow_nb.llir.passes import register_pass
+from glow_nb.llir.program import (
+    Buffer,
+    Instruction,
+    Program,
+    View,
+    is_marker,
+    mutated,
+)
+from glow_nb.schema import operands_of, qualified_operands_of
+
+
+@register_pass
+def eliminate_dead_stores(program: Program) -> Program:
+    """Remove what writes only into memory that is not read before it is written anew or freed.
+
+    ::
+
+        %a = alloc float32<8>                     %b = alloc float32<8>
+        relu @out %a, @in %x                      exp @out %b, @in %x
+        %b = alloc float32<8>               ->    copy @out %y, @in %b
+        exp @out %b, @in %x                       dealloc %b
+        copy @out %y, @in %b
+        dealloc %b
+        dealloc %a
+
+    The caller reads the outputs. Only a write of a whole region ends the need for what was in it:
+    one through a view of a part leaves the rest needed.
+    """
+    needed: set[Buffer] = set(program.outputs)
+    kept: set[Instruction] = set()
+    for instruction in reversed(program.work):
+        written = mutated(instruction)
+        if written and not any(buffer.root in needed for buffer in written):
+            continue
+        kept.add(instruction)
+        operands = tuple(qualified_operands_of(instruction))
+        needed -= {b.root for how, b in operands if how == "out" and _covers_its_root(b)}
+        needed |= {b.root for how, b in operands if how != "out"}
+    kept |= _markers_in_use(program, kept)
+    if len(kept) == len(program.instructions):
+        return program
+    return program.with_instructions(i for i in program if i in kept)
+
+
+def _covers_its_root(buffer: Buffer) -> bool:
+    return buffer.is_contiguous and buffer.type.size == buffer.root.type.size
+
+
+def _markers_in_use(program: Program, work: set[Instruction]) -> set[Instruction]:
+    """Return the alloc, dealloc and tensor_view of each buffer that *work* touches."""
+    used: set[Buffer] = set()
+    for instruction in work:
+        for buffer in operands_of(instruction):
+            used.add(buffer)
+            while isinstance(buffer, View):
+                buffer = buffer.base
+                used.add(buffer)
+    return {i for i in program if is_marker(i) and mutated(i)[0] in used}
