@@ -50,7 +50,7 @@ def load(graph: Graph, *, shapes: Shapes | None = None) -> Function | Program:
     return import_onnx(graph, shapes=shapes)
 
 
-def compile(  # noqa: A001 - the name that users of such libraries expect
+def compile(
     graph: Graph,
     *,
     backend: str | Backend = "cpu",

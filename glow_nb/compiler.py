@@ -35,7 +35,10 @@ class Compilation:
 
 
 def optimize(
-    function: Function, *, pipeline: Pipeline = pipelines.INFERENCE, observer: Observer | None = None
+    function: Function,
+    *,
+    pipeline: Pipeline = pipelines.INFERENCE,
+    observer: Observer | None = None,
 ) -> Function:
     """Return *function* after the graph passes of *pipeline*."""
     return GRAPH_PASSES.run(function, pipeline, observer)

@@ -1,4 +1,4 @@
-"""A network whose input shapes are known at the first run: compiled once for every shape it sees."""
+"""A network whose input shapes are known at the first run: compiled once for every shape seen."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,9 @@ def _replace(path: Path, write: object) -> None:
 
 def _save_constants(path: Path, constants: Mapping[str, Array]) -> None:
     names = np.frombuffer(json.dumps(list(constants)).encode(), np.uint8)
-    members = {f"c{index}": _storable(a) for index, a in enumerate(constants.values())}
+    members: dict[str, Any] = {
+        f"c{index}": _storable(a) for index, a in enumerate(constants.values())
+    }
     with path.open("wb") as stream:
         np.savez(stream, names, **members)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from typing_extensions import override
 
 from glow_nb.errors import FeedError
 from glow_nb.hlir.graph import Function
@@ -39,6 +40,7 @@ class MemoryReport:
     constant_bytes: int
     scratch_bytes: int
 
+    @override
     def __str__(self) -> str:
         ratio = self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
         return (
@@ -122,6 +124,7 @@ class CompiledNetwork:
         results = self._executable.run(arrays)
         return dict(zip(self.outputs, results, strict=True))
 
+    @override
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {type}" for name, type in self.inputs.items())
         outputs = ", ".join(f"{name}: {type}" for name, type in self.outputs.items())

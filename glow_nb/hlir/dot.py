@@ -38,7 +38,8 @@ def _label(node: Node) -> str:
 
 
 def _box(identifier: str, label: str, kind: str) -> str:
-    return f"  {identifier} [label = {json.dumps(label)}, fillcolor = {json.dumps(_COLOURS[kind])}];"
+    colour = json.dumps(_COLOURS[kind])
+    return f"  {identifier} [label = {json.dumps(label)}, fillcolor = {colour}];"
 
 
 def _edges(node: Node, ids: dict[Value, str]) -> list[str]:

@@ -28,8 +28,7 @@ def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]
         if isinstance(node, Save):
             outputs[node.output.name] = _value_of(node.input, values)
         else:
-            for result, array in zip(node.results, evaluate_node(node, values), strict=True):
-                values[result] = array
+            values.update(zip(node.results, evaluate_node(node, values), strict=True))
         for value in last_use.get(node, ()):
             values.pop(value, None)
     return {output.name: outputs[output.name] for output in function.outputs}

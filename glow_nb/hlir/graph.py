@@ -134,7 +134,7 @@ class Node(Value):
         """Return the types of all results; override for a node with several or none."""
         return (self.infer_type(),)
 
-    def evaluate(self, *operands: Any) -> Any:
+    def evaluate(self, *operands: Any) -> Any:  # noqa: ARG002
         """Compute the result with NumPy: the meaning of the operator.
 
         Takes one array per operand field (None for an absent one, a tuple for a variadic one) and

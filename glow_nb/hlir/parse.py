@@ -71,8 +71,10 @@ def _make_array(
     reader: TokenReader, place: Token, items: tuple[Any, ...], type: TensorType
 ) -> Array:
     try:
-        values = np.array(items).astype(type.kind.dtype) if type.kind.is_float else (
-            np.array(items, type.kind.dtype)
+        values = (
+            np.array(items).astype(type.kind.dtype)
+            if type.kind.is_float
+            else (np.array(items, type.kind.dtype))
         )
     except (OverflowError, ValueError, TypeError) as error:
         raise reader.error(f"the value does not fit {type.kind.value}", place) from error
@@ -250,7 +252,8 @@ def check_attribute_names(
     specs = {spec.name: spec for spec in attribute_specs(cls)}
     for name in attributes:
         if name not in specs:
-            raise reader.error(f"'{opcode.text}' has no attribute '{name}'{closest(name, specs)}", place)
+            hint = closest(name, specs)
+            raise reader.error(f"'{opcode.text}' has no attribute '{name}'{hint}", place)
     missing = [s.name for s in specs.values() if not s.has_default and s.name not in attributes]
     if missing:
         raise reader.error(f"'{opcode.text}' needs the attribute(s) {', '.join(missing)}", place)

@@ -39,8 +39,10 @@ def peak_bytes(function: Function) -> int:
 
 
 def _depth_first(function: Function) -> list[Node]:
-    """Visit each root's operands before it, the hungriest first; a node once all readers of what
-    it overwrites have run."""
+    """Visit each root's operands before it, the hungriest first.
+
+    A node is visited once all readers of what it overwrites have run.
+    """
     left_bytes = {node: sum(t.size_bytes for t in node.result_types) for node in function.nodes}
     need = _needs(function, left_bytes)
     ordered: dict[Node, None] = {}
@@ -66,9 +68,7 @@ def _needs(function: Function, left_bytes: dict[Node, int]) -> dict[Node, int]:
     need: dict[Node, int] = {}
     for node in function.nodes:
         held = peak = 0
-        children = sorted(
-            _producers(node), key=lambda child: left_bytes[child] - need[child]
-        )
+        children = sorted(_producers(node), key=lambda child: left_bytes[child] - need[child])
         for child in children:
             peak = max(peak, held + need[child])
             held += left_bytes[child]

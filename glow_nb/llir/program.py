@@ -275,7 +275,7 @@ class TensorView(Instruction):
         first = view.offset + sum(min(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
         last = view.offset + sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
         self.require(
-            0 <= first and last < view.root.type.size,
+            first >= 0 and last < view.root.type.size,
             f"elements {first} to {last} lie outside of {view.root!r} : {view.root.type}",
         )
 

@@ -93,9 +93,7 @@ def _fold(
     return rewriter.emit(
         dataclasses.replace(
             convolution,
-            filter=rewriter.constant(
-                f"{convolution.filter.name}_folded", filter * factors
-            ),
+            filter=rewriter.constant(f"{convolution.filter.name}_folded", filter * factors),
             bias=rewriter.constant(
                 f"{convolution.bias.name}_folded", (bias * scale + shift).astype(kind.dtype)
             ),
