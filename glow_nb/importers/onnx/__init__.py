@@ -1,0 +1,65 @@
+"""The ONNX importer: a model file to a high-level function.
+
+Rules for the operators are in :mod:`glow_nb.importers.onnx.rules`, one file a family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from glow_nb.hlir.graph import Function
+from glow_nb.importers.onnx import rules
+from glow_nb.importers.onnx.context import UnboundInput
+from glow_nb.importers.onnx.dimensions import Dimensions, Shapes, UnboundDimension
+from glow_nb.importers.onnx.graph import Importer
+from glow_nb.importers.onnx.model import ModelSource, load_model
+from glow_nb.importers.onnx.registry import RULES, onnx_op
+from glow_nb.types import Array
+
+
+def import_onnx(
+    model: ModelSource,
+    *,
+    shapes: Shapes | None = None,
+    constants: Mapping[str, Array] | None = None,
+) -> Function:
+    """Import an ONNX model of opset 7 or later.
+
+    Inputs and outputs keep their names, types and order; activations keep ONNX's ``[N, C, ...]``
+    layout at the border, while operators bound to ``[N, ..., C]`` stand between transposes.
+    Weights are views of the file's bytes where no layout change is needed, so their arrays need
+    not be contiguous.
+
+    Args:
+        model: A path, the bytes of a file, or an ``onnx.ModelProto``.
+        shapes: Sizes of symbolic dimensions by name (``{"batch": 8}``; a dimension without name is
+            called ``input[axis]``), or whole shapes by input name.
+        constants: Inputs that are fixed to given arrays and are no inputs any more: needed where
+            a shape is computed from them.
+
+    Raises:
+        ModelError: The model is broken; says where and how.
+        UnsupportedError: It needs operators, attributes or types that are missing here; one error
+            names all of them.
+        UnboundDimension: A symbolic dimension has no size.
+        UnboundInput: A shape depends on the numbers of an input.
+        OptionError: *shapes* does not fit the model.
+    """
+    return Importer(load_model(model), shapes or {}, constants or {}).function()
+
+
+SUPPORTED_OPERATORS = tuple(sorted({name for _, name in RULES}))
+"""ONNX operators with an import rule; function operators without one are expanded."""
+
+__all__ = [
+    "SUPPORTED_OPERATORS",
+    "Dimensions",
+    "ModelSource",
+    "Shapes",
+    "UnboundDimension",
+    "UnboundInput",
+    "import_onnx",
+    "load_model",
+    "onnx_op",
+    "rules",
+]

@@ -1,0 +1,246 @@
+"""What rules build with: nodes that fold to constants where they can, and small conveniences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+import onnx
+
+from glow_nb.errors import ModelError, UnsupportedError
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate_node
+from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
+from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Transpose
+from glow_nb.schema import operands_of
+from glow_nb.types import Array, ElementKind, TensorType
+
+N = TypeVar("N", bound=Node)
+
+MAX_CONSTANT_BYTES = 1 << 31
+"""No constant made at import may be larger; protobuf allows no larger model either."""
+
+MAX_GROWTH_BYTES = 1 << 20
+"""A node that makes more out of small constants (Expand, Tile) stays a node."""
+
+
+class UnboundInput(UnsupportedError):
+    """A value that shapes depend on is computed from inputs that are known at run time only.
+
+    Attributes:
+        names: Those inputs; give them by ``import_onnx(..., constants={name: array})``.
+    """
+
+    def __init__(self, message: str, names: Sequence[str]) -> None:
+        """Complain with *message* about the inputs called *names*."""
+        super().__init__(message)
+        self.names = tuple(names)
+
+
+class AlreadyReportedError(UnsupportedError):
+    """A node depends on others that cannot be imported; they have been noted."""
+
+
+class Context:
+    """The function under construction, as a rule sees it.
+
+    Attributes:
+        builder: Collects the nodes.
+        stem: The tensor being computed; what a rule emits on the way is named after it.
+        place: What errors call the node being imported.
+        version: The version of the default operator set.
+    """
+
+    def __init__(self, builder: Builder) -> None:
+        """Build with *builder*."""
+        self.builder = builder
+        self.stem = "value"
+        self.place = ""
+        self.version = 0
+        self._bytes_left = 4 * MAX_CONSTANT_BYTES
+
+    def emit(self, node: N, name: str | None = None) -> Value:
+        """Append a node with one result and return its value, a constant if it can be one."""
+        (value,) = self.emit_all(node, name)
+        return value
+
+    def emit_all(self, node: Node, name: str | None = None) -> tuple[Value, ...]:
+        """Append a node and return its results, constants if all operands are."""
+        name = name or f"{self.stem}_{node.opcode}"
+        arrays = self._fold(node)
+        if arrays is None:
+            return self.builder.emit(node, name).results
+        return tuple(self.constant(array, name) for array in arrays)
+
+    def _fold(self, node: Node) -> tuple[Array, ...] | None:
+        operands = list(operands_of(node))
+        if not all(isinstance(operand, Constant) for operand in operands):
+            return None
+        made = sum(type.size_bytes for type in node.result_types)
+        read = sum(operand.type.size_bytes for operand in operands)
+        if made > max(MAX_GROWTH_BYTES, 2 * read):
+            return None
+        self.spend(made)
+        try:
+            return evaluate_node(node, {})
+        except (ArithmeticError, IndexError, MemoryError, ValueError) as error:
+            raise ModelError(f"{self.place}: its value cannot be computed: {error}") from error
+
+    def spend(self, size_bytes: int) -> None:
+        """Raise ModelError if constants of *size_bytes* more would be absurdly large."""
+        self._bytes_left -= size_bytes
+        if size_bytes > MAX_CONSTANT_BYTES or self._bytes_left < 0:
+            raise ModelError(
+                f"{self.place}: its value is a constant of {size_bytes} bytes; constants made at "
+                f"import may have {MAX_CONSTANT_BYTES} bytes each and four times that in all"
+            )
+
+    def constant(self, array: Array, name: str | None = None) -> Constant:
+        """Return a constant that holds *array*."""
+        return self.builder.constant(name or f"{self.stem}_constant", np.asarray(array))
+
+    def filled(self, like: TensorType, number: float, shape: Sequence[int] = ()) -> Constant:
+        """Return a constant of *like*'s kind and the given *shape*, full of *number*."""
+        array = np.asarray(number).astype(like.kind.dtype)
+        return self.constant(np.broadcast_to(array, tuple(shape)))
+
+    def scalar(self, like: TensorType, number: float) -> Constant:
+        """Return a constant of *like*'s kind that broadcasts to it: all sizes are 1."""
+        return self.filled(like, number, (1,) * like.rank)
+
+    def known(self, value: Value, what: str) -> Array:
+        """Return the numbers of a *value* that must be known now, called *what* in the error.
+
+        Raises:
+            UnboundInput: It depends on inputs of the model.
+        """
+        if isinstance(value, Constant):
+            return value.array
+        names = inputs_behind(value)
+        raise UnboundInput(
+            f"{self.place}: {what} must be known when the model is compiled, but it is computed "
+            f"from inputs {names}; give those by constants={{name: array}}",
+            names,
+        )
+
+    def known_integers(self, value: Value, what: str) -> tuple[int, ...]:
+        """Return a known integer tensor of rank 0 or 1 as a tuple."""
+        array = self.known(value, what)
+        if array.ndim > 1 or array.dtype.kind not in "iu":
+            raise ModelError(
+                f"{self.place}: {what} must be a list of integers, it is {TensorType.of(array)}"
+            )
+        return tuple(int(n) for n in array.reshape(-1))
+
+    def subgraph(self, graph: onnx.GraphProto, operands: Sequence[Value] = ()) -> tuple[Value, ...]:
+        """Import a graph inside a node, its inputs being *operands*; return its outputs."""
+        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
+    def tensor(self, tensor: onnx.TensorProto) -> Array:
+        """Return the numbers of a tensor attribute."""
+        raise NotImplementedError(f"{type(self).__name__} has no files")
+
+    def unsupported(self, reason: str) -> UnsupportedError:
+        """Return the error that says why the node being imported cannot be."""
+        return UnsupportedError(reason)
+
+    def wrong(self, message: str) -> ModelError:
+        """Return the error that says what is wrong with the node being imported."""
+        return ModelError(f"{self.place}: {message}")
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return *axis* counted from the front."""
+        if not -rank <= axis < rank:
+            raise self.wrong(f"axis {axis} is outside a tensor of rank {rank}")
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
+        """Return *axes* counted from the front; raise ModelError if one comes twice."""
+        found = tuple(self.axis(axis, rank) for axis in axes)
+        if len(set(found)) < len(found):
+            raise self.wrong(f"axes {list(axes)} name one twice in a tensor of rank {rank}")
+        return found
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """Return *value* with another shape; weights are not copied."""
+        shape = tuple(shape)
+        if shape == value.type.shape:
+            return value
+        node = Reshape(value, shape)
+        if isinstance(value, Constant):
+            return self.constant(value.array.reshape(shape), f"{value.name}_reshape")
+        return self.emit(node)
+
+    def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
+        """Return *value* with its axes reordered; weights are not copied."""
+        permutation = tuple(permutation)
+        if permutation == tuple(range(value.type.rank)):
+            return value
+        node = Transpose(value, permutation)
+        if isinstance(value, Constant):
+            return self.constant(value.array.transpose(permutation), f"{value.name}_transpose")
+        return self.emit(node)
+
+    def convert(self, value: Value, kind: ElementKind) -> Value:
+        """Return *value* with another element kind."""
+        return value if value.type.kind is kind else self.emit(ConvertTo(value, kind))
+
+    def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
+        """Return *value* repeated to *shape* by NumPy's rules."""
+        shape = tuple(shape)
+        value = self.with_rank(value, len(shape))
+        return value if value.type.shape == shape else self.emit(Broadcast(value, shape))
+
+    def with_rank(self, value: Value, rank: int) -> Value:
+        """Return *value* with dimensions of size 1 put in front to give *rank*."""
+        missing = rank - value.type.rank
+        if missing < 0:
+            raise self.wrong(f"{value} has more than the {rank} dimensions it must fit")
+        return self.reshape(value, (*(1,) * missing, *value.type.shape))
+
+    def aligned(self, *values: Value) -> tuple[Value, ...]:
+        """Return *values* with the same rank, as elementwise operators want them."""
+        rank = max(value.type.rank for value in values)
+        return tuple(self.with_rank(value, rank) for value in values)
+
+    def channels_last(self, value: Value) -> Value:
+        """Return an ``[N, C, ...]`` value as ``[N, ..., C]``."""
+        rank = value.type.rank
+        return self.transpose(value, (0, *range(2, rank), 1)) if rank > 2 else value
+
+    def channels_first(self, value: Value) -> Value | Node:
+        """Return an ``[N, ..., C]`` value as ``[N, C, ...]``."""
+        rank = value.type.rank
+        return self.transpose(value, (0, rank - 1, *range(1, rank - 1))) if rank > 2 else value
+
+
+def inputs_behind(value: Value) -> list[str]:
+    """Return the names of the inputs that *value* is computed from."""
+    seen: set[Value] = set()
+    found: dict[str, None] = {}
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if isinstance(current, Placeholder):
+            found[current.name] = None
+        producer = producer_of(current)
+        if producer is not None:
+            pending += operands_of(producer)
+    return list(found)
+
+
+def broadcast_shape(context: Context, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that *shapes* broadcast to by NumPy's rules."""
+    rank = max(map(len, shapes))
+    result = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size != result[axis] and 1 not in (size, result[axis]):
+                raise context.wrong(f"shapes {[list(s) for s in shapes]} do not broadcast")
+            if result[axis] == 1:
+                result[axis] = size
+    return tuple(result)

@@ -1,0 +1,159 @@
+"""Input shapes of a model: symbolic dimensions and what they are bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+
+from glow_nb.errors import ModelError, OptionError, UnsupportedError
+from glow_nb.schema import closest
+
+Shapes = Mapping[str, int | Sequence[int]]
+"""Sizes by symbol (``{"batch": 8}``), or whole shapes by input name (``{"x": (8, 3)}``)."""
+
+Dimensions = tuple[int | str, ...]
+"""A declared shape: sizes, and the names of dimensions that are not known yet."""
+
+
+class UnboundDimension(ModelError):
+    """A model has dimensions without a size; bind them by ``shapes`` or at the first run.
+
+    Attributes:
+        names: The symbols that have no size.
+        signature: Declared shape of each input; None where not even the rank is known.
+    """
+
+    def __init__(
+        self, place: str, names: Sequence[str], signature: Mapping[str, Dimensions | None]
+    ) -> None:
+        """Complain about *names* in the model at *place*."""
+        example = ", ".join(f"{name!r}: 1" for name in names)
+        wheres = "; ".join(
+            f"input {name!r} is {'of unknown rank' if shape is None else list(shape)}"
+            for name, shape in signature.items()
+            if shape is None or any(isinstance(n, str) for n in shape)
+        )
+        super().__init__(
+            f"{place}: its dimensions {list(names)} have no size ({wheres}); "
+            f"bind them, for example shapes={{{example}}}"
+        )
+        self.names, self.signature = tuple(names), dict(signature)
+
+
+def declared_shape(info: onnx.ValueInfoProto) -> Dimensions | None:
+    """Return the shape of an input: a size or a symbol each, None if its rank is not given.
+
+    A dimension without name is called after the input and its place: ``data[0]``.
+    """
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(
+        d.dim_value
+        if d.HasField("dim_value") and d.dim_value >= 0
+        else d.dim_param or f"{info.name}[{axis}]"
+        for axis, d in enumerate(tensor.shape.dim)
+    )
+
+
+def check_tensor_input(info: onnx.ValueInfoProto, place: str) -> None:
+    """Raise UnsupportedError unless the input is a dense tensor."""
+    kind = info.type.WhichOneof("value")
+    if kind == "tensor_type":
+        return
+    if kind is None:
+        raise ModelError(f"{place}: input {info.name!r} has no type; export the model again")
+    raise UnsupportedError(
+        f"{place}: input {info.name!r} is a {kind.removesuffix('_type')}; "
+        "only tensors are supported"
+    )
+
+
+def bind_shapes(
+    place: str, signature: Mapping[str, Dimensions | None], shapes: Shapes
+) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every input, with symbols replaced.
+
+    Raises:
+        UnboundDimension: A symbol, or an input of unknown rank, is not in *shapes*.
+        OptionError: *shapes* names something that is not in the model, or contradicts it.
+    """
+    symbols = {n for shape in signature.values() for n in shape or () if isinstance(n, str)}
+    sizes = _symbol_sizes(place, signature, shapes, symbols)
+    bound: dict[str, tuple[int, ...]] = {}
+    missing: dict[str, None] = {}
+    for name, shape in signature.items():
+        whole = _whole_shape(shapes.get(name))
+        if whole is not None:
+            bound[name] = whole
+            continue
+        if shape is None:
+            missing[name] = None
+            continue
+        missing.update(dict.fromkeys(n for n in shape if isinstance(n, str) and n not in sizes))
+        bound[name] = tuple(sizes.get(n, 0) if isinstance(n, str) else n for n in shape)
+    if missing:
+        raise UnboundDimension(place, list(missing), signature)
+    return bound
+
+
+def _whole_shape(given: int | Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if given is None or isinstance(given, int) else tuple(given)
+
+
+def _symbol_sizes(
+    place: str,
+    signature: Mapping[str, Dimensions | None],
+    shapes: Shapes,
+    symbols: set[str],
+) -> dict[str, int]:
+    """Return the size of every symbol that *shapes* gives, directly or by a whole shape."""
+    sizes: dict[str, int] = {}
+    for name, given in shapes.items():
+        if isinstance(given, int):
+            if name not in symbols:
+                known = sorted(symbols)
+                raise OptionError(
+                    f"{place}: it has no symbolic dimension {name!r}{closest(name, known)}; "
+                    f"it has {known}"
+                )
+            _set_size(place, sizes, name, given)
+            continue
+        if name not in signature:
+            raise OptionError(f"{place}: it has no input {name!r}{closest(name, signature)}")
+        _match(place, name, signature[name], tuple(given), sizes)
+    return sizes
+
+
+def _match(
+    place: str,
+    name: str,
+    declared: Dimensions | None,
+    given: tuple[int, ...],
+    sizes: dict[str, int],
+) -> None:
+    if declared is None:
+        return
+    known = [n for n in declared if isinstance(n, int)]
+    fixed = [m for m, n in zip(given, declared, strict=False) if isinstance(n, int)]
+    if len(given) != len(declared) or known != fixed:
+        raise OptionError(
+            f"{place}: input {name!r} is declared {list(declared)}, "
+            f"which shape {list(given)} does not fit"
+        )
+    for size, symbol in zip(given, declared, strict=True):
+        if isinstance(symbol, str):
+            _set_size(place, sizes, symbol, size)
+
+
+def _set_size(place: str, sizes: dict[str, int], symbol: str, size: int) -> None:
+    if size < 0:
+        raise OptionError(
+            f"{place}: dimension {symbol!r} cannot be {size}; give a size of 0 or more"
+        )
+    if sizes.setdefault(symbol, size) != size:
+        raise OptionError(
+            f"{place}: dimension {symbol!r} is bound to both {sizes[symbol]} and {size}; "
+            "it must have one size"
+        )

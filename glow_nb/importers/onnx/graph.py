@@ -1,0 +1,336 @@
+"""The driver: a model's graph to a function, node by node in order (paper 3.6, step 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import onnx
+from typing_extensions import override
+
+from glow_nb.errors import GlowError, ModelError, OptionError, UnsupportedError, VerifyError
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value
+from glow_nb.importers.onnx.context import (
+    MAX_CONSTANT_BYTES,
+    AlreadyReportedError,
+    Context,
+    UnboundInput,
+)
+from glow_nb.importers.onnx.dimensions import (
+    Dimensions,
+    Shapes,
+    bind_shapes,
+    check_tensor_input,
+    declared_shape,
+)
+from glow_nb.importers.onnx.functions import (
+    call_attributes,
+    local_functions,
+    resolved_attributes,
+    schema_function,
+)
+from glow_nb.importers.onnx.model import Model, check_opsets, normal_domain, opsets_of
+from glow_nb.importers.onnx.node import OnnxNode, check_against_schema
+from glow_nb.importers.onnx.order import describe, sorted_nodes
+from glow_nb.importers.onnx.registry import Rule, find_rule, find_schema
+from glow_nb.importers.onnx.scope import Scope
+from glow_nb.importers.onnx.tensors import kind_of, sparse_to_array, to_array
+from glow_nb.importers.onnx.unsupported import Complaints
+from glow_nb.schema import closest
+from glow_nb.types import Array, TensorType
+
+T = TypeVar("T")
+
+
+class Importer(Context):
+    """Imports one model."""
+
+    def __init__(self, model: Model, shapes: Shapes, constants: Mapping[str, Array]) -> None:
+        """Import *model* with dimensions bound by *shapes* and inputs fixed by *constants*."""
+        super().__init__(Builder("main"))
+        self.model = model
+        self._shapes, self._constants = shapes, constants
+        self._functions = local_functions(model)
+        self._complaints = Complaints()
+        self._scope = Scope({}, model.place)
+
+    def function(self) -> Function:
+        """Return the model as a function.
+
+        Raises:
+            ModelError: The model is broken.
+            UnsupportedError: It uses something we do not have; names everything at once.
+        """
+        graph, place = self.model.proto.graph, self.model.place
+        scope = Scope(self.model.opsets, place)
+        outputs = self._reserve_names(graph)
+        self._import_inputs(graph, scope)
+        self._import_weights(graph, scope, self.model.payloads)
+        self._import_nodes(graph, scope)
+        values = [self._output_value(info, scope) for info in graph.output]
+        self._complaints.raise_if_any(place)
+        for name, value in zip(outputs, filter(None, values), strict=True):
+            output = Placeholder(name, value.type)
+            self.builder.outputs.append(output)
+            self.builder.emit(Save(value, output), f"{name}_save")
+        return self.builder.function()
+
+    def _reserve_names(self, graph: onnx.GraphProto) -> list[str]:
+        """Keep the names of inputs and outputs, which a caller uses, from any other value."""
+        inputs = [info.name for info in graph.input]
+        outputs = [info.name for info in graph.output]
+        for names, what in ((inputs, "inputs"), (outputs, "outputs")):
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise ModelError(f"{self.model.place}: two {what} are called {twice!r}; rename one")
+        for name in inputs:
+            self.builder.unique_name(name)
+        return [self.builder.unique_name(name) for name in outputs]
+
+    def _import_inputs(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        place = self.model.place
+        weights = {tensor.name for tensor in graph.initializer}
+        weights.update(tensor.values.name for tensor in graph.sparse_initializer)
+        inputs = [info for info in graph.input if info.name not in weights]
+        signature: dict[str, Dimensions | None] = {}
+        for info in inputs:
+            check_tensor_input(info, place)
+            if info.name in self._constants:
+                self._fix_input(info, scope)
+            else:
+                signature[info.name] = declared_shape(info)
+        for name in self._constants:
+            if name not in scope.values:
+                known = [info.name for info in inputs]
+                raise ModelError(
+                    f"{place}: it has no input {name!r}{closest(name, known)}; it has {known}"
+                )
+        shapes = bind_shapes(place, signature, self._shapes)
+        for info in inputs:
+            if info.name not in shapes:
+                continue
+            where = f"{place}: input {info.name!r}"
+            kind = kind_of(info.type.tensor_type.elem_type, where)
+            type = self._checked(where, partial(TensorType, kind, shapes[info.name]))
+            placeholder = Placeholder(info.name, type)
+            self.builder.inputs.append(placeholder)
+            scope.values[info.name] = placeholder
+
+    def _fix_input(self, info: onnx.ValueInfoProto, scope: Scope) -> None:
+        array = self._constants[info.name]
+        where = f"{self.model.place}: input {info.name!r}"
+        kind = kind_of(info.type.tensor_type.elem_type, where)
+        shape = declared_shape(info)
+        fits = shape is None or (
+            len(shape) == array.ndim
+            and all(isinstance(n, str) or n == m for n, m in zip(shape, array.shape, strict=True))
+        )
+        if array.dtype != kind.dtype or not fits:
+            raise ModelError(
+                f"{where} is declared {kind.value}{list(shape or ())}, the constant given for it "
+                f"is {TensorType.of(array)}"
+            )
+        scope.values[info.name] = Constant.of(info.name, array)
+
+    def _import_weights(
+        self, graph: onnx.GraphProto, scope: Scope, payloads: Mapping[int, Array]
+    ) -> None:
+        folder = self.model.folder
+        for index, tensor in enumerate(graph.initializer):
+            where = f"{scope.path}: weight {tensor.name!r}"
+            array = to_array(tensor, where, folder, payloads.get(index))
+            self._define_weight(tensor.name, array, where, scope)
+        for sparse in graph.sparse_initializer:
+            where = f"{scope.path}: weight {sparse.values.name!r}"
+            array = sparse_to_array(sparse, where, folder, MAX_CONSTANT_BYTES)
+            self._define_weight(sparse.values.name, array, where, scope)
+
+    def _define_weight(self, name: str, array: Array, where: str, scope: Scope) -> None:
+        if name in scope.values:
+            raise ModelError(f"{where}: it is defined twice; every tensor needs a name of its own")
+        scope.values[name] = self.constant(array, name)
+
+    def _import_nodes(self, graph: onnx.GraphProto | onnx.FunctionProto, scope: Scope) -> None:
+        nodes = graph.node
+        for proto in sorted_nodes(nodes, scope, scope.path):
+            self._import_node(proto, scope)
+
+    def _import_node(self, proto: onnx.NodeProto, scope: Scope) -> None:
+        outer_place, outer_stem = self.place, self.stem
+        self.place = f"{scope.path}: {describe(proto)}"
+        self.stem = next(filter(None, proto.output), proto.op_type)
+        domain = normal_domain(proto.domain)
+        opset = scope.opsets.get(domain, 0)
+        try:
+            values = self._values_of(proto, domain, opset, scope)
+        except UnboundInput as error:
+            self._complaints.add_unbound(error)
+            values = None
+        except AlreadyReportedError:
+            values = None
+        except UnsupportedError as error:
+            self._complaints.add(domain, proto.op_type, opset, str(error), describe(proto))
+            values = None
+        self._bind_outputs(proto, values, scope)
+        self.place, self.stem = outer_place, outer_stem
+
+    def _values_of(
+        self, proto: onnx.NodeProto, domain: str, opset: int, scope: Scope
+    ) -> tuple[Value, ...] | None:
+        """Return the outputs of a node; None if an operand could not be imported."""
+        function = self._functions.get((domain, proto.op_type, proto.overload))
+        rule, schema = self._find(domain, proto.op_type, opset, function is not None)
+        if any(scope.is_unknown(name) for name in proto.input):
+            return None
+        node = OnnxNode(
+            proto=proto,
+            schema=schema,
+            opset=opset,
+            inputs=tuple(scope[name] if name else None for name in proto.input),
+            attributes=resolved_attributes(proto, scope.attributes),
+            place=self.place,
+        )
+        if function is not None:
+            return self._expand(node, function, scope)
+        check_against_schema(node)
+        if rule is not None:
+            return self._apply(rule, node, scope)
+        body = schema_function(node)
+        if body is None:
+            raise UnsupportedError("there is no import rule for it")
+        return self._expand(node, body, scope)
+
+    def _find(
+        self, domain: str, op: str, opset: int, has_function: bool
+    ) -> tuple[Rule | None, onnx.defs.OpSchema | None]:
+        """Return rule and definition of an operator; raise UnsupportedError if it has neither."""
+        rule, schema = find_rule(domain, op, opset), find_schema(domain, op, opset)
+        if has_function:
+            return None, None
+        if schema is None and rule is None:
+            if domain not in onnx.defs.onnx_ml_domains():
+                raise UnsupportedError(f"domain {domain!r} is not known")
+            raise UnsupportedError("the operator set has no such operator")
+        if schema is not None and schema.deprecated:
+            raise UnsupportedError("the operator is deprecated and no longer in this operator set")
+        if rule is None and schema is not None and not _is_function(schema):
+            raise UnsupportedError("there is no import rule for it")
+        return rule, schema
+
+    def _apply(self, rule: Rule, node: OnnxNode, scope: Scope) -> tuple[Value, ...]:
+        mark = len(self.builder.nodes)
+        self._scope = scope
+        self.version = scope.opsets.get("", node.opset)
+        result = self._checked(self.place, lambda: self._finish(rule(self, node), mark))
+        for index in range(len(result), len(node.outputs)):
+            if node.wants(index):
+                raise UnsupportedError(f"its output {index} is not supported")
+        return result
+
+    def _finish(self, result: Value | tuple[Value, ...], mark: int) -> tuple[Value, ...]:
+        """Emit what a rule left to emit; let what computes the result have the tensor's name."""
+        if isinstance(result, Node) and not result.name:
+            return self.emit_all(result, self.stem)
+        values = result if isinstance(result, tuple) else (result,)
+        last = self.builder.nodes[-1] if len(self.builder.nodes) > mark else None
+        if last is None or last.name == self.stem or last not in values[:1]:
+            return values
+        renamed = dataclasses.replace(last, name=self.builder.unique_name(self.stem))
+        self.builder.nodes[-1] = renamed
+        return (renamed, *values[1:])
+
+    def _checked(self, place: str, build: Callable[[], T]) -> T:
+        """Return what *build* returns; a rule of the IR that it breaks is the model's fault."""
+        try:
+            return build()
+        except (ModelError, UnsupportedError, OptionError):
+            raise
+        except GlowError as error:
+            message = error.message if isinstance(error, VerifyError) else str(error)
+            raise ModelError(f"{place}: {message}") from error
+
+    def _expand(
+        self, node: OnnxNode, function: onnx.FunctionProto, scope: Scope
+    ) -> tuple[Value, ...]:
+        """Import the body of a function in place of a node that calls it."""
+        key = (normal_domain(node.proto.domain), node.op, node.proto.overload)
+        if key in scope.callers:
+            raise ModelError(f"{self.place}: the function calls itself, which ONNX does not allow")
+        if len(node.inputs) > len(function.input):
+            raise ModelError(
+                f"{self.place}: it has {len(node.inputs)} operands, its function "
+                f"{len(function.input)} inputs; export the model again"
+            )
+        opsets = opsets_of(function.opset_import) or scope.opsets
+        check_opsets(opsets, self.place)
+        missing = len(function.input) - len(node.inputs)
+        body = Scope(
+            opsets,
+            self.place,
+            values=dict(zip(function.input, (*node.inputs, *(None,) * missing), strict=True)),
+            attributes=call_attributes(node, function),
+            callers=(*scope.callers, key),
+        )
+        self._import_nodes(function, body)
+        return self._results(function.output, body)
+
+    @override
+    def subgraph(self, graph: onnx.GraphProto, operands: Sequence[Value] = ()) -> tuple[Value, ...]:
+        outer, inner = self._scope, self._scope.nested()
+        if len(operands) != len(graph.input):
+            raise self.wrong(f"its graph has {len(graph.input)} inputs instead of {len(operands)}")
+        inner.values.update({i.name: v for i, v in zip(graph.input, operands, strict=True)})
+        self._import_weights(graph, inner, {})
+        self._import_nodes(graph, inner)
+        self._scope = outer
+        return self._results([info.name for info in graph.output], inner)
+
+    def _results(self, names: Iterable[str], scope: Scope) -> tuple[Value, ...]:
+        """Return the outputs of a function or subgraph."""
+        values = []
+        for name in names:
+            value = scope[name]
+            if value is None and scope.is_unknown(name):
+                raise AlreadyReportedError(name)
+            if value is None:
+                raise ModelError(f"{self.place}: output {name!r} of its graph is not computed")
+            values.append(value)
+        return tuple(values)
+
+    def _bind_outputs(
+        self, proto: onnx.NodeProto, values: tuple[Value, ...] | None, scope: Scope
+    ) -> None:
+        if values is None:
+            scope.unknown.update(filter(None, proto.output))
+            return
+        scope.values.update({n: v for n, v in zip(proto.output, values, strict=False) if n})
+
+    def _output_value(self, info: onnx.ValueInfoProto, scope: Scope) -> Value | None:
+        """Return what a graph output stands for, None if it could not be imported."""
+        where = f"{self.model.place}: output {info.name!r}"
+        value = scope[info.name]
+        if value is None and scope.is_unknown(info.name):
+            return None
+        if value is None:
+            raise ModelError(
+                f"{where}: no node computes it{closest(info.name, scope.values)}; "
+                "the model is not complete"
+            )
+        declared = info.type.tensor_type.elem_type
+        if declared and kind_of(declared, where) is not value.type.kind:
+            raise ModelError(
+                f"{where} is declared {kind_of(declared, where).value}, but the graph computes "
+                f"{value.type}; export the model again"
+            )
+        return value
+
+    @override
+    def tensor(self, tensor: onnx.TensorProto) -> Array:
+        return to_array(tensor, self.place, self.model.folder)
+
+
+def _is_function(schema: onnx.defs.OpSchema) -> bool:
+    return bool(schema.has_function or schema.has_context_dependent_function)

@@ -1,0 +1,120 @@
+"""Loading an ONNX model and checking its header."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from glow_nb.errors import ModelError, UnsupportedError
+from glow_nb.importers.onnx.wire import Skeleton, WireError, read_skeleton
+from glow_nb.types import Array
+
+ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
+
+OLDEST_OPSET = 7
+NEWEST_OPSET = onnx.defs.onnx_opset_version()
+"""The default domain's opsets that are understood: the newest is that of the installed ``onnx``."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A loaded model.
+
+    Attributes:
+        proto: The message; large weights may be missing from it.
+        place: What errors call the model: its path, or ``<model>``.
+        folder: Where external data may lie, None if the model did not come from a file.
+        payloads: The raw bytes of large weights by index into ``graph.initializer``.
+        opsets: Version of each imported operator set, the default domain as ``""``.
+    """
+
+    proto: onnx.ModelProto
+    place: str
+    folder: Path | None = None
+    payloads: Mapping[int, Array] = field(default_factory=dict)
+
+    @property
+    def opsets(self) -> dict[str, int]:
+        """Version of each imported operator set by domain, the default domain as ``""``."""
+        return opsets_of(self.proto.opset_import)
+
+
+def opsets_of(entries: object) -> dict[str, int]:
+    """Return operator set versions by domain; ``ai.onnx`` is the default domain ``""``."""
+    return {normal_domain(e.domain): e.version for e in entries}  # type: ignore[attr-defined]
+
+
+def normal_domain(domain: str) -> str:
+    """Return the one spelling of a domain: the default domain has two."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def load_model(source: ModelSource) -> Model:
+    """Load a model from a path, from bytes or from a ``ModelProto``.
+
+    Raises:
+        ModelError: The file is missing, empty, truncated, or not an ONNX model.
+        UnsupportedError: The model needs a newer or older operator set than is known here.
+    """
+    if isinstance(source, onnx.ModelProto):
+        model = Model(source, "<model>")
+    elif isinstance(source, bytes):
+        model = _parse(io.BytesIO(source), len(source), "<model>", None)
+    else:
+        model = _load_file(os.fspath(source))
+    _check_header(model)
+    return model
+
+
+def _load_file(path: str) -> Model:
+    try:
+        with open(path, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            return _parse(stream, size, path, Path(path).parent)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+
+
+def _parse(stream: BinaryIO, size: int, place: str, folder: Path | None) -> Model:
+    if not size:
+        raise ModelError(f"{place}: it is empty, not an ONNX model; export or download it again")
+    try:
+        skeleton: Skeleton = read_skeleton(stream, size)
+        proto = onnx.ModelProto.FromString(skeleton.text)
+    except (WireError, DecodeError) as error:
+        raise ModelError(
+            f"{place}: not an ONNX model, or a truncated one ({error}); export or download it again"
+        ) from error
+    return Model(proto, place, folder, skeleton.payloads)
+
+
+def _check_header(model: Model) -> None:
+    proto, place = model.proto, model.place
+    if not proto.HasField("graph") or not (proto.graph.output and proto.ir_version):
+        missing = "ir_version" if not proto.ir_version else "graph with outputs"
+        raise ModelError(f"{place}: not an ONNX model: it has no {missing}; export it again")
+    if proto.ir_version > onnx.IR_VERSION:
+        raise UnsupportedError(
+            f"{place}: its IR version {proto.ir_version} is newer than {onnx.IR_VERSION}, the "
+            f"newest that onnx {onnx.__version__} knows; upgrade onnx or export an older version"
+        )
+    if not proto.opset_import:
+        raise ModelError(f"{place}: it imports no operator set; export it again")
+    check_opsets(model.opsets, place)
+
+
+def check_opsets(opsets: Mapping[str, int], place: str) -> None:
+    """Raise UnsupportedError unless the default domain's version is one we know."""
+    version = opsets.get("", NEWEST_OPSET)
+    if not OLDEST_OPSET <= version <= NEWEST_OPSET:
+        raise UnsupportedError(
+            f"{place}: opset {version} is not supported, {OLDEST_OPSET} to {NEWEST_OPSET} are; "
+            "convert the model with onnx.version_converter"
+        )

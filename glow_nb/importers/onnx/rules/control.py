@@ -1,0 +1,33 @@
+"""Control flow that is decided at import."""
+
+from __future__ import annotations
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Constant, Value
+from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.node import OnnxNode
+from glow_nb.importers.onnx.registry import onnx_op
+
+
+@onnx_op("If")
+def conditional(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
+    """One of two graphs; with a condition known at run time only, both and a selection.
+
+    Nodes have no side effects, so computing both branches changes nothing but the time.
+    """
+    condition = node.operand(0)
+    if condition.type.size != 1:
+        raise ctx.wrong(f"the condition {condition} must be one bool")
+    if isinstance(condition, Constant):
+        branch = "then_branch" if condition.array.any() else "else_branch"
+        return ctx.subgraph(node.message(branch).g)
+    chosen = ctx.subgraph(node.message("then_branch").g)
+    other = ctx.subgraph(node.message("else_branch").g)
+    for lhs, rhs in zip(chosen, other, strict=False):
+        if lhs.type != rhs.type:
+            raise ctx.unsupported(f"branches that give different types, {lhs.type} and {rhs.type}")
+    condition = ctx.reshape(condition, ())
+    return tuple(
+        ctx.emit(ops.Select(ctx.with_rank(condition, lhs.type.rank), lhs, rhs))
+        for lhs, rhs in zip(chosen, other, strict=False)
+    )

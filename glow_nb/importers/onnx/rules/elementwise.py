@@ -1,0 +1,203 @@
+"""Functions of one element: activations, mathematics, conversions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Constant, Node, Value
+from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.node import OnnxNode
+from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.importers.onnx.tensors import kind_of
+from glow_nb.types import ElementKind
+
+_SAME_NAME = (
+    "Relu Sigmoid Tanh HardSwish Softplus Erf Exp Log Sqrt Reciprocal Neg Abs Sign Floor Ceil "
+    "Round Not Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh IsNaN"
+).split()
+
+
+def _unary(node_class: type[Node]) -> None:
+    def rule(ctx: Context, node: OnnxNode) -> Value:
+        return node_class(node.operand(0))  # type: ignore[call-arg]
+
+    onnx_op(node_class.__name__)(rule)
+
+
+for _name in _SAME_NAME:
+    _unary(getattr(ops, _name))
+
+
+@onnx_op("Identity")
+def identity(ctx: Context, node: OnnxNode) -> Value:
+    """``result = input``."""
+    return node.operand(0)
+
+
+@onnx_op("LeakyRelu")
+def leaky_relu(ctx: Context, node: OnnxNode) -> Value:
+    """``x if x >= 0 else alpha * x``."""
+    return ops.LeakyRelu(node.operand(0), alpha=node.number("alpha"))
+
+
+@onnx_op("Elu")
+def elu(ctx: Context, node: OnnxNode) -> Value:
+    """``x if x >= 0 else alpha * (exp(x) - 1)``."""
+    return ops.Elu(node.operand(0), alpha=node.number("alpha"))
+
+
+@onnx_op("HardSigmoid")
+def hard_sigmoid(ctx: Context, node: OnnxNode) -> Value:
+    """``max(0, min(1, alpha * x + beta))``."""
+    return ops.HardSigmoid(node.operand(0), alpha=node.number("alpha"), beta=node.number("beta"))
+
+
+@onnx_op("Selu")
+def selu(ctx: Context, node: OnnxNode) -> Value:
+    """``gamma * (x if x >= 0 else alpha * (exp(x) - 1))``."""
+    x = node.operand(0)
+    unit = ctx.emit(ops.Elu(x, alpha=node.number("alpha")))
+    return ops.Mul(unit, ctx.scalar(x.type, node.number("gamma")))
+
+
+@onnx_op("Celu")
+def celu(ctx: Context, node: OnnxNode) -> Value:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    x, alpha = node.operand(0), node.number("alpha")
+    scaled = ctx.emit(ops.Div(x, ctx.scalar(x.type, alpha)))
+    unit = ctx.emit(ops.Elu(scaled, alpha=1.0))
+    return ops.Mul(unit, ctx.scalar(x.type, alpha))
+
+
+@onnx_op("Gelu")
+def gelu(ctx: Context, node: OnnxNode) -> Value:
+    """Gaussian error linear unit, exact or by tanh."""
+    return ops.Gelu(node.operand(0), approximate=node.text("approximate"))
+
+
+@onnx_op("Softsign")
+def softsign(ctx: Context, node: OnnxNode) -> Value:
+    """``x / (1 + |x|)``."""
+    x = node.operand(0)
+    size = ctx.emit(ops.Abs(x))
+    return ops.Div(x, ctx.emit(ops.Add(size, ctx.scalar(x.type, 1))))
+
+
+@onnx_op("Mish")
+def mish(ctx: Context, node: OnnxNode) -> Value:
+    """``x * tanh(softplus(x))``."""
+    x = node.operand(0)
+    return ops.Mul(x, ctx.emit(ops.Tanh(ctx.emit(ops.Softplus(x)))))
+
+
+@onnx_op("Swish")
+def swish(ctx: Context, node: OnnxNode) -> Value:
+    """``x * sigmoid(alpha * x)``."""
+    x, alpha = node.operand(0), node.number("alpha")
+    scaled = x if alpha == 1 else ctx.emit(ops.Mul(x, ctx.scalar(x.type, alpha)))
+    return ops.Mul(x, ctx.emit(ops.Sigmoid(scaled)))
+
+
+@onnx_op("ThresholdedRelu")
+def thresholded_relu(ctx: Context, node: OnnxNode) -> Value:
+    """``x if x > alpha else 0``."""
+    x = node.operand(0)
+    is_above = ctx.emit(ops.Greater(x, ctx.scalar(x.type, node.number("alpha"))))
+    return ops.Select(is_above, x, ctx.scalar(x.type, 0))
+
+
+@onnx_op("PRelu")
+def prelu(ctx: Context, node: OnnxNode) -> Value:
+    """``x if x >= 0 else slope * x``; the slope broadcasts to ``x``."""
+    x, slope = node.operand(0), ctx.with_rank(node.operand(1), node.operand(0).type.rank)
+    if x.type.kind.is_signed:
+        return ops.PRelu(x, slope)
+    return ops.Mul(x, ctx.filled(x.type, 1, (1,) * x.type.rank))
+
+
+@onnx_op("Clip")
+def clip_by_attributes(ctx: Context, node: OnnxNode) -> Value:
+    """``min(max(x, minimum), maximum)`` with bounds as attributes, up to opset 10."""
+    low, high = node.number("min", -math.inf), node.number("max", math.inf)
+    return ops.Clip(node.operand(0), minimum=low, maximum=high)
+
+
+@onnx_op("Clip", since=11)
+def clip(ctx: Context, node: OnnxNode) -> Value:
+    """``min(max(x, minimum), maximum)`` with bounds as operands, each optional."""
+    x, low, high = node.operand(0), node.optional(1), node.optional(2)
+    bounds = [b for b in (low, high) if b is not None]
+    if all(isinstance(b, Constant) and b.type.size == 1 for b in bounds) and x.type.kind.is_float:
+        minimum = -math.inf if low is None else float(ctx.known(low, "the minimum").item())
+        maximum = math.inf if high is None else float(ctx.known(high, "the maximum").item())
+        if not (math.isnan(minimum) or math.isnan(maximum)):
+            return ops.Clip(x, minimum=minimum, maximum=maximum)
+    if low is not None:
+        x = ctx.emit(ops.Maximum(*ctx.aligned(x, low)))
+    if high is not None:
+        x = ctx.emit(ops.Minimum(*ctx.aligned(x, high)))
+    return x
+
+
+@onnx_op("IsInf")
+def is_inf(ctx: Context, node: OnnxNode) -> Value:
+    """True where the element is an infinity of a wanted sign."""
+    return ops.IsInf(
+        node.operand(0),
+        positive=node.flag("detect_positive"),
+        negative=node.flag("detect_negative"),
+    )
+
+
+@onnx_op("BitwiseNot")
+def bitwise_not(ctx: Context, node: OnnxNode) -> Value:
+    """All bits flipped: exclusive or with all ones."""
+    x = node.operand(0)
+    ones = np.zeros((1,) * x.type.rank, x.type.kind.dtype)
+    return ops.BitwiseXor(x, ctx.constant(np.invert(ones)))
+
+
+@onnx_op("Cast")
+def cast(ctx: Context, node: OnnxNode) -> Value:
+    """Convert to the kind that attribute ``to`` names."""
+    return _converted(node.operand(0), kind_of(node.integer("to"), ctx.place))
+
+
+@onnx_op("CastLike")
+def cast_like(ctx: Context, node: OnnxNode) -> Value:
+    """Convert to the kind of the second operand."""
+    return _converted(node.operand(0), node.operand(1).type.kind)
+
+
+def _converted(x: Value, kind: ElementKind) -> Value:
+    return x if x.type.kind is kind else ops.ConvertTo(x, kind)
+
+
+@onnx_op("Dropout")
+def dropout_by_attribute(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
+    """Inference form, up to opset 11: the input itself; the mask is all true."""
+    return _without_dropout(ctx, node, ElementKind.BOOL if node.opset >= 10 else None)
+
+
+@onnx_op("Dropout", since=12)
+def dropout(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
+    """Inference form: the input itself; the mask is all true."""
+    training = node.optional(2)
+    if training is not None and ctx.known(training, "training_mode").any():
+        ratio = node.optional(1)
+        if ratio is None or ctx.known(ratio, "ratio").any():
+            raise ctx.unsupported("training_mode = 1 drops elements at random")
+    return _without_dropout(ctx, node, ElementKind.BOOL)
+
+
+def _without_dropout(
+    ctx: Context, node: OnnxNode, mask: ElementKind | None
+) -> Value | tuple[Value, ...]:
+    x = node.operand(0)
+    if not node.wants(1):
+        return x
+    kind = mask or x.type.kind
+    return x, ctx.constant(np.broadcast_to(np.ones((), kind.dtype), x.type.shape))

@@ -1,0 +1,161 @@
+"""Gathers, one-hot vectors, triangles, and what can be done with indices known at import."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Constant, Value
+from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.node import OnnxNode
+from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.importers.onnx.tensors import kind_of
+from glow_nb.types import ElementKind, TensorType
+
+
+def _check_indices(ctx: Context, indices: Value, size: int) -> None:
+    """Raise ModelError if indices known now lie outside an axis of *size*."""
+    if not isinstance(indices, Constant) or not indices.type.size:
+        return
+    least, greatest = int(indices.array.min()), int(indices.array.max())
+    if least < -size or greatest >= size:
+        raise ctx.wrong(f"indices from {least} to {greatest} lie outside an axis of size {size}")
+
+
+@onnx_op("Gather")
+def gather(ctx: Context, node: OnnxNode) -> Value:
+    """Whole slices along an axis."""
+    x, indices = node.operand(0), node.operand(1)
+    axis = ctx.axis(node.integer("axis"), x.type.rank)
+    _check_indices(ctx, indices, x.type.shape[axis])
+    return ops.Gather(x, indices, axis=axis)
+
+
+@onnx_op("GatherElements")
+def gather_elements(ctx: Context, node: OnnxNode) -> Value:
+    """Single elements along an axis."""
+    x, indices = node.operand(0), node.operand(1)
+    axis = ctx.axis(node.integer("axis"), x.type.rank)
+    _check_indices(ctx, indices, x.type.shape[axis])
+    return ops.GatherElements(x, indices, axis=axis)
+
+
+@onnx_op("GatherND")
+def gather_nd(ctx: Context, node: OnnxNode) -> Value:
+    """Slices at coordinates."""
+    return ops.GatherND(node.operand(0), node.operand(1), batch_dims=node.integer("batch_dims", 0))
+
+
+@onnx_op("OneHot")
+def one_hot(ctx: Context, node: OnnxNode) -> Value:
+    """``on`` where the index is the place along a new axis, else ``off``; negative from the end."""
+    indices, values = node.operand(0), node.operand(2)
+    depths = ctx.known(node.operand(1), "'depth'").reshape(-1)
+    if depths.size != 1 or depths[0] < 0 or values.type.shape != (2,):
+        raise ctx.wrong(f"depth must be one number >= 0 and values [off, on], got {values}")
+    depth = int(depths[0])
+    rank = indices.type.rank + 1
+    axis = ctx.axis(node.integer("axis"), rank)
+    ctx.spend(depth * 8)
+    wide = ctx.convert(indices, ElementKind.INT64)
+    shape = list(indices.type.shape)
+    wide = ctx.reshape(wide, [*shape[:axis], 1, *shape[axis:]])
+    is_negative = ctx.emit(ops.Less(wide, ctx.scalar(wide.type, 0)))
+    from_end = ctx.emit(ops.Add(wide, ctx.scalar(wide.type, depth)))
+    place = ctx.emit(ops.Select(is_negative, from_end, wide))
+    steps = np.arange(depth, dtype=np.int64)
+    places = ctx.constant(steps.reshape([depth if i == axis else 1 for i in range(rank)]))
+    off, on = ctx.emit_all(ops.Split(values, axis=0, sizes=(1, 1)))
+    is_hit = ctx.emit(ops.Equal(place, places))
+    return ops.Select(is_hit, ctx.with_rank(on, rank), ctx.with_rank(off, rank))
+
+
+@onnx_op("Trilu")
+def triangle(ctx: Context, node: OnnxNode) -> Value:
+    """The upper or lower triangle of matrices, from the ``k``-th diagonal on; else 0."""
+    x, offset = node.operand(0), node.optional(1)
+    k = 0
+    if offset is not None:
+        (k,) = ctx.known_integers(offset, "'k'")[:1] or (0,)
+    if x.type.rank < 2:
+        raise ctx.wrong(f"input {x} must be a matrix or several")
+    rows, columns = x.type.shape[-2:]
+    ctx.spend(rows * columns)
+    # Clamped, so that the difference cannot overflow.
+    k = min(max(k, -rows), columns)
+    diagonals = np.arange(columns)[None, :] - np.arange(rows)[:, None]
+    is_kept = ctx.constant(diagonals >= k if node.flag("upper") else diagonals <= k)
+    zero = ctx.scalar(x.type, 0)
+    return ops.Select(ctx.with_rank(is_kept, x.type.rank), x, zero)
+
+
+@onnx_op("EyeLike")
+def eye_like(ctx: Context, node: OnnxNode) -> Value:
+    """Ones on the ``k``-th diagonal of a matrix of the operand's shape."""
+    x = node.operand(0)
+    if x.type.rank != 2:
+        raise ctx.wrong(f"input {x} must be a matrix")
+    kind = kind_of(node.integer("dtype"), ctx.place) if node.has("dtype") else x.type.kind
+    ctx.spend(x.type.size * kind.size_bytes)
+    rows, columns = x.type.shape
+    k = min(max(node.integer("k"), -rows), columns)
+    return ctx.constant(np.eye(rows, columns, k).astype(kind.dtype))
+
+
+@onnx_op("Compress")
+def compress(ctx: Context, node: OnnxNode) -> Value:
+    """The slices whose condition, known at import, is true."""
+    x = node.operand(0)
+    condition = ctx.known(node.operand(1), "'condition'")
+    if condition.ndim != 1 or condition.dtype != np.bool_:
+        raise ctx.wrong(f"the condition must be a bool vector, it is {node.operand(1)}")
+    axis = 0
+    if node.has("axis"):
+        axis = ctx.axis(node.integer("axis"), x.type.rank)
+    else:
+        x = ctx.reshape(x, (x.type.size,))
+    if len(condition) > x.type.shape[axis]:
+        raise ctx.wrong(f"condition {node.operand(1)} is longer than axis {axis} of {x}")
+    return ops.Gather(x, ctx.constant(np.flatnonzero(condition)), axis=axis)
+
+
+@onnx_op("NonZero")
+def non_zero(ctx: Context, node: OnnxNode) -> Value:
+    """The coordinates of what is not zero in a tensor known at import, ``[rank, count]``."""
+    array = ctx.known(node.operand(0), "its operand, which the shape of the result depends on,")
+    places = np.nonzero(np.atleast_1d(array))
+    return ctx.constant(np.array(places, np.int64).reshape(array.ndim or 1, -1))
+
+
+@onnx_op("Shape")
+def shape_of(ctx: Context, node: OnnxNode) -> Value:
+    """The shape, or a part of it: always known at import."""
+    shape = node.operand(0).type.shape
+    end = node.integer("end") if node.has("end") else None
+    return ctx.constant(np.array(shape[node.integer("start", 0) : end], np.int64))
+
+
+@onnx_op("Size")
+def size_of(ctx: Context, node: OnnxNode) -> Value:
+    """The number of elements: always known at import."""
+    return ctx.constant(np.array(node.operand(0).type.size, np.int64))
+
+
+@onnx_op("ReverseSequence")
+def reverse_sequence(ctx: Context, node: OnnxNode) -> Value:
+    """Reverse the first ``lengths[b]`` steps of each sequence, by gathering along time."""
+    x, lengths = node.operand(0), node.operand(1)
+    time, batch = node.integer("time_axis"), node.integer("batch_axis")
+    if sorted((time, batch)) != [0, 1] or x.type.rank < 2:
+        raise ctx.wrong(f"time_axis {time} and batch_axis {batch} must be 0 and 1 of {x}")
+    steps, count = x.type.shape[time], x.type.shape[batch]
+    across = tuple(count if axis == batch else 1 for axis in (0, 1))
+    along = tuple(steps if axis == time else 1 for axis in (0, 1))
+    length = ctx.reshape(ctx.convert(lengths, ElementKind.INT64), across)
+    place = ctx.constant(np.arange(steps, dtype=np.int64).reshape(along))
+    last = ctx.emit(ops.Sub(length, ctx.scalar(TensorType(ElementKind.INT64, (1, 1)), 1)))
+    mirrored = ctx.emit(ops.Sub(last, place))
+    is_inside = ctx.emit(ops.Less(place, length))
+    source = ctx.emit(ops.Select(is_inside, mirrored, place))
+    source = ctx.reshape(source, (*x.type.shape[:2], *(1,) * (x.type.rank - 2)))
+    return ops.GatherElements(x, ctx.broadcast(source, x.type.shape), axis=time)

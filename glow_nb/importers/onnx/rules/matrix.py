@@ -1,0 +1,101 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from math import prod
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value
+from glow_nb.importers.onnx.context import Context, broadcast_shape
+from glow_nb.importers.onnx.node import OnnxNode
+from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.types import ElementKind
+
+
+@onnx_op("MatMul")
+def mat_mul(ctx: Context, node: OnnxNode) -> Value:
+    """``lhs @ rhs`` as NumPy has it: vectors and broadcast batches included."""
+    return matrix_product(ctx, node.operand(0), node.operand(1))
+
+
+def matrix_product(ctx: Context, lhs: Value, rhs: Value) -> Value:
+    """Return ``lhs @ rhs``: a vector counts as one row or column, batches broadcast."""
+    if not (lhs.type.rank and rhs.type.rank):
+        raise ctx.wrong(f"operands {lhs} and {rhs} must not be scalars")
+    row, column = lhs.type.rank == 1, rhs.type.rank == 1
+    lhs = ctx.reshape(lhs, (1, *lhs.type.shape)) if row else lhs
+    rhs = ctx.reshape(rhs, (*rhs.type.shape, 1)) if column else rhs
+    if rhs.type.rank > 2:
+        batch = broadcast_shape(ctx, lhs.type.shape[:-2], rhs.type.shape[:-2])
+        lhs = ctx.broadcast(lhs, (*batch, *lhs.type.shape[-2:]))
+        # A batch of ones is one matrix, shared by all.
+        if prod(rhs.type.shape[:-2]) == 1:
+            rhs = ctx.reshape(rhs, rhs.type.shape[-2:])
+        else:
+            rhs = ctx.broadcast(rhs, (*batch, *rhs.type.shape[-2:]))
+    product = ops.MatMul(lhs, rhs)
+    if not (row or column):
+        return product
+    shape = list(product.type.shape)
+    if column:
+        del shape[-1]
+    if row:
+        del shape[-1 if column else -2]
+    return ops.Reshape(ctx.emit(product), tuple(shape))
+
+
+@onnx_op("Gemm")
+def gemm(ctx: Context, node: OnnxNode) -> Value:
+    """``alpha * A @ B + beta * C``, ``A`` and ``B`` transposed on demand."""
+    lhs, rhs, addend = node.operand(0), node.operand(1), node.optional(2)
+    if lhs.type.rank != 2 or rhs.type.rank != 2:
+        raise ctx.wrong(f"operands {lhs} and {rhs} must be matrices")
+    lhs = ctx.transpose(lhs, (1, 0)) if node.flag("transA", False) else lhs
+    rhs = ctx.transpose(rhs, (1, 0)) if node.flag("transB", False) else rhs
+    product: Value = ops.MatMul(lhs, rhs)
+    # Scaling the bias before the product keeps the dense layer recognizable: it folds.
+    addend = _scaled(ctx, addend, node.number("beta", 1.0)) if addend is not None else None
+    alpha = node.number("alpha", 1.0)
+    if alpha != 1:
+        product = _scaled(ctx, ctx.emit(product), alpha)  # type: ignore[type-var]
+    elif addend is not None and _is_row(addend, product.type.shape[1]):
+        bias = ctx.broadcast(ctx.reshape(addend, addend.type.shape[-1:]), product.type.shape[1:])
+        return ops.FullyConnected(lhs, rhs, bias)
+    elif addend is not None:
+        product = ctx.emit(product)  # type: ignore[type-var]
+    if addend is None:
+        return product
+    return ops.Add(product, ctx.broadcast(addend, product.type.shape))
+
+
+def _scaled(ctx: Context, value: Value, factor: float) -> Value:
+    if factor == 1:
+        return value
+    return ctx.emit(ops.Mul(value, ctx.scalar(value.type, factor)))
+
+
+def _is_row(value: Value, width: int) -> bool:
+    """Return whether *value* is one number for each column, or one for all."""
+    return value.type.size in (1, width) and value.type.shape[-1:] in ((), (1,), (width,))
+
+
+@onnx_op("MatMulInteger")
+def mat_mul_integer(ctx: Context, node: OnnxNode) -> Value:
+    """Product of 8-bit integers with their zero points subtracted, as int32."""
+    lhs, rhs = node.operand(0), node.operand(1)
+    return matrix_product(
+        ctx,
+        _centred(ctx, lhs, node.optional(2), column=True),
+        _centred(ctx, rhs, node.optional(3), column=False),
+    )
+
+
+def _centred(ctx: Context, value: Value, zero: Value | None, *, column: bool) -> Value:
+    """Return *value* - *zero* as int32; a vector of zero points goes by rows or columns."""
+    wide = ctx.convert(value, ElementKind.INT32)
+    if zero is None:
+        return wide
+    zero = ctx.convert(zero, ElementKind.INT32)
+    if column and zero.type.rank == 1 and zero.type.size > 1:
+        zero = ctx.reshape(zero, (*zero.type.shape, 1))
+    return ctx.emit(ops.Sub(*ctx.aligned(wide, zero)))

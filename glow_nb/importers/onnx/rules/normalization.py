@@ -1,0 +1,182 @@
+"""Normalizations and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value
+from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.node import OnnxNode
+from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.types import ElementKind
+
+
+@onnx_op("BatchNormalization")
+def batch_normalization(ctx: Context, node: OnnxNode) -> Value:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` with given statistics."""
+    if not node.flag("spatial", True):
+        raise ctx.unsupported("spatial = 0")
+    if any(node.wants(index) for index in range(1, 5)):
+        raise ctx.unsupported("statistics as outputs (training)")
+    return _normalized_by(ctx, node, node.operand(3), node.operand(4))
+
+
+@onnx_op("BatchNormalization", since=14)
+def batch_normalization_with_mode(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
+    """As before; ``training_mode`` normalizes by the batch's own statistics and updates them."""
+    mean, variance = node.operand(3), node.operand(4)
+    if not node.flag("training_mode"):
+        return _normalized_by(ctx, node, mean, variance)
+    x = node.operand(0)
+    axes = [axis for axis in range(x.type.rank) if axis != 1]
+    batch_mean, batch_variance = moments(ctx, x, axes)
+    channels = x.type.shape[1:2]
+    batch_mean = ctx.convert(ctx.reshape(batch_mean, channels), mean.type.kind)
+    batch_variance = ctx.convert(ctx.reshape(batch_variance, channels), variance.type.kind)
+    result = ctx.emit(_normalized_by(ctx, node, batch_mean, batch_variance))
+    momentum = node.number("momentum")
+    return (
+        result,
+        _running(ctx, mean, batch_mean, momentum),
+        _running(ctx, variance, batch_variance, momentum),
+    )
+
+
+def _normalized_by(
+    ctx: Context, node: OnnxNode, mean: Value, variance: Value
+) -> ops.BatchNormalization:
+    x = node.operand(0)
+    kind = x.type.kind
+    if x.type.rank < 2:
+        raise ctx.wrong(f"input {x} must be [N, C, ...]")
+    vectors = (node.operand(1), node.operand(2), mean, variance)
+    scale, bias, mean, variance = (ctx.convert(vector, kind) for vector in vectors)
+    return ops.BatchNormalization(
+        x, scale, bias, mean, variance, epsilon=node.number("epsilon"), channel_axis=1
+    )
+
+
+def _running(ctx: Context, old: Value, new: Value, momentum: float) -> Value:
+    kept = ctx.emit(ops.Mul(old, ctx.scalar(old.type, momentum)))
+    return ctx.emit(ops.Add(kept, ctx.emit(ops.Mul(new, ctx.scalar(new.type, 1 - momentum)))))
+
+
+def moments(ctx: Context, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+    """Return mean and variance (of the population) along *axes*, with size 1 there."""
+    mean = ctx.emit(ops.ReduceMean(x, axes=tuple(axes), keep_dims=True))
+    centred = ctx.emit(ops.Sub(x, mean))
+    square = ctx.emit(ops.Mul(centred, centred))
+    return mean, ctx.emit(ops.ReduceMean(square, axes=tuple(axes), keep_dims=True))
+
+
+@onnx_op("InstanceNormalization")
+def instance_normalization(ctx: Context, node: OnnxNode) -> Value:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` for each sample and channel."""
+    x = node.operand(0)
+    if x.type.rank < 3:
+        raise ctx.wrong(f"input {x} must be [N, C, spatial...]")
+    mean, variance = moments(ctx, x, range(2, x.type.rank))
+    inverse = _inverse_deviation(ctx, variance, node.number("epsilon"))
+    by_channel = (1, x.type.shape[1], *(1,) * (x.type.rank - 2))
+    scale = ctx.reshape(node.operand(1), by_channel)
+    bias = ctx.reshape(node.operand(2), by_channel)
+    centred = ctx.emit(ops.Sub(x, mean))
+    normal = ctx.emit(ops.Mul(centred, inverse))
+    return ops.Add(ctx.emit(ops.Mul(normal, scale)), bias)
+
+
+def _inverse_deviation(ctx: Context, variance: Value, epsilon: float) -> Value:
+    shifted = ctx.emit(ops.Add(variance, ctx.scalar(variance.type, epsilon)))
+    return ctx.emit(ops.Reciprocal(ctx.emit(ops.Sqrt(shifted))))
+
+
+def _computed_kind(node: OnnxNode, kind: ElementKind) -> ElementKind:
+    """Return the kind to normalize in: ``stash_type`` says 1 for at least float32."""
+    small = kind in (ElementKind.FLOAT16, ElementKind.BFLOAT16)
+    return ElementKind.FLOAT32 if small and node.integer("stash_type", 1) == 1 else kind
+
+
+@onnx_op("LayerNormalization")
+def layer_normalization(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
+    """Normalize over the axes from ``axis`` on; mean and inverse deviation on demand."""
+    x, kind = node.operand(0), node.operand(0).type.kind
+    axis = ctx.axis(node.integer("axis"), x.type.rank)
+    epsilon = node.number("epsilon")
+    wide = ctx.convert(x, _computed_kind(node, kind))
+    shape = x.type.shape[axis:]
+    scale = ctx.convert(ctx.broadcast(node.operand(1), shape), wide.type.kind)
+    bias = node.optional(2)
+    if bias is not None:
+        bias = ctx.convert(ctx.broadcast(bias, shape), wide.type.kind)
+    normal = ops.LayerNormalization(wide, scale, bias, axis=axis, epsilon=epsilon)
+    result = ctx.convert(ctx.emit(normal), kind)
+    if not (node.wants(1) or node.wants(2)):
+        return result
+    mean, variance = moments(ctx, wide, range(axis, x.type.rank))
+    return result, mean, _inverse_deviation(ctx, variance, epsilon)
+
+
+@onnx_op("RMSNormalization")
+def rms_normalization(ctx: Context, node: OnnxNode) -> Value:
+    """``x / sqrt(mean of x ** 2 + epsilon) * scale`` over the axes from ``axis`` on."""
+    x, kind = node.operand(0), node.operand(0).type.kind
+    axes = tuple(range(ctx.axis(node.integer("axis"), x.type.rank), x.type.rank))
+    wide = ctx.convert(x, _computed_kind(node, kind))
+    mean = ctx.emit(ops.ReduceMean(ctx.emit(ops.Mul(wide, wide)), axes=axes, keep_dims=True))
+    inverse = _inverse_deviation(ctx, mean, node.number("epsilon"))
+    normal = ctx.convert(ctx.emit(ops.Mul(wide, inverse)), kind)
+    return ops.Mul(*ctx.aligned(normal, node.operand(1)))
+
+
+@onnx_op("LpNormalization")
+def lp_normalization(ctx: Context, node: OnnxNode) -> Value:
+    """``x / norm`` along an axis, the norm of order 1 or 2; 0 where the norm is."""
+    x, p = node.operand(0), node.integer("p")
+    axes = (ctx.axis(node.integer("axis"), x.type.rank),)
+    if p not in (1, 2):
+        raise ctx.wrong(f"p is {p}, it must be 1 or 2")
+    sizes = ctx.emit(ops.Abs(x) if p == 1 else ops.Mul(x, x))
+    norm = ctx.emit(ops.ReduceSum(sizes, axes=axes, keep_dims=True))
+    norm = norm if p == 1 else ctx.emit(ops.Sqrt(norm))
+    is_zero = ctx.emit(ops.Equal(norm, ctx.scalar(norm.type, 0)))
+    one = ctx.scalar(norm.type, 1)
+    return ops.Div(x, ctx.emit(ops.Select(is_zero, one, norm)))
+
+
+@onnx_op("LRN")
+def local_response_normalization(ctx: Context, node: OnnxNode) -> Value:
+    """``x / (bias + alpha / size * sum of squares of neighbouring channels) ** beta``."""
+    normal = ops.LocalResponseNormalization(
+        ctx.channels_last(node.operand(0)),
+        size=node.integer("size"),
+        alpha=node.number("alpha"),
+        beta=node.number("beta"),
+        bias=node.number("bias"),
+    )
+    return ctx.channels_first(ctx.emit(normal))
+
+
+@onnx_op("Softmax", "LogSoftmax")
+def softmax_2d(ctx: Context, node: OnnxNode) -> Value:
+    """Up to opset 12: of the matrix that the tensor is when cut before ``axis``."""
+    x = node.operand(0)
+    axis = ctx.axis(node.integer("axis"), x.type.rank)
+    if prod(x.type.shape[axis + 1 :]) == 1:
+        return _softmax(node, x, axis)
+    rows = prod(x.type.shape[:axis])
+    matrix = ctx.reshape(x, (rows, prod(x.type.shape[axis:])))
+    return ctx.reshape(ctx.emit(_softmax(node, matrix, 1)), x.type.shape)
+
+
+@onnx_op("Softmax", "LogSoftmax", since=13)
+def softmax(ctx: Context, node: OnnxNode) -> Value:
+    """Along one axis."""
+    x = node.operand(0)
+    return _softmax(node, x, ctx.axis(node.integer("axis"), x.type.rank))
+
+
+def _softmax(node: OnnxNode, x: Value, axis: int) -> ops.Softmax | ops.LogSoftmax:
+    node_class = ops.Softmax if node.op == "Softmax" else ops.LogSoftmax
+    return node_class(x, axis=axis)

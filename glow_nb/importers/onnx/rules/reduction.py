@@ -1,0 +1,206 @@
+"""Reductions, positions of extremes, running sums."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Node, Value
+from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.node import OnnxNode
+from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.types import ElementKind
+
+_AXES_BY_INPUT_SINCE = {"ReduceSum": 13}
+_DEFAULT_AXES_BY_INPUT_SINCE = 18
+
+
+def reduced_axes(ctx: Context, node: OnnxNode) -> tuple[int, ...]:
+    """Return the axes to reduce: an attribute of old, an operand now; none given means all."""
+    rank = node.operand(0).type.rank
+    axes: tuple[int, ...]
+    if node.opset < _AXES_BY_INPUT_SINCE.get(node.op, _DEFAULT_AXES_BY_INPUT_SINCE):
+        axes = node.integers("axes", ())
+    else:
+        operand = node.optional(1)
+        axes = () if operand is None else ctx.known_integers(operand, "'axes'")
+        if not axes and node.flag("noop_with_empty_axes", False):
+            return ()
+    return ctx.axes(axes, rank) if axes else tuple(range(rank))
+
+
+def _reduce(ctx: Context, node: OnnxNode, node_class: type[Node], x: Value | None = None) -> Node:
+    return node_class(  # type: ignore[call-arg]
+        x or node.operand(0),
+        axes=reduced_axes(ctx, node),
+        keep_dims=node.flag("keepdims"),
+    )
+
+
+@onnx_op("ReduceSum")
+def reduce_sum(ctx: Context, node: OnnxNode) -> Value:
+    """Sum along axes."""
+    return _reduce(ctx, node, ops.ReduceSum)
+
+
+@onnx_op("ReduceProd")
+def reduce_prod(ctx: Context, node: OnnxNode) -> Value:
+    """Product along axes."""
+    return _reduce(ctx, node, ops.ReduceProd)
+
+
+@onnx_op("ReduceMean")
+def reduce_mean(ctx: Context, node: OnnxNode) -> Value:
+    """Mean along axes; integers truncate."""
+    x = node.operand(0)
+    if x.type.kind.is_float:
+        return _reduce(ctx, node, ops.ReduceMean)
+    mean = _reduce(ctx, node, ops.ReduceMean, ctx.convert(x, ElementKind.FLOAT64))
+    return ops.ConvertTo(ctx.emit(mean), x.type.kind)
+
+
+@onnx_op("ReduceMax", "ReduceMin")
+def reduce_extreme(ctx: Context, node: OnnxNode) -> Value:
+    """Largest or smallest element along axes; false is less than true."""
+    x = node.operand(0)
+    node_class = ops.ReduceMax if node.op == "ReduceMax" else ops.ReduceMin
+    if x.type.kind is not ElementKind.BOOL:
+        return _reduce(ctx, node, node_class)
+    extreme = _reduce(ctx, node, node_class, ctx.convert(x, ElementKind.UINT8))
+    if extreme.count == 0:  # type: ignore[attr-defined]
+        return ctx.filled(x.type, node.op == "ReduceMin", extreme.type.shape)
+    return ops.ConvertTo(ctx.emit(extreme), ElementKind.BOOL)
+
+
+@onnx_op("ReduceL1")
+def reduce_l1(ctx: Context, node: OnnxNode) -> Value:
+    """``sum of |x|``."""
+    return _reduce(ctx, node, ops.ReduceSum, ctx.emit(ops.Abs(node.operand(0))))
+
+
+@onnx_op("ReduceSumSquare")
+def reduce_sum_square(ctx: Context, node: OnnxNode) -> Value:
+    """``sum of x ** 2``."""
+    x = node.operand(0)
+    return _reduce(ctx, node, ops.ReduceSum, ctx.emit(ops.Mul(x, x)))
+
+
+@onnx_op("ReduceL2")
+def reduce_l2(ctx: Context, node: OnnxNode) -> Value:
+    """``sqrt(sum of x ** 2)``."""
+    x = node.operand(0)
+    total = ctx.emit(_reduce(ctx, node, ops.ReduceSum, ctx.emit(ops.Mul(x, x))))
+    return _in_floats(ctx, total, ops.Sqrt)
+
+
+@onnx_op("ReduceLogSum")
+def reduce_log_sum(ctx: Context, node: OnnxNode) -> Value:
+    """``log(sum of x)``."""
+    return _in_floats(ctx, ctx.emit(_reduce(ctx, node, ops.ReduceSum)), ops.Log)
+
+
+def _in_floats(ctx: Context, x: Value, function: type[Node]) -> Value:
+    """Return *function* of *x*; integers are converted there and back."""
+    if x.type.kind.is_float:
+        return function(x)  # type: ignore[call-arg]
+    wide = ctx.emit(function(ctx.convert(x, ElementKind.FLOAT64)))  # type: ignore[call-arg]
+    return ops.ConvertTo(wide, x.type.kind)
+
+
+@onnx_op("ReduceLogSumExp")
+def reduce_log_sum_exp(ctx: Context, node: OnnxNode) -> Value:
+    """``m + log(sum of exp(x - m))``, where ``m`` is the largest element: nothing overflows."""
+    x = node.operand(0)
+    if not x.type.kind.is_float:
+        raise ctx.unsupported(f"operand of kind {x.type.kind.value}")
+    axes = reduced_axes(ctx, node)
+    largest = ctx.emit(ops.ReduceMax(x, axes=axes, keep_dims=True))
+    zero = ctx.scalar(largest.type, 0)
+    # -inf - -inf has no value; shifting by 0 then is as good.
+    shift = ctx.emit(ops.Select(ctx.emit(ops.IsInf(largest)), zero, largest))
+    powers = ctx.emit(ops.Exp(ctx.emit(ops.Sub(x, shift))))
+    total = ctx.emit(ops.ReduceSum(powers, axes=axes, keep_dims=True))
+    result = ops.Add(shift, ctx.emit(ops.Log(total)))
+    if node.flag("keepdims"):
+        return result
+    kept = tuple(n for axis, n in enumerate(x.type.shape) if axis not in axes)
+    return ctx.reshape(ctx.emit(result), kept)
+
+
+@onnx_op("ArgMax", "ArgMin")
+def arg_extreme(ctx: Context, node: OnnxNode) -> Value:
+    """Position of the largest or smallest element along one axis."""
+    x = node.operand(0)
+    node_class = ops.ArgMax if node.op == "ArgMax" else ops.ArgMin
+    return node_class(
+        x,
+        axis=ctx.axis(node.integer("axis"), x.type.rank),
+        keep_dims=node.flag("keepdims"),
+        select_last=node.flag("select_last_index", False),
+    )
+
+
+@onnx_op("Hardmax")
+def hardmax_2d(ctx: Context, node: OnnxNode) -> Value:
+    """1 at the first largest element, else 0; up to opset 12 of the matrix seen from ``axis``."""
+    x = node.operand(0)
+    axis = ctx.axis(node.integer("axis"), x.type.rank)
+    rows = int(np.prod(x.type.shape[:axis], dtype=np.int64))
+    matrix = ctx.reshape(x, (rows, x.type.size // rows if rows else 0))
+    return ctx.reshape(_hardmax(ctx, matrix, 1), x.type.shape)
+
+
+@onnx_op("Hardmax", since=13)
+def hardmax(ctx: Context, node: OnnxNode) -> Value:
+    """1 at the first largest element along an axis, else 0."""
+    x = node.operand(0)
+    return _hardmax(ctx, x, ctx.axis(node.integer("axis"), x.type.rank))
+
+
+def _hardmax(ctx: Context, x: Value, axis: int) -> Value:
+    place = ctx.emit(ops.ArgMax(x, axis=axis, keep_dims=True))
+    size = x.type.shape[axis]
+    shape = tuple(size if i == axis else 1 for i in range(x.type.rank))
+    indices = ctx.constant(np.arange(size, dtype=np.int64).reshape(shape))
+    return ctx.emit(ops.ConvertTo(ctx.emit(ops.Equal(indices, place)), x.type.kind))
+
+
+@onnx_op("CumSum")
+def cum_sum(ctx: Context, node: OnnxNode) -> Value:
+    """Running sums along an axis."""
+    x = node.operand(0)
+    axes = ctx.known_integers(node.operand(1), "'axis'")
+    if len(axes) != 1:
+        raise ctx.wrong(f"'axis' must be one number, it is {list(axes)}")
+    return ops.CumSum(
+        x,
+        axis=ctx.axis(axes[0], x.type.rank),
+        exclusive=node.flag("exclusive"),
+        reverse=node.flag("reverse"),
+    )
+
+
+@onnx_op("TopK")
+def top_k_by_attribute(ctx: Context, node: OnnxNode) -> Value:
+    """The ``k`` largest elements and their places, ``k`` an attribute up to opset 9."""
+    return _top_k(ctx, node, node.integer("k"))
+
+
+@onnx_op("TopK", since=10)
+def top_k(ctx: Context, node: OnnxNode) -> Value:
+    """The ``k`` extreme elements and their places."""
+    counts = ctx.known_integers(node.operand(1), "'K'")
+    if len(counts) != 1:
+        raise ctx.wrong(f"'K' must be one number, it is {list(counts)}")
+    return _top_k(ctx, node, counts[0])
+
+
+def _top_k(ctx: Context, node: OnnxNode, k: int) -> Value:
+    x = node.operand(0)
+    return ops.TopK(
+        x,
+        k=k,
+        axis=ctx.axis(node.integer("axis"), x.type.rank),
+        largest=node.flag("largest", True),
+        sorted=node.flag("sorted", True),
+    )

@@ -1,0 +1,62 @@
+"""Names of one graph or function body, and what they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx
+
+from glow_nb.hlir.graph import Value
+
+
+@dataclass
+class Scope:
+    """The tensors that nodes of one graph may read.
+
+    Attributes:
+        opsets: Version of each operator set by domain.
+        values: What each name stands for; None for an operand that a function's caller left out.
+        unknown: Names that nodes we cannot import should have defined.
+        outer: The scope of the graph around a subgraph.
+        attributes: In a function's body, the attributes its caller gave or their defaults.
+        callers: The functions that are being expanded, to see one that calls itself.
+        path: What errors put before the place of a node.
+    """
+
+    opsets: Mapping[str, int]
+    path: str
+    values: dict[str, Value | None] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    outer: Scope | None = None
+    attributes: Mapping[str, onnx.AttributeProto] | None = None
+    callers: tuple[tuple[str, str, str], ...] = ()
+
+    def __contains__(self, name: object) -> bool:
+        return self.owner_of(name) is not None
+
+    def __getitem__(self, name: str) -> Value | None:
+        owner = self.owner_of(name)
+        return owner.values[name] if owner is not None else None
+
+    def is_unknown(self, name: str) -> bool:
+        """Return whether *name* should have been defined by a node we cannot import."""
+        owner = self.owner_of(name)
+        return owner is not None and name in owner.unknown
+
+    def owner_of(self, name: object) -> Scope | None:
+        """Return the scope that defines *name*, this one or one around it."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.values and name not in scope.unknown:
+            scope = scope.outer
+        return scope
+
+    def nested(self) -> Scope:
+        """Return the scope of a subgraph: what is known here is known there."""
+        return Scope(
+            self.opsets,
+            self.path,
+            outer=self,
+            attributes=self.attributes,
+            callers=self.callers,
+        )

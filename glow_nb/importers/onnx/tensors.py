@@ -1,0 +1,175 @@
+"""From ``TensorProto`` to arrays: raw, typed, sparse and external data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from glow_nb.errors import ModelError, UnsupportedError
+from glow_nb.types import MAX_TENSOR_BYTES, Array, ElementKind
+
+_KIND_NAMES: Mapping[int, str] = {
+    onnx.TensorProto.FLOAT: "float32",
+    onnx.TensorProto.DOUBLE: "float64",
+}
+
+
+def kind_of(code: int, place: str) -> ElementKind:
+    """Return the element kind of an ONNX type *code*.
+
+    Raises:
+        UnsupportedError: ONNX has the type and we do not: strings, complex, 8-bit floats, int4.
+        ModelError: ONNX has no such type.
+    """
+    if code not in onnx.TensorProto.DataType.values() or code == onnx.TensorProto.UNDEFINED:
+        raise ModelError(f"{place}: {code} is not an ONNX element type; the file may be damaged")
+    name = onnx.TensorProto.DataType.Name(code).lower()
+    name = _KIND_NAMES.get(code, name)
+    try:
+        return ElementKind(name)
+    except ValueError:
+        known = ", ".join(kind.value for kind in ElementKind)
+        raise UnsupportedError(
+            f"{place}: element type {name} is not supported; convert it to one of {known}"
+        ) from None
+
+
+def code_of(kind: ElementKind) -> int:
+    """Return the ONNX type code of an element kind."""
+    return int(onnx.helper.np_dtype_to_tensor_dtype(kind.dtype))
+
+
+def to_array(
+    tensor: onnx.TensorProto, place: str, folder: Path | None, payload: Array | None = None
+) -> Array:
+    """Return the numbers of *tensor*.
+
+    Args:
+        tensor: The message.
+        place: What it is, for errors.
+        folder: Where external data may lie; None for a model that did not come from a file.
+        payload: The bytes of ``raw_data`` if they were read apart from the message.
+
+    Raises:
+        ModelError: The data do not fit the declared shape, or cannot be read.
+        UnsupportedError: The element type is not supported.
+    """
+    kind = kind_of(tensor.data_type, place)
+    shape = _shape_of(tensor, kind, place)
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        payload = _read_external(tensor, place, folder)
+    elif payload is None and tensor.HasField("raw_data"):
+        payload = np.frombuffer(tensor.raw_data, np.uint8)
+    if payload is None:
+        return _from_typed_fields(tensor, kind, shape, place)
+    wanted = prod(shape) * kind.size_bytes
+    if payload.nbytes != wanted:
+        raise ModelError(
+            f"{place}: it has {payload.nbytes} bytes of data, its type {kind.value} and shape "
+            f"{list(shape)} need {wanted}; the file may be damaged"
+        )
+    # ONNX stores little-endian numbers, whatever the machine.
+    return payload.view(kind.dtype.newbyteorder("<")).astype(kind.dtype, copy=False).reshape(shape)
+
+
+def _shape_of(tensor: onnx.TensorProto, kind: ElementKind, place: str) -> tuple[int, ...]:
+    shape = tuple(tensor.dims)
+    if any(n < 0 for n in shape) or prod(shape) * kind.size_bytes > MAX_TENSOR_BYTES:
+        raise ModelError(f"{place}: its shape {list(shape)} is not one a tensor can have")
+    return shape
+
+
+def _from_typed_fields(
+    tensor: onnx.TensorProto, kind: ElementKind, shape: tuple[int, ...], place: str
+) -> Array:
+    try:
+        array = np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ModelError(
+            f"{place}: its data do not make a {kind.value} tensor of shape {list(shape)} "
+            f"({error}); the file may be damaged"
+        ) from error
+    return array.astype(kind.dtype, copy=False).reshape(shape)
+
+
+def _read_external(tensor: onnx.TensorProto, place: str, folder: Path | None) -> Array:
+    """Read data from another file, which must lie in the folder of the model or below it."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    if folder is None:
+        raise ModelError(
+            f"{place}: its data are in file {location!r} beside the model; "
+            "import the model by its path, so that the file can be found"
+        )
+    path = _safe_path(folder, location, place)
+    offset = _whole_number(entries, "offset", 0, place)
+    try:
+        left = os.stat(path).st_size - offset
+        length = _whole_number(entries, "length", max(left, 0), place)
+        if length > left:
+            raise ModelError(
+                f"{place}: its data are bytes {offset} to {offset + length} of {location!r}, "
+                f"which has {left + offset}; the file may be truncated"
+            )
+        return np.fromfile(path, np.uint8, length, offset=offset)
+    except OSError as error:
+        raise ModelError(
+            f"{place}: its data cannot be read from {location!r}: {error.strerror}; "
+            "keep that file beside the model"
+        ) from error
+
+
+def _safe_path(folder: Path, location: str, place: str) -> str:
+    """Return the real path of *location*; refuse one outside *folder*, by link or otherwise."""
+    base = os.path.realpath(folder)
+    bad = "\0" in location or not location
+    path = "" if bad else os.path.realpath(os.path.join(base, location))
+    if bad or os.path.commonpath([base, path]) != base or path == base:
+        raise ModelError(
+            f"{place}: its data are said to be in {location!r}, which is not a file in the "
+            "model's folder; move the file there"
+        )
+    return path
+
+
+def _whole_number(entries: Mapping[str, str], key: str, default: int, place: str) -> int:
+    text = entries.get(key, str(default))
+    # 19 digits are more than any file has bytes.
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise ModelError(f"{place}: the {key} of its external data is {text!r}, not a number")
+    return int(text)
+
+
+def sparse_to_array(
+    tensor: onnx.SparseTensorProto, place: str, folder: Path | None, limit_bytes: int
+) -> Array:
+    """Return a sparse tensor as a dense array of at most *limit_bytes*."""
+    values = to_array(tensor.values, place, folder)
+    indices = to_array(tensor.indices, f"{place}: indices", folder)
+    shape = tuple(tensor.dims)
+    if any(n < 0 for n in shape) or prod(shape) * values.itemsize > limit_bytes:
+        raise ModelError(f"{place}: a dense tensor of shape {list(shape)} is too large")
+    columns = (indices,) if indices.ndim == 1 else tuple(indices.T)
+    if indices.ndim == 2:
+        fits = indices.shape[1] == len(shape) and len(indices) == len(values)
+        fits = fits and all(
+            not c.size or (c.min() >= 0 and c.max() < n)
+            for c, n in zip(columns, shape, strict=False)
+        )
+    else:
+        fits = indices.ndim == 1 and len(indices) == len(values)
+        fits = fits and (not indices.size or 0 <= indices.min() <= indices.max() < prod(shape))
+    if not fits or indices.dtype.kind != "i" or values.ndim != 1:
+        raise ModelError(f"{place}: its indices do not fit its shape {list(shape)}")
+    dense = np.zeros(shape, values.dtype)
+    if indices.ndim == 2:
+        dense[columns] = values
+    else:
+        dense.reshape(-1)[indices] = values
+    return dense
