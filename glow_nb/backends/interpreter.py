@@ -1,0 +1,201 @@
+"""The reference backend: executes a program with NumPy over a real arena.
+
+Every operand is a NumPy view at the place that the allocator chose, so a wrong placement, lifetime
+or view shows as a wrong number. Memory that holds nothing yet, or nothing any more, is poisoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glow_nb.backends.backend import KernelReport
+from glow_nb.backends.scalar_numpy import evaluate_scalar
+from glow_nb.errors import FeedError, UnsupportedError, VerifyError
+from glow_nb.hlir.graph import Node
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.print import print_instruction
+from glow_nb.llir.program import (
+    Alloc,
+    Arena,
+    Buffer,
+    Dealloc,
+    Instruction,
+    Program,
+    TensorView,
+    Weight,
+    mutated,
+)
+from glow_nb.passes import Pipeline
+from glow_nb.schema import operand_specs
+from glow_nb.types import Array, TensorType
+
+POISON = 0xFF
+"""The byte of poisoned memory: NaN as a float of any width, -1 or the largest as an integer."""
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Interpreter:
+    """Runs programs with NumPy, one instruction after another, on one thread."""
+
+    name = "interpreter"
+    graph_pipeline: Pipeline = ()
+
+    def should_lower(self, node: Node) -> bool:  # noqa: ARG002
+        """Lower everything: the programs are then those of a backend without vetoes."""
+        return True
+
+    def compile(self, program: Program, *, threads: int = 1) -> InterpretedProgram:  # noqa: ARG002
+        """Return an allocated *program*, ready to run; *threads* changes nothing.
+
+        Raises:
+            VerifyError: The program is not allocated.
+            UnsupportedError: NumPy does not know what an instruction means.
+        """
+        return InterpretedProgram(program)
+
+
+class InterpretedProgram:
+    """A program that NumPy executes; holds no state between runs, so threads may share it."""
+
+    source = ""
+    scratch_bytes = 0
+
+    def __init__(self, program: Program) -> None:
+        """Prepare each instruction of an allocated *program*."""
+        if program.arena is None:
+            raise VerifyError(program, "the program is not allocated; call allocate() first")
+        self._program = program
+        self._arena = program.arena
+        self._weights = {w: _bytes_of(w.array) for w in program.weights}
+        self._steps = tuple(_step_of(instruction) for instruction in program.instructions)
+
+    @property
+    def kernels(self) -> tuple[KernelReport, ...]:
+        """One entry for each instruction that computes; nothing is generated."""
+        return tuple(
+            KernelReport(print_instruction(i), i.name, i.opcode) for i in self._program.work
+        )
+
+    @property
+    def constant_bytes(self) -> int:
+        """Memory that holds the weights."""
+        return sum(weight.type.size_bytes for weight in self._program.weights)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run on *inputs* in the program's order; return its outputs in order.
+
+        Raises:
+            FeedError: There are not as many arrays as inputs, or one has another type.
+        """
+        memory = Memory(self._program, self._arena, self._weights)
+        self._bind(memory, inputs)
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                step(memory)
+        return [memory.array(output) for output in self._program.outputs]
+
+    def _bind(self, memory: Memory, arrays: Sequence[Array]) -> None:
+        wanted = self._program.inputs
+        if len(arrays) != len(wanted):
+            raise FeedError(f"{self._program}: {len(wanted)} inputs, got {len(arrays)} arrays")
+        for buffer, array in zip(wanted, arrays, strict=True):
+            found = TensorType.of(array)
+            if (found.kind, found.shape) != (buffer.type.kind, buffer.type.shape):
+                raise FeedError(f"input {buffer!r} is {buffer.type}, got an array of {found}")
+            memory.regions[buffer] = _bytes_of(array).copy()
+
+
+class Memory:
+    """The memory of one run: the arena, and the regions of weights, inputs and outputs.
+
+    Attributes:
+        regions: The bytes of each region.
+    """
+
+    def __init__(self, program: Program, arena: Arena, weights: dict[Weight, Bytes]) -> None:
+        """Make the memory for *program*, poisoned but for the *weights*."""
+        block = np.full(arena.size_bytes, POISON, np.uint8)
+        self.regions: dict[Buffer, Bytes] = dict(weights.items())
+        for buffer, offset in arena.offsets.items():
+            self.regions[buffer] = block[offset : offset + buffer.type.size_bytes]
+        for output in program.outputs:
+            self.regions[output] = np.full(output.type.size_bytes, POISON, np.uint8)
+
+    def array(self, buffer: Buffer) -> Array:
+        """Return *buffer* as an array that lies in its region."""
+        dtype = buffer.type.kind.dtype
+        if not buffer.type.size:
+            return np.empty(buffer.type.shape, dtype)
+        return np.ndarray(
+            buffer.type.shape,
+            dtype,
+            buffer=self.regions[buffer.root],
+            offset=buffer.offset * dtype.itemsize,
+            strides=tuple(step * dtype.itemsize for step in buffer.strides),
+        )
+
+    def poison(self, buffer: Buffer) -> None:
+        """Make what *buffer* holds useless."""
+        self.regions[buffer][...] = POISON
+
+
+def _bytes_of(array: Array) -> Bytes:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+Step = Callable[[Memory], None]
+
+
+def _step_of(instruction: Instruction) -> Step:
+    """Return what executes *instruction*."""
+    match instruction:
+        case TensorView():
+            return lambda memory: None  # noqa: ARG005  a view costs nothing
+        case Alloc() | Dealloc():
+            return lambda memory: memory.poison(instruction.dest)
+    if instruction.scalar:
+        return lambda memory: _run_scalar(instruction, memory)
+    if isinstance(instruction, NodeInstruction):
+        node = instruction.as_node()
+        return lambda memory: _run_node(instruction, node, memory)
+    raise UnsupportedError(
+        f"{instruction}: the interpreter knows neither a scalar expression nor an operator for it"
+    )
+
+
+def _run_scalar(instruction: Instruction, memory: Memory) -> None:
+    """Evaluate the scalar expression on whole arrays; NumPy broadcasts like instructions do."""
+    (dest,) = mutated(instruction)
+    operands = {
+        spec.name: memory.array(getattr(instruction, spec.name))
+        for spec in operand_specs(type(instruction))
+    }
+    memory.array(dest)[...] = evaluate_scalar(instruction, operands, dest.type.kind)
+
+
+def _run_node(instruction: Instruction, node: Node, memory: Memory) -> None:
+    """Let the node's ``evaluate`` compute what the instruction means, and store the results.
+
+    The operator's definition is the only place that says what a convolution is; so the interpreter
+    checks memory, views and order, and the operators themselves are checked against NumPy and other
+    engines by their own tests. ``evaluate`` takes one array for each operand field of the node, in
+    order, and the instruction repeats these fields after its ``@out`` operands.
+    """
+    arguments: list[Any] = []
+    for spec in operand_specs(type(instruction)):
+        if spec.qualifier and spec.qualifier.name == "out":
+            continue
+        operand = getattr(instruction, spec.name)
+        if spec.is_variadic:
+            arguments.append(tuple(map(memory.array, operand)))
+        else:
+            arguments.append(None if operand is None else memory.array(operand))
+    results = node.evaluate(*arguments)
+    arrays: Iterable[Array] = results if isinstance(results, tuple) else (results,)
+    for buffer, array in zip(mutated(instruction), arrays, strict=True):
+        memory.array(buffer)[...] = array

@@ -1,0 +1,169 @@
+"""Scalar expressions on whole NumPy arrays; :mod:`glow_nb.llir.scalar` defines what they mean."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from glow_nb.hlir.ops.elementwise import error_function
+from glow_nb.llir.program import Instruction
+from glow_nb.llir.scalar import number_as, scalar_expression
+from glow_nb.schema import attributes_of
+from glow_nb.types import Array, ElementKind
+
+_HALVES = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
+
+
+def evaluate_scalar(
+    instruction: Instruction, operands: Mapping[str, Array], kind: ElementKind
+) -> Any:
+    """Return the scalar expression of *instruction* over arrays by operand name, in *kind*.
+
+    Computes in the kind of the operands, halves in float32, and rounds to *kind* once.
+    """
+    values: dict[str, Any] = dict(attributes_of(instruction))
+    values.update((name, _widened(array)) for name, array in operands.items())
+    return _as_kind(_Evaluator(values, kind).value(scalar_expression(instruction)), kind)
+
+
+def _widened(array: Array) -> Array:
+    return array.astype(np.float32) if ElementKind.of(array.dtype) in _HALVES else array
+
+
+def _as_kind(value: Any, kind: ElementKind) -> Any:
+    if kind is ElementKind.BOOL:
+        return np.asarray(value) != 0
+    return np.asarray(value).astype(kind.dtype)
+
+
+class _Evaluator:
+    """Walks a checked syntax tree; *values* are the operands and attributes."""
+
+    def __init__(self, values: Mapping[str, Any], kind: ElementKind) -> None:
+        self._values, self._kind = values, kind
+
+    def value(self, tree: ast.expr) -> Any:
+        match tree:
+            case ast.Name(id=name):
+                return self._values[name]
+            case ast.Constant(value=number):
+                return number
+            case ast.UnaryOp(op=op, operand=operand):
+                return _OPERATORS[type(op)](self.value(operand))
+            case ast.BinOp(left=left, op=op, right=right):
+                return _OPERATORS[type(op)](*_of_one_kind(self.value(left), self.value(right)))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return _OPERATORS[type(op)](*_of_one_kind(self.value(left), self.value(right)))
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return self._call(name, [self.value(argument) for argument in arguments])
+        raise AssertionError(f"{ast.unparse(tree)} passed the check of the vocabulary")
+
+    def _call(self, name: str, arguments: list[Any]) -> Any:
+        if name == "convert":
+            return _as_kind(arguments[0], self._kind)
+        if name == "where":
+            condition, *choices = arguments
+            return np.where(condition, *_of_one_kind(*choices))
+        return _FUNCTIONS[name](*_of_one_kind(*arguments))
+
+
+def _of_one_kind(*values: Any) -> tuple[Any, ...]:
+    """Return *values* with Python numbers in the kind of the arrays among them."""
+    kinds = [ElementKind.of(v.dtype) for v in values if isinstance(v, np.ndarray | np.generic)]
+    if not kinds:
+        return values
+    return tuple(
+        value
+        if isinstance(value, np.ndarray | np.generic)
+        else kinds[0].dtype.type(number_as(kinds[0], value))
+        for value in values
+    )
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    """Divide; integers drop the fraction, and give 0 by zero."""
+    if not np.issubdtype(x.dtype, np.integer):
+        return x / y
+    return np.where(y == 0, 0, (x - np.fmod(x, y)) // y).astype(x.dtype)
+
+
+def _power(x: Any, y: Any) -> Any:
+    """Raise to a power; an integer to a negative one is the fraction's whole part, 0 for zero."""
+    if not np.issubdtype(x.dtype, np.integer):
+        return np.power(x, y)
+    inverse = np.where(np.abs(x) == 1, np.where(y % 2 == 0, 1, x), 0)
+    return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0))).astype(x.dtype)
+
+
+def _error_function(x: Any) -> Any:
+    return error_function(x).astype(x.dtype)
+
+
+def _reciprocal_sqrt(x: Any) -> Any:
+    return np.reciprocal(np.sqrt(x))
+
+
+def _sigmoid(x: Any) -> Any:
+    return np.reciprocal(1 + np.exp(-x))
+
+
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _quotient,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LShift: np.left_shift,
+    ast.RShift: np.right_shift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.USub: operator.neg,
+    ast.Invert: np.invert,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "pow": _power,
+    "fmod": np.fmod,
+    "abs": np.abs,
+    "sign": np.sign,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": _reciprocal_sqrt,
+    "erf": _error_function,
+    "sigmoid": _sigmoid,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "rint": np.rint,
+    "trunc": np.trunc,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+}
