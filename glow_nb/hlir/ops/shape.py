@@ -73,7 +73,7 @@ class Concat(Node):
             sizes = (*first.shape[: self.axis], *value.type.shape[self.axis : self.axis + 1])
             wanted = first.with_shape((*sizes, *first.shape[self.axis + 1 :]))
             self.require(
-                value.type == wanted,
+                value.type.rank == first.rank and value.type == wanted,
                 f"input {value} does not fit the first, {first}, along axis {self.axis}",
             )
         size = sum(value.type.shape[self.axis] for value in self.inputs)

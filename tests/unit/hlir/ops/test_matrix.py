@@ -1,0 +1,64 @@
+"""Matrix products and dense layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glow_nb.errors import VerifyError
+from glow_nb.hlir import ops
+from tests.unit.hlir.ops.applying import apply, check_close, check_lowering, floats, value
+
+SIZES = st.integers(1, 6)
+
+
+@given(st.lists(SIZES, max_size=2), SIZES, SIZES, SIZES, st.booleans())
+def test_product_sums_over_the_inner_axis(
+    batch: list[int], m: int, k: int, n: int, is_shared: bool
+) -> None:
+    x = floats(*batch, m, k)
+    y = floats(*(() if is_shared else batch), k, n, seed=1)
+    expected = (x[..., :, :, None].astype(np.float64) * y[..., None, :, :]).sum(axis=-2)
+    check_close(apply(ops.MatMul, x, y), expected.astype(np.float32))
+
+
+def test_product_of_integers_wraps() -> None:
+    x = np.full((1, 2), 2**31 - 1, np.int32)
+    found = apply(ops.MatMul, x, np.full((2, 1), 2, np.int32))
+    np.testing.assert_array_equal(found, [[-4]])
+
+
+def test_empty_inner_axis_gives_zeros() -> None:
+    found = apply(ops.MatMul, floats(2, 0), floats(0, 3))
+    np.testing.assert_array_equal(found, np.zeros((2, 3)))
+
+
+@given(SIZES, SIZES, SIZES)
+def test_lowered_dense_layer_keeps_the_result(m: int, k: int, n: int) -> None:
+    x, weights, bias = floats(m, k), floats(k, n, seed=1), floats(n, seed=2)
+    check_close(apply(ops.FullyConnected, x, weights, bias), x @ weights + bias)
+    lowered = check_lowering(ops.FullyConnected, x, weights, bias)
+    assert [node.opcode for node in lowered] == ["mat_mul", "reshape", "add", "save"]
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "words"),
+    [
+        ("float32<2 x 3>", "float32<4 x 5>", ["inner", "2 x 3", "4 x 5"]),
+        ("float32<3>", "float32<3 x 5>", ["matrices", "float32<3>"]),
+        ("float32<2 x 2 x 3>", "float32<3 x 3 x 5>", ["batch", "2 x 2 x 3", "3 x 3 x 5"]),
+        ("float32<2 x 3>", "float64<3 x 5>", ["float32<2 x 3>", "float64"]),
+        ("bool<2 x 3>", "bool<3 x 5>", ["bool<2 x 3>", "float32"]),
+    ],
+)
+def test_operands_that_do_not_fit_are_named(lhs: str, rhs: str, words: list[str]) -> None:
+    with pytest.raises(VerifyError) as caught:
+        ops.MatMul(value(lhs), value(rhs))
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_bad_bias_is_named() -> None:
+    with pytest.raises(VerifyError, match=r"float32<4>.*float32<5>"):
+        ops.FullyConnected(value("float32<2 x 3>"), value("float32<3 x 5>"), value("float32<4>"))

@@ -1,0 +1,69 @@
+"""The lowering driver: fixed point, veto, names, and rules that go round in circles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glow_nb.errors import PassError
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.lower import lower
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import LOWERINGS
+
+
+def dense_network() -> Function:
+    b = Builder()
+    x = b.input("x", "float32<2 x 3>")
+    weights = b.constant("weights", np.ones((3, 4), np.float32))
+    bias = b.constant("bias", np.ones(4, np.float32))
+    dense = b.emit(ops.FullyConnected(x, weights, bias), "dense")
+    gate = b.emit(ops.HardSwish(dense), "gate")
+    b.save(b.emit(ops.Exp(gate), "power"), "y")
+    return b.function()
+
+
+def opcodes(function: Function) -> list[str]:
+    return [node.opcode for node in function]
+
+
+def test_what_rules_emit_is_lowered_too() -> None:
+    function = dense_network()
+    lowered = lower(function)
+    assert not {"fully_connected", "hard_swish", "hard_sigmoid", "clip"} & set(opcodes(lowered))
+    feeds = {"x": np.linspace(-3, 3, 6, dtype=np.float32).reshape(2, 3)}
+    expected, found = evaluate(function, feeds)["y"], evaluate(lowered, feeds)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_last_node_keeps_the_name() -> None:
+    lowered = lower(dense_network())
+    assert lowered["dense"].opcode == "add"
+    assert lowered["gate"].opcode == "mul"
+    assert lowered["dense_mat_mul"].type.shape == (2, 4)
+
+
+def test_a_veto_keeps_a_node_and_what_rules_emit() -> None:
+    lowered = lower(dense_network(), lambda node: not isinstance(node, ops.HardSigmoid))
+    assert "hard_sigmoid" in opcodes(lowered)
+    assert "hard_swish" not in opcodes(lowered)
+
+
+def test_a_function_without_anything_to_lower_comes_back() -> None:
+    function = lower(dense_network())
+    assert lower(function) is function
+    kept = dense_network()
+    assert lower(kept, lambda _: False) is kept
+
+
+def test_rules_that_go_round_in_circles_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(node: Node, rewriter: Rewriter) -> Node:
+        assert isinstance(node, ops.Exp)
+        return rewriter.emit(ops.Exp(node.input))
+
+    monkeypatch.setitem(LOWERINGS, ops.Exp, again)
+    with pytest.raises(PassError, match=r"16 rounds.*exp"):
+        lower(dense_network())
