@@ -1,0 +1,323 @@
+"""Random well-typed graphs: small, of many operators, with numbers that keep comparisons fair.
+
+Operators that jump (comparisons, rounding) read only *exact* values: quarters, which every order of
+evaluation computes alike. Everything else may differ in the last bits, and is compared so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from hypothesis import strategies as st
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.types import Array, ElementKind, TensorType
+
+Draw = Callable[[st.SearchStrategy[int]], int]
+
+CONTINUOUS: tuple[Callable[[Value], Node], ...] = (
+    ops.Tanh,
+    ops.Sigmoid,
+    ops.Erf,
+    ops.Softplus,
+    ops.HardSwish,
+    ops.Sin,
+    ops.Cos,
+    lambda x: ops.Gelu(x, approximate="none"),
+    lambda x: ops.Gelu(x, approximate="tanh"),
+    lambda x: ops.Elu(x, alpha=0.75),
+    lambda x: ops.HardSigmoid(x, alpha=0.25, beta=0.5),
+)
+EXACT: tuple[Callable[[Value], Node], ...] = (
+    ops.Relu,
+    ops.Neg,
+    ops.Abs,
+    lambda x: ops.Clip(x, minimum=-1.0, maximum=1.5),
+    lambda x: ops.LeakyRelu(x, alpha=0.5),
+)
+JUMPING: tuple[Callable[[Value], Node], ...] = (ops.Floor, ops.Ceil, ops.Round, ops.Sign)
+BINARY = (ops.Add, ops.Sub, ops.Maximum, ops.Minimum, ops.Mul)
+COMPARISONS = (ops.Less, ops.LessEqual, ops.Greater, ops.GreaterEqual, ops.Equal)
+REDUCTIONS = (ops.ReduceSum, ops.ReduceMean, ops.ReduceMax, ops.ReduceMin)
+
+
+@dataclass
+class GraphMaker:
+    """Draws one graph, node by node, over a pool of the values made so far."""
+
+    draw: Draw
+    builder: Builder = field(default_factory=Builder)
+    pool: list[Value] = field(default_factory=list)
+    exact: set[Value] = field(default_factory=set)
+
+    def integer(self, low: int, high: int) -> int:
+        """Draw a whole number from *low* to *high*, both included."""
+        return self.draw(st.integers(low, high))
+
+    def pick(self, items: list[Value]) -> Value:
+        """Draw one of *items*."""
+        return items[self.integer(0, len(items) - 1)]
+
+    def numbers(self, *shape: int) -> Array:
+        """Return quarters between -2 and 2, from a drawn seed."""
+        rng = np.random.default_rng(self.integer(0, 2**16))
+        return (rng.integers(-8, 9, shape) / 4).astype(np.float32)
+
+    def add(self, node: Node, *, exact: bool) -> None:
+        """Emit *node* and put its results into the pool."""
+        for value in self.builder.emit(node).results:
+            self.pool.append(value)
+            if exact:
+                self.exact.add(value)
+
+    def grow(self) -> None:
+        """Add one random operator that fits a value of the pool."""
+        makers = (
+            self.unary,
+            self.jump,
+            self.binary,
+            self.select,
+            self.reduce,
+            self.move,
+            self.reshape,
+            self.split,
+            self.window,
+            self.product,
+            self.normalize,
+            self.layout_island,
+        )
+        makers[self.integer(0, len(makers) - 1)]()
+
+    def unary(self) -> None:
+        value = self.pick(self.pool)
+        if self.integer(0, 1):
+            self.add(EXACT[self.integer(0, len(EXACT) - 1)](value), exact=value in self.exact)
+        else:
+            self.add(CONTINUOUS[self.integer(0, len(CONTINUOUS) - 1)](value), exact=False)
+
+    def jump(self) -> None:
+        candidates = [v for v in self.pool if v in self.exact]
+        if candidates:
+            value = self.pick(candidates)
+            self.add(JUMPING[self.integer(0, len(JUMPING) - 1)](value), exact=True)
+
+    def partner(self, value: Value) -> Value:
+        """Return a value of the same shape from the pool, or a constant that broadcasts to it."""
+        same = [v for v in self.pool if v.type == value.type]
+        if self.integer(0, 1):
+            return self.pick(same)
+        shape = tuple(n if self.integer(0, 1) else 1 for n in value.type.shape)
+        constant = self.builder.constant("c", self.numbers(*shape))
+        self.exact.add(constant)
+        return constant
+
+    def binary(self) -> None:
+        lhs = self.pick(self.pool)
+        rhs = self.partner(lhs)
+        kind = BINARY[self.integer(0, len(BINARY) - 1)]
+        pair = (lhs, rhs) if self.integer(0, 1) else (rhs, lhs)
+        both_exact = lhs in self.exact and rhs in self.exact
+        self.add(kind(*pair), exact=both_exact and kind is not ops.Mul)
+
+    def select(self) -> None:
+        candidates = [v for v in self.pool if v in self.exact]
+        if not candidates:
+            return
+        value = self.pick(candidates)
+        rhs = self.partner(value)
+        if rhs not in self.exact:
+            return
+        kind = COMPARISONS[self.integer(0, len(COMPARISONS) - 1)]
+        condition = self.builder.emit(kind(value, rhs))
+        if self.integer(0, 1):
+            node: Node = ops.Select(condition, value, self.partner(value))
+        else:
+            node = ops.ConvertTo(condition, kind=ElementKind.FLOAT32)
+        exact = isinstance(node, ops.ConvertTo) or node.rhs in self.exact  # type: ignore[attr-defined]
+        self.add(node, exact=exact)
+
+    def reduce(self) -> None:
+        value = self.pick(self.pool)
+        axes = tuple(a for a in range(value.type.rank) if self.integer(0, 1))
+        if axes:
+            kind = REDUCTIONS[self.integer(0, len(REDUCTIONS) - 1)]
+            keep = bool(self.integer(0, 1))
+            exact = value in self.exact and kind in (ops.ReduceMax, ops.ReduceMin)
+            self.add(kind(value, axes=axes, keep_dims=keep), exact=exact)
+
+    def permutation(self, rank: int) -> tuple[int, ...]:
+        axes = list(range(rank))
+        return tuple(axes.pop(self.integer(0, len(axes) - 1)) for _ in range(rank))
+
+    def move(self) -> None:
+        value = self.pick(self.pool)
+        rank, shape, exact = value.type.rank, value.type.shape, value in self.exact
+        if rank == 0:
+            return
+        axis = self.integer(0, rank - 1)
+        choice = self.integer(0, 5)
+        if choice == 0:
+            self.add(ops.Transpose(value, permutation=self.permutation(rank)), exact=exact)
+        elif choice == 1:
+            same = [v for v in self.pool if v.type == value.type]
+            other = self.pick(same)
+            self.add(ops.Concat((value, other), axis=axis), exact=exact and other in self.exact)
+        elif choice == 2:
+            starts = tuple(self.integer(0, n - 1) for n in shape)
+            steps = tuple(self.integer(1, 2) for _ in shape)
+            self.add(ops.Slice(value, starts=starts, stops=shape, steps=steps), exact=exact)
+        elif choice == 3:
+            pads = tuple(self.integer(0, 2) for _ in range(2 * rank))
+            self.add(ops.Pad(value, pads=pads, mode="constant", value=0.5), exact=exact)
+        elif choice == 4:
+            repeats = tuple(2 if a == axis else 1 for a in range(rank))
+            self.add(ops.Tile(value, repeats=repeats), exact=exact)
+        else:
+            count = self.integer(1, 3)
+            rng = np.random.default_rng(self.integer(0, 2**16))
+            indices = self.builder.constant("i", rng.integers(-shape[axis], shape[axis], count))
+            self.add(ops.Gather(value, indices, axis=axis), exact=exact)
+
+    def reshape(self) -> None:
+        value = self.pick(self.pool)
+        shape = list(value.type.shape)
+        if self.integer(0, 1) and len(shape) >= 2:
+            axis = self.integer(0, len(shape) - 2)
+            shape[axis : axis + 2] = [shape[axis] * shape[axis + 1]]
+        elif len(shape) < 5:
+            shape.insert(self.integer(0, len(shape)), 1)
+        self.add(ops.Reshape(value, shape=tuple(shape)), exact=value in self.exact)
+
+    def split(self) -> None:
+        candidates = [v for v in self.pool if any(n > 1 for n in v.type.shape)]
+        if candidates:
+            value = self.pick(candidates)
+            axis = max(range(value.type.rank), key=lambda a: value.type.shape[a])
+            first = self.integer(1, value.type.shape[axis] - 1)
+            sizes = (first, value.type.shape[axis] - first)
+            self.add(ops.Split(value, axis=axis, sizes=sizes), exact=value in self.exact)
+
+    def window(self) -> None:
+        candidates = [v for v in self.pool if v.type.rank == 4 and min(v.type.shape[1:3]) >= 2]
+        if not candidates:
+            return
+        value = self.pick(candidates)
+        kernel, stride = (2, self.integer(1, 2)), (self.integer(1, 2), 1)
+        pads = (self.integer(0, 1), 0, 0, self.integer(0, 1))
+        where = {"kernel": kernel, "stride": stride, "pads": pads, "dilation": (1, 1)}
+        choice = self.integer(0, 2)
+        if choice == 0:
+            self.add(ops.MaxPool(value, **where), exact=value in self.exact)  # type: ignore[arg-type]
+        elif choice == 1:
+            count = bool(self.integer(0, 1))
+            self.add(ops.AvgPool(value, **where, count_padding=count), exact=False)  # type: ignore[arg-type]
+        else:
+            channels = value.type.shape[3]
+            group = channels if self.integer(0, 1) else 1
+            depth = group * self.integer(1, 3)
+            filter = self.builder.constant("w", self.numbers(depth, *kernel, channels // group))
+            bias = self.builder.constant("b", self.numbers(depth))
+            self.add(ops.Convolution(value, filter, bias, **where, group=group), exact=False)  # type: ignore[arg-type]
+
+    def product(self) -> None:
+        candidates = [v for v in self.pool if v.type.rank >= 2]
+        if candidates:
+            lhs = self.pick(candidates)
+            inner, depth = lhs.type.shape[-1], self.integer(1, 9)
+            batch = lhs.type.shape[:-2] if self.integer(0, 1) else ()
+            rhs = self.builder.constant("m", self.numbers(*batch, inner, depth))
+            self.add(ops.MatMul(lhs, rhs), exact=False)
+
+    def normalize(self) -> None:
+        candidates = [v for v in self.pool if v.type.rank >= 1]
+        if not candidates:
+            return
+        value = self.pick(candidates)
+        axis = self.integer(0, value.type.rank - 1)
+        size = value.type.shape[axis]
+        choice = self.integer(0, 2)
+        if choice == 0:
+            self.add(ops.Softmax(value, axis=axis), exact=False)
+        elif choice == 1:
+            self.add(ops.LogSoftmax(value, axis=axis), exact=False)
+        else:
+            vectors = [self.builder.constant("n", np.abs(self.numbers(size))) for _ in range(4)]
+            node = ops.BatchNormalization(value, *vectors, epsilon=0.5, channel_axis=axis)
+            self.add(node, exact=False)
+
+    def layout_island(self) -> None:
+        """A convolution between transposes, as the importer makes it of an NCHW one."""
+        candidates = [v for v in self.pool if v.type.rank == 4]
+        if not candidates:
+            return
+        value = self.pick(candidates)
+        inner = self.builder.emit(ops.Transpose(value, permutation=(0, 2, 3, 1)))
+        channels, depth = value.type.shape[1], self.integer(1, 5)
+        filter = self.builder.constant("w", self.numbers(depth, 1, 1, channels))
+        bias = self.builder.constant("b", self.numbers(depth))
+        convolution = self.builder.emit(
+            ops.Convolution(
+                inner,
+                filter,
+                bias,
+                kernel=(1, 1),
+                stride=(1, 1),
+                pads=(0, 0, 0, 0),
+                dilation=(1, 1),
+                group=1,
+            )
+        )
+        self.add(ops.Transpose(convolution, permutation=(0, 3, 1, 2)), exact=False)
+
+
+@st.composite
+def functions(draw: st.DrawFn, max_nodes: int = 10) -> Function:
+    """Draw a function with one or two inputs of rank 2 to 4 and up to *max_nodes* random operators.
+
+    What nothing reads becomes an output, up to four of them.
+    """
+    maker = GraphMaker(lambda strategy: draw(strategy))
+    for index in range(draw(st.integers(1, 2))):
+        rank = draw(st.integers(2, 4))
+        shape = tuple(draw(st.integers(1, 6)) for _ in range(rank))
+        value = maker.builder.input(f"x{index}", TensorType(ElementKind.FLOAT32, shape))
+        maker.pool.append(value)
+        maker.exact.add(value)
+    for _ in range(draw(st.integers(1, max_nodes))):
+        if maker.pool[-1].type.size <= 4096:
+            maker.grow()
+    used = {operand for node in maker.builder.nodes for operand in _operands(node)}
+    leaves = [v for v in maker.pool if v not in used] or maker.pool[-1:]
+    for index, value in enumerate(leaves[-4:]):
+        maker.builder.save(value, f"y{index}")
+    return maker.builder.function()
+
+
+def _operands(node: Node) -> list[Value]:
+    from glow_nb.schema import operands_of
+
+    return list(operands_of(node))
+
+
+def feeds_of(function: Function, seed: int = 0) -> dict[str, Array]:
+    """Return quarters between -2 and 2 for every input of *function*."""
+    rng = np.random.default_rng(seed)
+    return {
+        p.name: (rng.integers(-8, 9, p.type.shape) / 4).astype(p.type.kind.dtype)
+        for p in function.inputs
+    }
+
+
+def check_same(actual: dict[str, Array], expected: dict[str, Array], tolerance: float = 2e-5) -> None:
+    """Assert that outputs agree to *tolerance* of the largest number of each, NaNs included."""
+    assert list(actual) == list(expected)
+    for name, want in expected.items():
+        got = actual[name]
+        assert got.dtype == want.dtype and got.shape == want.shape, name
+        finite = np.abs(want[np.isfinite(want)]) if want.dtype.kind == "f" else np.abs(want)
+        scale = max(1.0, float(finite.max())) if finite.size else 1.0
+        np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * scale, err_msg=name)

@@ -1,0 +1,128 @@
+"""Every step of the compiler keeps the meaning of random graphs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import glow_nb
+from glow_nb import compiler, pipelines
+from glow_nb.backends import backend_named
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.lower import lower
+from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.print import external_constants, print_function
+from glow_nb.hlir.schedule import peak_bytes, schedule
+from glow_nb.hlir.verify import verify
+from glow_nb.llir.allocate import allocate
+from glow_nb.llir.generate import generate
+from glow_nb.llir.optimize import PROGRAM_PASSES
+from glow_nb.llir.parse import parse_program
+from glow_nb.llir.print import external_weights, print_program
+from glow_nb.llir.program import Program
+from tests.property.random_graphs import check_same, feeds_of, functions
+
+BACKEND_PASSES = ("select_packed_operators",)
+
+
+def check_function(function: Function, original: Function) -> None:
+    """Assert that *function* verifies and means the same as *original*."""
+    verify(function)
+    feeds = feeds_of(original)
+    check_same(evaluate(function, feeds), evaluate(original, feeds))
+
+
+def run_program(program: Program, function: Function) -> dict[str, object]:
+    """Run *program* on the interpreter with the feeds of *function*."""
+    made = compiler.compile_program(program, backend_named("interpreter"), threads=1)
+    feeds = feeds_of(function)
+    results = made.executable.run([feeds[p.name] for p in function.inputs])
+    return dict(zip((p.name for p in function.outputs), results, strict=True))
+
+
+@pytest.mark.parametrize("name", sorted(GRAPH_PASSES.passes))
+@given(functions())
+def test_each_graph_pass_keeps_the_meaning(name: str, function: Function) -> None:
+    check_function(GRAPH_PASSES.run(function, (name,)), function)
+
+
+@given(functions(max_nodes=16))
+def test_the_pipeline_keeps_the_meaning(function: Function) -> None:
+    check_function(compiler.optimize(function), function)
+
+
+@given(functions())
+def test_optimizing_twice_changes_nothing(function: Function) -> None:
+    once = compiler.optimize(function)
+    assert compiler.optimize(once) is once
+
+
+@given(functions())
+def test_lowering_keeps_the_meaning(function: Function) -> None:
+    check_function(lower(function), function)
+
+
+@given(functions(max_nodes=16))
+def test_the_cpu_graph_keeps_the_meaning(function: Function) -> None:
+    check_function(compiler.lower_for(function, backend_named("cpu")), function)
+
+
+@given(functions(max_nodes=16))
+def test_schedule_keeps_the_meaning_and_never_raises_the_peak(function: Function) -> None:
+    scheduled = schedule(function)
+    check_function(scheduled, function)
+    assert peak_bytes(scheduled) <= peak_bytes(function)
+
+
+@given(functions())
+def test_graph_text_reads_back_to_the_same_text(function: Function) -> None:
+    text = print_function(function)
+    again = parse_function(text, constants=external_constants(function))
+    assert print_function(again) == text
+    check_function(again, function)
+
+
+@given(functions(max_nodes=12))
+def test_instructions_keep_the_meaning(function: Function) -> None:
+    program = allocate(generate(function))
+    check_same(run_program(program, function), evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAM_PASSES.passes))
+@given(functions())
+def test_each_instruction_pass_keeps_the_meaning(name: str, function: Function) -> None:
+    program = allocate(PROGRAM_PASSES.run(generate(function), (name,)))
+    check_same(run_program(program, function), evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
+
+
+@given(functions())
+def test_program_text_reads_back_to_the_same_text(function: Function) -> None:
+    program = compiler.build_program(lower(function))
+    text = print_program(program)
+    again = parse_program(text, constants=external_weights(program))
+    assert print_program(again) == text
+    check_same(run_program(again, function), evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
+
+
+@given(functions(max_nodes=14))
+def test_the_interpreter_keeps_the_meaning(function: Function) -> None:
+    net = glow_nb.compile(function, backend="interpreter")
+    feeds = feeds_of(function)
+    check_same(net.run(feeds), evaluate(function, feeds))
+
+
+@pytest.mark.jit
+@given(functions(max_nodes=8), st.integers(1, 3))
+@settings(max_examples=20)
+def test_the_cpu_backend_keeps_the_meaning(function: Function, threads: int) -> None:
+    net = glow_nb.compile(function, threads=threads)
+    feeds = feeds_of(function)
+    check_same(net.run(feeds), evaluate(function, feeds))
+
+
+def test_pipelines_name_known_passes() -> None:
+    GRAPH_PASSES.check(pipelines.INFERENCE)
+    PROGRAM_PASSES.check(pipelines.INSTRUCTIONS)
