@@ -44,6 +44,8 @@ from glow_nb.types import Array, TensorType
 
 T = TypeVar("T")
 
+Outputs = tuple[Value | None, ...]
+
 
 class Importer(Context):
     """Imports one model."""
@@ -179,7 +181,7 @@ class Importer(Context):
 
     def _values_of(
         self, proto: onnx.NodeProto, domain: str, opset: int, scope: Scope
-    ) -> tuple[Value, ...] | None:
+    ) -> Outputs | None:
         """Return the outputs of a node; None if an operand could not be imported."""
         function = self._functions.get((domain, proto.op_type, proto.overload))
         rule, schema = self._find(domain, proto.op_type, opset, function is not None)
@@ -254,7 +256,7 @@ class Importer(Context):
 
     def _expand(
         self, node: OnnxNode, function: onnx.FunctionProto, scope: Scope
-    ) -> tuple[Value, ...]:
+    ) -> Outputs:
         """Import the body of a function in place of a node that calls it."""
         key = (normal_domain(node.proto.domain), node.op, node.proto.overload)
         if key in scope.callers:
@@ -275,7 +277,9 @@ class Importer(Context):
             callers=(*scope.callers, key),
         )
         self._import_nodes(function, body)
-        return self._results(function.output, body)
+        # A body may leave out what its caller does not read.
+        names = [n if node.wants(i) else "" for i, n in enumerate(function.output)]
+        return self._results(names, body)
 
     @override
     def subgraph(self, graph: onnx.GraphProto, operands: Sequence[Value] = ()) -> tuple[Value, ...]:
@@ -286,13 +290,17 @@ class Importer(Context):
         self._import_weights(graph, inner, {})
         self._import_nodes(graph, inner)
         self._scope = outer
-        return self._results([info.name for info in graph.output], inner)
+        results = self._results([info.name for info in graph.output], inner)
+        return tuple(value for value in results if value is not None)
 
-    def _results(self, names: Iterable[str], scope: Scope) -> tuple[Value, ...]:
-        """Return the outputs of a function or subgraph."""
-        values = []
+    def _results(self, names: Iterable[str], scope: Scope) -> Outputs:
+        """Return the outputs of a function or subgraph; None for a name that is empty."""
+        values: list[Value | None] = []
         for name in names:
             value = scope[name]
+            if not name:
+                values.append(None)
+                continue
             if value is None and scope.is_unknown(name):
                 raise AlreadyReportedError(name)
             if value is None:
@@ -301,12 +309,14 @@ class Importer(Context):
         return tuple(values)
 
     def _bind_outputs(
-        self, proto: onnx.NodeProto, values: tuple[Value, ...] | None, scope: Scope
+        self, proto: onnx.NodeProto, values: Outputs | None, scope: Scope
     ) -> None:
         if values is None:
             scope.unknown.update(filter(None, proto.output))
             return
-        scope.values.update({n: v for n, v in zip(proto.output, values, strict=False) if n})
+        for name, value in zip(proto.output, values, strict=False):
+            if name and value is not None:
+                scope.values[name] = value
 
     def _output_value(self, info: onnx.ValueInfoProto, scope: Scope) -> Value | None:
         """Return what a graph output stands for, None if it could not be imported."""

@@ -37,7 +37,7 @@ class Scope:
 
     def __getitem__(self, name: str) -> Value | None:
         owner = self.owner_of(name)
-        return owner.values[name] if owner is not None else None
+        return owner.values.get(name) if owner is not None else None
 
     def is_unknown(self, name: str) -> bool:
         """Return whether *name* should have been defined by a node we cannot import."""

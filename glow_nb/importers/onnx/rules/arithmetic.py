@@ -51,9 +51,24 @@ def modulo(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("BitShift")
 def bit_shift(ctx: Context, node: OnnxNode) -> Value:
-    """Shift the bits of unsigned integers."""
+    """Shift the bits of integers; to the right, negative ones are filled with ones.
+
+    A negative integer is shifted as its complement, which is not negative, and turned back. Shifts
+    by a negative number of places are, seen without sign, longer than any integer.
+    """
     lhs, rhs = ctx.aligned(node.operand(0), node.operand(1))
-    return ops.BitShift(lhs, rhs, direction=node.text("direction").lower())
+    direction, kind = node.text("direction").lower(), lhs.type.kind
+    if not kind.is_signed:
+        return ops.BitShift(lhs, rhs, direction=direction)
+    is_negative = ctx.emit(ops.Less(lhs, ctx.scalar(lhs.type, 0)))
+    ones, zero = ctx.scalar(lhs.type, -1), ctx.scalar(lhs.type, 0)
+    mask = ctx.emit(ops.Select(is_negative, ones, zero))
+    bits = lhs if direction == "left" else ctx.emit(ops.BitwiseXor(lhs, mask))
+    unsigned = ElementKind(f"u{kind.value}")
+    places = ctx.convert(rhs, unsigned)
+    moved = ctx.emit(ops.BitShift(ctx.convert(bits, unsigned), places, direction=direction))
+    result = ctx.emit(ops.ConvertTo(moved, kind))
+    return result if direction == "left" else ops.BitwiseXor(result, mask)
 
 
 @onnx_op("Pow")
