@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
 from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
 from glow_nb.types import Array, TensorType
+
+MAX_CELLS = 1 << 22
+"""The matrix of windows is made piece by piece, of about so many elements."""
 
 
 @define_node("convolution")
@@ -70,19 +74,19 @@ class Convolution(Node):
 def convolve(node: Any, x: Any, filter: Any, group: int) -> Any:
     """Return the sums of a convolution *node* of *x* without bias, ``[N, *out, K]``.
 
-    Takes kernel, stride, pads, dilation and the result's size from *node*; one matrix product for
-    each tap of the window.
+    Takes kernel, stride, pads, dilation and the result's size from *node*. The cells under each
+    window become the rows of a matrix, which is multiplied by the filter.
     """
-    out, depth = node.type.shape[1:-1], filter.shape[0]
-    batch, channels = x.shape[0], x.shape[-1]
+    out, depth, inner = node.type.shape[1:-1], filter.shape[0], filter.shape[-1]
+    weights = filter.reshape(group, depth // group, prod(node.kernel) * inner).swapaxes(1, 2)
     padded = pad_spatial(x, node.pads, 0)
-    grouped = filter.reshape(group, depth // group, *filter.shape[1:])
-    weights = np.moveaxis(grouped, (0, 1), (-3, -1))  # last axes: group, C / group, K / group
-    sums = np.zeros((group, batch * int(np.prod(out)), depth // group), x.dtype)
-    for tap, view in taps(padded, out, node.kernel, node.stride, node.dilation):
-        columns = view.reshape(-1, group, channels // group).transpose(1, 0, 2)
-        if channels == group:
-            sums += columns * weights[tap]
-        else:
-            sums += columns @ weights[tap]
-    return sums.transpose(1, 0, 2).reshape(batch, *out, depth)
+    views = [view for _, view in taps(padded, out, node.kernel, node.stride, node.dilation)]
+    sums = np.empty((x.shape[0], *out, depth), x.dtype)
+    step = max(1, MAX_CELLS * out[0] // max(1, views[0].size * len(views)))
+    for first in range(0, out[0], step):
+        cells = np.stack([view[:, first : first + step] for view in views], axis=-2)
+        rows = cells.reshape(-1, len(views), group, inner).transpose(2, 0, 1, 3)
+        product = rows.reshape(group, -1, len(views) * inner) @ weights
+        target = sums[:, first : first + step]
+        target[...] = product.transpose(1, 0, 2).reshape(target.shape)
+    return sums
