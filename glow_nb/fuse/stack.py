@@ -1,0 +1,104 @@
+"""A stack: data-parallel instructions that run as one loop, one after the other on each element.
+
+Paper 5.2. Intermediate results stay in registers; only those that something else reads later are
+stored. What the loop is, and where its operands come from, is the business of who asks the stack to
+write itself: a plain loop over memory, or the output tile of a convolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from glow_nb.errors import VerifyError
+from glow_nb.fuse.expression import Vector, VectorCode, write_scalar
+from glow_nb.llir.program import Buffer, Instruction, mutated
+from glow_nb.schema import operand_specs
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An ordered run of data-parallel instructions over one shape.
+
+    Attributes:
+        instructions: In program order; each has a scalar expression and one result.
+        stored: The results that are written to memory; the others exist in registers only.
+    """
+
+    instructions: tuple[Instruction, ...]
+    stored: tuple[Buffer, ...]
+
+    def __post_init__(self) -> None:
+        for instruction in self.instructions:
+            if not instruction.scalar:
+                raise VerifyError(instruction, "is not data parallel and cannot be in a stack")
+            (dest,) = mutated(instruction)
+            if dest.type.shape != self.shape:
+                raise VerifyError(
+                    instruction,
+                    f"result {dest.type} does not have the shape {list(self.shape)} of its stack",
+                )
+        foreign = [buffer for buffer in self.stored if buffer not in self.results]
+        if foreign:
+            raise VerifyError(foreign[0], "is stored but not computed by the stack")
+
+    @classmethod
+    def of(cls, instruction: Instruction) -> Stack:
+        """Return the stack of a single *instruction*."""
+        return cls((instruction,), mutated(instruction))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of every result."""
+        return mutated(self.instructions[0])[0].type.shape
+
+    @cached_property
+    def results(self) -> tuple[Buffer, ...]:
+        """The result of each instruction."""
+        return tuple(mutated(instruction)[0] for instruction in self.instructions)
+
+    @cached_property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """What is read from outside of the stack, in order of first use."""
+        found: dict[Buffer, None] = {}
+        computed: set[Buffer] = set()
+        for instruction, result in zip(self.instructions, self.results, strict=True):
+            reads = _operands_by_name(instruction).values()
+            found.update((buffer, None) for buffer in reads if buffer not in computed)
+            computed.add(result)
+        return tuple(found)
+
+    @property
+    def arguments(self) -> tuple[Buffer, ...]:
+        """What a kernel of the stack has pointers to: stored results, then inputs."""
+        return (*self.stored, *self.inputs)
+
+    def write(self, code: VectorCode, vectors: Mapping[Buffer, Vector]) -> dict[Buffer, Vector]:
+        """Append all instructions to *code*.
+
+        Args:
+            code: Receives the lines.
+            vectors: The vector that holds the present elements of each of :attr:`inputs`.
+
+        Returns:
+            The vectors of all results, of which :attr:`stored` are to be written to memory.
+        """
+        known = dict(vectors)
+        for instruction, result in zip(self.instructions, self.results, strict=True):
+            operands = {
+                name: known[buffer] for name, buffer in _operands_by_name(instruction).items()
+            }
+            known[result] = write_scalar(code, instruction, operands)
+        return {result: known[result] for result in self.results}
+
+
+def _operands_by_name(instruction: Instruction) -> dict[str, Buffer]:
+    """Return the buffers that *instruction* reads by field name."""
+    return {
+        spec.name: getattr(instruction, spec.name)
+        for spec in operand_specs(type(instruction))
+        if spec.qualifier is not None
+        and spec.qualifier.name != "out"
+        and getattr(instruction, spec.name) is not None
+    }

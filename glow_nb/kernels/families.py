@@ -1,0 +1,7 @@
+"""Every kernel generator: importing this module registers all of them."""
+
+from __future__ import annotations
+
+from glow_nb.kernels import elementwise
+
+__all__ = ["elementwise"]
