@@ -14,6 +14,8 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from typing_extensions import override
 
+import numpy as np
+
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.schema import Registry, check_attributes, fields_of, operands_of
 from glow_nb.text import format_name
@@ -66,9 +68,9 @@ class Constant(Value):
     @classmethod
     def of(cls, name: str, array: Array) -> Constant:
         """Return a constant that holds a read-only view of *array*."""
-        view = array.view()
+        view = np.asarray(array).view()
         view.flags.writeable = False
-        return cls(name, TensorType.of(array), view)
+        return cls(name, TensorType.of(view), view)
 
     @property
     def array(self) -> Array:

@@ -97,10 +97,10 @@ def rewrite(function: Function, rule: Rule) -> Function:
             fired = True
             values = _inherit_name(current, _as_tuple(result), rewriter, mark)
             _check_replacement(current, values)
-        for old, new in zip(node.results, values, strict=True):
+        for old, looked_at, new in zip(node.results, current.results, values, strict=True):
             if new is not old:
                 replaced[old] = new
-                rewriter.carry_uses(old, new)
+                rewriter.carry_uses(looked_at, new)
     return function.with_nodes(rewriter.nodes) if fired else function
 
 

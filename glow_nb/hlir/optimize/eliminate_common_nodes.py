@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
+import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
 from glow_nb.schema import structural_key
+from glow_nb.types import Array
 
 
 @register_pass
@@ -36,18 +37,25 @@ def eliminate_common_nodes(function: Function) -> Function:
 
 def _repeated_constants(function: Function) -> dict[Value, Value]:
     """Map every constant that repeats an earlier one to that one."""
-    by_type: dict[object, list[Constant]] = {}
-    for constant in function.constants:
-        if constant.payload is not None:
-            by_type.setdefault(constant.type, []).append(constant)
+    alike: dict[object, list[Constant]] = {}
     repeated: dict[Value, Value] = {}
-    for constants in by_type.values():
-        if len(constants) == 1:
-            continue  # nothing to compare with: spare hashing the largest weights
-        first: dict[bytes, Constant] = {}
-        for constant in constants:
-            digest = hashlib.blake2b(constant.array.tobytes()).digest()
-            earlier = first.setdefault(digest, constant)
-            if earlier is not constant:
-                repeated[constant] = earlier
+    for constant in function.constants:
+        if constant.payload is None:
+            continue
+        earlier = alike.setdefault((constant.type, _sample(constant.array)), [])
+        same = next((other for other in earlier if _same_bits(other, constant)), None)
+        if same is None:
+            earlier.append(constant)
+        else:
+            repeated[constant] = same
     return repeated
+
+
+def _sample(array: Array) -> bytes:
+    """Return a few of the numbers: enough to tell most arrays apart without reading them all."""
+    return array.reshape(-1)[:: max(1, array.size // 16)].tobytes()
+
+
+def _same_bits(left: Constant, right: Constant) -> bool:
+    bits = [np.ascontiguousarray(c.array).reshape(-1).view(np.uint8) for c in (left, right)]
+    return bool(np.array_equal(*bits))

@@ -93,9 +93,13 @@ def _fold(
     return rewriter.emit(
         dataclasses.replace(
             convolution,
-            filter=rewriter.constant(f"{convolution.filter.name}_folded", filter * factors),
+            filter=rewriter.constant(_folded_name(convolution.filter), filter * factors),
             bias=rewriter.constant(
-                f"{convolution.bias.name}_folded", (bias * scale + shift).astype(kind.dtype)
+                _folded_name(convolution.bias), (bias * scale + shift).astype(kind.dtype)
             ),
         )
     )
+
+
+def _folded_name(constant: Value) -> str:
+    return constant.name.removesuffix("_folded") + "_folded"
