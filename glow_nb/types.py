@@ -38,7 +38,7 @@ class ElementKind(enum.Enum):
     BOOL = "bool"
 
     @property
-    def dtype(self) -> np.dtype[np.generic]:
+    def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of an array of this kind."""
         return _DTYPES[self]
 
@@ -75,7 +75,7 @@ class ElementKind(enum.Enum):
 _FLOATS = frozenset(
     {ElementKind.FLOAT16, ElementKind.BFLOAT16, ElementKind.FLOAT32, ElementKind.FLOAT64}
 )
-_DTYPES: dict[ElementKind, np.dtype[np.generic]] = {
+_DTYPES: dict[ElementKind, np.dtype[Any]] = {
     kind: np.dtype(ml_dtypes.bfloat16 if kind is ElementKind.BFLOAT16 else kind.value)
     for kind in ElementKind
 }
