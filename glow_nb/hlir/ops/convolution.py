@@ -85,8 +85,9 @@ def convolve(node: Any, x: Any, filter: Any, group: int) -> Any:
     step = max(1, MAX_CELLS * out[0] // max(1, views[0].size * len(views)))
     for first in range(0, out[0], step):
         cells = np.stack([view[:, first : first + step] for view in views], axis=-2)
-        rows = cells.reshape(-1, len(views), group, inner).transpose(2, 0, 1, 3)
-        product = rows.reshape(group, -1, len(views) * inner) @ weights
+        count = prod(cells.shape[:-2])
+        rows = cells.reshape(count, len(views), group, inner).transpose(2, 0, 1, 3)
+        product = rows.reshape(group, count, len(views) * inner) @ weights
         target = sums[:, first : first + step]
         target[...] = product.transpose(1, 0, 2).reshape(target.shape)
     return sums
