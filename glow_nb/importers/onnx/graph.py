@@ -42,6 +42,8 @@ from glow_nb.importers.onnx.unsupported import Complaints
 from glow_nb.schema import closest
 from glow_nb.types import Array, TensorType
 
+_ONNX_DOMAINS = frozenset(schema.domain for schema in onnx.defs.get_all_schemas())
+
 T = TypeVar("T")
 
 Outputs = tuple[Value | None, ...]
@@ -213,7 +215,7 @@ class Importer(Context):
         if has_function:
             return None, None
         if schema is None and rule is None:
-            if domain not in onnx.defs.onnx_ml_domains():
+            if domain not in _ONNX_DOMAINS:
                 raise UnsupportedError(f"domain {domain!r} is not known")
             raise UnsupportedError("the operator set has no such operator")
         if schema is not None and schema.deprecated:
