@@ -89,6 +89,7 @@ class DynamicNetwork(CompiledNetwork):
             )
         raise AttributeError(name)
 
+    @override
     def __repr__(self) -> str:
         if "program" in self.__dict__:
             return super().__repr__()

@@ -245,9 +245,15 @@ class GraphMaker:
         elif choice == 1:
             self.add(ops.LogSoftmax(value, axis=axis), exact=False)
         else:
-            vectors = [self.builder.constant("n", np.abs(self.numbers(size))) for _ in range(4)]
-            node = ops.BatchNormalization(value, *vectors, epsilon=0.5, channel_axis=axis)
-            self.add(node, exact=False)
+            self.add(self.batch_normalization(value, size, axis), exact=False)
+
+    def batch_normalization(self, value: Value, size: int, axis: int) -> ops.BatchNormalization:
+        scale, bias, mean, variance = (
+            self.builder.constant("n", np.abs(self.numbers(size))) for _ in range(4)
+        )
+        return ops.BatchNormalization(
+            value, scale, bias, mean, variance, epsilon=0.5, channel_axis=axis
+        )
 
     def layout_island(self) -> None:
         """A convolution between transposes, as the importer makes it of an NCHW one."""
@@ -292,8 +298,8 @@ def functions(draw: st.DrawFn, max_nodes: int = 10) -> Function:
             maker.grow()
     used = {operand for node in maker.builder.nodes for operand in _operands(node)}
     leaves = [v for v in maker.pool if v not in used] or maker.pool[-1:]
-    for index, value in enumerate(leaves[-4:]):
-        maker.builder.save(value, f"y{index}")
+    for index, leaf in enumerate(leaves[-4:]):
+        maker.builder.save(leaf, f"y{index}")
     return maker.builder.function()
 
 
@@ -312,12 +318,15 @@ def feeds_of(function: Function, seed: int = 0) -> dict[str, Array]:
     }
 
 
-def check_same(actual: dict[str, Array], expected: dict[str, Array], tolerance: float = 2e-5) -> None:
+def check_same(
+    actual: dict[str, Array], expected: dict[str, Array], tolerance: float = 2e-5
+) -> None:
     """Assert that outputs agree to *tolerance* of the largest number of each, NaNs included."""
     assert list(actual) == list(expected)
     for name, want in expected.items():
         got = actual[name]
-        assert got.dtype == want.dtype and got.shape == want.shape, name
+        assert got.dtype == want.dtype, name
+        assert got.shape == want.shape, name
         finite = np.abs(want[np.isfinite(want)]) if want.dtype.kind == "f" else np.abs(want)
         scale = max(1.0, float(finite.max())) if finite.size else 1.0
         np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * scale, err_msg=name)

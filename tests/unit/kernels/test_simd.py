@@ -82,7 +82,7 @@ def samples(kind: ElementKind) -> tuple[Array, Array]:
     if kind.is_float:
         pool = np.array([0, -0.0, 1, -1, 2.5, -2.5, 3, 0.5, -7, np.nan, np.inf, -np.inf])
         return tuple(random.choice(pool, 64).astype(kind.dtype) for _ in range(2))  # type: ignore[return-value]
-    limits = np.iinfo(kind.dtype)  # type: ignore[type-var]
+    limits = np.iinfo(kind.dtype)
     last = 0 if limits.min == 0 else -1
     pool = np.array([0, 1, 2, 3, 5, 7, limits.max, limits.min, last], kind.dtype)
     lhs, rhs = (random.choice(pool, 64) for _ in range(2))
