@@ -1,4 +1,4 @@
-"""Fold per-channel scales and shifts into the convolution before them."""
+"""Fold per-channel scales and shifts into the convolution or normalization before them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def fold_batch_normalization(function: Function) -> Function:
 
     With ``a = scale / sqrt(variance + epsilon)``, in float64: ``filter'[k] = filter[k] * a[k]`` and
     ``bias' = (bias - mean) * a + shift``. The same for an Add, Sub, Mul or Div by a constant that
-    varies along the channels only. Requires that nothing else reads the convolution's result and
-    that its filter and bias are constants.
+    varies along the channels only, which also folds into a batch normalization. Requires that
+    nothing else reads the result in between and that the weights are constants.
 
     ::
 
@@ -32,9 +32,12 @@ def fold_batch_normalization(function: Function) -> Function:
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     for value, scale, shift in _affine_forms(node):
-        if _is_foldable(value, node, rewriter):
-            assert isinstance(value, Convolution)
-            return _fold(value, scale, shift, rewriter)
+        if not _is_foldable(value, node, rewriter):
+            continue
+        if isinstance(value, Convolution):
+            return _fold_into_convolution(value, scale, shift, rewriter)
+        if isinstance(value, BatchNormalization):
+            return _fold_into_normalization(value, scale, shift, rewriter)
     return None
 
 
@@ -72,16 +75,20 @@ def _per_channel(constant: Constant) -> list[Array]:
 
 
 def _is_foldable(value: Value, node: Node, rewriter: Rewriter) -> bool:
-    if not isinstance(value, Convolution) or not value.type.kind.is_float:
-        return False
-    constants = all(
-        isinstance(v, Constant) and v.payload is not None for v in (value.filter, value.bias)
-    )
-    same = value.type == node.type and value.predicate is node.predicate
+    match value:
+        case Convolution(filter=first, bias=bias):
+            pass
+        case BatchNormalization(scale=first, bias=bias) if not isinstance(node, BatchNormalization):
+            if value.channel_axis != value.type.rank - 1:
+                return False
+        case _:
+            return False
+    constants = all(isinstance(v, Constant) and v.payload is not None for v in (first, bias))
+    same = value.type.kind.is_float and value.type == node.type and value.predicate is node.predicate
     return constants and same and rewriter.use_count(value) == 1
 
 
-def _fold(
+def _fold_into_convolution(
     convolution: Convolution, scale: Array | float, shift: Array | float, rewriter: Rewriter
 ) -> Value:
     kind = convolution.type.kind
@@ -96,6 +103,24 @@ def _fold(
             filter=rewriter.constant(_folded_name(convolution.filter), filter * factors),
             bias=rewriter.constant(
                 _folded_name(convolution.bias), (bias * scale + shift).astype(kind.dtype)
+            ),
+        )
+    )
+
+
+def _fold_into_normalization(
+    normalization: BatchNormalization, scale: Array | float, shift: Array | float, rewriter: Rewriter
+) -> Value:
+    dtype = normalization.type.kind.dtype
+    old_scale, old_bias = _wide(normalization.scale), _wide(normalization.bias)
+    return rewriter.emit(
+        dataclasses.replace(
+            normalization,
+            scale=rewriter.constant(
+                _folded_name(normalization.scale), (old_scale * scale).astype(dtype)
+            ),
+            bias=rewriter.constant(
+                _folded_name(normalization.bias), (old_bias * scale + shift).astype(dtype)
             ),
         )
     )
