@@ -6,11 +6,12 @@ of the real names, which come from models and must not become member names.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,19 @@ def save_text(ir: Function | Program, path: str | os.PathLike[str]) -> None:
         text, constants = print_program(ir), external_weights(ir)
     else:
         text, constants = print_function(ir), external_constants(ir)
-    _replace(path, lambda place: place.write_text(text, encoding="utf-8"))
+    replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
     if constants:
-        _replace(path.with_suffix(".npz"), lambda place: _save_constants(place, constants))
+        replace_file(path.with_suffix(".npz"), lambda place: _save_constants(place, constants))
 
 
-def _replace(path: Path, write: object) -> None:
-    """Write a temporary file beside *path*, then move it there, so that no half file is left."""
-    assert callable(write)
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Let *write* make a file beside *path* and move it there, so that no half file is left.
+
+    Raises:
+        GlowError: *path* is a folder or a device, or cannot be written.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise GlowError(f"{path}: not a regular file; give the path of a new or existing file")
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(temporary)
@@ -80,7 +86,8 @@ def _replace(path: Path, write: object) -> None:
     except OSError as error:
         raise GlowError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def _save_constants(path: Path, constants: Mapping[str, Array]) -> None:

@@ -1,0 +1,1 @@
+"""The subcommands of ``glow-nb``, one file each, and what they share."""

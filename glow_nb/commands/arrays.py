@@ -1,0 +1,145 @@
+"""Arrays between files and networks: ``.npy`` inputs, random inputs, ``.npz`` outputs."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from glow_nb.errors import OptionError
+from glow_nb.files import replace_file
+from glow_nb.schema import closest
+from glow_nb.types import Array, ElementKind, TensorType
+
+_BITS_OF_BFLOAT16 = np.dtype("V2")
+"""What a ``.npy`` file says of bfloat16, which its format does not know."""
+
+
+def read_npy(path: str) -> Array:
+    """Return the array in the ``.npy`` file at *path*, in the machine's byte order.
+
+    Raises:
+        OptionError: The file cannot be read or is no plain array of numbers.
+    """
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except OSError as error:
+        reason = error.strerror or error
+        raise OptionError(f"input file {path}: cannot be read: {reason}") from error
+    except (ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        raise OptionError(
+            f"input file {path}: not a .npy file of numbers ({error}); "
+            "write one with numpy.save(path, array)"
+        ) from error
+    if not isinstance(loaded, np.ndarray):
+        loaded.close()
+        raise OptionError(
+            f"input file {path}: an archive of several arrays; give one .npy file for each input"
+        )
+    if loaded.dtype == _BITS_OF_BFLOAT16:
+        return loaded.view(ElementKind.BFLOAT16.dtype)
+    return loaded.astype(loaded.dtype.newbyteorder("="), copy=False)
+
+
+def assign_inputs(assignments: Iterable[str], names: list[str]) -> dict[str, Array]:
+    """Return the arrays of ``NAME=FILE.npy`` texts by input name.
+
+    A bare file name stands for the only input. Names and paths may themselves hold ``=``: the name
+    is the longest input name that the text begins with.
+
+    Raises:
+        OptionError: A name is unknown or given twice, or a file does not hold an array.
+    """
+    feeds: dict[str, Array] = {}
+    for text in assignments:
+        name, path = _split_assignment(text, names)
+        if name in feeds:
+            raise OptionError(f"--input {text}: input {name!r} is given twice")
+        feeds[name] = read_npy(path)
+    return feeds
+
+
+def _split_assignment(text: str, names: list[str]) -> tuple[str, str]:
+    fitting = [name for name in names if text.startswith(f"{name}=")]
+    if fitting:
+        name = max(fitting, key=len)
+        return name, text[len(name) + 1 :]
+    if len(names) == 1 and ("=" not in text or os.path.exists(text)):
+        return names[0], text
+    if "=" not in text:
+        raise OptionError(
+            f"--input {text}: the network has {len(names)} inputs; write NAME=FILE.npy "
+            f"with one of the names {names}"
+        )
+    name = text.partition("=")[0]
+    raise OptionError(
+        f"--input {text}: unknown input {name!r}{closest(name, names)}; the inputs are {names}"
+    )
+
+
+def random_array(type: TensorType, rng: np.random.Generator) -> Array:
+    """Return an array of *type* to try a network with.
+
+    Floats are normal with mean 0 and deviation 1; 8-bit integers cover their range, as pixels do;
+    wider ones and bool are 0 or 1, which are valid as almost any index or mask.
+    """
+    kind = type.kind
+    if kind.is_float:
+        return rng.standard_normal(type.shape, np.float32).astype(kind.dtype)
+    if kind in (ElementKind.INT8, ElementKind.UINT8):
+        limits = np.iinfo(kind.dtype)
+        return rng.integers(limits.min, limits.max, type.shape, kind.dtype, endpoint=True)
+    return rng.integers(0, 2, type.shape).astype(kind.dtype)
+
+
+def member_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the archive's name for each array.
+
+    It is the array's own name, except where that would be no plain relative path once the archive
+    is unpacked: then it is ``output_0``, ``output_1`` ... by position.
+    """
+    names = list(names)
+    members: dict[str, str] = {}
+    for index, name in enumerate(names):
+        member = name if _is_plain(name) else f"output_{index}"
+        while member != name and (member in names or member in members.values()):
+            member += "_"
+        members[name] = member
+    return members
+
+
+def _is_plain(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return (
+        re.fullmatch(r"[\w.:#@+/-]{1,200}", name, re.ASCII) is not None
+        and name == "/".join(parts)
+        and parts[0] != "/"
+        and ".." not in parts
+        and re.match(r"[A-Za-z]:", name) is None  # a drive
+    )
+
+
+def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write *arrays* to the archive *path*, replacing it whole; bfloat16 widens to float32.
+
+    Raises:
+        GlowError: The file cannot be written.
+    """
+    members = member_names(arrays)
+
+    def write(place: Path) -> None:
+        with zipfile.ZipFile(place, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{members[name]}.npy", "w", force_zip64=True) as stream:
+                    np.lib.format.write_array(stream, _storable(array), allow_pickle=False)
+
+    replace_file(path, write)
+
+
+def _storable(array: Array) -> Array:
+    is_bfloat16 = array.dtype == ElementKind.BFLOAT16.dtype
+    return array.astype(np.float32) if is_bfloat16 else array

@@ -1,0 +1,88 @@
+"""``glow-nb check``: is this a valid model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+import glow_nb
+from glow_nb.commands.options import ExampleCommand
+from glow_nb.commands.wording import count_of
+from glow_nb.errors import GlowError
+from glow_nb.files import load_text, parse_text
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.verify import verify
+from glow_nb.llir.check_placement import check_placement
+from glow_nb.llir.program import Program
+from glow_nb.text import format_name
+
+EXAMPLES = """\
+glow-nb check program.glow
+glow-nb dump model.onnx --level llir | glow-nb check -"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+def check(file: Path) -> None:
+    """Parse and verify FILE, IR text or an ONNX model.
+
+    A dash reads IR text from standard input. Prints what it is and exits with 0, or prints where it
+    is wrong (file:line:column) and exits with 1. Of a program that is allocated, the placement is
+    proven too: no two buffers that are needed at the same time overlap.
+    """
+    ir = _read(file)
+    if isinstance(ir, Function):
+        verify(ir)
+        click.echo(f"{file}: {_describe_function(ir)}")
+        return
+    if ir.arena is not None:
+        check_placement(ir)
+    click.echo(f"{file}: {_describe_program(ir)}")
+
+
+def _read(file: Path) -> Function | Program:
+    if str(file) == "-":
+        return parse_text(_standard_input(), "<stdin>")
+    if file.suffix == ".onnx":
+        return glow_nb.load(str(file))
+    return load_text(file)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise GlowError(f"<stdin>: not text: {error}") from error
+
+
+def _describe_function(function: Function) -> str:
+    constants = function.constants
+    counts = [
+        count_of(len(function.nodes), "node"),
+        count_of(len(constants), "constant"),
+        *_absent(sum(constant.payload is None for constant in constants)),
+        count_of(len(function.inputs), "input"),
+        count_of(len(function.outputs), "output"),
+    ]
+    return f"graph @{format_name(function.name)}, {', '.join(counts)}"
+
+
+def _describe_program(program: Program) -> str:
+    weights = program.weights
+    counts = [
+        count_of(len(program.work), "instruction"),
+        count_of(len(program.activations), "activation"),
+        count_of(len(weights), "weight"),
+        *_absent(sum(weight.payload is None for weight in weights)),
+        count_of(len(program.inputs), "input"),
+        count_of(len(program.outputs), "output"),
+    ]
+    arena = program.arena
+    place = f"arena of {arena.size_bytes} bytes is sound" if arena else "not allocated"
+    return f"program @{format_name(program.name)}, {', '.join(counts)}, {place}"
+
+
+def _absent(count: int) -> list[str]:
+    return [f"{count} of them without numbers"] if count else []

@@ -1,0 +1,138 @@
+"""``glow-nb dump``: a model at any step of the compiler, as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from glow_nb.backends import Backend, backend_named
+from glow_nb.commands.models import compile_fixed_model, load_model
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    backend_option,
+    model_argument,
+    shape_option,
+)
+from glow_nb.commands.stages import Stages
+from glow_nb.errors import OptionError
+from glow_nb.files import SUFFIX, replace_file, save_text
+from glow_nb.hlir.dot import print_dot
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.print import print_function
+from glow_nb.llir.allocate import allocate
+from glow_nb.llir.print import print_program
+from glow_nb.llir.program import Program
+
+LEVELS = ("hlir", "llir", "source")
+
+
+EXAMPLES = """\
+glow-nb dump model.onnx --after import
+glow-nb dump model.onnx --level llir --output program.glow
+glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--level",
+    type=click.Choice(LEVELS),
+    help="The graph, the program over memory, or the generated source.  "
+    "[default: hlir, or that of --after]",
+)
+@click.option(
+    "--after",
+    metavar="STEP",
+    help="Show the state after the last run of this step: a pass, or one of import, lower, "
+    "schedule (hlir), generate, allocate (llir). An unknown name lists them all.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to FILE instead of standard output. IR goes to FILE.glow, its large constants "
+    "beside it to FILE.npz, so that 'glow-nb run FILE.glow' works.",
+)
+@click.option("--dot", is_flag=True, help="Draw the graph in Graphviz' dot language.")
+@backend_option
+@shape_option
+def dump(
+    model: Path,
+    level: str | None,
+    after: str | None,
+    output: Path | None,
+    dot: bool,
+    backend: str,
+    shapes: tuple[NamedShape, ...],
+) -> None:
+    """Print MODEL as the compiler sees it.
+
+    MODEL is an ONNX file or IR text. Without --after it is the last state of the level: the graph
+    that instructions are generated from, the allocated program, the source of all kernels.
+    """
+    if level == "source":
+        if after or dot:
+            raise click.UsageError("--after and --dot show IR; they do not go with --level source")
+        network = compile_fixed_model(model, as_shapes(shapes), backend, 1)
+        if not network.source:
+            raise OptionError(f"backend {backend!r} generates no source; use another --backend")
+        _write(network.source, output)
+        return
+    ir = load_model(model, as_shapes(shapes))
+    state = _state(ir, level, after, backend_named(backend))
+    if dot:
+        if not isinstance(state, Function):
+            raise click.UsageError("--dot draws graphs; it does not go with the level llir")
+        _write(print_dot(state), output)
+    elif output is not None:
+        _check_suffix(output)
+        save_text(state, output)
+    else:
+        _write(print_function(state) if isinstance(state, Function) else print_program(state), None)
+
+
+def _state(
+    ir: Function | Program, level: str | None, after: str | None, backend: Backend
+) -> Function | Program:
+    """Return the state of *ir* that the options ask for."""
+    if isinstance(ir, Program):
+        return _program_state(ir, level, after)
+    stages = Stages(ir, backend)
+    if after is None:
+        return stages.program() if level == "llir" else stages.graph()
+    state = stages.after(after)
+    found = "hlir" if isinstance(state, Function) else "llir"
+    if level not in (None, found):
+        raise OptionError(f"--after {after}: this step is of the level {found}, not {level}")
+    return state
+
+
+def _program_state(program: Program, level: str | None, after: str | None) -> Program:
+    if level == "hlir":
+        raise OptionError(f"{program}: the file holds a program, which has no graph; use llir")
+    if after == "import":
+        return program
+    if after not in (None, "allocate"):
+        raise OptionError(
+            f"--after {after}: the file holds a program, on which no pass is run; "
+            "there are only import and allocate"
+        )
+    return program if program.arena else allocate(program)
+
+
+def _check_suffix(output: Path) -> None:
+    if output.suffix != SUFFIX:
+        raise click.BadParameter(
+            f"{output} is not named FILE{SUFFIX}, by which IR text is known",
+            param_hint="'--output'",
+        )
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=not text.endswith("\n"))
+    else:
+        replace_file(output, lambda place: place.write_text(text, encoding="utf-8"))

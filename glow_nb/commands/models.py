@@ -1,0 +1,80 @@
+"""Models as the command line names them: loading, compiling, and errors in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import glow_nb
+from glow_nb.api import Shapes
+from glow_nb.dynamic import DynamicNetwork
+from glow_nb.errors import ModelError, OptionError
+from glow_nb.files import SUFFIX
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Program
+from glow_nb.network import CompiledNetwork
+
+Signature = Mapping[str, "tuple[int | str, ...] | None"]
+
+
+def load_model(model: Path, shapes: Shapes | None) -> Function | Program:
+    """Return the graph or program in the file *model*; raise OptionError for unbound dimensions."""
+    _check_shapes_apply(model, shapes)
+    with _shape_hints(model):
+        return glow_nb.load(str(model), shapes=shapes)
+
+
+def compile_model(
+    model: Path, shapes: Shapes | None, backend: str, threads: int | None
+) -> CompiledNetwork:
+    """Compile the file *model*; the network is a DynamicNetwork if dimensions are left unbound."""
+    _check_shapes_apply(model, shapes)
+    return glow_nb.compile(str(model), backend=backend, threads=threads, shapes=shapes)
+
+
+def compile_fixed_model(
+    model: Path, shapes: Shapes | None, backend: str, threads: int | None
+) -> CompiledNetwork:
+    """Compile the file *model*; raise OptionError if dimensions are left unbound."""
+    network = compile_model(model, shapes, backend, threads)
+    if isinstance(network, DynamicNetwork):
+        raise unbound_error(model, network.signature)
+    return network
+
+
+def unbound_error(model: Path, signature: Signature) -> OptionError:
+    """Return the error that says which ``--shape`` options *model* needs."""
+    names: dict[str, None] = {}
+    for input_name, shape in signature.items():
+        if shape is None:
+            names[f"{input_name}=1x1"] = None
+        else:
+            names.update({f"{size}=1": None for size in shape if isinstance(size, str)})
+    wheres = "; ".join(f"input {name!r} is {_show(shape)}" for name, shape in signature.items())
+    example = " ".join(f"--shape {_quoted(name)}" for name in names)
+    return OptionError(f"{model}: its shapes are not fixed ({wheres}); give sizes: {example}")
+
+
+def _show(shape: Iterable[int | str] | None) -> str:
+    return "of unknown rank" if shape is None else f"[{', '.join(map(str, shape))}]"
+
+
+def _quoted(text: str) -> str:
+    return text if text.replace("=", "").replace("_", "").isalnum() else f"'{text}'"
+
+
+def _check_shapes_apply(model: Path, shapes: Shapes | None) -> None:
+    if shapes and model.suffix == SUFFIX:
+        raise OptionError(f"{model}: IR text has fixed shapes; leave --shape {list(shapes)} out")
+
+
+@contextmanager
+def _shape_hints(model: Path) -> Iterator[None]:
+    try:
+        yield
+    except ModelError as error:
+        signature = getattr(error, "signature", None)
+        if signature is None:
+            raise
+        raise unbound_error(model, signature) from error

@@ -1,0 +1,82 @@
+"""Arguments that several subcommands take."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+from typing_extensions import override
+
+from glow_nb.api import Shapes
+from glow_nb.backends import BACKENDS
+
+NamedShape = tuple[str, int | tuple[int, ...]]
+
+
+class ExampleCommand(click.Command):
+    """A command whose epilog is a list of examples, shown line by line as it is written."""
+
+    @override
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.epilog:
+            with formatter.section("Examples"):
+                for line in self.epilog.splitlines():
+                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+class ShapeType(click.ParamType[NamedShape]):
+    """``NAME=SIZE`` of a symbolic dimension, or ``NAME=SIZExSIZEx...`` of a whole input."""
+
+    name = "name=size"
+
+    @override
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> NamedShape:
+        if isinstance(value, tuple):
+            return value
+        name, equals, sizes = value.rpartition("=")
+        if not equals or not name or not re.fullmatch(r"\d{1,15}(x\d{1,15})*x?", sizes):
+            self.fail(
+                f"{value!r} is not NAME=SIZE, as batch=8, nor NAME=SIZExSIZE, as data=1x3x224x224",
+                param,
+                ctx,
+            )
+        numbers = tuple(int(size) for size in sizes.split("x") if size)
+        return name, numbers if "x" in sizes else numbers[0]
+
+
+def as_shapes(named: tuple[NamedShape, ...]) -> Shapes | None:
+    """Return the ``--shape`` options as ``compile`` takes them; the last of a name counts."""
+    return dict(named) or None
+
+
+model_argument = click.argument("model", type=click.Path(path_type=Path))
+
+shape_option = click.option(
+    "--shape",
+    "shapes",
+    type=ShapeType(),
+    multiple=True,
+    metavar="NAME=SIZE",
+    help="Size of a symbolic dimension (batch=8), or whole shape of an input "
+    "(data=1x3x224x224). Repeat it for each.",
+)
+
+backend_option = click.option(
+    "--backend",
+    type=click.Choice(sorted(BACKENDS)),
+    default="cpu",
+    show_default=True,
+    help="What to compile for: machine code for this processor, or NumPy one instruction at a "
+    "time, which is slow and simple.",
+)
+
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1, max=1024),
+    metavar="N",
+    help="Cores that share the work.  [default: all that are available]",
+)

@@ -1,0 +1,204 @@
+"""``glow-nb run``: run a model once or many times and describe its outputs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+
+from glow_nb.commands.arrays import assign_inputs, member_names, random_array, save_npz
+from glow_nb.commands.models import compile_model, unbound_error
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    backend_option,
+    model_argument,
+    shape_option,
+    threads_option,
+)
+from glow_nb.commands.wording import count_of
+from glow_nb.dynamic import DynamicNetwork
+from glow_nb.errors import OptionError
+from glow_nb.files import SUFFIX
+from glow_nb.network import CompiledNetwork
+from glow_nb.text import format_name
+from glow_nb.types import Array, TensorType
+
+FEWEST_CLASSES = 10
+"""A row of at least so many floats is taken for the scores of classes."""
+
+MOST_ROWS = 4
+"""Of a batch, the best classes are shown for at most so many rows."""
+
+
+EXAMPLES = """\
+glow-nb run model.onnx
+glow-nb run model.onnx --input data=images.npy --save out.npz
+glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE.npy",
+    help="Array for one input; with one input the name may be left out. Repeat it for each.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the random inputs that are used if no --input is given.",
+)
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
+    help="Write all outputs to this archive, each under its name.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run N times; the outputs are those of the first, the time is that of all.",
+)
+@backend_option
+@threads_option
+@shape_option
+def run(
+    model: Path,
+    inputs: tuple[str, ...],
+    seed: int,
+    save: Path | None,
+    repeat: int,
+    backend: str,
+    threads: int | None,
+    shapes: tuple[NamedShape, ...],
+) -> None:
+    """Run MODEL and describe its outputs.
+
+    MODEL is an ONNX file or IR text. Without --input, the inputs are seeded random numbers: normal
+    floats, bytes of their full range, other integers and booleans 0 or 1.
+    """
+    _check_save_path(save, model)
+    started = time.perf_counter()
+    network = compile_model(model, as_shapes(shapes), backend, threads)
+    compiled_seconds = time.perf_counter() - started
+    feeds, origin = _make_feeds(network, model, inputs, seed)
+    outputs, seconds = _run_repeatedly(network, feeds, repeat)
+    used = count_of(network.threads, "thread")
+    click.echo(f"model {model}: {backend}, {used}, ready in {compiled_seconds:.2f} s")
+    for name, type in network.inputs.items():
+        click.echo(f"input {format_name(name)}: {type}, {origin}")
+    for line in _describe_outputs(network, outputs):
+        click.echo(line)
+    click.echo(_describe_times(seconds))
+    if save is not None:
+        save_npz(save, outputs)
+        click.echo(f"saved {save}{_renamed(outputs)}")
+
+
+def _check_save_path(save: Path | None, model: Path) -> None:
+    if save is None:
+        return
+    if save.suffix != ".npz":
+        raise click.BadParameter(f"{save} is not named FILE.npz", param_hint="'--save'")
+    if model.suffix == SUFFIX and save.absolute() == model.with_suffix(".npz").absolute():
+        raise OptionError(f"--save {save}: there lie the constants of {model}; choose another name")
+
+
+def _make_feeds(
+    network: CompiledNetwork, model: Path, inputs: tuple[str, ...], seed: int
+) -> tuple[dict[str, Array], str]:
+    """Return the arrays to run with, and where they come from."""
+    if isinstance(network, DynamicNetwork):
+        if not inputs:
+            raise unbound_error(model, network.signature)
+        return assign_inputs(inputs, list(network.signature)), "from file"
+    if inputs:
+        return assign_inputs(inputs, list(network.inputs)), "from file"
+    rng = np.random.default_rng(seed)
+    feeds = {name: random_array(type, rng) for name, type in network.inputs.items()}
+    return feeds, f"random with seed {seed}"
+
+
+def _run_repeatedly(
+    network: CompiledNetwork, feeds: dict[str, Array], repeat: int
+) -> tuple[dict[str, Array], list[float]]:
+    """Return the outputs of the first run, and the seconds of each."""
+    outputs: dict[str, Array] = {}
+    seconds: list[float] = []
+    for index in range(repeat):
+        started = time.perf_counter()
+        result = network.run(feeds)
+        seconds.append(time.perf_counter() - started)
+        outputs = result if index == 0 else outputs
+    return outputs, seconds
+
+
+def _describe_outputs(network: CompiledNetwork, outputs: dict[str, Array]) -> Iterator[str]:
+    for name, type in network.outputs.items():
+        yield f"output {format_name(name)}: {type}, {describe_array(outputs[name])}"
+        yield from best_classes(type, outputs[name])
+
+
+def describe_array(array: Array) -> str:
+    """Return the extremes and the mean of *array*, those of its finite elements."""
+    if not array.size:
+        return "empty"
+    if array.dtype == bool:
+        return f"{np.count_nonzero(array)} true of {array.size}"
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    odd = "" if finite.size == wide.size else f", not finite {wide.size - finite.size}"
+    if not finite.size:
+        return f"not finite {wide.size}"
+    if array.dtype.kind in "iu":
+        return f"min {array.min()}, max {array.max()}, mean {finite.mean():.6g}"
+    return f"min {finite.min():.6g}, max {finite.max():.6g}, mean {finite.mean():.6g}{odd}"
+
+
+def best_classes(type: TensorType, array: Array) -> Iterator[str]:
+    """Yield a line with the five best classes of each row, if *array* looks like scores of classes.
+
+    It does if it is of floats and ``[rows, classes]``, or that with trailing dimensions of 1.
+    """
+    shape = type.shape
+    looks_like_scores = (
+        type.kind.is_float
+        and len(shape) >= 2
+        and shape[1] >= FEWEST_CLASSES
+        and all(size == 1 for size in shape[2:])
+    )
+    if not looks_like_scores:
+        return
+    rows = array.reshape(shape[:2]).astype(np.float64)
+    for index, row in enumerate(rows[:MOST_ROWS]):
+        best = np.argsort(-row, kind="stable")[:5]
+        scores = ", ".join(f"{place} ({row[place]:.6g})" for place in best)
+        yield f"  best of row {index}: {scores}"
+    if len(rows) > MOST_ROWS:
+        yield f"  and {len(rows) - MOST_ROWS} more rows"
+
+
+def _describe_times(seconds: list[float]) -> str:
+    milliseconds = sorted(1e3 * second for second in seconds)
+    if len(milliseconds) == 1:
+        return f"time {milliseconds[0]:.3f} ms, the first run"
+    median = statistics.median(milliseconds)
+    return f"time {milliseconds[0]:.3f} ms at best, {median:.3f} ms median of {len(seconds)} runs"
+
+
+def _renamed(outputs: dict[str, Array]) -> str:
+    renamed = [f"{format_name(n)} as {m}" for n, m in member_names(outputs).items() if n != m]
+    return f" ({', '.join(renamed)})" if renamed else ""

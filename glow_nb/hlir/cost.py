@@ -1,0 +1,137 @@
+"""How much arithmetic a graph asks for: multiply-adds and other operations, counted from shapes.
+
+The count is nominal: it belongs to the operator, not to the kernel that computes it, so that times
+of different kernels can be compared by it. Taps of a window that lie in padding count. A function
+such as ``exp`` counts as one operation, and moving data counts as none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import singledispatch
+from math import prod
+
+from glow_nb.hlir.graph import Node
+from glow_nb.hlir.ops import (
+    AvgPool,
+    BatchNormalization,
+    Convolution,
+    CumSum,
+    DepthwiseConvolution,
+    FullyConnected,
+    LayerNormalization,
+    LocalResponseNormalization,
+    LogSoftmax,
+    MatMul,
+    MaxPool,
+    MaxPoolWithArgmax,
+    PackedConvolution,
+    PackedMatMul,
+    Softmax,
+)
+from glow_nb.hlir.ops.reduction import ArgReduction, Reduction
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Arithmetic of a node or of many.
+
+    Attributes:
+        multiply_adds: Products that are added to a running sum.
+        others: Every other operation on one element.
+    """
+
+    multiply_adds: int = 0
+    others: int = 0
+
+    @property
+    def flops(self) -> int:
+        """Operations in all; a multiply-add is two."""
+        return 2 * self.multiply_adds + self.others
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.multiply_adds + other.multiply_adds, self.others + other.others)
+
+
+def total_cost(nodes: Iterable[Node]) -> Cost:
+    """Return the sum over *nodes*, which may be a function."""
+    return sum(map(cost_of, nodes), Cost())
+
+
+@singledispatch
+def cost_of(node: Node) -> Cost:
+    """Return the arithmetic of one *node*: one operation for each result if it is data parallel.
+
+    Operators with more to do register a rule here; those without move or select data.
+    """
+    return Cost(others=node.type.size) if node.data_parallel else Cost()
+
+
+@cost_of.register
+def _(node: Convolution) -> Cost:
+    products = prod(node.kernel) * node.input.type.shape[-1] // node.group
+    return Cost(node.type.size * products, node.type.size)
+
+
+@cost_of.register
+def _(node: PackedConvolution) -> Cost:
+    products = prod(node.kernel) * node.input.type.shape[-1] // node.group
+    return Cost(node.type.size * products, node.type.size)
+
+
+@cost_of.register
+def _(node: DepthwiseConvolution) -> Cost:
+    return Cost(node.type.size * prod(node.kernel), node.type.size)
+
+
+@cost_of.register
+def _(node: MatMul) -> Cost:
+    return Cost(node.type.size * node.lhs.type.shape[-1])
+
+
+@cost_of.register
+def _(node: PackedMatMul) -> Cost:
+    bias = 0 if node.bias is None else node.type.size
+    return Cost(node.type.size * node.lhs.type.shape[-1], bias)
+
+
+@cost_of.register
+def _(node: FullyConnected) -> Cost:
+    return Cost(node.type.size * node.input.type.shape[-1], node.type.size)
+
+
+@cost_of.register(MaxPool)
+@cost_of.register(MaxPoolWithArgmax)
+@cost_of.register(AvgPool)
+def _(node: MaxPool | MaxPoolWithArgmax | AvgPool) -> Cost:
+    return Cost(others=node.type.size * prod(node.kernel))
+
+
+@cost_of.register(Reduction)
+@cost_of.register(ArgReduction)
+@cost_of.register(CumSum)
+def _(node: Reduction | ArgReduction | CumSum) -> Cost:
+    return Cost(others=node.input.type.size)
+
+
+@cost_of.register
+def _(node: BatchNormalization) -> Cost:
+    return Cost(node.type.size)  # a factor and an offset for each channel
+
+
+@cost_of.register
+def _(node: LayerNormalization) -> Cost:
+    # mean, distance, variance (a multiply-add), scale and bias (another)
+    return Cost(2 * node.type.size, 3 * node.type.size)
+
+
+@cost_of.register
+def _(node: LocalResponseNormalization) -> Cost:
+    return Cost(node.size * node.type.size, 3 * node.type.size)
+
+
+@cost_of.register(Softmax)
+@cost_of.register(LogSoftmax)
+def _(node: Softmax | LogSoftmax) -> Cost:
+    return Cost(others=5 * node.type.size)  # maximum, distance, exp, sum, quotient
