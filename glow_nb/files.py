@@ -107,7 +107,7 @@ def _storable(array: Array) -> Array:
 def load_constants(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Read the constants that :func:`save_text` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             names = json.loads(archive["arr_0"].tobytes())
             return {name: _restored(archive[f"c{i}"]) for i, name in enumerate(names)}
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:

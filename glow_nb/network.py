@@ -159,7 +159,7 @@ def name_feeds(names: list[str], feeds: Feeds) -> Mapping[str, Array]:
 def _check_feed(buffer: Buffer, value: Array) -> Array:
     array = np.asarray(value)
     wanted = buffer.type
-    if array.dtype != wanted.kind.dtype:
+    if array.dtype.newbyteorder("=") != wanted.kind.dtype:
         raise FeedError(
             f"input {buffer.name!r}: dtype is {array.dtype}, the network takes "
             f"{wanted.kind.value}; convert it with .astype({wanted.kind.value!r})"
@@ -169,7 +169,7 @@ def _check_feed(buffer: Buffer, value: Array) -> Array:
             f"input {buffer.name!r}: shape is {list(array.shape)}, the network takes "
             f"{list(wanted.shape)}; reshape it, or compile for this shape"
         )
-    return np.ascontiguousarray(array).reshape(wanted.shape)
+    return np.require(array, wanted.kind.dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def available_cores() -> int:

@@ -1,0 +1,139 @@
+"""The rewrite driver and the whole-function verifier."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from glow_nb.errors import GlowError, VerifyError
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Node, Placeholder, Save
+from glow_nb.hlir.ops import Add, Neg, Relu, Split, Tanh
+from glow_nb.hlir.print import print_function
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
+from glow_nb.hlir.verify import verify
+from glow_nb.types import ElementKind, TensorType
+
+
+def chain() -> Function:
+    b = Builder()
+    x = b.input("x", "float32<4>")
+    first = b.emit(Relu(x), "first")
+    second = b.emit(Relu(first), "second")
+    b.save(b.emit(Add(first, second), "sum"), "y")
+    return b.function()
+
+
+def test_nothing_fired_gives_the_same_object() -> None:
+    function = chain()
+    assert rewrite(function, lambda node, rewriter: None) is function
+
+
+def test_a_replacement_inherits_the_name() -> None:
+    def rule(node: Node, rewriter: Rewriter) -> Replacement:
+        if isinstance(node, Add):
+            return rewriter.emit(Neg(rewriter.emit(Tanh(node.lhs))))
+        return None
+
+    changed = rewrite(chain(), rule)
+    assert [n.name for n in changed] == ["first", "second", "sum_tanh", "sum", "y_save"]
+    assert isinstance(changed["sum"], Neg)
+    verify(changed)
+
+
+def test_the_first_node_that_asks_for_the_old_name_keeps_it() -> None:
+    def rule(node: Node, rewriter: Rewriter) -> Replacement:
+        if isinstance(node, Add):
+            return rewriter.emit(Neg(rewriter.emit(dataclasses.replace(node, rhs=node.lhs))))
+        return None
+
+    changed = rewrite(chain(), rule)
+    assert isinstance(changed["sum"], Add)
+    assert isinstance(changed["sum_neg"], Neg)
+
+
+def test_a_rule_sees_rewritten_operands_and_current_use_counts() -> None:
+    counts: dict[str, int] = {}
+
+    def rule(node: Node, rewriter: Rewriter) -> Replacement:
+        match node:
+            case Relu(input=Placeholder()):
+                return rewriter.emit(Tanh(node.input))
+            case Add(lhs=lhs, rhs=rhs):
+                assert isinstance(lhs, Tanh)
+                counts.update({lhs.name: rewriter.use_count(lhs), rhs.name: rewriter.use_count(rhs)})
+        return None
+
+    rewrite(chain(), rule)
+    assert counts == {"first": 2, "second": 1}
+
+
+def test_results_of_several_are_replaced_together() -> None:
+    b = Builder()
+    x = b.input("x", "float32<6>")
+    parts = b.emit(Split(x, axis=0, sizes=(2, 4)), "parts").results
+    b.save(b.emit(Neg(parts[1])), "y")
+
+    def rule(node: Node, rewriter: Rewriter) -> Replacement:
+        if isinstance(node, Split) and not isinstance(node.input, Tanh):
+            inner = rewriter.emit(Tanh(node.input))
+            return rewriter.emit(dataclasses.replace(node, input=inner)).results
+        return None
+
+    text = print_function(rewrite(b.function(), rule))
+    assert "%parts = split(%parts_tanh)" in text
+    assert "neg(%parts#1)" in text
+
+
+def test_a_replacement_of_another_type_is_refused() -> None:
+    b = Builder()
+    x = b.input("x", "float32<4>")
+    b.save(b.emit(Relu(x)), "y")
+    other = b.constant("c", np.zeros(3, np.float32))
+    with pytest.raises(GlowError, match="replaced results of types .*4.* by values of types .*3"):
+        rewrite(b.function(), lambda node, r: other if isinstance(node, Relu) else None)
+
+
+def test_substitute_follows_the_change_to_later_readers() -> None:
+    function = chain()
+    new = Placeholder("z", TensorType(ElementKind.FLOAT32, (4,)))
+    changed = substitute(function, {function.inputs[0]: new})
+    assert changed["first"].input is new  # type: ignore[attr-defined]
+    assert changed["second"].input is changed["first"]  # type: ignore[attr-defined]
+    assert substitute(function, {}) is function
+
+
+def test_verify_finds_what_a_node_alone_cannot_see() -> None:
+    function = chain()
+    first, second, total, save = function.nodes
+    broken = {
+        "used before it is defined": (second, first, total, save),
+        "name is not unique": (first, dataclasses.replace(first, name="second"), second, total, save),
+        "is never written": (first, second, total),
+        "is written by": (first, second, total, save, dataclasses.replace(save, name="again")),
+    }
+    for message, nodes in broken.items():
+        with pytest.raises(VerifyError, match=message):
+            verify(function.with_nodes(nodes))
+    stranger = Placeholder("stranger", first.type)
+    with pytest.raises(VerifyError, match="is not an input or output of the function"):
+        verify(function.with_nodes((*function.nodes, Save(first, stranger, name="more"))))
+
+
+def test_a_node_with_several_results_is_no_operand() -> None:
+    b = Builder()
+    parts = b.emit(Split(b.input("x", "float32<6>"), axis=0, sizes=(2, 4)))
+    with pytest.raises(VerifyError, match="has 2 results; use one of its .results"):
+        Neg(parts)
+
+
+def test_a_predicate_must_be_a_bool_vector_of_the_batch() -> None:
+    b = Builder()
+    x, mask = b.input("x", "float32<4 x 2>"), b.input("mask", "bool<4>")
+    node = b.emit(Relu(x, predicate=mask))
+    b.save(node, "y")
+    assert "relu(%x) if %mask : float32<4 x 2>" in print_function(b.function())
+    with pytest.raises(VerifyError, match="must be a bool vector of the batch's length"):
+        Relu(x, predicate=b.input("short", "bool<3>"))

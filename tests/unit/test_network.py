@@ -1,0 +1,173 @@
+"""Running networks: feeds of every wrong kind, threads, files, shapes bound at the first run."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb.errors import FeedError, ModelError, OptionError, ParseError
+from glow_nb.files import load_constants
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Program
+from glow_nb.network import CompiledNetwork
+
+
+def two_inputs() -> Function:
+    b = glow_nb.Builder("main")
+    x, y = b.input("x", "float32<2 x 3>"), b.input("y", "float32<2 x 3>")
+    b.save(b.emit(ops.Add(x, y), "sum"), "total")
+    b.save(b.emit(ops.Mul(x, y), "product"), "product_out")
+    return b.function()
+
+
+def one_input() -> Function:
+    b = glow_nb.Builder("main")
+    x = b.input("x", "float32<2 x 3>")
+    w = b.constant("w/../\"weights\"\n", np.arange(30, dtype=np.float32).reshape(3, 10))
+    b.save(b.emit(ops.MatMul(x, w)), "y")
+    return b.function()
+
+
+@pytest.fixture(scope="module")
+def net() -> CompiledNetwork:
+    return glow_nb.compile(two_inputs(), backend="interpreter")
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_outputs_come_by_name_in_order(net: CompiledNetwork) -> None:
+    outputs = net.run({"y": X, "x": X})
+    assert list(outputs) == ["total", "product_out"]
+    np.testing.assert_array_equal(outputs["total"], X + X)
+    np.testing.assert_array_equal(outputs["product_out"], X * X)
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({"x": X}, r"input\(s\) \['y'\] are not fed"),
+        ({"x": X, "y": X, "z": X}, "unknown input 'z'"),
+        ({"x": X, "y": X.T}, r"'y': shape is \[3, 2\], the network takes \[2, 3\]"),
+        ({"x": X, "y": X.astype(np.float64)}, r"'y': dtype is float64.*\.astype\('float32'\)"),
+        ({"x": X, "y": None}, "'y': dtype is object"),
+        ({"x": X, "y": [["a"]]}, "'y': dtype is <U1"),
+        (X, "the network has 2 inputs; feed a dict"),
+    ],
+)
+def test_wrong_feeds_get_one_clear_error(
+    net: CompiledNetwork, feeds: dict[str, np.ndarray], message: str
+) -> None:
+    with pytest.raises(FeedError, match=message):
+        net.run(feeds)
+
+
+def test_odd_but_right_feeds_work(net: CompiledNetwork) -> None:
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    strided = np.zeros((4, 6), np.float32)[::2, ::2]
+    strided[:] = X
+    swapped = X.astype(">f4")
+    unaligned = np.frombuffer(b"x" + X.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3)
+    for feed in (read_only, strided, np.asfortranarray(X), swapped, unaligned, X.tolist()):
+        array = np.asarray(feed, None if isinstance(feed, np.ndarray) else np.float32)
+        total = net.run({"x": array, "y": X})["total"]
+        np.testing.assert_array_equal(total, X + X)
+
+
+def test_nan_and_infinity_pass_through(net: CompiledNetwork) -> None:
+    odd = np.array([[np.nan, np.inf, -np.inf], [0, 1, 2]], np.float32)
+    np.testing.assert_array_equal(net.run({"x": odd, "y": X})["total"], odd + X)
+
+
+def test_a_bare_array_will_do_for_one_input() -> None:
+    net = glow_nb.compile(one_input(), backend="interpreter")
+    expected = X @ np.arange(30, dtype=np.float32).reshape(3, 10)
+    np.testing.assert_allclose(net.run(X)["y"], expected, rtol=1e-6)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_many_callers_at_once_get_their_own_answers(threads: int) -> None:
+    net = glow_nb.compile(one_input(), threads=threads)
+    weights = np.arange(30, dtype=np.float32).reshape(3, 10)
+    failures: list[int] = []
+
+    def call(seed: int) -> None:
+        x = np.random.default_rng(seed).normal(size=(2, 3)).astype(np.float32)
+        for _ in range(50):
+            if not np.allclose(net.run(x)["y"], x @ weights, rtol=1e-5, atol=1e-5):
+                failures.append(seed)
+
+    callers = [threading.Thread(target=call, args=(seed,)) for seed in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2"])
+def test_a_senseless_thread_count_is_refused(threads: object) -> None:
+    with pytest.raises(OptionError, match="threads="):
+        glow_nb.compile(one_input(), threads=threads)  # type: ignore[arg-type]
+
+
+def test_an_unknown_backend_or_pass_is_refused() -> None:
+    with pytest.raises(OptionError, match="unknown backend 'gpu'; use one of cpu, interpreter"):
+        glow_nb.compile(one_input(), backend="gpu")
+    with pytest.raises(OptionError, match="unknown graph pass 'sink'"):
+        glow_nb.compile(one_input(), backend="interpreter", pipeline=("sink",))
+
+
+def test_a_function_and_its_program_survive_their_files(tmp_path: Path) -> None:
+    net = glow_nb.compile(one_input(), backend="interpreter")
+    expected = net.run(X)["y"]
+    assert net.function is not None
+    for name, ir in (("graph", net.function), ("program", net.program)):
+        path = tmp_path / f"{name}.glow"
+        glow_nb.save_text(ir, path)
+        assert sorted(p.name for p in tmp_path.glob(f"{name}*")) == [f"{name}.glow", f"{name}.npz"]
+        loaded = glow_nb.load(path)
+        assert isinstance(loaded, Program) == (name == "program")
+        again = glow_nb.compile(path, backend="interpreter")
+        np.testing.assert_array_equal(again.run(X)["y"], expected)
+
+
+def test_text_without_its_numbers_verifies_but_does_not_compile(tmp_path: Path) -> None:
+    path = tmp_path / "net.glow"
+    glow_nb.save_text(one_input(), path)
+    path.with_suffix(".npz").unlink()
+    assert isinstance(glow_nb.load(path), Function)
+    with pytest.raises(glow_nb.GlowError, match="external to the IR text and were not supplied"):
+        glow_nb.compile(path, backend="interpreter").run(X)
+
+
+def test_broken_files_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "net.glow"
+    with pytest.raises(ModelError, match="cannot be read as IR text"):
+        glow_nb.load(path)
+    path.write_bytes(b"\xff\xfe\x00func")
+    with pytest.raises(ModelError, match="cannot be read as IR text"):
+        glow_nb.load(path)
+    path.write_text("func @main() -> () { % }")
+    with pytest.raises(ParseError, match="net.glow:1:"):
+        glow_nb.load(path)
+    archive = tmp_path / "net.npz"
+    for content in (b"", b"not a zip", b"PK\x03\x04 truncated"):
+        archive.write_bytes(content)
+        with pytest.raises(ModelError, match="not an archive of constants"):
+            load_constants(archive)
+
+
+def test_a_network_describes_itself(net: CompiledNetwork) -> None:
+    assert repr(net).startswith(
+        "<CompiledNetwork main (x: float32<2 x 3>, y: float32<2 x 3>) -> "
+        "(total: float32<2 x 3>, product_out: float32<2 x 3>), arena"
+    )
+    assert [kernel.origin for kernel in net.kernels] == ["sum", "product"]
