@@ -58,6 +58,7 @@ ALLOWED_SYMBOLS = _RUNTIME | _LIBM
 
 COMPILER_FAILURES = (
     errors.NumbaError,
+    errors.UnsupportedBytecodeError,
     SyntaxError,
     ArithmeticError,
     AssertionError,

@@ -32,9 +32,9 @@ class LoadedCode:
         payloads = list(objects)
         machine = target_machine(target)
         self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self._defined = _link_check(payloads)
+        self._defined = _link_check(payloads) if _uses_elf(target) else None
         for payload in payloads:
-            self._engine.add_object_file(_object_file(payload))
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(payload))
         self._engine.finalize_object()
 
     def address(self, symbol: str) -> int:
@@ -45,31 +45,24 @@ class LoadedCode:
         return address
 
 
-def _object_file(payload: bytes) -> Any:
-    try:
-        return llvm.ObjectFileRef.from_data(payload)
-    except ValueError as error:
-        raise CompileError(
-            f"object of {len(payload)} bytes: not an object file; empty the cache folder"
-        ) from error
+def _uses_elf(target: Target) -> bool:
+    """Return whether objects for *target* have the format whose symbols we can read."""
+    return not any(name in target.triple for name in ("darwin", "macos", "windows"))
 
 
-def _link_check(payloads: list[bytes]) -> set[str] | None:
-    """Return all symbols defined; LLVM would end the process at the first that is missing.
-
-    Returns None where the object format is not one whose symbols we can read.
-    """
+def _link_check(payloads: list[bytes]) -> set[str]:
+    """Return all symbols defined; LLVM would end the process at the first that is missing."""
     defined: set[str] = set()
     undefined: set[str] = set()
     for payload in payloads:
         try:
             symbols = read_symbols(payload)
-        except (struct.error, ValueError, IndexError) as error:
-            raise CompileError(
-                f"object of {len(payload)} bytes: broken symbol table; empty the cache folder"
-            ) from error
+        except (struct.error, ValueError, IndexError):
+            symbols = None
         if symbols is None:
-            return None
+            raise CompileError(
+                f"object of {len(payload)} bytes: not a whole object file; empty the cache folder"
+            )
         defined |= symbols.defined
         undefined |= symbols.undefined
     missing = sorted(name for name in undefined - defined if name and not _resolves(name))

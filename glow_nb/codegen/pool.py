@@ -107,9 +107,8 @@ def _compile_all(
 @contextmanager
 def _progress_bar(total: int, wanted: bool | None) -> Iterator[Callable[[], None]]:
     """Draw a bar on standard error while the block runs; give the function that advances it."""
-    if wanted is None:
-        wanted = sys.stderr is not None and sys.stderr.isatty()
-    if not wanted:
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if not (is_terminal if wanted is None else wanted):
         yield lambda: None
         return
     from rich.console import Console
@@ -117,6 +116,7 @@ def _progress_bar(total: int, wanted: bool | None) -> Iterator[Callable[[], None
 
     columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True)
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+    bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=is_terminal)
+    with bar as progress:
         task = progress.add_task("", total=total)
         yield lambda: progress.advance(task)

@@ -1,15 +1,16 @@
 """A team of threads over one entry: the caller and workers that wait inside native code.
 
-A worker is a Python daemon thread that calls ``glow_team_serve`` once and stays there, without
-Python's lock, until the team is stopped. Starting a job is therefore one native call that neither
-needs a worker to get the lock nor can be interrupted half-way by a signal.
+A worker is a Python thread that calls ``glow_team_serve`` once and stays there, without Python's
+lock, until the team is stopped. Starting a job is therefore one native call that neither needs a
+worker to get the lock nor can be interrupted half-way by a signal. Nobody waits for workers at the
+end of the program: they end with the process.
 """
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -80,17 +81,15 @@ class Team:
         keep = (code, self._block, self._memory)
         if threads > 1:
             self._stop = weakref.finalize(self, _stop, stop, self._address, os.getpid(), keep)
+            self._stop.atexit = False  # exit handlers of the program may still run the entry
             self._start(_SERVE(code.address("glow_team_serve")), threads, keep)
 
     def _start(self, serve: Callable[[int, int], None], threads: int, keep: object) -> None:
         try:
             for thread in range(1, threads):
-                threading.Thread(
-                    target=_serve,
-                    args=(serve, self._address, thread, keep),
-                    name=f"glow_nb thread {thread}",
-                    daemon=True,
-                ).start()
+                # threading.Thread.start breaks when a signal handler raises within it; this is one
+                # call that starts the thread or does not.
+                _thread.start_new_thread(_serve, (serve, self._address, thread, keep))
         except RuntimeError as error:
             self._stop()
             raise GlowError(

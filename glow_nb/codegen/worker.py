@@ -1,10 +1,11 @@
-"""A compile worker: ``python -m glow_nb.codegen.worker``, fed with kernel sources through pipes.
+"""A compile worker: ``python -m glow_nb.codegen.worker DESCRIPTOR``, fed through pipes.
 
 A plain subprocess and not ``multiprocessing``: it imports nothing of the program that started it,
 so it works from a script without a main guard, a notebook and a daemon. One frame is a length of
 eight bytes and a pickle of our own classes; both ends are this package. The worker says ``READY``
 once numba is imported, then answers each ``(source, target)`` with ``("object", bytes)`` or
-``("error", message)``, and ends when its input does.
+``("error", message)`` on the pipe DESCRIPTOR, and ends when its standard input does. What anything
+prints goes elsewhere.
 """
 
 from __future__ import annotations
@@ -42,10 +43,7 @@ def _read_exactly(pipe: IO[bytes], count: int) -> bytes:
 
 def main() -> None:
     """Compile what arrives on standard input until it ends."""
-    requests = sys.stdin.buffer
-    # The answers keep the pipe for themselves: whatever else is printed goes to standard error.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    requests, answers = sys.stdin.buffer, os.fdopen(int(sys.argv[1]), "wb")
 
     from glow_nb.codegen.compile import compile_kernel
     from glow_nb.errors import CompileError

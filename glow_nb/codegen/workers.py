@@ -85,18 +85,26 @@ class _Worker:
     """One process and the pipes to it."""
 
     def __init__(self, interpreter: str) -> None:
+        self._requests: IO[bytes] | None = None
         self._output = _scratch_file()
-        self._process = subprocess.Popen(
-            [interpreter, "-P", "-m", WORKER_MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._output or subprocess.DEVNULL,
-            env=_environment(),
-            start_new_session=True,  # an interrupt from the keyboard is for us to handle
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._requests, self._answers = self._process.stdin, self._process.stdout
+        reading, writing = os.pipe()
+        self._answers: IO[bytes] = os.fdopen(reading, "rb")
+        try:
+            self._process = subprocess.Popen(
+                [interpreter, "-P", "-m", WORKER_MODULE, str(writing)],
+                stdin=subprocess.PIPE,
+                stdout=self._output or subprocess.DEVNULL,
+                stderr=subprocess.STDOUT,
+                pass_fds=(writing,),
+                env=_environment(),
+                start_new_session=True,  # an interrupt from the keyboard is for us to handle
+            )
+        except OSError:
+            self.close()
+            raise
+        finally:
+            os.close(writing)
+        self._requests = self._process.stdin
 
     def serve(
         self, waiting: deque[KernelSource], target: Target, results: SimpleQueue[_Result]
@@ -113,18 +121,19 @@ class _Worker:
 
     def _compile(self, source: KernelSource, target: Target) -> _Result:
         try:
+            assert self._requests is not None
             write_frame(self._requests, (source, target))
             verdict, content = read_frame(self._answers)
         except (EOFError, BrokenPipeError):
             status = self._process.wait()
             return CompileError(
                 f"kernel {source.symbol}: the worker that compiled it ended with status {status}; "
-                f"its last words: {self._last_output() or 'none'}"
+                f"the last it said: {self._last_output() or 'none'}"
             )
         return (source, content) if verdict == "object" else CompileError(content)
 
     def _last_output(self) -> str:
-        """Return the end of what the worker wrote to standard error."""
+        """Return the end of what the worker printed."""
         if self._output is None:
             return ""
         size = self._output.seek(0, os.SEEK_END)
@@ -139,7 +148,7 @@ class _Worker:
     def close(self) -> None:
         """Close the pipes, once nobody reads them."""
         for pipe in (self._requests, self._answers, self._output):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # what was not sent to a dead process
                 if pipe:
                     pipe.close()
 
@@ -154,7 +163,7 @@ def _take(waiting: deque[KernelSource]) -> KernelSource | None:
 def _scratch_file() -> IO[bytes] | None:
     try:
         return tempfile.TemporaryFile()
-    except OSError:  # nowhere to write: the worker's last words are lost, its work is not
+    except OSError:  # nowhere to write: what the worker prints is lost, its work is not
         return None
 
 

@@ -1,0 +1,205 @@
+"""The object cache keeps what is intact and never returns anything else."""
+
+import dataclasses
+import errno
+import os
+import resource
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache, default_folder, object_key
+from glow_nb.kernels.target import Target
+
+HOST = Target.host()
+KEY = object_key("text", "float32", HOST)
+OTHER_KEY = object_key("other text", "float32", HOST)
+PAYLOAD = bytes(range(256)) * 4
+
+
+def stored(folder: Path) -> tuple[ObjectCache, Path]:
+    cache = ObjectCache(folder)
+    cache.store("kernel", KEY, PAYLOAD)
+    path = cache.path("kernel", KEY)
+    assert path is not None
+    assert path.exists()
+    return ObjectCache(folder), path
+
+
+def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
+    cache, path = stored(tmp_path / "deep" / "folder")
+    assert cache.load("kernel", KEY) == PAYLOAD
+    assert path.read_bytes().startswith(PAYLOAD), "a tool for object files could not read it"
+
+
+def test_absent(tmp_path: Path) -> None:
+    assert ObjectCache(tmp_path / "nowhere").load("kernel", KEY) is None
+
+
+def test_key_depends_on_everything_that_shapes_an_object() -> None:
+    keys = {
+        object_key("text", "float32", HOST),
+        object_key("texts", "float32", HOST),
+        object_key("text", "float64", HOST),
+        object_key("textf", "loat32", HOST),
+        object_key("text", "float32", dataclasses.replace(HOST, cpu="another")),
+        object_key("text", "float32", dataclasses.replace(HOST, features="+more")),
+        object_key("text", "float32", dataclasses.replace(HOST, triple="other")),
+    }
+    assert len(keys) == 7
+    same = dataclasses.replace(HOST, l2_bytes=1, l3_bytes=1)
+    assert object_key("text", "float32", same) == KEY
+
+
+@given(length=st.integers(0, len(PAYLOAD) + 71))
+def test_truncated_entry_is_absent(tmp_path_factory: pytest.TempPathFactory, length: int) -> None:
+    cache, path = stored(tmp_path_factory.mktemp("cache"))
+    path.write_bytes(path.read_bytes()[:length])
+    assert cache.load("kernel", KEY) is None
+
+
+@given(position=st.integers(0, len(PAYLOAD) + 71), bit=st.integers(0, 7))
+def test_entry_with_one_wrong_bit_is_absent(
+    tmp_path_factory: pytest.TempPathFactory, position: int, bit: int
+) -> None:
+    cache, path = stored(tmp_path_factory.mktemp("cache"))
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1 << bit
+    path.write_bytes(content)
+    assert cache.load("kernel", KEY) is None
+
+
+def test_entry_of_another_key_is_absent(tmp_path: Path) -> None:
+    cache, path = stored(tmp_path)
+    other = cache.path("kernel", OTHER_KEY)
+    assert other is not None
+    path.rename(other)
+    assert cache.load("kernel", OTHER_KEY) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"x" * 5000])
+def test_foreign_file_is_absent_and_replaced(tmp_path: Path, content: bytes) -> None:
+    cache, path = stored(tmp_path)
+    path.write_bytes(content)
+    assert cache.load("kernel", KEY) is None
+    cache.store("kernel", KEY, PAYLOAD)
+    assert ObjectCache(tmp_path).load("kernel", KEY) == PAYLOAD
+
+
+def test_folder_or_pipe_in_the_place_of_an_entry(tmp_path: Path) -> None:
+    cache, path = stored(tmp_path)
+    path.unlink()
+    os.mkfifo(path)
+    assert cache.load("kernel", KEY) is None
+    path.unlink()
+    path.mkdir()
+    assert cache.load("kernel", KEY) is None
+    cache.store("kernel", KEY, PAYLOAD)
+    assert cache.load("kernel", KEY) == PAYLOAD
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_cache_path_that_is_a_file(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("not a folder")
+    cache = ObjectCache(place)
+    cache.store("kernel", KEY, PAYLOAD)
+    assert cache.load("kernel", KEY) == PAYLOAD
+    assert ObjectCache(place).load("kernel", KEY) is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    cache = ObjectCache(tmp_path)
+    cache.store("kernel", KEY, PAYLOAD)
+    assert cache.load("kernel", KEY) == PAYLOAD
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder even root cannot write")
+def test_file_system_that_cannot_be_written() -> None:
+    cache = ObjectCache(Path("/proc/glow_nb"))
+    cache.store("kernel", KEY, PAYLOAD)
+    assert cache.load("kernel", KEY) == PAYLOAD
+
+
+def test_entry_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, _ = stored(tmp_path)
+
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(errno.EACCES, "refused")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert cache.load("kernel", KEY) is None
+
+
+def test_file_that_may_not_grow_leaves_nothing_behind(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    cache = ObjectCache(tmp_path)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        cache.store("kernel", KEY, PAYLOAD)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert cache.load("kernel", KEY) == PAYLOAD
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("function", ["fdopen", "replace"])
+def test_full_disk_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    cache = ObjectCache(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, function, fail)
+        cache.store("kernel", KEY, PAYLOAD)
+    assert cache.load("kernel", KEY) == PAYLOAD
+    assert not list(tmp_path.iterdir())
+
+
+def test_concurrent_writers_and_readers_see_whole_entries(tmp_path: Path) -> None:
+    wrong: list[bytes] = []
+
+    def work() -> None:
+        for _ in range(100):
+            cache = ObjectCache(tmp_path)
+            cache.store("kernel", KEY, PAYLOAD)
+            loaded = cache.load("kernel", KEY)
+            if loaded != PAYLOAD:
+                wrong.append(loaded or b"")
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_no_folder_at_all() -> None:
+    cache = ObjectCache(None)
+    cache.store("kernel", KEY, PAYLOAD)
+    assert cache.load("kernel", KEY) == PAYLOAD
+    assert cache.path("kernel", KEY) is None
+
+
+def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    assert default_folder() == tmp_path
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(CACHE_VARIABLE, "relative")
+    assert default_folder() == tmp_path / "relative"
+    monkeypatch.delenv(CACHE_VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    folder = default_folder()
+    assert folder is not None
+    assert folder.name == "glow_nb"

@@ -1,0 +1,86 @@
+"""Barriers stand between any two calls that conflict, and nowhere without a reason."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glow_nb.codegen.hazards import Access, Hazard, plan_barriers
+from glow_nb.errors import DefinitionError
+
+
+def accesses() -> st.SearchStrategy[list[Access]]:
+    access = st.builds(
+        lambda space, begin, size, mode: Access(space, begin, begin + size, mode),
+        st.sampled_from(["arena", "bound0"]),
+        st.integers(0, 40),
+        st.integers(0, 12),
+        st.sampled_from(["in", "in", "out", "inout"]),
+    )
+    return st.lists(access, max_size=4)
+
+
+def conflict(first: Access, second: Access) -> bool:
+    shares = first.space == second.space and max(first.begin, second.begin) < min(
+        first.end, second.end
+    )
+    return shares and (first.mode != "in" or second.mode != "in")
+
+
+@given(st.lists(accesses(), max_size=12))
+def test_a_barrier_separates_every_conflicting_pair(calls: list[list[Access]]) -> None:
+    plan = plan_barriers(calls)
+    for later in range(len(calls)):
+        for earlier in range(later):
+            if any(conflict(a, b) for a in calls[earlier] for b in calls[later]):
+                assert any(plan[earlier + 1 : later + 1]), (earlier, later)
+
+
+@given(st.lists(accesses(), max_size=12))
+def test_every_barrier_names_a_conflict_since_the_one_before(calls: list[list[Access]]) -> None:
+    last = 0
+    for number, hazard in enumerate(plan_barriers(calls)):
+        if hazard:
+            assert last <= hazard.earlier < number
+            mode = "out" if hazard.earlier_verb == "wrote" else "in"
+            shared = Access(hazard.space, hazard.begin, hazard.end, "inout")
+            assert hazard.begin < hazard.end
+            assert any(conflict(shared, access) for access in calls[number])
+            touched = [a for a in calls[hazard.earlier] if a.mode in (mode, "inout")]
+            assert any(conflict(shared, access) for access in touched)
+            last = number
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verbs"),
+    [
+        ("out", "in", ("wrote", "reads")),
+        ("out", "inout", ("wrote", "reads")),
+        ("in", "out", ("read", "writes")),
+        ("out", "out", ("wrote", "writes")),
+        ("in", "in", None),
+    ],
+)
+def test_kinds_of_hazard(first: str, second: str, verbs: tuple[str, str] | None) -> None:
+    calls = [[Access("arena", 0, 8, first)], [Access("arena", 4, 12, second)]]  # type: ignore[arg-type]
+    expected = Hazard(0, *verbs, "arena", 4, 8) if verbs else None
+    assert plan_barriers(calls) == [None, expected]
+
+
+def test_touching_intervals_do_not_conflict() -> None:
+    calls = [[Access("arena", 0, 8, "out")], [Access("arena", 8, 16, "inout")]]
+    assert plan_barriers(calls) == [None, None]
+
+
+def test_spaces_are_apart() -> None:
+    calls = [[Access("arena", 0, 8, "out")], [Access("bound0", 0, 8, "in")]]
+    assert plan_barriers(calls) == [None, None]
+
+
+def test_independent_calls_take_time_in_proportion() -> None:
+    calls = [[Access("arena", 8 * i, 8 * i + 8, "out")] for i in range(20_000)]
+    assert not any(plan_barriers(calls))
+
+
+def test_unknown_mode_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="not in, out or inout"):
+        Access("arena", 0, 8, "output")  # type: ignore[arg-type]

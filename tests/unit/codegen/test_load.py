@@ -1,0 +1,64 @@
+"""Objects in memory: linked with each other, and refused when something is missing or broken."""
+
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import pytest
+
+from glow_nb.codegen.load import LoadedCode
+from glow_nb.codegen.machine import target_machine
+from glow_nb.codegen.runtime import compile_runtime
+from glow_nb.errors import CompileError
+from glow_nb.kernels.target import Target
+from tests.unit.codegen.samples import run_python
+
+HOST = Target.host()
+
+
+def emit(text: str) -> bytes:
+    payload: bytes = target_machine(HOST).emit_object(llvm.parse_assembly(text))
+    return payload
+
+
+def test_objects_see_each_other() -> None:
+    caller = emit("declare i32 @f()\ndefine i32 @g() {\n %x = call i32 @f()\n ret i32 %x\n}")
+    callee = emit("define i32 @f() {\n ret i32 42\n}")
+    import ctypes
+
+    code = LoadedCode([caller, callee], HOST)
+    assert ctypes.CFUNCTYPE(ctypes.c_int32)(code.address("g"))() == 42
+
+
+def test_missing_symbol_is_an_error_and_not_the_end_of_the_process() -> None:
+    with pytest.raises(CompileError, match="no_such_function"):
+        LoadedCode([emit("declare void @no_such_function()\ndefine void @g() {\n call void "
+                         "@no_such_function()\n ret void\n}")], HOST)  # fmt: skip
+
+
+def test_unknown_address() -> None:
+    code = LoadedCode([compile_runtime(HOST)], HOST)
+    assert code.address("glow_barrier")
+    with pytest.raises(CompileError, match="glow_nothing: not defined"):
+        code.address("glow_nothing")
+
+
+@pytest.mark.parametrize("length", [0, 3, 64, 200, 600])
+def test_broken_object_is_refused(length: int) -> None:
+    with pytest.raises(CompileError, match="empty the cache folder"):
+        LoadedCode([compile_runtime(HOST)[:length]], HOST)
+
+
+def test_loading_needs_no_numba(tmp_path: Path) -> None:
+    script = """
+        import numpy as np
+        from glow_nb.codegen.executable import Executable
+        from tests.unit.codegen.samples import Chain, SIZE
+        chain = Chain(3)
+        executable = Executable(chain.calls, chain.constants, chain.arena_bytes, chain.bindings)
+        x, y = np.ones(SIZE, np.float32), np.zeros(SIZE, np.float32)
+        executable.run([x, y])
+        assert (y == chain.expected(x)).all()
+        print("numba" in sys.modules)
+    """
+    assert run_python(script, tmp_path) == "True\n"
+    assert run_python(script, tmp_path) == "False\n"
