@@ -33,13 +33,16 @@ class RunningKernel:
         self._function: Any = prototype(self._engine.get_function_address(source.symbol))
 
     def __call__(self, *arrays: Array, threads: int = 1) -> None:
-        """Call the kernel for each thread in turn; the first array is the result."""
+        """Call the kernel for each thread in turn; the first array is the result.
+
+        An even number of threads is called backwards: shares come in any order.
+        """
         kinds = tuple(ElementKind.of(array.dtype) for array in arrays)
         assert kinds == self.source.arguments
         scratch = np.full(self.source.scratch_bytes + 64 + GUARD, 0xA5, np.uint8)
         start = -scratch.ctypes.data % 64
         pointers = [array.ctypes.data for array in arrays]
-        for thread in range(threads):
+        for thread in range(threads)[:: 1 if threads % 2 else -1]:
             self._function(*pointers, scratch.ctypes.data + start, thread, threads)
         assert (scratch[start + self.source.scratch_bytes :] == 0xA5).all(), "wrote past scratch"
 
