@@ -2,8 +2,8 @@
 
 Protobuf would hold each weight three times: in the bytes of the file, in the parsed message and in
 the copy that Python gets of it. This module walks the wire format of
-``ModelProto.graph.initializer`` only, reads each large ``raw_data`` field into its own aligned array, and leaves protobuf a skeleton
-without them.
+``ModelProto.graph.initializer`` only, reads each large ``raw_data`` field into its own aligned
+array, and leaves protobuf a skeleton without them.
 
 The wire format (protobuf's "Encoding" page): a message is a run of fields; a field is a varint
 ``number << 3 | wire type`` and then a varint (type 0), 8 bytes (1), a varint length and that many

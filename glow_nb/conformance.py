@@ -1,0 +1,201 @@
+"""``python -m glow_nb.conformance``: ONNX's own node tests on every engine, as a table.
+
+The tests are those that the installed ``onnx`` generates, all of them. A test *passed* if the
+outputs are within the suite's own tolerance; it is *unsupported* if an ``UnsupportedError`` says
+so; anything else, wrong numbers above all, is *failed*.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+import numpy as np
+import onnx
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+from rich.progress import track
+
+from glow_nb.errors import GlowError, UnsupportedError
+from glow_nb.onnx_backend import ENGINES, prepare
+
+PASSED, FAILED, UNSUPPORTED = "passed", "failed", "unsupported"
+OUTCOMES = (PASSED, FAILED, UNSUPPORTED)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one test came to on one engine, and why if it did not pass."""
+
+    test: str
+    operator: str
+    engine: str
+    outcome: str
+    reason: str = ""
+
+
+@dataclass
+class Report:
+    """All outcomes."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def count(self, engine: str, operator: str | None = None) -> Counter[str]:
+        """Return how many tests of *engine*, of one operator or of all, had each outcome."""
+        return Counter(
+            o.outcome
+            for o in self.outcomes
+            if o.engine == engine and operator in (None, o.operator)
+        )
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators that were tested, in alphabetic order."""
+        return sorted({o.operator for o in self.outcomes}, key=str.lower)
+
+    @property
+    def engines(self) -> list[str]:
+        """The engines that were tested."""
+        return list(dict.fromkeys(o.engine for o in self.outcomes))
+
+
+def node_tests(match: str = "") -> list[Any]:
+    """Return the suite's node tests whose names contain *match*."""
+    with warnings.catch_warnings():
+        # The suite computes its expected values on import, divisions by zero included.
+        warnings.simplefilter("ignore")
+        cases = load_model_tests(kind="node")
+    return [case for case in cases if match in case.name]
+
+
+def operators_of(cases: Iterable[Any]) -> dict[str, str]:
+    """Return the operator that each test is about.
+
+    A test whose name ends in ``_expanded`` runs the function body of an operator; it counts for
+    that operator, which the test of the same name without the ending uses.
+    """
+    first = {case.name: _label(case.model.graph.node[0]) for case in cases}
+    return {
+        name: first.get(name.partition("_expanded")[0], operator)
+        for name, operator in first.items()
+    }
+
+
+def _label(node: onnx.NodeProto) -> str:
+    return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
+
+
+def run_tests(cases: Sequence[Any], engines: Sequence[str]) -> Iterator[Outcome]:
+    """Run every test on every engine."""
+    operators = operators_of(cases)
+    for case in cases:
+        for engine in engines:
+            outcome, reason = run_test(case, engine)
+            yield Outcome(case.name, operators[case.name], engine, outcome, reason)
+
+
+def run_test(case: Any, engine: str) -> tuple[str, str]:
+    """Return outcome and reason of one test."""
+    try:
+        network = prepare(case.model, "CPU", engine=engine, threads=1)
+        for inputs, expected in case.data_sets:
+            outputs = network.run([_array(value) for value in inputs])
+            Runner.assert_similar_outputs(
+                [_array(value) for value in expected], list(outputs), case.rtol, case.atol
+            )
+    except UnsupportedError as error:
+        return UNSUPPORTED, str(error)
+    except AssertionError as error:
+        return FAILED, f"wrong result: {' '.join(str(error).split())}"
+    except GlowError as error:
+        return FAILED, f"{type(error).__name__}: {error}"
+    return PASSED, ""
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def write_markdown(report: Report, out: TextIO) -> None:
+    """Write the table and the list of failures."""
+    engines = report.engines
+    out.write(
+        "# ONNX conformance\n\n"
+        f"ONNX's own node tests (`onnx.backend.test`, onnx {onnx.__version__}, opset "
+        f"{onnx.defs.onnx_opset_version()}), all that the package generates, made by\n"
+        "`python -m glow_nb.conformance`. Unsupported means that the importer or the backend "
+        "says so with an\n`UnsupportedError`; failed is everything else that did not pass.\n\n"
+        "`evaluate` runs the imported graph node by node with NumPy, `interpreter` the compiled "
+        "instructions\nwith NumPy, `cpu` machine code. Inputs that shapes depend on (such as the "
+        "shape of a Reshape) are bound\nwhen the model first runs.\n\n"
+    )
+    out.write(_row(["engine", *OUTCOMES, "all"]))
+    out.write(_row(["---", *["---:"] * (len(OUTCOMES) + 1)]))
+    for engine in engines:
+        counts = report.count(engine)
+        out.write(_row([engine, *(str(counts[o]) for o in OUTCOMES), str(counts.total())]))
+    out.write("\n## By operator\n\nPassed / failed / unsupported.\n\n")
+    out.write(_row(["operator", *engines]))
+    out.write(_row(["---", *["---"] * len(engines)]))
+    for operator in report.operators:
+        cells = []
+        for engine in engines:
+            counts = report.count(engine, operator)
+            cells.append(" / ".join(str(counts[o]) for o in OUTCOMES))
+        out.write(_row([operator, *cells]))
+    failures = [o for o in report.outcomes if o.outcome == FAILED]
+    out.write("\n## Failures\n\n" + ("" if failures else "None.\n"))
+    for o in failures:
+        out.write(f"- `{o.test}` ({o.engine}): {_one_line(o.reason)}\n")
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _one_line(text: str, limit: int = 240) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[:limit] + " ..."
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    type=click.Choice(ENGINES),
+    help="Who computes; may be repeated. All by default.",
+)
+@click.option("--match", default="", help="Run only tests whose name contains this.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Write the table here, as Markdown."
+)
+@click.option("--verbose", is_flag=True, help="Tell why tests are unsupported, too.")
+def main(engines: tuple[str, ...], match: str, output: Path | None, verbose: bool) -> None:
+    """Run ONNX's node tests and count what passed, failed and is unsupported."""
+    cases = node_tests(match)
+    tests = run_tests(cases, engines or ENGINES)
+    total = len(cases) * len(engines or ENGINES)
+    shown = track(tests, "tests", total, disable=not sys.stderr.isatty())
+    report = Report(list(shown))
+    for o in report.outcomes:
+        if o.outcome == FAILED or (verbose and o.outcome == UNSUPPORTED):
+            click.echo(f"{o.outcome} {o.test} ({o.engine}): {_one_line(o.reason)}")
+    for engine in report.engines:
+        counts = report.count(engine)
+        click.echo(f"{engine}: " + ", ".join(f"{counts[o]} {o}" for o in OUTCOMES))
+    if output is not None:
+        with output.open("w", encoding="utf-8") as out:
+            write_markdown(report, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""glow_nb as a standard ONNX backend: ``prepare``, ``run_model``, ``run_node`` ...
+
+::
+
+    import glow_nb.onnx_backend as backend
+
+    outputs = backend.prepare(model).run([images])
+
+and ONNX's own test suite::
+
+    onnx.backend.test.BackendTest(glow_nb.onnx_backend, __name__)
+
+The keyword ``engine`` chooses who computes: ``cpu`` (compiled code), ``interpreter`` (the same
+instructions by NumPy) or ``evaluate`` (the graph as imported, node by node).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep, namedtupledict
+from typing_extensions import override
+
+from glow_nb.api import compile
+from glow_nb.errors import FeedError, OptionError, UnsupportedError
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function
+from glow_nb.importers.onnx import UnboundDimension, UnboundInput, import_onnx
+from glow_nb.importers.onnx.model import NEWEST_OPSET
+from glow_nb.types import Array
+
+ENGINES = ("cpu", "interpreter", "evaluate")
+
+_MAX_SHAPE_INPUT_ELEMENTS = 1024
+
+Runner = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+Key = tuple[tuple[str, tuple[int, ...], bytes], ...]
+
+
+class GlowBackendRep(BackendRep):
+    """A model ready to run; compiled at the first run if its shapes depend on what is fed."""
+
+    def __init__(self, model: onnx.ModelProto, engine: str, threads: int | None) -> None:
+        """Prepare *model*; see :meth:`GlowBackend.prepare`."""
+        self._model, self._engine, self._threads = model, engine, threads
+        weights = {tensor.name for tensor in model.graph.initializer}
+        self._inputs = [i.name for i in model.graph.input if i.name not in weights]
+        self._outputs = namedtupledict("Outputs", [o.name for o in model.graph.output])
+        self._variants: dict[Key, tuple[Function, Runner]] = {}
+        self._fixed: set[str] = set()  # inputs that shapes depend on
+        try:
+            self._variants[()] = self._build({}, {})
+        except UnboundInput as error:
+            self._fixed.update(error.names)
+        except UnboundDimension:
+            pass  # the first run binds it
+
+    @override
+    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+        """Run the model on a sequence of arrays, a mapping by name, or one bare array.
+
+        Returns:
+            A named tuple of arrays, in the model's order.
+
+        Raises:
+            FeedError: The inputs do not fit.
+            UnsupportedError: A shape depends on numbers that are not a short list or a scalar.
+        """
+        feeds = self._feeds(inputs)
+        function, runner = self._variant(feeds)
+        wanted = [placeholder.name for placeholder in function.inputs]
+        results = runner({name: feeds[name] for name in wanted})
+        return tuple(self._outputs(*(results[output.name] for output in function.outputs)))
+
+    def _feeds(self, inputs: Any) -> dict[str, Array]:
+        if isinstance(inputs, Mapping):
+            values = [inputs.get(name) for name in self._inputs]
+        else:
+            values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+        if len(values) > len(self._inputs) or any(value is None for value in values):
+            raise FeedError(f"{len(values)} inputs given, the model takes {self._inputs}")
+        for name, value in zip(self._inputs, values, strict=False):
+            if not isinstance(value, np.ndarray | np.generic | int | float):
+                raise UnsupportedError(
+                    f"input {name!r} is a {type(value).__name__}; only arrays are supported"
+                )
+        return {n: np.asarray(v) for n, v in zip(self._inputs, values, strict=False)}
+
+    def _variant(self, feeds: Mapping[str, Array]) -> tuple[Function, Runner]:
+        """Return the network for the shapes, and where they matter the numbers, of *feeds*."""
+        if () in self._variants:
+            return self._variants[()]
+        while True:
+            for name in self._fixed:
+                _require_short(name, feeds[name])
+            constants = {n: feeds[n] for n in feeds if n in self._fixed}
+            key = tuple(
+                (name, array.shape, array.tobytes() if name in constants else b"")
+                for name, array in feeds.items()
+            )
+            if key in self._variants:
+                return self._variants[key]
+            shapes = {n: a.shape for n, a in feeds.items() if n not in constants}
+            try:
+                self._variants[key] = self._build(shapes, constants)
+            except UnboundInput as error:
+                self._fix(error, feeds)
+
+    def _fix(self, error: UnboundInput, feeds: Mapping[str, Array]) -> None:
+        new = [name for name in error.names if name in feeds and name not in self._fixed]
+        if not new:
+            raise error
+        self._fixed.update(new)
+
+    def _build(
+        self, shapes: Mapping[str, Sequence[int]], constants: Mapping[str, Array]
+    ) -> tuple[Function, Runner]:
+        function = import_onnx(self._model, shapes=shapes, constants=constants)
+        if self._engine == "evaluate":
+            return function, partial(evaluate, function)
+        return function, compile(function, backend=self._engine, threads=self._threads).run
+
+
+def _require_short(name: str, array: Array) -> None:
+    """Raise UnsupportedError if an input is no parameter: neither a scalar nor a short list."""
+    if array.ndim > 1 or array.size > _MAX_SHAPE_INPUT_ELEMENTS:
+        raise UnsupportedError(
+            f"input {name!r}: shapes depend on its numbers, and it is a tensor of shape "
+            f"{list(array.shape)}; only scalars and lists of at most "
+            f"{_MAX_SHAPE_INPUT_ELEMENTS} can be bound"
+        )
+
+
+class GlowBackend(Backend):
+    """The standard interface, for tools that can run any ONNX backend."""
+
+    @classmethod
+    @override
+    def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+        """Return whether *model* can be imported."""
+        try:
+            import_onnx(model)
+        except UnsupportedError as error:
+            return isinstance(error, UnboundInput)
+        except UnboundDimension:
+            return True
+        return True
+
+    @classmethod
+    @override
+    def prepare(
+        cls,
+        model: onnx.ModelProto,
+        device: str = "CPU",
+        *,
+        engine: str = "cpu",
+        threads: int | None = None,
+        **kwargs: Any,
+    ) -> GlowBackendRep:
+        """Import and compile *model*.
+
+        Args:
+            model: The model.
+            device: ``CPU``, or ``CPU:0``.
+            engine: Who computes, one of :data:`ENGINES`.
+            threads: Cores for one run, all by default.
+            kwargs: Ignored; other backends have options of their own.
+
+        Raises:
+            OptionError: There is no such device or engine.
+            ModelError, UnsupportedError: As :func:`glow_nb.importers.import_onnx`.
+        """
+        if not cls.supports_device(device):
+            raise OptionError(f"device {device!r} is not supported; use 'CPU'")
+        if engine not in ENGINES:
+            raise OptionError(f"unknown engine {engine!r}; there are {list(ENGINES)}")
+        return GlowBackendRep(model, engine, threads)
+
+    @classmethod
+    @override
+    def run_model(
+        cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """Run *model* once; see :meth:`prepare` for the options."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    @override
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """Run one operator of opset ``opset_version``, by default the newest, on arrays."""
+        opset = kwargs.pop("opset_version", NEWEST_OPSET)
+        arrays = [np.asarray(array) for array in inputs]
+        names = [name for name in node.input if name]
+        infos = [
+            onnx.helper.make_tensor_value_info(
+                name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in zip(dict.fromkeys(names), arrays, strict=False)
+        ]
+        outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
+        model = onnx.helper.make_model(
+            onnx.helper.make_graph([node], "node", infos, outputs),
+            opset_imports=[onnx.helper.make_opsetid(node.domain, opset)],
+        )
+        return cls.run_model(model, arrays, device, **kwargs)
+
+    @classmethod
+    @override
+    def supports_device(cls, device: str) -> bool:
+        """Return whether *device* is a CPU."""
+        return device.split(":", maxsplit=1)[0] == "CPU"
+
+
+is_compatible = GlowBackend.is_compatible
+prepare = GlowBackend.prepare
+run_model = GlowBackend.run_model
+run_node = GlowBackend.run_node
+supports_device = GlowBackend.supports_device
