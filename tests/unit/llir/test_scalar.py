@@ -1,0 +1,121 @@
+"""The vocabulary of scalar expressions."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+import pytest
+
+import glow_nb.llir.instructions  # noqa: F401  registers them
+from glow_nb.errors import DefinitionError
+from glow_nb.llir.instructions.activation import GeluInst
+from glow_nb.llir.instructions.arithmetic import ModuloInst
+from glow_nb.llir.program import (
+    INSTRUCTIONS,
+    Buffer,
+    In,
+    Instruction,
+    Out,
+    define_instruction,
+)
+from glow_nb.llir.scalar import ARITIES, number_as, scalar_expression
+from glow_nb.schema import Qualifier, operand_specs
+from glow_nb.types import ElementKind, TensorType
+
+PLACE = Buffer("place", TensorType(ElementKind.FLOAT32, (4,)))
+
+
+@define_instruction("test_only_expression")
+class ExpressionInst(Instruction):
+    """An instruction whose expression the tests choose."""
+
+    dest: Out
+    input: In
+    alpha: float = 0.0
+    mode: str = "none"
+
+
+def parsed(text: str, monkeypatch: pytest.MonkeyPatch, mode: str = "none") -> str:
+    monkeypatch.setattr(ExpressionInst, "scalar", text)
+    return ast.unparse(scalar_expression(ExpressionInst(PLACE, PLACE, 0.5, mode)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-input ** 2",
+        "input if input else alpha",
+        "input.shape",
+        "input[0]",
+        "(lambda: input)()",
+        "__import__('os')",
+        "other * input",
+        "maximum(input)",
+        "maximum(input, y=alpha)",
+        "print(input)",
+        "0 < input < 1",
+        "input and alpha",
+        "'text'",
+        "input +",
+    ],
+)
+def test_what_is_not_in_the_vocabulary_is_refused(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DefinitionError, match="scalar expression"):
+        parsed(text, monkeypatch)
+
+
+@pytest.mark.parametrize("name", ARITIES)
+def test_every_function_is_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{name}({', '.join(['input'] * ARITIES[name])})"
+    assert parsed(text, monkeypatch) == text
+
+
+def test_tests_of_attributes_are_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "alpha * input if mode == 'scaled' else input"
+    assert parsed(text, monkeypatch) == "input"
+    assert parsed(text, monkeypatch, mode="scaled") == "alpha * input"
+
+
+def test_a_called_name_is_a_function_and_any_other_an_attribute() -> None:
+    fmod = scalar_expression(ModuloInst(PLACE, PLACE, PLACE, fmod=True))
+    assert ast.unparse(fmod) == "fmod(lhs, rhs)"
+
+
+def test_branches_of_gelu() -> None:
+    by_erf, by_tanh = (
+        ast.unparse(scalar_expression(GeluInst(PLACE, PLACE, mode))) for mode in ("none", "tanh")
+    )
+    assert "erf(" in by_erf
+    assert "tanh(" in by_tanh
+    assert "if" not in by_erf + by_tanh
+
+
+def test_data_parallel_instructions_write_one_operand() -> None:
+    for instruction_class in INSTRUCTIONS.values():
+        outs = [s for s in operand_specs(instruction_class) if s.qualifier != Qualifier("in")]
+        assert not instruction_class.scalar or len(outs) == 1, instruction_class
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (ElementKind.FLOAT32, 1, 1.0),
+        (ElementKind.INT8, 2.9, 2),
+        (ElementKind.INT8, -2.9, -2),
+        (ElementKind.INT8, 1e9, 127),
+        (ElementKind.INT8, -math.inf, -128),
+        (ElementKind.UINT8, -5.0, 0),
+        (ElementKind.INT64, math.inf, 2**63 - 1),
+        (ElementKind.INT64, 1e30, 2**63 - 1),
+        (ElementKind.UINT64, math.inf, 2**64 - 1),
+        (ElementKind.BOOL, 0.5, True),
+        (ElementKind.BOOL, 0, False),
+    ],
+)
+def test_numbers_take_the_kind_they_meet(kind: ElementKind, value: float, expected: float) -> None:
+    found = number_as(kind, value)
+    assert found == expected
+    assert type(found) is type(expected)
