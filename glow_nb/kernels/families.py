@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from glow_nb.kernels import elementwise
+from glow_nb.kernels import convolution, elementwise, matmul, transpose
 
-__all__ = ["elementwise"]
+__all__ = ["convolution", "elementwise", "matmul", "transpose"]

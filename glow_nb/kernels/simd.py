@@ -2,7 +2,7 @@
 
 | kind of name | names |
 |---|---|
-| memory | ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)`` ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)`` ``prefetch(p, i)`` |
+| memory | ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)`` ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)`` ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``prefetch(p, i)`` |
 | addresses | ``at(p, elements)``, ``as_<kind>(p)`` |
 | constants | ``splat_<kind>(x, lanes)``, ``iota_<kind>(lanes)`` |
 | arithmetic | ``add sub mul fma div floor_div mod fmod neg abs sign maximum minimum sqrt rsqrt reciprocal floor ceil rint trunc copysign`` |
@@ -10,7 +10,8 @@
 | functions | ``exp expm1 log log1p tanh erf sigmoid pow sin cos tan asin acos atan sinh cosh asinh acosh atanh`` |
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_and reduce_or``: a plain number |
-| register tiles | ``tile_bias tile_fill tile_load tile_fma tile_get tile_set tile_store tile_store_masked`` |
+| indices | ``min(i, j)`` ``max(i, j)`` of integers |
+| register tiles | ``tile_bias tile_fill tile_load tile_fma tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose`` |
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """  # noqa: E501
@@ -20,12 +21,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from numba import types
 from numba.extending import intrinsic
 
 from glow_nb.kernels import simd_arithmetic as arithmetic
 from glow_nb.kernels import simd_math as elementary
 from glow_nb.kernels import simd_memory as memory
 from glow_nb.kernels import simd_tile as tile
+from glow_nb.kernels import simd_transpose as transpose
 from glow_nb.kernels.simd_convert import convert
 from glow_nb.kernels.simd_lanes import BOOL, FLOAT32, Lanes
 from glow_nb.kernels.simd_types import Pointer, Vec, kernel_signature, scalar_type
@@ -190,9 +193,27 @@ def where(typing: Any, condition: Any, yes: Any, no: Any) -> Any:
     return yes(condition, yes, no), codegen
 
 
+def _index_choice(sign: str) -> Any:
+    """Make ``min`` or ``max`` of two integers; numba's own would be compiled for each kernel."""
+
+    @intrinsic
+    def choice(typing: Any, lhs: Any, rhs: Any) -> Any:
+        if not (isinstance(lhs, types.Integer) and isinstance(rhs, types.Integer)):
+            return None
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            left, right = arguments
+            return builder.select(builder.icmp_signed(sign, left, right), left, right)
+
+        return types.int64(types.int64, types.int64), codegen
+
+    return choice
+
+
 def _namespace() -> dict[str, object]:
     widened = arithmetic.in_float32
     names: dict[str, object] = {"fma": fma, "where": where}
+    names |= {"min": _index_choice("<"), "max": _index_choice(">")}
     names |= {name: _unary(widened(operation)) for name, operation in _UNARY.items()}
     names |= {name: _binary(widened(operation)) for name, operation in _BINARY.items()}
     names |= {name: _binary(getattr(arithmetic, name)) for name in _BITS}
@@ -211,9 +232,12 @@ def _namespace() -> dict[str, object]:
         names[f"convert_{kind.value}"] = _conversion(kind)
     for name in ("load", "load_masked", "store", "store_masked", "broadcast", "at", "get", "put"):
         names[name] = getattr(memory, name)
-    names["prefetch"] = memory.prefetch
+    for name in ("copy", "clear", "prefetch"):
+        names[name] = getattr(memory, name)
     for name in ("bias", "fill", "load", "fma", "get", "set", "store", "store_masked"):
         names[f"tile_{name}"] = getattr(tile, f"tile_{name}")
+    names["tile_transpose"] = transpose.tile_transpose
+    names["tile_load_masked"] = transpose.tile_load_masked
     return names
 
 

@@ -37,6 +37,8 @@ from glow_nb.kernels.simd_types import (
 )
 from glow_nb.types import ElementKind
 
+_NO = ir.Constant(ir.IntType(1), 0)
+
 
 def address(builder: Any, pointer: Any, index: Any, kind: ElementKind) -> Any:
     """Return the LLVM address of element *index* (int64)."""
@@ -259,6 +261,44 @@ def prefetch(typing: Any, pointer: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(pointer, index), codegen
+
+
+@intrinsic(prefer_literal=True)
+def copy(typing: Any, dest: Any, to: Any, source: Any, index: Any, count: Any) -> Any:
+    """``copy(p, i, q, j, n)``: copy n elements from q, j on to p, i on; they must not overlap."""
+    if not (isinstance(dest, Pointer) and dest == source):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, index, count = (
+            to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 3, 4)
+        )
+        places = [
+            address(builder, arguments[0], to, dest.kind),
+            address(builder, arguments[2], index, dest.kind),
+        ]
+        size = builder.mul(count, ir.Constant(INDEX, dest.kind.size_bytes))
+        call_named(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), [*places, size, _NO])
+        return context.get_dummy_value()
+
+    return types.void(dest, to, source, index, count), codegen
+
+
+@intrinsic(prefer_literal=True)
+def clear(typing: Any, dest: Any, to: Any, count: Any) -> Any:
+    """``clear(p, i, n)``: write n zeros from element i on."""
+    if not isinstance(dest, Pointer):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, count = (to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 2))
+        place = address(builder, arguments[0], to, dest.kind)
+        size = builder.mul(count, ir.Constant(INDEX, dest.kind.size_bytes))
+        zero = ir.Constant(ir.IntType(8), 0)
+        call_named(builder, "llvm.memset.p0.i64", ir.VoidType(), [place, zero, size, _NO])
+        return context.get_dummy_value()
+
+    return types.void(dest, to, count), codegen
 
 
 def element_of(context: Any, builder: Any, value: Any, value_type: Any, kind: ElementKind) -> Any:

@@ -6,6 +6,7 @@ algorithm. Sizes and strides are integer literals.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -118,20 +119,49 @@ def tile_fma(
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first = to_index(context, builder, arguments[2], signature.args[2])
         weights = to_index(context, builder, arguments[5], signature.args[5])
-        vectors = _load_row(builder, arguments[4], weights, tile)
-        result = arguments[0]
-        for r in range(tile.rows):
+
+        def factor(r: int) -> Any:
             place = address(builder, arguments[1], _offset(builder, first, r * step), tile.kind)
-            scalar = load_scalar(builder, place, tile.kind)
-            factor = Lanes(builder, splat_value(builder, scalar, tile.lanes), tile.kind, tile.lanes)
-            for v, weight in enumerate(vectors):
-                part = r * tile.vectors + v
-                total = factor.like(builder.extract_value(result, part))
-                product = factor.fma(factor.like(weight), total)
-                result = builder.insert_value(result, product.value, part)
-        return result
+            return splat_value(builder, load_scalar(builder, place, tile.kind), tile.lanes)
+
+        def weight(v: int) -> Any:
+            elements = _offset(builder, weights, v * tile.lanes)
+            place = address(builder, arguments[4], elements, tile.kind)
+            return load_vector(builder, place, tile.kind, tile.lanes)
+
+        return _outer_product(builder, arguments[0], tile, factor, weight)
 
     return tile(tile, column, start, stride, row, index), codegen
+
+
+def _outer_product(
+    builder: Any, value: Any, tile: Tile, factor: Callable[[int], Any], weight: Callable[[int], Any]
+) -> Any:
+    """Add ``factor(r) * weight(v)`` to each accumulator of the tile *value*.
+
+    Of the factors and the weights, the fewer are loaded first and stay in registers, the others
+    are loaded one at a time: a tile of R x V needs R * V + min(R, V) + 1 registers.
+    """
+
+    def add(r: int, v: int, x: Any, w: Any) -> None:
+        nonlocal value
+        part = r * tile.vectors + v
+        total = Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
+        value = builder.insert_value(value, total.like(x).fma(total.like(w), total).value, part)
+
+    if tile.vectors <= tile.rows:
+        weights = [weight(v) for v in range(tile.vectors)]
+        for r in range(tile.rows):
+            x = factor(r)
+            for v, w in enumerate(weights):
+                add(r, v, x, w)
+        return value
+    factors = [factor(r) for r in range(tile.rows)]
+    for v in range(tile.vectors):
+        w = weight(v)
+        for r, x in enumerate(factors):
+            add(r, v, x, w)
+    return value
 
 
 @intrinsic(prefer_literal=True)

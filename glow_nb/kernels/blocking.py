@@ -1,0 +1,185 @@
+"""How wide the panels and how tall the tiles of a matrix product are, by estimated cost.
+
+A tile is ``rows`` pixels (rows of the left matrix) by ``vectors`` vectors of output channels
+(columns of the right one), all accumulated in registers. One step multiplies one input of each
+row by one vector row of weights: ``rows * vectors`` fused multiply-adds for ``rows + vectors``
+loads.
+
+The cost of a step was fitted to measurements on a Zen 4 core with two 256-bit FMA units: 12
+accumulators reach 99 % of the peak, 8 to 10 reach 91-94 % (the latency of the FMA shows), one
+vector per row at most 88 % (the loads show), and weights stream from L2 at about 25 bytes a cycle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.errors import UnsupportedError
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.types import ElementKind
+
+FMA_PER_CYCLE = 2
+FMA_LATENCY_CYCLES = 4
+LOADS_PER_CYCLE = 2
+LEVEL_1_PANEL_BYTES = 16384
+"""A panel up to this size stays in the first-level cache from tile to tile."""
+
+LEVEL_2_BYTES_PER_CYCLE = 25
+MAX_VECTORS = 12
+PRODUCT_KINDS = (ElementKind.FLOAT32, ElementKind.FLOAT64, ElementKind.INT32, ElementKind.INT64,
+                 ElementKind.UINT32, ElementKind.UINT64)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A line of pixels in balanced tiles: ``large`` tiles of ``rows``, then ``small`` of one less.
+
+    49 pixels in tiles of at most 6 are 4 tiles of 6 and 5 of 5, never 8 of 6 and 1 of 1.
+    """
+
+    rows: int
+    large: int
+    small: int
+
+    @classmethod
+    def balanced(cls, pixels: int, limit: int) -> Cut:
+        """Cut *pixels* into as few tiles of at most *limit* as possible."""
+        tiles = -(-pixels // limit)
+        rows, longer = divmod(pixels, tiles)
+        return cls(rows + 1, longer, tiles - longer) if longer else cls(rows, tiles, 0)
+
+    @property
+    def tiles(self) -> int:
+        """Number of tiles."""
+        return self.large + self.small
+
+    @property
+    def runs(self) -> tuple[tuple[int, int, int], ...]:
+        """(first tile, end tile, rows) of the runs of equal tiles."""
+        small = (self.large, self.tiles, self.rows - 1)
+        return ((0, self.large, self.rows), small) if self.small else ((0, self.large, self.rows),)
+
+    def start(self, tile: str) -> str:
+        """Return an expression for the first pixel of tile number *tile*."""
+        if not self.small:
+            return f"{tile} * {self.rows}"
+        return f"{tile} * {self.rows - 1} + min({tile}, {self.large})"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of one product in panels of ``block``, the last of which may be narrower.
+
+    ``full`` panels have ``vectors`` vectors; if ``tail`` is not 0, one more panel has ``tail``
+    columns in use, computed in ``tail_vectors`` vectors.
+    """
+
+    depth: int
+    block: int
+    lanes: int
+
+    @property
+    def panels(self) -> int:
+        """Number of panels."""
+        return -(-self.depth // self.block)
+
+    @property
+    def full(self) -> int:
+        """Number of panels that are used whole."""
+        return self.depth // self.block
+
+    @property
+    def tail(self) -> int:
+        """Columns in use in the last panel, 0 if it is whole."""
+        return self.depth % self.block
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of a whole panel."""
+        return self.block // self.lanes
+
+    @property
+    def tail_vectors(self) -> int:
+        """Vectors that are computed for the last panel."""
+        return -(-self.tail // self.lanes)
+
+
+def lanes_of(kind: ElementKind, target: Target) -> int:
+    """Return the elements of *kind* in one vector of the target."""
+    if kind not in PRODUCT_KINDS:
+        raise UnsupportedError(
+            f"matrix product of {kind.value}: no kernel; convert the operands to float32 or int32"
+        )
+    return _kind_lanes(kind, target.lanes)
+
+
+def _kind_lanes(kind: ElementKind, lanes: int) -> int:
+    return max(1, lanes * ElementKind.FLOAT32.size_bytes // kind.size_bytes)
+
+
+def registers_of(target: Target) -> int:
+    """Return how many vectors of ``target.lanes`` the registers hold."""
+    return target.vector_registers // max(1, target.lanes // target.native_lanes)
+
+
+def row_limit(vectors: int, registers: int) -> int:
+    """Return the most rows of a tile whose accumulators and operands fit the registers."""
+    rows = 1
+    while (rows + 1) * vectors + min(rows + 1, vectors) + 1 <= registers:
+        rows += 1
+    return rows
+
+
+def step_cycles(rows: int, vectors: int, vector_bytes: int, panel_bytes: int) -> float:
+    """Estimate the cycles of one step of a tile whose weights come from a panel of that size."""
+    accumulators = rows * vectors
+    arithmetic = max(accumulators / FMA_PER_CYCLE, FMA_LATENCY_CYCLES)
+    arithmetic += 0.05 if accumulators >= 3 * FMA_LATENCY_CYCLES else 0.35
+    loads = 1.07 * (rows + vectors) / LOADS_PER_CYCLE
+    is_near = panel_bytes <= LEVEL_1_PANEL_BYTES
+    streamed = 0.0 if is_near else vectors * vector_bytes / LEVEL_2_BYTES_PER_CYCLE
+    return max(arithmetic, loads, streamed)
+
+
+def line_cycles(cut: Cut, vectors: int, vector_bytes: int, panel_bytes: int) -> float:
+    """Estimate the cycles of one step over a whole line of pixels."""
+    return sum(
+        (end - begin) * step_cycles(rows, vectors, vector_bytes, panel_bytes)
+        for begin, end, rows in cut.runs
+    )
+
+
+def choose_block(
+    depth_per_group: int,
+    lanes: int,
+    *,
+    pixels: int = 64,
+    steps: int = 256,
+    kind: ElementKind = ElementKind.FLOAT32,
+) -> int:
+    """Return the columns of one panel with the least estimated time.
+
+    Args:
+        depth_per_group: Columns of the product (output channels of one group).
+        lanes: ``float32`` lanes of the target; 16 means a processor with 32 registers.
+        pixels: Rows that are cut into tiles together: the pixels of one output line of a
+            convolution, all of them for a 1x1 convolution, the rows of a matrix product.
+        steps: Length of the sums (taps times input channels of one group).
+        kind: Element kind of the operands.
+    """
+    kind_lanes, vector_bytes = _kind_lanes(kind, lanes), lanes * ElementKind.FLOAT32.size_bytes
+    registers = 32 if lanes == LANE_COUNTS[-1] else 16
+
+    def cost(vectors: int) -> tuple[float, int]:
+        columns = Columns(depth_per_group, vectors * kind_lanes, kind_lanes)
+        cut = Cut.balanced(max(1, pixels), row_limit(vectors, registers))
+        panel_bytes = vectors * vector_bytes * steps
+        cycles = columns.full * line_cycles(cut, vectors, vector_bytes, panel_bytes)
+        if columns.tail:
+            cycles += line_cycles(cut, columns.tail_vectors, vector_bytes, panel_bytes)
+            # Another tile is another piece of code to compile: it must be worth a little.
+            cycles *= 1.005 if columns.full else 1.0
+        return cycles, vectors
+
+    widest = min(MAX_VECTORS, -(-depth_per_group // kind_lanes))
+    return kind_lanes * min(range(1, max(1, widest) + 1), key=cost)

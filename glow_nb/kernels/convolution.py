@@ -1,0 +1,74 @@
+"""Kernels of convolutions over packed filters."""
+
+from __future__ import annotations
+
+from glow_nb.kernels.convolution_plan import ProductNest, choose_convolution_block
+from glow_nb.kernels.convolution_shape import ConvolutionShape
+from glow_nb.kernels.product_loops import generate_product
+from glow_nb.kernels.register_tiles import Epilogue
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.target import Target
+from glow_nb.llir.instructions.packed import PackedConvolutionInst
+from glow_nb.types import ElementKind
+
+__all__ = ["ConvolutionShape", "choose_convolution_block", "generate_convolution"]
+
+
+def generate_convolution(
+    shape: ConvolutionShape,
+    kind: ElementKind,
+    block: int,
+    target: Target,
+    epilogue: Epilogue | None = None,
+) -> KernelSource:
+    """Return the kernel ``(dest, input, filter, bias, *epilogue operands)`` of a convolution.
+
+    Input ``[N, *spatial, C]``, filter ``[group, panels, *kernel, C / group, block]``, bias
+    ``[group * panels * block]``, dest ``[N, *out, depth]``, where
+    ``panels = ceil(depth / group / block)``.
+
+    Args:
+        shape: Sizes of the convolution.
+        kind: Element kind of all operands.
+        block: Output channels of one panel, a multiple of the lanes;
+            see :func:`choose_convolution_block`.
+        target: The processor.
+        epilogue: What to do with each vector of results before it is stored.
+
+    Raises:
+        UnsupportedError: There are no kernels for *kind*.
+    """
+    nest = ProductNest(shape.simplified(), kind, block)
+    taps = " x ".join(map(str, shape.kernel))
+    sizes = " x ".join(map(str, (shape.batch, *shape.input, shape.channels)))
+    title = (
+        f"convolution {taps} of {kind.value}<{sizes}> to {shape.depth} channels, stride "
+        f"{shape.stride}, pads {shape.pads}, dilation {shape.dilation}, group {shape.group}"
+    )
+    return generate_product(
+        nest,
+        target,
+        family="convolution",
+        names=("input", "filter", "bias"),
+        title=title,
+        epilogue=epilogue,
+    )
+
+
+@kernel_for(PackedConvolutionInst)
+def generate_packed_convolution(instruction: PackedConvolutionInst, target: Target) -> KernelSource:
+    """Return the kernel of an instruction."""
+    batch, *spatial, channels = instruction.input.type.shape
+    shape = ConvolutionShape(
+        batch=batch,
+        channels=channels,
+        depth=instruction.depth,
+        input=tuple(spatial),
+        kernel=instruction.kernel,
+        stride=instruction.stride,
+        pads=instruction.pads,
+        dilation=instruction.dilation,
+        group=instruction.group,
+    )
+    return generate_convolution(shape, instruction.input.type.kind, instruction.block, target)

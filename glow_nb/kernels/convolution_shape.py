@@ -1,0 +1,157 @@
+"""Shapes of convolutions, and their reduction to fewer dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+
+@dataclass(frozen=True)
+class ConvolutionShape:
+    """A convolution of ``[batch, *input, channels]`` to ``[batch, *output, depth]``.
+
+    ``result[n, o, k] = bias[k] + sum over taps t, channels c of
+    input[n, o * stride - pads + t * dilation, c] * filter[k, t, c]``, zero outside the input.
+
+    Attributes:
+        batch: Images.
+        channels: Input channels, of all groups.
+        depth: Output channels, of all groups.
+        input: Spatial sizes, one to three of them.
+        kernel: Taps in each dimension.
+        stride: Input pixels from one output pixel to the next.
+        pads: Zeros before the first pixel in each dimension, then those after the last.
+        dilation: Input pixels from one tap to the next.
+        group: Number of independent groups of channels.
+    """
+
+    batch: int
+    channels: int
+    depth: int
+    input: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+    group: int = 1
+
+    @property
+    def rank(self) -> int:
+        """Number of spatial dimensions."""
+        return len(self.input)
+
+    @property
+    def begins(self) -> tuple[int, ...]:
+        """Zeros before the first pixel."""
+        return self.pads[: self.rank]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Zeros after the last pixel."""
+        return self.pads[self.rank :]
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """Spatial sizes of the result."""
+        return tuple(
+            (self.input[i] + self.begins[i] + self.ends[i] - self.reach[i]) // self.stride[i] + 1
+            for i in range(self.rank)
+        )
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """Input pixels from the first to the last tap, both included."""
+        return tuple(
+            (taps - 1) * dilation + 1
+            for taps, dilation in zip(self.kernel, self.dilation, strict=True)
+        )
+
+    @property
+    def needed(self) -> tuple[int, ...]:
+        """Pixels of the padded input that any output reads, from its first on."""
+        return tuple(
+            (size - 1) * stride + reach
+            for size, stride, reach in zip(self.output, self.stride, self.reach, strict=True)
+        )
+
+    @property
+    def channels_per_group(self) -> int:
+        """Input channels of one group."""
+        return self.channels // self.group
+
+    @property
+    def depth_per_group(self) -> int:
+        """Output channels of one group."""
+        return self.depth // self.group
+
+    @property
+    def steps(self) -> int:
+        """Products summed for one output: taps times channels."""
+        return prod(self.kernel) * self.channels_per_group
+
+    @property
+    def is_padded(self) -> bool:
+        """True if some output reads beyond the input."""
+        return any(
+            begin > 0 or needed - begin > size
+            for begin, needed, size in zip(self.begins, self.needed, self.input, strict=True)
+        )
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.batch * prod(self.output) * self.depth * self.steps
+
+    def simplified(self) -> ConvolutionShape:
+        """Return the same computation over the same memory in as few dimensions as possible.
+
+        Outer dimensions that are plain (kernel, stride and pads of nothing) join the batch; inner
+        ones join the dimension outside them; a 1x1 convolution becomes one line of pixels.
+        """
+        shape = self
+        while shape.rank > 1 and shape._is_plain(0):
+            shape = shape._without(0, batch=shape.batch * shape.input[0])
+        while shape.rank > 1 and shape._is_plain(-1) and shape._can_absorb_last():
+            shape = shape._with_last_absorbed()
+        if shape.rank == 1 and shape._is_plain(0):
+            return replace(shape, batch=1, input=(shape.batch * shape.input[0],))
+        return shape
+
+    def _is_plain(self, axis: int) -> bool:
+        return (
+            self.kernel[axis] == self.stride[axis] == 1
+            and self.begins[axis] == self.ends[axis] == 0
+        )
+
+    def _can_absorb_last(self) -> bool:
+        """True if the last dimension, which is plain, can be a part of the one before it."""
+        return self.stride[-2] == 1 or self.input[-1] == 1
+
+    def _with_last_absorbed(self) -> ConvolutionShape:
+        size = self.input[-1]
+
+        def scaled(values: tuple[int, ...]) -> tuple[int, ...]:
+            return (*values[:-2], values[-2] * size)
+
+        return replace(
+            self,
+            input=scaled(self.input),
+            kernel=self.kernel[:-1],
+            stride=self.stride[:-1],
+            pads=(*scaled(self.begins), *scaled(self.ends)),
+            dilation=scaled(self.dilation),
+        )
+
+    def _without(self, axis: int, batch: int) -> ConvolutionShape:
+        def rest(values: tuple[int, ...]) -> tuple[int, ...]:
+            return values[:axis] + values[axis + 1 :]
+
+        return replace(
+            self,
+            batch=batch,
+            input=rest(self.input),
+            kernel=rest(self.kernel),
+            stride=rest(self.stride),
+            pads=(*rest(self.begins), *rest(self.ends)),
+            dilation=rest(self.dilation),
+        )

@@ -1,0 +1,326 @@
+"""Source text of the loops of a convolution or matrix product (see :mod:`convolution_plan`)."""
+
+from __future__ import annotations
+
+from math import prod
+
+from glow_nb.kernels.convolution_plan import Plan, ProductNest, plan_product, units_of
+from glow_nb.kernels.register_tiles import Epilogue, write_tile_store
+from glow_nb.kernels.source import KernelSource, SourceWriter
+from glow_nb.kernels.target import Target
+
+
+def generate_product(
+    nest: ProductNest,
+    target: Target,
+    *,
+    family: str,
+    names: tuple[str, str, str],
+    title: str,
+    epilogue: Epilogue | None = None,
+) -> KernelSource:
+    """Return the kernel of *nest*.
+
+    Args:
+        nest: What to compute.
+        target: For which processor.
+        family: Family of the kernel.
+        names: Names of the input, the filter and the bias in the text.
+        title: Comment at the head of the text.
+        epilogue: What to do with each vector of results before it is stored.
+    """
+    plan = plan_product(nest, target)
+    writer = ProductWriter(nest, plan, names, epilogue)
+    kinds = [nest.kind] * (3 if nest.has_bias else 2)
+    dest = epilogue.dest if epilogue else nest.kind
+    extra = [kind for _, kind in epilogue.operands] if epilogue else []
+    text = writer.write(title)
+    scratch_bytes = plan.scratch_elements * nest.kind.size_bytes
+    return KernelSource(family, text, (dest, *kinds, *extra), scratch_bytes)
+
+
+class ProductWriter:
+    """Writes one kernel; every method appends one part of the nest, from the outside in."""
+
+    def __init__(
+        self,
+        nest: ProductNest,
+        plan: Plan,
+        names: tuple[str, str, str],
+        epilogue: Epilogue | None,
+    ) -> None:
+        self.nest, self.shape, self.plan, self.epilogue = nest, nest.shape, plan, epilogue
+        self.input, self.filter, self.bias = names
+        self.out = SourceWriter()
+        self.units = units_of(self.shape, plan.cut)
+        self.panels = plan.columns.panels * self.shape.group
+        staged_sizes = self.shape.needed if plan.is_staged else self.shape.input
+        self.source = "rows" if plan.is_staged else self.input
+        self.steps_between = _row_major(staged_sizes, self.shape.channels)
+
+    def write(self, title: str) -> str:
+        """Return the whole text."""
+        out = self.out
+        out.line(f"# {title}\n# {self._describe()}")
+        bias = [self.bias] if self.nest.has_bias else []
+        extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
+        names = ["dest", self.input, self.filter, *bias, *extra, "scratch", "thread", "threads"]
+        with out.block(f"def kernel({', '.join(names)}):"):
+            if min(self.shape.batch, self.panels, *self.shape.output) == 0:
+                out.line("return")
+            else:
+                self._write_shares()
+                self._write_blocks()
+        return out.text
+
+    def _describe(self) -> str:
+        cut, columns = self.plan.cut, self.plan.columns
+        rows = " and ".join(str(rows) for _, _, rows in cut.runs)
+        unit = "tiles" if self.shape.rank == 1 else "lines"
+        staged = ", padded in scratch" if self.plan.is_staged else ""
+        shared = "panels" if self.plan.panels_first else unit
+        return (
+            f"tiles of {rows} rows x {columns.vectors} vectors of {self.plan.lanes}, {self.panels} "
+            f"panels, blocks of {self.plan.block_units} {unit}{staged}, threads share {shared}"
+        )
+
+    def _write_shares(self) -> None:
+        """Give each thread a range of units and a range of panels."""
+        out, units = self.out, self.shape.batch * self.units
+        if self.plan.panels_first:
+            out.line(f"panel_shares = min(threads, {self.panels})")
+            out.line(f"unit_shares = min(threads // panel_shares, {units})")
+        else:
+            out.line(f"unit_shares = min(threads, {units})")
+            out.line(f"panel_shares = min(threads // unit_shares, {self.panels})")
+        out.line("unit_share = thread % unit_shares")
+        out.line("panel_share = thread // unit_shares")
+        # Threads beyond the last share get an empty range.
+        out.line(f"panel_begin = min(panel_share * {self.panels} // panel_shares, {self.panels})")
+        out.line(
+            f"panel_end = min((panel_share + 1) * {self.panels} // panel_shares, {self.panels})"
+        )
+        out.line(f"unit = unit_share * {units} // unit_shares")
+        out.line(f"unit_end = (unit_share + 1) * {units} // unit_shares")
+        if self.plan.is_staged:
+            out.line(f"rows = as_{self.nest.kind.value}(scratch)")
+
+    def _write_blocks(self) -> None:
+        out = self.out
+        with out.block("while unit < unit_end and panel_begin < panel_end:"):
+            out.line(f"image = unit // {self.units}")
+            out.line(f"first = unit % {self.units}")
+            out.line(f"count = min(unit_end - unit, {self.units} - first)")
+            if self.plan.block_units < self.units:
+                out.line(f"count = min(count, {self.plan.block_units})")
+            if self.shape.rank == 1:
+                out.line(f"pixel = {self.plan.cut.start('first')}")
+            if self.plan.is_staged:
+                self._write_staging()
+            with out.block("for panel in range(panel_begin, panel_end):"):
+                self._write_panel()
+            out.line("unit += count")
+
+    def _write_staging(self) -> None:
+        """Copy the input of one block to scratch, between zeros."""
+        if self.shape.rank == 1:
+            self._write_staged_line()
+            return
+        out, shape = self.out, self.shape
+        low, size = shape.begins[0], shape.input[0]
+        with out.block(f"for row in range((count - 1) * {shape.stride[0]} + {shape.reach[0]}):"):
+            out.line(f"y = first * {shape.stride[0]} + row - {low}")
+            inside = f"0 <= y < {size}"
+            if shape.rank == 2:
+                self._write_staged_row(inside, "row", f"image * {size} + y")
+                return
+            with out.block(f"for column in range({shape.needed[1]}):"):
+                out.line(f"z = column - {shape.begins[1]}")
+                inside += f" and 0 <= z < {shape.input[1]}"
+                place = f"row * {shape.needed[1]} + column"
+                origin = f"(image * {size} + y) * {shape.input[1]} + z"
+                self._write_staged_row(inside, place, origin)
+
+    def _write_staged_row(self, inside: str, place: str, origin: str) -> None:
+        """Copy input row number *origin* to row number *place* of the scratch, or write zeros."""
+        out, shape = self.out, self.shape
+        channels, width = shape.channels, shape.needed[-1]
+        left = min(shape.begins[-1], width)
+        kept = max(0, min(shape.input[-1], width - left))
+        right = width - left - kept
+        out.line(f"to = ({place}) * {width * channels}")
+        with out.block(f"if {inside}:"):
+            if left:
+                out.line(f"clear(rows, to, {left * channels})")
+            if kept:
+                source = f"({origin}) * {shape.input[-1] * channels}"
+                out.line(
+                    f"copy(rows, to + {left * channels}, {self.input}, {source}, {kept * channels})"
+                )
+            if right:
+                out.line(f"clear(rows, to + {(left + kept) * channels}, {right * channels})")
+        with out.block("else:"):
+            out.line(f"clear(rows, to, {width * channels})")
+
+    def _write_staged_line(self) -> None:
+        """Copy a part of the only line, whose ends may lie outside of it."""
+        out, shape = self.out, self.shape
+        size, channels, stride = shape.input[0], shape.channels, shape.stride[0]
+        out.line(f"pixel_end = {self.plan.cut.start('(first + count)')}")
+        out.line(f"y = pixel * {stride} - {shape.begins[0]}")
+        out.line(f"length = (pixel_end - pixel - 1) * {stride} + {shape.reach[0]}")
+        out.line("left = min(max(-y, 0), length)")
+        out.line(f"kept = max(min(y + length, {size}) - max(y, 0), 0)")
+        out.line(f"clear(rows, 0, left * {channels})")
+        source = f"(image * {size} + max(y, 0)) * {channels}"
+        with out.block("if kept > 0:"):
+            out.line(f"copy(rows, left * {channels}, {self.input}, {source}, kept * {channels})")
+        out.line(f"clear(rows, (left + kept) * {channels}, (length - left - kept) * {channels})")
+
+    def _write_panel(self) -> None:
+        """Compute all tiles of the block for one panel, whole or the narrower last one."""
+        out, columns = self.out, self.plan.columns
+        if self.shape.group == 1:
+            out.line("channel = panel * " + str(self.nest.block))
+        else:
+            out.line(f"group = panel // {columns.panels}")
+            number = f"panel % {columns.panels}"
+            out.line(f"channel = group * {columns.depth} + {number} * {self.nest.block}")
+        if self.nest.filter_per_image:
+            out.line(f"weights = (image * {self.panels} + panel) * {self._panel_elements}")
+        else:
+            out.line(f"weights = panel * {self._panel_elements}")
+        if not columns.tail:
+            self._write_lines("a", columns.block)
+        elif not columns.full:
+            self._write_lines("a", columns.tail)
+        else:
+            with out.block(f"if panel % {columns.panels} < {columns.full}:"):
+                self._write_lines("a", columns.block)
+            with out.block("else:"):
+                self._write_lines("b", columns.tail)
+
+    @property
+    def _panel_elements(self) -> int:
+        return self.shape.steps * self.nest.block
+
+    def _write_lines(self, tag: str, columns: int) -> None:
+        """Run over the lines of the block; the last *columns* of the panel are not in use."""
+        out, shape = self.out, self.shape
+        if shape.rank == 1:
+            self._write_tiles(tag, columns, "", "image")
+            return
+        image = f"image * {prod(shape.input) * shape.channels} + "
+        origin = "" if self.plan.is_staged else image
+        step = shape.stride[0] * self.steps_between[0]
+        with out.block(f"for line_{tag} in range(count):"):
+            row = f"line_{tag}" if self.plan.is_staged else f"(first + line_{tag})"
+            place = f"image * {shape.output[0]} + first + line_{tag}"
+            out.line(f"origin_{tag} = {origin}{row} * {step}")
+            if shape.rank == 2:
+                self._write_tiles(tag, columns, f"origin_{tag}", f"({place})")
+                return
+            with out.block(f"for row_{tag} in range({shape.output[1]}):"):
+                step = shape.stride[1] * self.steps_between[1]
+                out.line(f"start_{tag} = origin_{tag} + row_{tag} * {step}")
+                place = f"(({place}) * {shape.output[1]} + row_{tag})"
+                self._write_tiles(tag, columns, f"start_{tag}", place)
+
+    def _write_tiles(self, tag: str, columns: int, origin: str, place: str) -> None:
+        """Compute the tiles of one line, whose input begins at *origin*; *place* is its number."""
+        out, cut = self.out, self.plan.cut
+        for number, (begin, end, rows) in enumerate(cut.runs):
+            name = f"{tag}{number}"
+            header = f"for tile_{name} in range({begin}, {end}):"
+            if self.shape.rank == 1:
+                header = self._tile_range(name, begin, end)
+            with out.block(header):
+                # Tiles of a run have equal sizes: the start is linear in the tile's number.
+                skipped = begin * (cut.rows - rows)
+                first = f"tile_{name} * {rows}" + (f" + {skipped}" if skipped else "")
+                out.line(f"at_{name} = {first}")
+                self._write_tile(name, rows, columns, origin, place)
+
+    def _tile_range(self, name: str, begin: int, end: int) -> str:
+        """Return the loop over those tiles of the block that are in the run *begin* to *end*."""
+        if self.plan.cut.small == 0:
+            return f"for tile_{name} in range(first, first + count):"
+        if begin == 0:
+            return f"for tile_{name} in range(first, min(first + count, {end})):"
+        return f"for tile_{name} in range(max(first, {begin}), first + count):"
+
+    def _write_tile(self, name: str, rows: int, columns: int, origin: str, place: str) -> None:
+        """Sum up one tile, from pixel ``at_<name>`` on, and store it."""
+        out, shape, plan = self.out, self.shape, self.plan
+        vectors = -(-columns // plan.lanes)
+        group = "" if shape.group == 1 else f" + group * {shape.channels_per_group}"
+        pixel_step = shape.stride[-1] * shape.channels
+        if shape.rank > 1:
+            start = f"{origin} + at_{name} * {pixel_step}"
+        elif plan.is_staged:
+            start = f"(at_{name} - pixel) * {pixel_step}"
+        else:
+            start = f"image * {shape.input[0] * shape.channels} + at_{name} * {pixel_step}"
+        out.line(f"x_{name} = {start}{group}")
+        size = f"{rows}, {vectors}, {plan.lanes}"
+        if self.nest.has_bias:
+            out.line(f"t_{name} = tile_bias({self.bias}, panel * {self.nest.block}, {size})")
+        else:
+            out.line(f"t_{name} = tile_fill({self.filter}, 0, {size})")
+        self._write_taps(name, pixel_step)
+        line = f"{place} * {shape.output[-1]} + at_{name}"
+        out.line(f"y_{name} = ({line}) * {shape.depth} + channel")
+        write_tile_store(
+            out,
+            f"t_{name}",
+            rows,
+            columns=columns,
+            lanes=plan.lanes,
+            index=f"y_{name}",
+            channel="channel",
+            stride=shape.depth,
+            epilogue=self.epilogue,
+        )
+
+    def _write_taps(self, name: str, pixel_step: int) -> None:
+        """Accumulate over taps and channels; taps whose inputs are neighbours make one loop."""
+        loops, inner = self._tap_loops()
+        self._nest_taps(name, loops, inner, pixel_step, f"x_{name}", "weights")
+
+    def _tap_loops(self) -> tuple[list[tuple[int, int]], int]:
+        """Return (taps, input step) of the outer loops, and the length of the innermost one."""
+        shape, inner = self.shape, self.shape.channels_per_group
+        steps = zip(shape.kernel, shape.dilation, self.steps_between, strict=True)
+        loops = [(taps, dilation * step) for taps, dilation, step in steps]
+        while loops and (loops[-1][0] == 1 or loops[-1][1] == inner):
+            inner *= loops.pop()[0]
+        return [loop for loop in loops if loop[0] > 1], inner
+
+    def _nest_taps(
+        self,
+        name: str,
+        loops: list[tuple[int, int]],
+        inner: int,
+        pixel_step: int,
+        x: str,
+        w: str,
+    ) -> None:
+        out, block = self.out, self.nest.block
+        if not loops:
+            with out.block(f"for c_{name} in range({inner}):"):
+                out.line(
+                    f"t_{name} = tile_fma(t_{name}, {self.source}, {x} + c_{name}, {pixel_step}, "
+                    f"{self.filter}, {w} + c_{name} * {block})"
+                )
+            return
+        (taps, step), rest = loops[0], loops[1:]
+        weights = prod(taps for taps, _ in rest) * inner * block
+        tap = f"{'kij'[-len(loops)]}_{name}"
+        with out.block(f"for {tap} in range({taps}):"):
+            out.line(f"x_{tap} = {x} + {tap} * {step}\nw_{tap} = {w} + {tap} * {weights}")
+            self._nest_taps(name, rest, inner, pixel_step, f"x_{tap}", f"w_{tap}")
+
+
+def _row_major(sizes: tuple[int, ...], last: int) -> tuple[int, ...]:
+    """Return the elements between neighbours in each dimension, *last* in the innermost."""
+    return tuple(prod(sizes[axis + 1 :]) * last for axis in range(len(sizes)))

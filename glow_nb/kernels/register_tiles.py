@@ -1,0 +1,83 @@
+"""What happens to a finished register tile: the epilogue, and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from glow_nb.kernels.source import SourceWriter
+from glow_nb.types import ElementKind
+
+
+@dataclass(frozen=True)
+class TileVector:
+    """One vector of a finished tile, as an epilogue sees it.
+
+    Attributes:
+        value: Expression of the vector, a SIMD-layer value of the product's kind.
+        index: Expression of the index in ``dest`` of its first element.
+        channel: Expression of the output channel of its first element.
+        lanes: Elements of the vector.
+        count: Elements that are in use, from the first; less than ``lanes`` in a tail only.
+        tag: Letters that are unique to this vector, for names of temporaries.
+    """
+
+    value: str
+    index: str
+    channel: str
+    lanes: int
+    count: int
+    tag: str
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What is done to each vector of a tile before it is stored (paper 5.2, operator stacking).
+
+    Attributes:
+        operands: Name and kind of further pointer arguments of the kernel, after the others.
+        write: Appends lines and returns the expression of the vector to store in ``dest``.
+        dest: Element kind of the result.
+    """
+
+    operands: tuple[tuple[str, ElementKind], ...]
+    write: Callable[[SourceWriter, TileVector], str]
+    dest: ElementKind
+
+
+def write_tile_store(
+    out: SourceWriter,
+    tile: str,
+    rows: int,
+    *,
+    columns: int,
+    lanes: int,
+    index: str,
+    channel: str,
+    stride: int,
+    epilogue: Epilogue | None,
+) -> None:
+    """Store *tile*, whose first *columns* columns are in use, at ``dest[index + row * stride]``."""
+    vectors = -(-columns // lanes)
+    if epilogue is None and columns == vectors * lanes:
+        out.line(f"tile_store(dest, {index}, {stride}, {tile})")
+        return
+    if epilogue is None:
+        out.line(f"tile_store_masked(dest, {index}, {stride}, {tile}, {columns})")
+        return
+    for row in range(rows):
+        for vector in range(vectors):
+            offset = vector * lanes
+            place = TileVector(
+                value=f"tile_get({tile}, {row}, {vector})",
+                index=f"{index} + {row * stride + offset}",
+                channel=f"{channel} + {offset}",
+                lanes=lanes,
+                count=min(lanes, columns - offset),
+                tag=f"{tile}_{row}_{vector}",
+            )
+            result = epilogue.write(out, place)
+            if place.count == lanes:
+                out.line(f"store(dest, {place.index}, {result})")
+            else:
+                out.line(f"store_masked(dest, {place.index}, {result}, {place.count})")

@@ -1,0 +1,127 @@
+"""Register tiles turned over in registers, and loaded where a row is shorter than a vector.
+
+The shuffles are those of the processor: within 16 bytes, pairs of rows are interleaved (``unpcklps``
+and its like); whole 16-byte pieces then change places (``vperm2f128``). A square tile of n rows
+takes ``n log2(n)`` of them.
+"""
+
+# ruff: noqa: ARG001 - numba fixes what typing and lowering functions receive.
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from glow_nb.kernels.simd_lanes import I32
+from glow_nb.kernels.simd_memory import (
+    address,
+    are_literal,
+    literal,
+    load_vector_masked,
+    mask_of,
+    to_index,
+)
+from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, llvm_vector
+
+PIECE_BYTES = 16
+"""Processors shuffle freely within so many bytes only."""
+
+
+@intrinsic(prefer_literal=True)
+def tile_transpose(typing: Any, tile: Any, rows: Any) -> Any:
+    """``tile_transpose(t, rows)``: row r of the result is column r of t, for the first *rows*.
+
+    The tile has one vector a row and at most as many rows as lanes; lanes of the result for which
+    there is no row of t are undefined.
+    """
+    if not (isinstance(tile, Tile) and are_literal(rows)):
+        return None
+    if tile.vectors != 1 or tile.rows > tile.lanes or literal(rows) > tile.lanes:
+        return None
+    result = Tile(tile.kind, tile.lanes, literal(rows), 1)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = llvm_vector(tile.kind, tile.lanes)
+        undefined = ir.Constant(vector, ir.Undefined)
+        vectors = [builder.extract_value(arguments[0], row) for row in range(tile.rows)]
+        vectors += [undefined] * (tile.lanes - tile.rows)
+        piece = min(tile.lanes, PIECE_BYTES // tile.kind.size_bytes)
+        vectors = _exchange_pieces(builder, _turn_pieces(builder, vectors, piece), piece)
+        value = ir.Constant(ir.ArrayType(vector, result.rows), ir.Undefined)
+        for row in range(result.rows):
+            value = builder.insert_value(value, vectors[row], row)
+        return value
+
+    return result(tile, rows), codegen
+
+
+def _turn_pieces(builder: Any, vectors: Sequence[Any], piece: int) -> list[Any]:
+    """Turn over each square of *piece* rows and lanes, by perfect shuffles of its rows."""
+    lanes = len(vectors)
+    starts = range(0, lanes, piece)
+    low = [
+        base + lane + side * lanes
+        for base in starts
+        for lane in range(piece // 2)
+        for side in (0, 1)
+    ]
+    high = [index + piece // 2 for index in low]
+    turned: list[Any] = []
+    for start in starts:
+        square = list(vectors[start : start + piece])
+        for _ in range(piece.bit_length() - 1):
+            halves = zip(square[: piece // 2], square[piece // 2 :], strict=True)
+            square = [_shuffle(builder, a, b, order) for a, b in halves for order in (low, high)]
+        turned += square
+    return turned
+
+
+def _exchange_pieces(builder: Any, vectors: Sequence[Any], piece: int) -> list[Any]:
+    """Exchange the pieces above the diagonal with those below (Eklundh's algorithm)."""
+    lanes, result = len(vectors), list(vectors)
+    block = piece
+    while block < lanes:
+        upper = [lane if not lane & block else lane - block + lanes for lane in range(lanes)]
+        lower = [lane + block if not lane & block else lane + lanes for lane in range(lanes)]
+        for row in range(lanes):
+            if not row & block:
+                pair = result[row], result[row + block]
+                result[row] = _shuffle(builder, *pair, upper)
+                result[row + block] = _shuffle(builder, *pair, lower)
+        block *= 2
+    return result
+
+
+def _shuffle(builder: Any, left: Any, right: Any, order: Sequence[int]) -> Any:
+    mask = ir.Constant(ir.VectorType(I32, len(order)), list(order))
+    return builder.shuffle_vector(left, right, mask)
+
+
+@intrinsic(prefer_literal=True)
+def tile_load_masked(
+    typing: Any, pointer: Any, index: Any, stride: Any, rows: Any, lanes: Any, columns: Any
+) -> Any:
+    """``tile_load_masked(p, i, stride, rows, lanes, n)``: n elements from i + r * stride on.
+
+    One vector a row; the other lanes are zero and their memory is not touched.
+    """
+    if not (isinstance(pointer, Pointer) and are_literal(stride, rows, lanes, columns)):
+        return None
+    tile = Tile(pointer.kind, literal(lanes), literal(rows), 1)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        mask = mask_of(builder, columns, None, tile.lanes)
+        vector = llvm_vector(tile.kind, tile.lanes)
+        value = ir.Constant(ir.ArrayType(vector, tile.rows), ir.Undefined)
+        for row in range(tile.rows):
+            start = builder.add(index, ir.Constant(INDEX, row * literal(stride)))
+            place = address(builder, arguments[0], start, tile.kind)
+            loaded = load_vector_masked(builder, place, tile.kind, tile.lanes, mask)
+            value = builder.insert_value(value, loaded, row)
+        return value
+
+    return tile(pointer, types.unliteral(index), stride, rows, lanes, columns), codegen
