@@ -214,10 +214,10 @@ class Importer(Context):
         rule, schema = find_rule(domain, op, opset), find_schema(domain, op, opset)
         if has_function:
             return None, None
-        if schema is None and rule is None:
-            if domain not in _ONNX_DOMAINS:
-                raise UnsupportedError(f"domain {domain!r} is not known")
+        if schema is None and domain in _ONNX_DOMAINS:
             raise UnsupportedError("the operator set has no such operator")
+        if schema is None and rule is None:
+            raise UnsupportedError(f"domain {domain!r} is not known")
         if schema is not None and schema.deprecated:
             raise UnsupportedError("the operator is deprecated and no longer in this operator set")
         if rule is None and schema is not None and not _is_function(schema):

@@ -1,0 +1,343 @@
+"""Every way a model can be broken gives one error of ours, with the place and the remedy."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from glow_nb.errors import ModelError, UnsupportedError
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.print import print_function
+from glow_nb.hlir.verify import verify
+from glow_nb.importers import import_onnx
+from tests.unit.importers.models import FLOAT, model, one, value, weight
+
+
+def complaint(broken: object, error: type[Exception] = ModelError) -> str:
+    """Return the message of the error that importing *broken* raises."""
+    with pytest.raises(error) as caught:
+        import_onnx(broken)  # type: ignore[arg-type]
+    assert type(caught.value) is error
+    return str(caught.value)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "nothing.onnx")
+    assert complaint(path) == f"{path}: cannot be read: No such file or directory; check the path"
+
+
+def test_directory_is_no_model(tmp_path: Path) -> None:
+    assert "cannot be read: Is a directory" in complaint(tmp_path)
+
+
+def test_empty_file_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "empty.onnx"
+    path.write_bytes(b"")
+    expected = "it is empty, not an ONNX model; export or download it again"
+    assert complaint(path) == f"{path}: {expected}"
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_truncated_file_never_imports(tmp_path: Path, large: bool) -> None:
+    numbers = np.ones((3, 1000 if large else 3), np.float32)
+    whole = one("MatMul", ("x", "w"), weights=[weight("w", numbers)]).SerializeToString()
+    path = tmp_path / "cut.onnx"
+    for length in range(1, len(whole), max(len(whole) // 97, 1)):
+        path.write_bytes(whole[:length])
+        assert str(path) in complaint(path)
+
+
+def test_random_bytes_are_no_model() -> None:
+    source = random.Random(7)
+    for length in [1, 2, 5, 17, 100, 5000] * 20:
+        assert "<model>" in complaint(source.randbytes(length))
+
+
+def test_text_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "readme.onnx"
+    path.write_text("This is not a model.\n")
+    assert "not an ONNX model" in complaint(path)
+
+
+def test_cycle_is_shown() -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["b"], name="second"),
+    ]
+    message = complaint(model(nodes, outputs=["b"]))
+    assert "read each other in a circle" in message
+    assert "node 'first' (Add)" in message
+    assert "node 'second' (Relu)" in message
+
+
+def test_node_order_does_not_matter() -> None:
+    nodes = [helper.make_node("Neg", ["a"], ["y"]), helper.make_node("Relu", ["x"], ["a"])]
+    assert [node.opcode for node in import_onnx(model(nodes))] == ["relu", "neg", "save"]
+
+
+def test_missing_input_is_named_with_the_closest() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["hidden"]),
+        helper.make_node("Neg", ["hiden"], ["y"], name="last"),
+    ]
+    message = complaint(model(nodes))
+    assert "node 'last' (Neg) reads 'hiden', which no input, weight or node defines" in message
+    assert "did you mean 'hidden'?" in message
+
+
+def test_missing_output_is_named() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    assert "output 'z': no node computes it" in complaint(model(nodes, outputs=["z"]))
+
+
+def test_two_nodes_with_one_output() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["y"])]
+    assert "two things are called 'y'" in complaint(model(nodes))
+
+
+def test_node_that_redefines_an_input() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["x"])]
+    assert "two things are called 'x'" in complaint(model(nodes, outputs=["x"]))
+
+
+def test_two_inputs_with_one_name() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    assert "two inputs are called 'x'" in complaint(model(nodes, [value("x"), value("x")]))
+
+
+def test_two_weights_with_one_name() -> None:
+    weights = [weight("w", np.ones(3, np.float32))] * 2
+    assert "weight 'w': it is defined twice" in complaint(one("Add", ("x", "w"), weights=weights))
+
+
+def test_wrong_rank_weight_names_the_node_and_both_shapes() -> None:
+    weights = [weight("w", np.ones((4, 3, 3), np.float32))]
+    message = complaint(one("Conv", ("x", "w"), inputs=[value("x", (1, 3, 8, 8))], weights=weights))
+    assert "node 'y' (Conv)" in message
+    assert "float32<4 x 3 x 3>" in message
+    assert "float32<1 x 3 x 8 x 8>" in message
+
+
+def test_wrong_inner_size_names_both() -> None:
+    message = complaint(one("MatMul", ("x", "w"), weights=[weight("w", np.ones((4, 5), "f4"))]))
+    assert "float32<2 x 3>" in message
+    assert "float32<4 x 5>" in message
+
+
+def test_wrong_kind_of_operand() -> None:
+    message = complaint(one("Add", ("x", "w"), weights=[weight("w", np.ones((2, 3), "f8"))]))
+    assert "element kinds differ" in message
+
+
+def test_huge_shape_is_refused() -> None:
+    message = complaint(one("Relu", inputs=[value("x", (1 << 20, 1 << 20))]))
+    assert "input 'x'" in message
+    assert "check the shape" in message
+
+
+def test_huge_weight_is_refused() -> None:
+    huge = TensorProto(name="w", data_type=FLOAT, dims=[1 << 20, 1 << 20])
+    assert "weight 'w': its shape" in complaint(one("Add", ("x", "w"), weights=[huge]))
+
+
+@pytest.mark.parametrize("op", ["ConstantOfShape", "Expand", "Tile", "Range"])
+def test_huge_result_is_refused(op: str) -> None:
+    many = np.array([1 << 20, 1 << 20], np.int64)
+    operands, weights = ("n",), [weight("n", many)]
+    if op in ("Expand", "Tile"):
+        operands, weights = ("w", "n"), [weight("w", np.ones((1, 1), "f4")), *weights]
+    if op == "Range":
+        operands = ("a", "b", "c")
+        numbers = zip("abc", (0, 1 << 40, 1), strict=True)
+        weights = [weight(n, np.array(v, np.int64)) for n, v in numbers]
+    assert "node 'y'" in complaint(one(op, operands, weights=weights))
+
+
+def test_negative_dimension_of_weight() -> None:
+    broken = TensorProto(name="w", data_type=FLOAT, dims=[-3])
+    assert "is not one a tensor can have" in complaint(one("Add", ("x", "w"), weights=[broken]))
+
+
+def test_weight_with_too_few_bytes() -> None:
+    broken = TensorProto(name="w", data_type=FLOAT, dims=[3], raw_data=b"12345678")
+    message = complaint(one("Add", ("x", "w"), weights=[broken]))
+    assert "it has 8 bytes of data, its type float32 and shape [3] need 12" in message
+
+
+def test_weight_with_too_few_numbers() -> None:
+    broken = TensorProto(name="w", data_type=FLOAT, dims=[3], float_data=[1.0])
+    message = complaint(one("Add", ("x", "w"), weights=[broken]))
+    assert "do not make a float32 tensor of shape [3]" in message
+
+
+def test_weight_of_unknown_type() -> None:
+    broken = TensorProto(name="w", data_type=99, dims=[3])
+    assert "99 is not an ONNX element type" in complaint(one("Add", ("x", "w"), weights=[broken]))
+
+
+def test_string_weight_is_unsupported() -> None:
+    words = helper.make_tensor("w", TensorProto.STRING, [1], [b"word"])
+    message = complaint(one("Add", ("x", "w"), weights=[words]), UnsupportedError)
+    assert "element type string is not supported" in message
+
+
+@pytest.mark.parametrize(
+    ("opset", "expected"),
+    [(6, "opset 6 is not supported, 7 to"), (999, "opset 999 is not supported, 7 to")],
+)
+def test_unknown_opset(opset: int, expected: str) -> None:
+    message = complaint(one("Relu", opset=opset), UnsupportedError)
+    assert expected in message
+    assert "version_converter" in message
+
+
+def test_newer_ir_version() -> None:
+    proto = one("Relu")
+    proto.ir_version = 1000
+    assert "IR version 1000 is newer" in complaint(proto, UnsupportedError)
+
+
+def test_no_opset() -> None:
+    proto = one("Relu")
+    del proto.opset_import[:]
+    assert "imports no operator set" in complaint(proto)
+
+
+def test_all_unsupported_operators_are_listed_at_once() -> None:
+    nodes = [
+        helper.make_node("Frobnicate", ["x"], ["a"], name="frob"),
+        helper.make_node("Frobnicate", ["a"], ["b"]),
+        helper.make_node("Gizmo", ["b"], ["c"], name="giz", domain="com.acme"),
+        helper.make_node("Det", ["x"], ["d"], name="det"),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    message = complaint(model(nodes), UnsupportedError)
+    assert message.splitlines() == [
+        "<model>: 3 operators it uses are not supported:",
+        "    ai.onnx Frobnicate (opset 17): the operator set has no such operator; 2 nodes, "
+        "the first node 'frob' (Frobnicate)",
+        "    com.acme Gizmo (opset 0): domain 'com.acme' is not known; 1 node, "
+        "the first node 'giz' (com.acme.Gizmo)",
+        "    ai.onnx Det (opset 17): there is no import rule for it; 1 node, "
+        "the first node 'det' (Det)",
+    ]
+
+
+def test_operator_of_a_later_opset() -> None:
+    message = complaint(one("Gelu", opset=13), UnsupportedError)
+    assert "ai.onnx Gelu (opset 13): the operator set has no such operator" in message
+
+
+def test_unknown_attribute_suggests_the_right_one() -> None:
+    message = complaint(one("LeakyRelu", alhpa=0.5))
+    assert "it has no attribute 'alhpa' in opset 17; did you mean 'alpha'?" in message
+
+
+def test_attribute_of_wrong_type() -> None:
+    assert "attribute 'alpha' must be FLOAT, it is STRING" in complaint(
+        one("LeakyRelu", alpha="large")
+    )
+
+
+def test_too_many_operands() -> None:
+    message = complaint(one("Relu", ("x", "x")))
+    assert "it has 2 operands, 1 are right in opset 17" in message
+
+
+def test_absent_operand() -> None:
+    assert "operand 1 is missing" in complaint(one("Add", ("x", "")))
+
+
+def test_function_that_calls_itself() -> None:
+    opsets = [helper.make_opsetid("local", 1), helper.make_opsetid("", 17)]
+    body = [helper.make_node("Loopy", ["a"], ["b"], domain="local")]
+    function = helper.make_function("local", "Loopy", ["a"], ["b"], body, opsets)
+    nodes = [helper.make_node("Loopy", ["x"], ["y"], domain="local")]
+    broken = model(nodes, functions=[function], opset_imports=opsets)
+    assert "the function calls itself" in complaint(broken)
+
+
+NASTY = [
+    'quo"te',
+    "new\nline",
+    "../../etc/passwd",
+    "a/b\\c",
+    "__import__('os').system('true')",
+    "%x : float32<>",
+    "tab\there \N{SNOWMAN}",
+    "",
+]
+
+
+@pytest.mark.parametrize("name", NASTY[:-1])
+def test_any_name_works(name: str) -> None:
+    nodes = [
+        helper.make_node("Add", [name, name + "w"], [name + "h"], name=name),
+        helper.make_node("Relu", [name + "h"], [name + "o"], name=name),
+    ]
+    weights = [weight(name + "w", np.full((2, 3), -1, np.float32))]
+    function = import_onnx(model(nodes, [value(name)], [name + "o"], weights))
+    verify(function)
+    text = print_function(function)
+    assert print_function(parse_function(text, "<text>")) == text
+    fed = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (result,) = evaluate(function, {name: fed}).items()
+    assert result[0] == name + "o"
+    assert result[1].tolist() == [[0, 0, 1], [2, 3, 4]]
+
+
+def external(location: str, **entries: str) -> onnx.ModelProto:
+    tensor = TensorProto(
+        name="w", data_type=FLOAT, dims=[3], data_location=TensorProto.EXTERNAL
+    )
+    for key, text in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=text)
+    return one("Add", ("x", "w"), weights=[tensor])  # type: ignore[no-any-return]
+
+
+def test_external_data_is_read(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(b"skip" + np.array([1, 2, 3], "<f4").tobytes())
+    onnx_path = tmp_path / "m.onnx"
+    onnx_path.write_bytes(external("w.bin", offset="4", length="12").SerializeToString())
+    (constant,) = import_onnx(onnx_path).constants
+    assert constant.array.reshape(-1).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ({"location": "none.bin"}, "cannot be read from 'none.bin': No such file or directory"),
+        ({"location": "short.bin"}, "it has 8 bytes of data"),
+        ({"location": "short.bin", "length": "12"}, "the file may be truncated"),
+        ({"location": "short.bin", "offset": "1" * 19, "length": "12"}, "may be truncated"),
+        ({"location": "short.bin", "offset": "-4"}, "is '-4', not a number"),
+        ({"location": "../secret"}, "not a file in the model's folder"),
+        ({"location": "/etc/hostname"}, "not a file in the model's folder"),
+        ({"location": "link"}, "not a file in the model's folder"),
+        ({"location": "."}, "not a file in the model's folder"),
+        ({"location": "a\0b"}, "not a file in the model's folder"),
+        ({"location": ""}, "not a file in the model's folder"),
+    ],
+)
+def test_bad_external_data(tmp_path: Path, entries: dict[str, str], expected: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(b"0" * 12)
+    (folder / "short.bin").write_bytes(b"0" * 8)
+    os.symlink(tmp_path / "secret", folder / "link")
+    path = folder / "m.onnx"
+    path.write_bytes(external(**entries).SerializeToString())
+    message = complaint(path)
+    assert f"{path}: weight 'w'" in message
+    assert expected in message
+
+
+def test_external_data_needs_a_path() -> None:
+    assert "import the model by its path" in complaint(external("w.bin").SerializeToString())
