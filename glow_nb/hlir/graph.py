@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from typing_extensions import override
-
 import numpy as np
+from typing_extensions import override
 
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.schema import Registry, check_attributes, fields_of, operands_of

@@ -57,5 +57,5 @@ def _sample(array: Array) -> bytes:
 
 
 def _same_bits(left: Constant, right: Constant) -> bool:
-    bits = [np.ascontiguousarray(c.array).reshape(-1).view(np.uint8) for c in (left, right)]
-    return bool(np.array_equal(*bits))
+    a, b = (np.ascontiguousarray(c.array).reshape(-1).view(np.uint8) for c in (left, right))
+    return bool(np.array_equal(a, b))

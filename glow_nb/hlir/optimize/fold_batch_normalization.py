@@ -84,7 +84,9 @@ def _is_foldable(value: Value, node: Node, rewriter: Rewriter) -> bool:
         case _:
             return False
     constants = all(isinstance(v, Constant) and v.payload is not None for v in (first, bias))
-    same = value.type.kind.is_float and value.type == node.type and value.predicate is node.predicate
+    same = (
+        value.type.kind.is_float and value.type == node.type and value.predicate is node.predicate
+    )
     return constants and same and rewriter.use_count(value) == 1
 
 
@@ -109,7 +111,10 @@ def _fold_into_convolution(
 
 
 def _fold_into_normalization(
-    normalization: BatchNormalization, scale: Array | float, shift: Array | float, rewriter: Rewriter
+    normalization: BatchNormalization,
+    scale: Array | float,
+    shift: Array | float,
+    rewriter: Rewriter,
 ) -> Value:
     dtype = normalization.type.kind.dtype
     old_scale, old_bias = _wide(normalization.scale), _wide(normalization.bias)

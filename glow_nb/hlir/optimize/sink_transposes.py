@@ -117,9 +117,7 @@ def _sink_below_concat(node: Concat, rewriter: Rewriter) -> Replacement:
     if permutation is None:
         return None
     values = tuple(_untransposed(v, permutation, rewriter) for v in node.inputs)
-    inner = rewriter.emit(
-        Concat(values, axis=permutation[node.axis])
-    )
+    inner = rewriter.emit(Concat(values, axis=permutation[node.axis]))
     return rewriter.emit(Transpose(inner, permutation=permutation))
 
 
@@ -143,7 +141,11 @@ def _arg_reduction(node: Any, source: Transpose, rewriter: Rewriter) -> Replacem
 
 
 def _transpose_rest(
-    inner: Node, keep_dims: bool, axes: tuple[int, ...], permutation: Permutation, rewriter: Rewriter
+    inner: Node,
+    keep_dims: bool,
+    axes: tuple[int, ...],
+    permutation: Permutation,
+    rewriter: Rewriter,
 ) -> Value:
     if keep_dims:
         return rewriter.emit(Transpose(inner, permutation=permutation))
