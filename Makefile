@@ -61,7 +61,7 @@ bench: $(VENV)/.bench-installed
 	$(BIN)/python -m experiments.duel
 
 docs-table: $(VENV)/.installed
-	$(BIN)/python -m experiments.conformance docs/conformance.md
+	$(BIN)/python -m glow_nb.conformance --output docs/conformance.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
