@@ -1,0 +1,1 @@
+"""Pictures of what the compiler made; they need the extra ``plot``."""
