@@ -28,7 +28,7 @@ def two_inputs() -> Function:
 def one_input() -> Function:
     b = glow_nb.Builder("main")
     x = b.input("x", "float32<2 x 3>")
-    w = b.constant("w/../\"weights\"\n", np.arange(30, dtype=np.float32).reshape(3, 10))
+    w = b.constant('w/../"weights"\n', np.arange(30, dtype=np.float32).reshape(3, 10))
     b.save(b.emit(ops.MatMul(x, w)), "y")
     return b.function()
 

@@ -61,7 +61,7 @@ def test_structural_key_tells_values_apart_that_compare_equal(builder: Builder) 
 
 def test_attributes_are_fitted_or_refused(builder: Builder) -> None:
     x = builder.input("x", "float32<2 x 3>")
-    node = Transpose(x, permutation=[1, np.int64(0)])  # type: ignore[arg-type, list-item]
+    node = Transpose(x, permutation=[1, np.int64(0)])  # type: ignore[arg-type]
     assert attributes_of(node) == {"permutation": (1, 0)}
     assert type(node.permutation[1]) is int
     assert Clip(x, minimum=0, maximum=6).maximum == 6.0

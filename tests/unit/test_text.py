@@ -58,9 +58,7 @@ def test_an_error_shows_place_line_and_caret() -> None:
         reader = TokenReader("%a = relu(%x)\n%b = relu ! x", "net.glow")
         reader.expect("=")
     assert str(error.value) == (
-        "net.glow:2:11: unexpected character '!'\n"
-        "    %b = relu ! x\n"
-        "              ^"
+        "net.glow:2:11: unexpected character '!'\n    %b = relu ! x\n              ^"
     )
 
 
@@ -80,7 +78,7 @@ def test_broken_types_are_refused(text: str, message: str) -> None:
         TokenReader(text, "t").read_type()
 
 
-@given(st.text(alphabet="%@{}[]<>=,:#x0123.-\"\\ \nabc/"))
+@given(st.text(alphabet='%@{}[]<>=,:#x0123.-"\\ \nabc/'))
 def test_random_text_gives_tokens_or_a_parse_error(text: str) -> None:
     try:
         reader = TokenReader(text, "t")

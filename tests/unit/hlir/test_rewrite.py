@@ -63,7 +63,7 @@ def test_a_rule_sees_rewritten_operands_and_current_use_counts() -> None:
                 return rewriter.emit(Tanh(node.input))
             case Add(lhs=lhs, rhs=rhs):
                 assert isinstance(lhs, Tanh)
-                counts.update({lhs.name: rewriter.use_count(lhs), rhs.name: rewriter.use_count(rhs)})
+                counts.update({v.name: rewriter.use_count(v) for v in (lhs, rhs)})
         return None
 
     rewrite(chain(), rule)
@@ -110,7 +110,13 @@ def test_verify_finds_what_a_node_alone_cannot_see() -> None:
     first, second, total, save = function.nodes
     broken = {
         "used before it is defined": (second, first, total, save),
-        "name is not unique": (first, dataclasses.replace(first, name="second"), second, total, save),
+        "name is not unique": (
+            first,
+            dataclasses.replace(first, name="second"),
+            second,
+            total,
+            save,
+        ),
         "is never written": (first, second, total),
         "is written by": (first, second, total, save, dataclasses.replace(save, name="again")),
     }

@@ -150,7 +150,8 @@ def test_huge_weight_is_refused() -> None:
 @pytest.mark.parametrize("op", ["ConstantOfShape", "Expand", "Tile", "Range"])
 def test_huge_result_is_refused(op: str) -> None:
     many = np.array([1 << 20, 1 << 20], np.int64)
-    operands, weights = ("n",), [weight("n", many)]
+    operands: tuple[str, ...] = ("n",)
+    weights = [weight("n", many)]
     if op in ("Expand", "Tile"):
         operands, weights = ("w", "n"), [weight("w", np.ones((1, 1), "f4")), *weights]
     if op == "Range":
@@ -183,7 +184,7 @@ def test_weight_of_unknown_type() -> None:
 
 
 def test_string_weight_is_unsupported() -> None:
-    words = helper.make_tensor("w", TensorProto.STRING, [1], [b"word"])
+    words = TensorProto(name="w", data_type=TensorProto.STRING, dims=[1], string_data=[b"word"])
     message = complaint(one("Add", ("x", "w"), weights=[words]), UnsupportedError)
     assert "element type string is not supported" in message
 
@@ -294,9 +295,7 @@ def test_any_name_works(name: str) -> None:
 
 
 def external(location: str, **entries: str) -> onnx.ModelProto:
-    tensor = TensorProto(
-        name="w", data_type=FLOAT, dims=[3], data_location=TensorProto.EXTERNAL
-    )
+    tensor = TensorProto(name="w", data_type=FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
     for key, text in {"location": location, **entries}.items():
         tensor.external_data.add(key=key, value=text)
     return one("Add", ("x", "w"), weights=[tensor])  # type: ignore[no-any-return]

@@ -44,7 +44,7 @@ def random_array(rng: np.random.Generator, type: TensorType, *, specials: bool =
     if kind is ElementKind.BOOL:
         return rng.random(shape) < 0.5
     if not kind.is_float:
-        limits: Any = np.iinfo(kind.dtype)  # type: ignore[type-var]
+        limits: Any = np.iinfo(kind.dtype)
         small = rng.integers(max(limits.min, -9), 10, shape)
         wild = rng.integers(limits.min, limits.max, shape, kind.dtype, endpoint=True)
         is_small = (rng.random(shape) < 0.8) | (not specials)
