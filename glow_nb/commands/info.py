@@ -110,13 +110,13 @@ def info(
     """
     imported = load_model(model, as_shapes(shapes))
     network = compile_fixed_model(model, as_shapes(shapes), backend, threads)
+    if picture is not None:
+        _draw(network, picture)
     report = make_report(str(model), backend, imported, network)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report), indent=2))
     else:
         _print(report)
-    if picture is not None:
-        _draw(network, picture)
 
 
 def make_report(

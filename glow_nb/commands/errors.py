@@ -1,0 +1,58 @@
+"""How a command ends that cannot do what it was asked."""
+
+from __future__ import annotations
+
+import errno
+import io
+import sys
+from typing import Any
+
+import click
+from typing_extensions import override
+
+from glow_nb.errors import GlowError
+
+INTERRUPTED = 130
+"""The exit code of a shell's command that Ctrl-C ended."""
+
+
+class CleanCommand(click.Command):
+    """A command that fails with one message on standard error and no traceback.
+
+    Exit codes: 0 done, 1 the input or the machine is at fault, 2 the command line is, 130 Ctrl-C.
+    Anything that still shows a traceback is a bug of ours.
+    """
+
+    @override
+    def invoke(self, ctx: click.Context) -> Any:
+        _escape_unprintable_characters()
+        try:
+            return super().invoke(ctx)
+        except GlowError as error:
+            raise click.ClickException(_printable(str(error))) from error
+        except MemoryError as error:
+            raise click.ClickException(f"not enough memory: {error}") from error
+        except KeyboardInterrupt:
+            click.echo("Interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader went away: click ends quietly
+                raise
+            subject = f"{error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{subject}{error.strerror or error}") from error
+
+
+class CleanGroup(CleanCommand, click.Group):
+    """A group whose subcommands fail like a :class:`CleanCommand`."""
+
+
+def _escape_unprintable_characters() -> None:
+    """Let output in a narrow encoding escape what it cannot hold instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _printable(text: str) -> str:
+    """Return *text* with control characters escaped: names in it may come from anywhere."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

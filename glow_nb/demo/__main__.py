@@ -1,0 +1,184 @@
+"""ResNet50 looks at a photograph: what it costs to compile, to run and to remember."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import click
+import numpy as np
+import onnx
+
+import glow_nb
+from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache
+from glow_nb.commands.errors import CleanCommand
+from glow_nb.commands.wording import byte_count, make_console, make_table, print_table
+from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
+from glow_nb.demo.photograph import load_image
+from glow_nb.demo.race import Engine, onnxruntime_engines, race
+from glow_nb.network import CompiledNetwork, available_cores
+from glow_nb.types import Array
+
+Outputs = dict[str, Array]
+
+
+@click.command(cls=CleanCommand)
+@click.option(
+    "--memory-map",
+    "picture",
+    type=click.Path(path_type=Path),
+    default=Path("memory_map.png"),
+    show_default=True,
+    metavar="FILE.png",
+    help="Where the picture of the arena goes.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads of the parallel runs.  [default: all cores that are available]",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="How often each engine has its turn; the shortest time counts.",
+)
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Compile with an empty cache of kernels, which is thrown away afterwards.",
+)
+def main(picture: Path, threads: int | None, rounds: int, fresh: bool) -> None:
+    """Compile ResNet50, run it on a photograph, time it and draw its memory.
+
+    The network has the structure of ResNet50 and seeded random weights, so the classes it finds
+    mean nothing; everything else is as it would be with trained ones.
+    """
+    with tempfile.TemporaryDirectory() if fresh else nullcontext() as folder:
+        if folder is not None:
+            os.environ[CACHE_VARIABLE] = folder
+        _show(picture, threads or available_cores(), rounds)
+
+
+def _show(picture: Path, threads: int, rounds: int) -> None:
+    image, words = load_image()
+    _say("image", words)
+    started = time.perf_counter()
+    model = make_resnet50(image)
+    seconds = time.perf_counter() - started
+    _say(
+        "network",
+        f"ResNet50, seeded random weights, calibrated on the image in {seconds:.1f} s",
+    )
+    serial, parallel = _compile_twice(model, threads)
+    reference = glow_nb.compile(model, backend="interpreter", threads=1)
+    outputs = serial.run(image)
+    _show_outputs(outputs, reference.run(image))
+    _show_times(model, image, {1: serial, threads: parallel}, reference, rounds)
+    _show_memory(serial)
+    _draw(serial, picture)
+
+
+def _say(topic: str, words: str) -> None:
+    click.echo(f"{topic:<12}{words}")
+
+
+def _compile_twice(model: onnx.ModelProto, threads: int) -> tuple[CompiledNetwork, CompiledNetwork]:
+    """Compile for one thread, then from the cache for many; say how long both took."""
+    before = _cached_objects()
+    started = time.perf_counter()
+    serial = glow_nb.compile(model, threads=1)
+    first = time.perf_counter() - started
+    made = len(_cached_objects() - before)
+    kernels = len({kernel.symbol for kernel in serial.kernels})
+    news = f"{made} objects built" if made else "all of them from the cache"
+    _say("compile", f"{first:.2f} s for {kernels} different kernels, {news}")
+    started = time.perf_counter()
+    parallel = glow_nb.compile(model, threads=threads)
+    _say("", f"{time.perf_counter() - started:.2f} s the second time, from the cache")
+    return serial, parallel
+
+
+def _cached_objects() -> set[str]:
+    folder = ObjectCache().folder
+    return {path.name for path in folder.glob("*.o")} if folder is not None else set()
+
+
+def _show_outputs(outputs: Outputs, reference: Outputs) -> None:
+    logits, expected = outputs[LOGITS], reference[LOGITS]
+    error = float(np.abs(logits - expected).max() / np.abs(expected).max())
+    _say("result", f"largest difference to the interpreter: {error:.1e} of the largest logit")
+    row = outputs[PROBABILITIES][0]
+    best = np.argsort(-row, kind="stable")[:5]
+    classes = ", ".join(f"{place} ({100 * row[place]:.2f} %)" for place in best)
+    _say("", f"best classes: {classes}; the weights are random, so they mean nothing")
+
+
+def _show_times(
+    model: onnx.ModelProto,
+    image: Array,
+    networks: dict[int, CompiledNetwork],
+    reference: CompiledNetwork,
+    rounds: int,
+) -> None:
+    feeds = {INPUT: image}
+    ours = [
+        Engine("glow_nb", threads, partial(network.run, feeds))
+        for threads, network in networks.items()
+    ]
+    peers = onnxruntime_engines(model, feeds, list(networks))
+    if not peers:
+        _say("", "ONNX Runtime is not installed, so it is not in the race (the extra 'bench')")
+    race([*ours, *peers], rounds)
+    interpreter = Engine("interpreter (NumPy)", None, partial(reference.run, feeds))
+    race([interpreter], 1)
+    console = make_console()
+    table = make_table(console, "time per image", ["engine", "#threads", "#ms", "#to glow_nb"])
+    best = {engine.threads: engine.best_seconds for engine in ours}
+    for engine in (*ours, *peers, interpreter):
+        ratio = engine.best_seconds / best[engine.threads or 1]
+        table.add_row(
+            engine.name,
+            str(engine.threads or "any"),
+            f"{1e3 * engine.best_seconds:.1f}",
+            f"{ratio:.2f} x",
+        )
+    click.echo()
+    print_table(console, table)
+    click.echo()
+
+
+def _show_memory(network: CompiledNetwork) -> None:
+    memory = network.memory
+    ratio = memory.arena_bytes / memory.lower_bound_bytes
+    _say(
+        "memory",
+        f"arena {byte_count(memory.arena_bytes)}, {ratio:.3f} of its lower bound "
+        f"{byte_count(memory.lower_bound_bytes)}; unshared {byte_count(memory.unshared_bytes)}",
+    )
+    _say(
+        "",
+        f"constants {byte_count(memory.constant_bytes)}, "
+        f"scratch {byte_count(memory.scratch_bytes)} a thread",
+    )
+
+
+def _draw(network: CompiledNetwork, picture: Path) -> None:
+    try:
+        from glow_nb.plots.memory_map import draw_memory_map
+    except ModuleNotFoundError as error:
+        _say("picture", f"none, since {error.name} is not installed (the extra 'plot')")
+        return
+    draw_memory_map(network.program, picture, "ResNet50, one image: every activation in memory")
+    _say("picture", f"{picture}: the arena, time by address")
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m glow_nb.demo")
