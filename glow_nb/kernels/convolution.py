@@ -57,8 +57,10 @@ def generate_convolution(
 
 
 @kernel_for(PackedConvolutionInst)
-def generate_packed_convolution(instruction: PackedConvolutionInst, target: Target) -> KernelSource:
-    """Return the kernel of an instruction."""
+def packed_convolution_source(
+    instruction: PackedConvolutionInst, target: Target, epilogue: Epilogue | None = None
+) -> KernelSource:
+    """Return the kernel of an instruction, with the *epilogue* of its stack."""
     batch, *spatial, channels = instruction.input.type.shape
     shape = ConvolutionShape(
         batch=batch,
@@ -71,4 +73,5 @@ def generate_packed_convolution(instruction: PackedConvolutionInst, target: Targ
         dilation=instruction.dilation,
         group=instruction.group,
     )
-    return generate_convolution(shape, instruction.input.type.kind, instruction.block, target)
+    kind = instruction.input.type.kind
+    return generate_convolution(shape, kind, instruction.block, target, epilogue)

@@ -86,8 +86,10 @@ def generate_matmul(
 
 
 @kernel_for(PackedMatMulInst)
-def generate_packed_mat_mul(instruction: PackedMatMulInst, target: Target) -> KernelSource:
-    """Return the kernel of an instruction."""
+def packed_mat_mul_source(
+    instruction: PackedMatMulInst, target: Target, epilogue: Epilogue | None = None
+) -> KernelSource:
+    """Return the kernel of an instruction, with the *epilogue* of its stack."""
     *batch, rows, inner = instruction.lhs.type.shape
     is_batched = len(instruction.rhs.type.shape) > len(("panels", "inner", "block"))
     shape = MatMulShape(
@@ -97,4 +99,4 @@ def generate_packed_mat_mul(instruction: PackedMatMulInst, target: Target) -> Ke
         depth=instruction.depth,
         has_bias=instruction.bias is not None,
     )
-    return generate_matmul(shape, instruction.lhs.type.kind, instruction.block, target)
+    return generate_matmul(shape, instruction.lhs.type.kind, instruction.block, target, epilogue)

@@ -6,6 +6,7 @@ from math import prod
 
 from glow_nb.kernels.convolution_plan import Plan, ProductNest, plan_product, units_of
 from glow_nb.kernels.register_tiles import Epilogue, write_tile_store
+from glow_nb.kernels.shares import write_shares
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
 
@@ -69,7 +70,10 @@ class ProductWriter:
             if min(self.shape.batch, self.panels, *self.shape.output) == 0:
                 out.line("return")
             else:
-                self._write_shares()
+                units = self.shape.batch * self.units
+                write_shares(out, units, self.panels, panels_first=self.plan.panels_first)
+                if self.plan.is_staged:
+                    out.line(f"rows = as_{self.nest.kind.value}(scratch)")
                 self._write_blocks()
         return out.text
 
@@ -83,27 +87,6 @@ class ProductWriter:
             f"tiles of {rows} rows x {columns.vectors} vectors of {self.plan.lanes}, {self.panels} "
             f"panels, blocks of {self.plan.block_units} {unit}{staged}, threads share {shared}"
         )
-
-    def _write_shares(self) -> None:
-        """Give each thread a range of units and a range of panels."""
-        out, units = self.out, self.shape.batch * self.units
-        if self.plan.panels_first:
-            out.line(f"panel_shares = min(threads, {self.panels})")
-            out.line(f"unit_shares = min(threads // panel_shares, {units})")
-        else:
-            out.line(f"unit_shares = min(threads, {units})")
-            out.line(f"panel_shares = min(threads // unit_shares, {self.panels})")
-        out.line("unit_share = thread % unit_shares")
-        out.line("panel_share = thread // unit_shares")
-        # Threads beyond the last share get an empty range.
-        out.line(f"panel_begin = min(panel_share * {self.panels} // panel_shares, {self.panels})")
-        out.line(
-            f"panel_end = min((panel_share + 1) * {self.panels} // panel_shares, {self.panels})"
-        )
-        out.line(f"unit = unit_share * {units} // unit_shares")
-        out.line(f"unit_end = (unit_share + 1) * {units} // unit_shares")
-        if self.plan.is_staged:
-            out.line(f"rows = as_{self.nest.kind.value}(scratch)")
 
     def _write_blocks(self) -> None:
         out = self.out

@@ -11,7 +11,7 @@
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
-| register tiles | ``tile_bias tile_fill tile_load tile_fma tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose`` |
+| register tiles | ``tile_bias tile_fill tile_load tile_fma tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_multiply_add`` |
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """  # noqa: E501
@@ -29,6 +29,7 @@ from glow_nb.kernels import simd_math as elementary
 from glow_nb.kernels import simd_memory as memory
 from glow_nb.kernels import simd_tile as tile
 from glow_nb.kernels import simd_transpose as transpose
+from glow_nb.kernels import simd_window as window
 from glow_nb.kernels.simd_convert import convert
 from glow_nb.kernels.simd_lanes import BOOL, FLOAT32, Lanes
 from glow_nb.kernels.simd_types import Pointer, Vec, kernel_signature, scalar_type
@@ -234,6 +235,8 @@ def _namespace() -> dict[str, object]:
         names[name] = getattr(memory, name)
     for name in ("copy", "clear", "prefetch"):
         names[name] = getattr(memory, name)
+    names["tile_bias_masked"] = window.tile_bias_masked
+    names["tile_multiply_add"] = window.tile_multiply_add
     for name in ("bias", "fill", "load", "fma", "get", "set", "store", "store_masked"):
         names[f"tile_{name}"] = getattr(tile, f"tile_{name}")
     names["tile_transpose"] = transpose.tile_transpose

@@ -55,7 +55,8 @@ def reference(shape: ConvolutionShape, x: Array, w: Array) -> Array:
         for group in range(shape.group):
             outs = slice(group * shape.depth_per_group, (group + 1) * shape.depth_per_group)
             ins = slice(group * inputs, (group + 1) * inputs)
-            result[..., outs] += window[..., ins].astype(float) @ w[(outs, *tap)].T.astype(float)
+            weights: tuple[slice | int, ...] = (outs, *tap)
+            result[..., outs] += window[..., ins].astype(float) @ w[weights].T.astype(float)
     return result
 
 

@@ -1,0 +1,276 @@
+"""Kernels of depthwise convolutions: every channel is convolved by itself.
+
+Channels lie in the lanes. A tile is some neighbouring pixels of one output line by two vectors of
+channels; the weights of a tap are loaded once for all its pixels. Nothing is padded: taps above and
+below the input are left out of the loop over kernel lines, and the tiles at the ends of a line are
+written out with the taps that they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from math import prod
+
+from glow_nb.kernels.blocking import Cut, lanes_of, registers_of
+from glow_nb.kernels.convolution_shape import ConvolutionShape
+from glow_nb.kernels.register_tiles import Epilogue, write_tile_store
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.shares import write_shares
+from glow_nb.kernels.source import KernelSource, SourceWriter
+from glow_nb.kernels.target import Target
+from glow_nb.llir.instructions.packed import DepthwiseConvolutionInst
+from glow_nb.types import ElementKind
+
+CACHE_LINE_BYTES = 64
+
+
+def generate_depthwise(
+    shape: ConvolutionShape, kind: ElementKind, target: Target, epilogue: Epilogue | None = None
+) -> KernelSource:
+    """Return the kernel ``(dest, input, filter, bias, *epilogue operands)`` of a convolution.
+
+    Input ``[N, *spatial, C]``, filter ``[*kernel, depth]``, bias ``[depth]``, dest
+    ``[N, *out, depth]``; output channel ``k`` reads input channel ``k // (depth / C)``.
+
+    Args:
+        shape: Sizes, with ``group == channels``.
+        kind: Element kind of all operands.
+        target: The processor.
+        epilogue: What to do with each vector of results before it is stored.
+
+    Raises:
+        UnsupportedError: There are no kernels for *kind*.
+    """
+    writer = DepthwiseWriter(shape.simplified(), kind, target, epilogue)
+    extra = [extra_kind for _, extra_kind in epilogue.operands] if epilogue else []
+    dest = epilogue.dest if epilogue else kind
+    text = writer.write(_title(shape, kind))
+    scratch_bytes = writer.scratch_elements * kind.size_bytes
+    return KernelSource("depthwise", text, (dest, kind, kind, kind, *extra), scratch_bytes)
+
+
+def _title(shape: ConvolutionShape, kind: ElementKind) -> str:
+    taps = " x ".join(map(str, shape.kernel))
+    sizes = " x ".join(map(str, (shape.batch, *shape.input, shape.channels)))
+    return (
+        f"depthwise convolution {taps} of {kind.value}<{sizes}> to {shape.depth} channels, stride "
+        f"{shape.stride}, pads {shape.pads}, dilation {shape.dilation}"
+    )
+
+
+class DepthwiseWriter:
+    """Writes one kernel; every method appends one part of the nest, from the outside in."""
+
+    def __init__(
+        self,
+        shape: ConvolutionShape,
+        kind: ElementKind,
+        target: Target,
+        epilogue: Epilogue | None,
+    ) -> None:
+        self.shape, self.kind, self.epilogue = shape, kind, epilogue
+        self.lanes = lanes_of(kind, target)
+        line_vectors = max(1, CACHE_LINE_BYTES // (self.lanes * kind.size_bytes))
+        self.vectors = max(1, min(2, line_vectors, -(-shape.depth // self.lanes)))
+        self.block = self.vectors * self.lanes
+        limit = (registers_of(target) - self.vectors) // self.vectors
+        self.cut = Cut.balanced(max(1, shape.output[-1]), max(1, limit))
+        self.is_expanded = shape.depth != shape.channels
+        self.source = "rows" if self.is_expanded else "input"
+        self.outer = "zy"[3 - shape.rank :]
+        self.out = SourceWriter()
+
+    @property
+    def scratch_elements(self) -> int:
+        """Room for the expanded input lines of one output line; the last store reaches beyond."""
+        if not self.is_expanded:
+            return 0
+        return prod(self.shape.kernel[:-1]) * self.shape.input[-1] * self.shape.depth + self.lanes
+
+    def write(self, title: str) -> str:
+        """Return the whole text."""
+        out, shape = self.out, self.shape
+        lines, blocks = shape.batch * prod(shape.output[:-1]), -(-shape.depth // self.block)
+        out.line(f"# {title}\n# tiles of {self.cut.rows} pixels x {self.vectors} vectors of "
+                 f"{self.lanes}, {lines} lines, {blocks} panels")  # fmt: skip
+        extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
+        names = ["dest", "input", "filter", "bias", *extra, "scratch", "thread", "threads"]
+        with out.block(f"def kernel({', '.join(names)}):"):
+            if min(lines, blocks, shape.output[-1]) == 0:
+                out.line("return")
+                return out.text
+            write_shares(out, lines, blocks, panels_first=False)
+            if self.is_expanded:
+                out.line(f"rows = as_{self.kind.value}(scratch)")
+            with out.block("if panel_begin < panel_end:"):
+                with out.block("for line in range(unit, unit_end):"):
+                    self._write_line()
+        return out.text
+
+    def _write_line(self) -> None:
+        """Locate one output line and the taps it has, then compute it panel by panel."""
+        out, shape = self.out, self.shape
+        rest = "line"
+        for axis, name in reversed(list(enumerate(self.outer))):
+            size = shape.output[axis]
+            out.line(f"{name} = {rest} % {size} * {shape.stride[axis]} - {shape.begins[axis]}")
+            rest = f"{rest} // {size}"
+            step, taps, inputs = shape.dilation[axis], shape.kernel[axis], shape.input[axis]
+            out.line(f"{name}_begin = max(0, ({step - 1} - {name}) // {step})")
+            out.line(f"{name}_end = min({taps}, ({inputs + step - 1} - {name}) // {step})")
+        out.line(f"image = {rest}")
+        if self.is_expanded:
+            self._write_expansion()
+        with out.block("for panel in range(panel_begin, panel_end):"):
+            out.line(f"channel = panel * {self.block}")
+            full, tail = divmod(shape.depth, self.block)
+            if not tail:
+                self._write_tiles("a", self.block)
+            elif not full:
+                self._write_tiles("a", tail)
+            else:
+                with out.block(f"if panel < {full}:"):
+                    self._write_tiles("a", self.block)
+                with out.block("else:"):
+                    self._write_tiles("b", tail)
+
+    def _write_expansion(self) -> None:
+        """Copy the input lines of the output line to scratch, each channel m times."""
+        out, shape = self.out, self.shape
+        multiplier = shape.depth // shape.channels
+        with self._taps("e"):
+            out.line(f"from_e = {self._input_line('e')} * {shape.channels}")
+            out.line(f"to_e = {self._tap('e')} * {shape.input[-1] * shape.depth}")
+            # A store writes beyond its m elements what the next one writes again.
+            with out.block(f"for i_e in range({shape.input[-1] * shape.channels}):"):
+                out.line(f"value_e = broadcast(input, from_e + i_e, {self.lanes})")
+                for part in range(0, multiplier, self.lanes):
+                    out.line(f"store(rows, to_e + i_e * {multiplier} + {part}, value_e)")
+
+    def _write_tiles(self, tag: str, columns: int) -> None:
+        """Compute the tiles of one line for a panel with *columns* channels."""
+        out = self.out
+        for number, (begin, end, rows) in enumerate(self.cut.runs):
+            # Tiles of a run have equal sizes: the start is linear in the tile's number.
+            skipped = begin * (self.cut.rows - rows)
+            inside = [
+                tile for tile in range(begin, end) if self._is_inside(tile * rows + skipped, rows)
+            ]
+            for tile in range(begin, end):
+                if tile not in inside:
+                    name = f"{tag}{number}_{tile}"
+                    out.line(f"at_{name} = {tile * rows + skipped}")
+                    self._write_tile(name, rows, columns, tile * rows + skipped)
+            if inside:
+                name = f"{tag}{number}"
+                with out.block(f"for tile_{name} in range({inside[0]}, {inside[-1] + 1}):"):
+                    out.line(f"at_{name} = tile_{name} * {rows} + {skipped}")
+                    self._write_tile(name, rows, columns, None)
+
+    def _is_inside(self, pixel: int, rows: int) -> bool:
+        """True if no tap of the pixels from *pixel* on lies outside the line."""
+        shape = self.shape
+        first = pixel * shape.stride[-1] - shape.begins[-1]
+        last = first + (rows - 1) * shape.stride[-1] + shape.reach[-1]
+        return first >= 0 and last <= shape.input[-1]
+
+    def _write_tile(self, name: str, rows: int, columns: int, pixel: int | None) -> None:
+        """Compute one tile from pixel ``at_<name>`` on; *pixel* is its number at an end."""
+        out, shape = self.out, self.shape
+        size = f"{rows}, {-(-columns // self.lanes)}, {self.lanes}"
+        if columns % self.lanes:
+            out.line(f"t_{name} = tile_bias_masked(bias, channel, {size}, {columns})")
+        else:
+            out.line(f"t_{name} = tile_bias(bias, channel, {size})")
+        with self._taps(name):
+            line = self._input_line(name)
+            if self.is_expanded:
+                line = f"{self._tap(name)} * {shape.input[-1]}"
+            first = f"at_{name} * {shape.stride[-1]} - {shape.begins[-1]}"
+            out.line(f"x_{name} = ({line} + {first}) * {shape.depth} + channel")
+            weights = f"{self._tap(name)} * {shape.kernel[-1] * shape.depth}"
+            out.line(f"w_{name} = {weights} + channel")
+            self._write_line_taps(name, rows, columns, pixel)
+        place = f"line * {shape.output[-1]} + at_{name}"
+        out.line(f"d_{name} = ({place}) * {shape.depth} + channel")
+        write_tile_store(
+            out,
+            f"t_{name}",
+            rows,
+            columns=columns,
+            lanes=self.lanes,
+            index=f"d_{name}",
+            channel="channel",
+            stride=shape.depth,
+            epilogue=self.epilogue,
+        )
+
+    @contextmanager
+    def _taps(self, name: str) -> Iterator[None]:
+        """Loop over the taps of the outer dimensions that lie inside the input."""
+        with ExitStack() as loops:
+            for axis in self.outer:
+                header = f"for {axis}_{name} in range({axis}_begin, {axis}_end):"
+                loops.enter_context(self.out.block(header))
+            yield
+
+    def _tap(self, name: str) -> str:
+        """Return the number of the tap that the loops of :meth:`_taps` are at."""
+        if self.shape.rank == len("zyx"):
+            return f"(z_{name} * {self.shape.kernel[1]} + y_{name})"
+        return f"y_{name}" if self.outer else "0"
+
+    def _input_line(self, name: str) -> str:
+        """Return the number of the first pixel of the input line that the loops are at."""
+        line = "image"
+        for number, axis in enumerate(self.outer):
+            place = f"{axis} + {axis}_{name} * {self.shape.dilation[number]}"
+            line = f"({line} * {self.shape.input[number]} + {place})"
+        return f"{line} * {self.shape.input[-1]}"
+
+    def _write_line_taps(self, name: str, rows: int, columns: int, pixel: int | None) -> None:
+        """Accumulate the taps along the line; at its ends only those inside."""
+        out, shape = self.out, self.shape
+        step, taps = shape.dilation[-1] * shape.depth, shape.kernel[-1]
+        call = f"t_{name} = tile_multiply_add(t_{name}, {self.source}, "
+        stride = shape.stride[-1] * shape.depth
+        if pixel is None:
+            with out.block(f"for k_{name} in range({taps}):"):
+                out.line(
+                    f"{call}x_{name} + k_{name} * {step}, {stride}, filter, "
+                    f"w_{name} + k_{name} * {shape.depth}, {columns}, 0, {rows})"
+                )
+            return
+        for tap in range(taps):
+            inside = [row for row in range(rows) if self._has_tap(pixel + row, tap)]
+            if inside:
+                out.line(
+                    f"{call}x_{name} + {tap * step}, {stride}, filter, "
+                    f"w_{name} + {tap * shape.depth}, {columns}, {inside[0]}, {inside[-1] + 1})"
+                )
+
+    def _has_tap(self, pixel: int, tap: int) -> bool:
+        shape = self.shape
+        column = pixel * shape.stride[-1] - shape.begins[-1] + tap * shape.dilation[-1]
+        return 0 <= column < shape.input[-1]
+
+
+@kernel_for(DepthwiseConvolutionInst)
+def generate_depthwise_convolution(
+    instruction: DepthwiseConvolutionInst, target: Target
+) -> KernelSource:
+    """Return the kernel of an instruction."""
+    batch, *spatial, channels = instruction.input.type.shape
+    shape = ConvolutionShape(
+        batch=batch,
+        channels=channels,
+        depth=instruction.bias.type.size,
+        input=tuple(spatial),
+        kernel=instruction.kernel,
+        stride=instruction.stride,
+        pads=instruction.pads,
+        dilation=instruction.dilation,
+        group=channels,
+    )
+    return generate_depthwise(shape, instruction.input.type.kind, target)

@@ -1,0 +1,67 @@
+"""Depthwise convolution kernels against the definition."""
+
+import numpy as np
+import pytest
+
+from glow_nb.kernels.convolution_shape import ConvolutionShape
+from glow_nb.kernels.depthwise import generate_depthwise
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.types import ElementKind
+from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+from tests.unit.kernels.test_convolution import conv, reference
+
+FLOAT32 = ElementKind.FLOAT32
+
+
+def check(
+    shape: ConvolutionShape, target: Target, threads: int = 1, kind: ElementKind = FLOAT32
+) -> None:
+    random = np.random.default_rng(0)
+    x = random.integers(-4, 5, (shape.batch, *shape.input, shape.channels)).astype(kind.dtype)
+    w = random.integers(-4, 5, (shape.depth, *shape.kernel, 1)).astype(kind.dtype)
+    bias = random.integers(-9, 10, shape.depth).astype(kind.dtype)
+    filter = np.ascontiguousarray(np.moveaxis(w[..., 0], 0, -1))
+    dest, whole = guarded((shape.batch, *shape.output, shape.depth), kind)
+    kernel = RunningKernel(generate_depthwise(shape, kind, target), target)
+    kernel(dest, x, filter, bias, threads=threads)
+    np.testing.assert_array_equal(dest, reference(shape, x, w) + bias)
+    assert guards_are_intact(whole)
+
+
+SHAPES = {
+    "3x3": conv(2, 20, 20, (9, 13), (3, 3), pads=1, group=20),
+    "3x3 stride 2": conv(1, 16, 16, (9, 27), (3, 3), stride=2, pads=1, group=16),
+    "one channel": conv(1, 1, 1, (6, 5), (3, 3), pads=1, group=1),
+    "5x5 dilated": conv(1, 9, 9, (12, 13), (5, 5), pads=4, dilation=2, group=9),
+    "7x7 on 4x4": conv(1, 33, 33, (4, 4), (7, 7), pads=3, group=33),
+    "unpadded": conv(1, 24, 24, (5, 40), (3, 2), group=24),
+    "one sided": conv(1, 8, 8, (5, 9), (3, 3), pads=(0, 2, 2, 0), group=8),
+    "rank 1": conv(2, 10, 10, (50,), (9,), pads=4, group=10),
+    "rank 3": conv(2, 5, 5, (4, 5, 6), (3, 2, 3), pads=1, group=5),
+    "1x1": conv(2, 7, 7, (3, 4), (1, 1), group=7),
+    "twofold": conv(2, 6, 12, (5, 9), (3, 3), pads=1, group=6),
+    "threefold": conv(1, 5, 15, (5, 12), (3, 3), stride=2, pads=1, group=5),
+    "twentyfold": conv(1, 2, 40, (4, 6), (3, 3), pads=1, group=2),
+    "threefold rank 3": conv(1, 3, 9, (3, 4, 5), (2, 3, 2), pads=1, group=3),
+    "beyond the input": conv(1, 4, 4, (2, 2), (3, 3), pads=4, group=4),
+}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", SHAPES)
+def test_depthwise_convolution_keeps_its_definition(name: str) -> None:
+    lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
+    check(SHAPES[name], Target.host(lanes), threads=1 + len(name) % 4)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("threads", [1, 3, 30])
+def test_every_width_and_share_computes_all(lanes: int, threads: int) -> None:
+    check(SHAPES["3x3"], Target.host(lanes), threads)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [ElementKind.FLOAT64, ElementKind.INT32])
+def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
+    check(SHAPES["threefold"], Target.host(8), kind=kind)
