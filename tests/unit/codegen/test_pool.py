@@ -180,3 +180,24 @@ def test_daemon_without_standard_streams(tmp_path: Path) -> None:
     """
     run_python(daemon, tmp_path)
     assert (tmp_path / "result").read_text() == "done"
+
+
+def test_interrupt_ends_the_workers(tmp_path: Path) -> None:
+    script = """
+        import os, signal, threading
+        from glow_nb.codegen.cache import ObjectCache
+        from glow_nb.codegen.pool import compile_objects
+        from glow_nb.kernels.target import Target
+        from tests.unit.codegen.test_pool import numbered
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
+        sources = [numbered(i) for i in range(1000)]
+        try:
+            compile_objects(sources, Target.host(), cache=ObjectCache(None), workers=2)
+        except KeyboardInterrupt:
+            try:
+                os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                print("no children left")
+    """
+    assert run_python(script, tmp_path) == "no children left\n"
