@@ -7,6 +7,7 @@ from functools import cache
 
 import onnx
 
+from glow_nb.errors import ModelError
 from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.model import Model, normal_domain
 from glow_nb.importers.onnx.node import OnnxNode
@@ -31,9 +32,12 @@ def schema_function(node: OnnxNode) -> onnx.FunctionProto | None:
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
     if not versions:
         return None
-    body = schema.get_context_dependent_function_with_opset_version(
-        max(versions), _self_contained(node).SerializeToString(), _types(node.inputs)
-    )
+    try:
+        body = schema.get_context_dependent_function_with_opset_version(
+            max(versions), _self_contained(node).SerializeToString(), _types(node.inputs)
+        )
+    except (RuntimeError, ValueError) as error:
+        raise ModelError(f"{node.place}: ONNX cannot expand it: {error}") from error
     return _parsed(body) if body else None
 
 

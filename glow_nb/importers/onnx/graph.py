@@ -256,9 +256,7 @@ class Importer(Context):
             message = error.message if isinstance(error, VerifyError) else str(error)
             raise ModelError(f"{place}: {message}") from error
 
-    def _expand(
-        self, node: OnnxNode, function: onnx.FunctionProto, scope: Scope
-    ) -> Outputs:
+    def _expand(self, node: OnnxNode, function: onnx.FunctionProto, scope: Scope) -> Outputs:
         """Import the body of a function in place of a node that calls it."""
         key = (normal_domain(node.proto.domain), node.op, node.proto.overload)
         if key in scope.callers:
@@ -310,9 +308,7 @@ class Importer(Context):
             values.append(value)
         return tuple(values)
 
-    def _bind_outputs(
-        self, proto: onnx.NodeProto, values: Outputs | None, scope: Scope
-    ) -> None:
+    def _bind_outputs(self, proto: onnx.NodeProto, values: Outputs | None, scope: Scope) -> None:
         if values is None:
             scope.unknown.update(filter(None, proto.output))
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -107,11 +107,58 @@ def _check_header(model: Model) -> None:
         )
     if not proto.opset_import:
         raise ModelError(f"{place}: it imports no operator set; export it again")
+    for text in _texts(proto):
+        if not isinstance(text, str):
+            raise ModelError(
+                f"{place}: the name {text!r} in it is not UTF-8 text; the file may be damaged"
+            )
     check_opsets(model.opsets, place)
 
 
+def _texts(proto: onnx.ModelProto) -> Iterator[object]:
+    """Yield all names; protobuf gives those that are not valid text as bytes."""
+    for entry in proto.opset_import:
+        yield entry.domain
+    for function in proto.functions:
+        yield from (function.name, function.domain, function.overload)
+        yield from (*function.input, *function.output, *function.attribute)
+        yield from (entry.domain for entry in function.opset_import)
+        yield from (attribute.name for attribute in function.attribute_proto)
+        yield from _node_texts(function.node)
+    yield from _graph_texts(proto.graph)
+
+
+def _graph_texts(graph: onnx.GraphProto) -> Iterator[object]:
+    for info in (*graph.input, *graph.output):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+    for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
+        yield tensor.name
+        for entry in tensor.external_data:
+            yield from (entry.key, entry.value)
+    yield from _node_texts(graph.node)
+
+
+def _node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
+    for node in nodes:
+        yield from (node.name, node.op_type, node.domain, node.overload)
+        yield from (*node.input, *node.output)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
+            if attribute.HasField("g"):
+                yield from _graph_texts(attribute.g)
+            for graph in attribute.graphs:
+                yield from _graph_texts(graph)
+
+
 def check_opsets(opsets: Mapping[str, int], place: str) -> None:
-    """Raise UnsupportedError unless the default domain's version is one we know."""
+    """Raise UnsupportedError unless the default domain's version is one we know.
+
+    A number that is no version at all raises ModelError.
+    """
+    for domain, number in opsets.items():
+        if not 0 < number < 1 << 31:
+            raise ModelError(f"{place}: {number} is no version of operator set {domain!r}")
     version = opsets.get("", NEWEST_OPSET)
     if not OLDEST_OPSET <= version <= NEWEST_OPSET:
         raise UnsupportedError(

@@ -58,7 +58,7 @@ def bit_shift(ctx: Context, node: OnnxNode) -> Value:
     """
     lhs, rhs = ctx.aligned(node.operand(0), node.operand(1))
     direction, kind = node.text("direction").lower(), lhs.type.kind
-    if not kind.is_signed:
+    if not kind.is_signed or kind.is_float:
         return ops.BitShift(lhs, rhs, direction=direction)
     is_negative = ctx.emit(ops.Less(lhs, ctx.scalar(lhs.type, 0)))
     ones, zero = ctx.scalar(lhs.type, -1), ctx.scalar(lhs.type, 0)

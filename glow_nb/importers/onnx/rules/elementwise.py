@@ -156,6 +156,8 @@ def is_inf(ctx: Context, node: OnnxNode) -> Value:
 def bitwise_not(ctx: Context, node: OnnxNode) -> Value:
     """All bits flipped: exclusive or with all ones."""
     x = node.operand(0)
+    if x.type.kind.dtype.kind not in "iu":
+        raise ctx.wrong(f"operand {x} must hold integers")
     ones = np.zeros((1,) * x.type.rank, x.type.kind.dtype)
     return ops.BitwiseXor(x, ctx.constant(np.invert(ones)))
 

@@ -61,11 +61,18 @@ def average_pool(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("LpPool")
 def lp_pool(ctx: Context, node: OnnxNode) -> Value:
     """``(sum of |x| ** p) ** (1 / p)`` under a window: a mean times the number of cells."""
-    x, window, p = node.operand(0), _window(ctx, node), node.integer("p")
+    x, window, p = node.operand(0), _window(ctx, node), _order(ctx, node)
     powers = _power(ctx, ctx.emit(ops.Abs(x)), p)
     mean = ctx.emit(_pool(ctx, powers, ops.AvgPool, window, count_padding=True))
     total = ctx.emit(ops.Mul(mean, ctx.scalar(mean.type, prod(window.kernel))))
     return ctx.channels_first(_power(ctx, total, 1 / p))
+
+
+def _order(ctx: Context, node: OnnxNode) -> int:
+    p = node.integer("p")
+    if p < 1:
+        raise ctx.wrong(f"the order p of the norm is {p}, it must be at least 1")
+    return p
 
 
 def _power(ctx: Context, x: Value, exponent: float) -> Value:
@@ -96,6 +103,6 @@ def global_max_pool(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("GlobalLpPool")
 def global_lp_pool(ctx: Context, node: OnnxNode) -> Value:
     """``(sum of |x| ** p) ** (1 / p)`` over all spatial dimensions."""
-    x, p = node.operand(0), node.integer("p")
+    x, p = node.operand(0), _order(ctx, node)
     total = _global(ctx, _power(ctx, ctx.emit(ops.Abs(x)), p), ops.ReduceSum)
     return _power(ctx, total, 1 / p)

@@ -161,7 +161,8 @@ def split(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
     elif node.has("split"):
         sizes = node.integers("split")
     else:
-        count = node.integer("num_outputs", count)
+        if node.integer("num_outputs", count) != count:
+            raise ctx.wrong(f"num_outputs is {node.integer('num_outputs')}, it has {count} outputs")
         step = -(-size // max(count, 1))
         sizes = tuple(max(min(step, size - i * step), 0) for i in range(count))
     if len(sizes) != len(node.proto.output):
