@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from glow_nb import pipelines
 from glow_nb.backends.backend import Backend, Executable
+from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.optimize import GRAPH_PASSES
@@ -14,7 +15,6 @@ from glow_nb.hlir.verify import verify
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.generate import generate
-from glow_nb.llir.optimize import PROGRAM_PASSES
 from glow_nb.llir.program import Program
 from glow_nb.passes import Observer, Pipeline
 

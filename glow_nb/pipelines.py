@@ -23,6 +23,7 @@ INFERENCE: Pipeline = (
 
 INSTRUCTIONS: Pipeline = (
     "eliminate_dead_stores",
+    "stack_instructions",  # elementwise work rides on the kernel that makes its operand
     "shrink_lifetimes",  # the allocator sees the shortest lifetimes that are right
 )
 """Instruction passes, run before allocation."""

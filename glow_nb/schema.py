@@ -27,7 +27,7 @@ from glow_nb.errors import DefinitionError, GlowError
 from glow_nb.types import ElementKind
 
 _ATTRIBUTE_TYPES = (int, float, bool, str, ElementKind)
-_COMMON_FIELDS = ("name", "predicate")
+_COMMON_FIELDS = ("name", "predicate", "body")
 
 
 R = TypeVar("R")
@@ -70,7 +70,7 @@ class FieldSpec:
 
 @per_class
 def fields_of(cls: type) -> tuple[FieldSpec, ...]:
-    """Return the declared fields of *cls* in order, without ``name`` and ``predicate``."""
+    """Return the declared fields of *cls* in order, without ``name``, ``predicate`` and ``body``."""
     hints = get_type_hints(cls, include_extras=True)
     return tuple(
         _field_spec(cls, f, hints[f.name])
@@ -172,8 +172,16 @@ T = TypeVar("T")
 def map_operands(item: T, function: Callable[[Any], Any]) -> T:
     """Return *item* with every operand replaced by ``function(operand)``.
 
-    The same object comes back when no operand changed.
+    The same object comes back when no operand changed. An item that is more than its fields, such
+    as a stack of instructions, has a ``map_operands`` of its own.
     """
+    own = getattr(item, "map_operands", None)
+    mapped: T = own(function) if own else map_fields(item, function)
+    return mapped
+
+
+def map_fields(item: T, function: Callable[[Any], Any]) -> T:
+    """Do what :func:`map_operands` does for an item that is just its fields."""
     changes: dict[str, Any] = {}
     for spec in operand_specs(type(item)):
         old = getattr(item, spec.name)

@@ -25,10 +25,12 @@ from glow_nb.llir.program import (
     Dealloc,
     Instruction,
     Program,
+    Register,
     TensorView,
     Weight,
     mutated,
 )
+from glow_nb.llir.stack import StackInst
 from glow_nb.passes import Pipeline
 from glow_nb.schema import operand_specs
 from glow_nb.types import Array, TensorType
@@ -158,6 +160,8 @@ def _step_of(instruction: Instruction) -> Step:
             return lambda memory: None  # noqa: ARG005  a view costs nothing
         case Alloc() | Dealloc():
             return lambda memory: memory.poison(instruction.dest)
+    if isinstance(instruction, StackInst):
+        return _stack_step(instruction)
     if instruction.scalar:
         return lambda memory: _run_scalar(instruction, memory)
     if isinstance(instruction, NodeInstruction):
@@ -166,6 +170,23 @@ def _step_of(instruction: Instruction) -> Step:
     raise UnsupportedError(
         f"{instruction}: the interpreter knows neither a scalar expression nor an operator for it"
     )
+
+
+def _stack_step(stack: StackInst) -> Step:
+    """Return what executes *stack*: its body in order, with an array for each register."""
+    steps = [_step_of(instruction) for instruction in stack.body]
+    written = (buffer for instruction in stack.body for buffer in mutated(instruction))
+    registers = [buffer for buffer in written if isinstance(buffer, Register)]
+
+    def run(memory: Memory) -> None:
+        for register in registers:
+            memory.regions[register] = np.full(register.type.size_bytes, POISON, np.uint8)
+        for step in steps:
+            step(memory)
+        for register in registers:
+            del memory.regions[register]
+
+    return run
 
 
 def _run_scalar(instruction: Instruction, memory: Memory) -> None:

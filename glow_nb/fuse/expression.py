@@ -75,12 +75,13 @@ class VectorCode:
 
     Attributes:
         lanes: Elements of every vector.
+        prefix: What the names of variables begin with.
         lines: The lines written so far, ``v3 = mul(v1, v2)``.
         functions: The functions called so far, each with the kind of its first operand.
     """
 
-    def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
+    def __init__(self, lanes: int, prefix: str = "v") -> None:
+        self.lanes, self.prefix = lanes, prefix
         self.lines: list[str] = []
         self.functions: set[tuple[str, ElementKind]] = set()
         self._known: dict[str, Vector] = {}
@@ -88,7 +89,7 @@ class VectorCode:
     def assign(self, text: str, kind: ElementKind) -> Vector:
         """Return a variable that holds the vector *text* of *kind*."""
         if text not in self._known:
-            vector = Vector(f"v{len(self.lines)}", kind)
+            vector = Vector(f"{self.prefix}{len(self.lines)}", kind)
             self.lines.append(f"{vector.name} = {text}")
             self._known[text] = vector
         return self._known[text]

@@ -17,10 +17,12 @@ from glow_nb.llir.program import (
     Dealloc,
     Instruction,
     Program,
+    Register,
     TensorView,
     View,
     Weight,
 )
+from glow_nb.llir.stack import StackInst
 from glow_nb.llir.verify import verify
 from glow_nb.schema import FieldSpec, check_attributes, closest, operand_specs
 from glow_nb.text import Token, TokenReader
@@ -120,10 +122,29 @@ class _Parser(TokenReader):
         opcode = self.expect_kind("word", "an instruction")
         if opcode.text == "dealloc":
             return self.guarded(opcode, lambda: Dealloc(self._read_buffer()))
+        if opcode.text == "stack":
+            return self._parse_stack(opcode)
         if opcode.text not in INSTRUCTIONS or opcode.text in ("alloc", "tensor_view"):
             hint = closest(opcode.text, INSTRUCTIONS)
             raise self.error(f"unknown instruction '{opcode.text}'{hint}", opcode)
         return self._parse_work(INSTRUCTIONS[opcode.text], opcode)
+
+    def _parse_stack(self, opcode: Token) -> StackInst:
+        self.expect("{")
+        body: list[Instruction] = []
+        while not self.accept("}"):
+            if self.token.kind == "name":
+                self._parse_register()
+            else:
+                body.append(self._parse_instruction(placed=False))
+        return self.guarded(opcode, lambda: StackInst.of(body))
+
+    def _parse_register(self) -> None:
+        place = self.token
+        name = self.read_name()
+        self.expect("=")
+        self.expect("register")
+        self._define(place, Register(name, self.read_type()))
 
     def _parse_definition(self, *, placed: bool) -> Instruction:
         place = self.token

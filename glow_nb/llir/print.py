@@ -11,6 +11,11 @@
       %conv = alloc float32<1 x 112 x 112 x 64> at 0
       convolution @out %conv, @in %data, @in %filter, @in %bias {kernel = [7, 7]} from %conv
       %flat = tensor_view %conv {start = 0, steps = [1]} : float32<802816>
+      stack {
+        %sum = register float32<802816>
+        add @out %sum, @in %flat, @in %other from %sum
+        relu @out %relu, @in %sum from %relu
+      }
       dealloc %conv
     }
 """
@@ -26,10 +31,13 @@ from glow_nb.llir.program import (
     Dealloc,
     Instruction,
     Program,
+    Register,
     TensorView,
     View,
     Weight,
+    mutated,
 )
+from glow_nb.llir.stack import StackInst
 from glow_nb.schema import FieldSpec, attributes_of, operand_specs
 from glow_nb.text import format_attributes, format_name
 from glow_nb.types import Array
@@ -70,12 +78,24 @@ def print_instruction(instruction: Instruction, arena: Arena | None = None) -> s
         case TensorView(dest=View() as view):
             attributes = format_attributes({"start": view.start, "steps": view.strides})
             return f"{view!r} = tensor_view {view.base!r}{attributes} : {view.type}"
+        case StackInst():
+            return f"stack {{\n{_indented(_print_body(instruction))}}}"
     specs = operand_specs(type(instruction))
     operands = ", ".join(_print_operand(s, getattr(instruction, s.name)) for s in specs)
     predicate = f" if {instruction.predicate!r}" if instruction.predicate else ""
     origin = f" from %{format_name(instruction.name)}" if instruction.name else ""
     attributes = format_attributes(attributes_of(instruction))
     return f"{instruction.opcode} {operands}{attributes}{predicate}{origin}"
+
+
+def _print_body(stack: StackInst) -> list[str]:
+    """Return the lines of a stack's body: each register is declared where it is written."""
+    lines: list[str] = []
+    for instruction in stack.body:
+        registers = (b for b in mutated(instruction) if isinstance(b, Register))
+        lines += [f"{register!r} = register {register.type}" for register in registers]
+        lines.append(print_instruction(instruction))
+    return lines
 
 
 def _print_operand(spec: FieldSpec, value: Buffer | tuple[Buffer, ...] | None) -> str:
@@ -88,4 +108,4 @@ def _print_operand(spec: FieldSpec, value: Buffer | tuple[Buffer, ...] | None) -
 
 
 def _indented(lines: list[str]) -> str:
-    return "".join(f"  {line}\n" for line in lines)
+    return "".join(f"  {line}\n" for text in lines for line in text.splitlines())

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, ClassVar, TypeVar, dataclass_transform
 
-from typing_extensions import override
+from typing_extensions import Self, override
 
 from glow_nb.errors import GlowError, VerifyError
 from glow_nb.schema import (
@@ -21,6 +21,7 @@ from glow_nb.schema import (
     Registry,
     check_attributes,
     fields_of,
+    map_fields,
     operand_specs,
     qualified_operands_of,
 )
@@ -100,6 +101,11 @@ class Activation(Buffer):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Register(Buffer):
+    """A value inside of a stack: it lives in the registers of a kernel, never in memory."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class View(Buffer):
     """A typed window on *base*: element ``i`` lies at ``start + sum(i[d] * steps[d])`` of it.
 
@@ -160,6 +166,8 @@ class Instruction:
             and attribute names; empty otherwise.
         inplace: Pairs (out, in) of operand names that may share memory exactly.
         node_class: The high-level operator that IRGen makes it from by equal field names.
+        carries_stack: Its kernel can apply data-parallel instructions to its results before it
+            stores them.
         predicate: A bool vector of the batch's length; results of false samples are arbitrary.
         name: The high-level node it was made from; for people, not unique.
     """
@@ -168,6 +176,7 @@ class Instruction:
     scalar: ClassVar[str]
     inplace: ClassVar[tuple[tuple[str, str], ...]]
     node_class: ClassVar[type | None]
+    carries_stack: ClassVar[bool] = False
     _: KW_ONLY
     predicate: Buffer | None = None
     name: str = ""
@@ -178,6 +187,10 @@ class Instruction:
 
     def verify(self) -> None:
         """Raise :class:`VerifyError` if the operands do not fit each other."""
+
+    def map_operands(self, function: Callable[[Buffer], Buffer]) -> Self:
+        """Return this instruction with ``function`` of each operand, itself if none changed."""
+        return map_fields(self, function)
 
     def require(self, condition: bool, message: str) -> None:
         """Raise :class:`VerifyError` about this instruction unless *condition* holds."""

@@ -16,12 +16,14 @@ from glow_nb.llir.program import (
     Dealloc,
     Instruction,
     Program,
+    Register,
     TensorView,
     View,
     Weight,
     mutated,
     read,
 )
+from glow_nb.llir.stack import StackInst
 from glow_nb.schema import operand_specs
 
 
@@ -73,6 +75,8 @@ class _Verifier:
                 self._step_work(instruction)
 
     def _step_work(self, instruction: Instruction) -> None:
+        for register in _registers_of(instruction):
+            self._claim(register, instruction)
         for buffer in (*read(instruction), *mutated(instruction)):
             self._check_usable(instruction, buffer)
         for buffer in read(instruction):
@@ -95,6 +99,9 @@ class _Verifier:
             raise VerifyError(instruction, f"{buffer!r} lies in no region of the program")
 
     def _check_sharing(self, instruction: Instruction) -> None:
+        if isinstance(instruction, StackInst):
+            self._check_stack_sharing(instruction)
+            return
         allowed = set(instruction.inplace)
         specs = operand_specs(type(instruction))
         operands = [
@@ -115,6 +122,27 @@ class _Verifier:
                     instruction,
                     f"{buffer!r} shares memory with {other!r}, which it must not do in place",
                 )
+
+    def _check_stack_sharing(self, stack: StackInst) -> None:
+        """A result may lie exactly on a source that is read at the same element only."""
+        head_reads = set() if stack.head.scalar else set(read(stack.head))
+        for index, result in enumerate(stack.results):
+            for other in (*stack.results[index + 1 :], *stack.sources):
+                if not _may_overlap(result, other):
+                    continue
+                elementwise = other in stack.sources and other not in head_reads
+                if not (elementwise and _is_same_region(result, other)):
+                    raise VerifyError(
+                        stack,
+                        f"{result!r} shares memory with {other!r}, which it must not do in place",
+                    )
+
+
+def _registers_of(instruction: Instruction) -> list[Buffer]:
+    """Return the registers that a stack defines; outside of one there must be none."""
+    if isinstance(instruction, StackInst):
+        return [b for i in instruction.body for b in mutated(i) if isinstance(b, Register)]
+    return []
 
 
 def _as_tuple(value: Buffer | tuple[Buffer, ...] | None) -> tuple[Buffer, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from glow_nb.hlir.ops import packed as nodes
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
@@ -16,6 +18,7 @@ class PackedConvolutionInst(NodeInstruction):
     ``[N, *out, depth]``. The last panel of a group is filled up with zeros.
     """
 
+    carries_stack: ClassVar[bool] = True
     dest: Out
     input: In
     filter: In
@@ -55,6 +58,7 @@ class PackedMatMulInst(NodeInstruction):
     ``[ceil(depth / block) * block]`` or absent, dest ``[..., M, depth]``.
     """
 
+    carries_stack: ClassVar[bool] = True
     dest: Out
     lhs: In
     rhs: In

@@ -1,0 +1,68 @@
+"""Kernels of stacks: a loop over memory, or an epilogue on the tiles of a product (paper 5.2)."""
+
+from __future__ import annotations
+
+from glow_nb.errors import UnsupportedError
+from glow_nb.fuse.expression import Vector, VectorCode
+from glow_nb.fuse.stack import Stack
+from glow_nb.kernels.convolution import packed_convolution_source
+from glow_nb.kernels.elementwise import stack_source
+from glow_nb.kernels.matmul import packed_mat_mul_source
+from glow_nb.kernels.register_tiles import Epilogue, TileVector
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.source import KernelSource, SourceWriter
+from glow_nb.kernels.target import Target
+from glow_nb.llir.instructions.packed import PackedConvolutionInst, PackedMatMulInst
+from glow_nb.llir.program import Buffer, kernel_operands, mutated
+from glow_nb.llir.stack import StackInst
+
+
+@kernel_for(StackInst)
+def generate_stack(instruction: StackInst, target: Target) -> KernelSource:
+    """Return the kernel of an instruction."""
+    head = instruction.head
+    if head.scalar:
+        stack = Stack(instruction.body, instruction.results)
+        return stack_source(stack, target, kernel_operands(instruction))
+    epilogue = _epilogue(instruction)
+    match head:
+        case PackedConvolutionInst():
+            return packed_convolution_source(head, target, epilogue)
+        case PackedMatMulInst():
+            return packed_mat_mul_source(head, target, epilogue)
+    raise UnsupportedError(f"{head!r}: its kernel cannot carry a stack")
+
+
+def _epilogue(instruction: StackInst) -> Epilogue:
+    """Return what the stack does to each vector of the head's result before it is stored."""
+    (made,) = mutated(instruction.head)
+    (dest,) = instruction.results
+    stack = Stack(instruction.body[1:], (dest,))
+    extra = instruction.sources[len(kernel_operands(instruction.head)) - 1 :]
+    names = {buffer: f"operand{index}" for index, buffer in enumerate(extra)}
+    sources = [buffer for buffer in stack.inputs if buffer is not made]
+
+    def write(out: SourceWriter, place: TileVector) -> str:
+        code = VectorCode(place.lanes, f"{place.tag}_")
+        vectors = {b: Vector(_load(b, made, names[b], place), b.type.kind) for b in sources}
+        vectors[made] = code.assign(place.value, made.type.kind)
+        results = stack.write(code, {b: code.assign(v.name, v.kind) for b, v in vectors.items()})
+        for line in code.lines:
+            out.line(line)
+        return results[dest].name
+
+    operands = tuple((name, buffer.type.kind) for buffer, name in names.items())
+    return Epilogue(operands, write, dest.type.kind)
+
+
+def _load(buffer: Buffer, made: Buffer, name: str, place: TileVector) -> str:
+    """Return the expression of the elements of *buffer* that belong to *place*."""
+    lanes, shape = place.lanes, buffer.type.shape
+    if buffer.type.size == 1:
+        return f"broadcast({name}, 0, {lanes})"
+    index = place.index if shape == made.type.shape else place.channel
+    if place.count == lanes:
+        return f"load({name}, {index}, {lanes})"
+    return f"load_masked({name}, {index}, {lanes}, {place.count})"
+
+
