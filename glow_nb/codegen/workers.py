@@ -63,7 +63,8 @@ def compile_in_workers(
         for worker in workers:
             worker.kill()
         for thread in threads:
-            thread.join()
+            if thread.ident is not None:  # started
+                thread.join()
         for worker in workers:
             worker.close()
 
