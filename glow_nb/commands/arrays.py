@@ -26,7 +26,8 @@ def read_npy(path: str) -> Array:
         OptionError: The file cannot be read or is no plain array of numbers.
     """
     try:
-        loaded = np.load(path, allow_pickle=False)
+        with open(path, "rb") as stream:  # NumPy would leave a broken file open
+            loaded = np.load(stream, allow_pickle=False)
     except OSError as error:
         reason = error.strerror or error
         raise OptionError(f"input file {path}: cannot be read: {reason}") from error

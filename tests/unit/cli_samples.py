@@ -1,0 +1,88 @@
+"""Small models on disk, and a way to call the command on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper, numpy_helper
+
+from glow_nb.cli import main
+
+GRAPH = """\
+constant %w : float32<2 x 2> = dense [1.0, 0.0, 0.0, 2.0]
+func @main(%x : float32<3 x 2>) -> (%y : float32<3 x 2>) {
+  %product = mat_mul(%x, %w) : float32<3 x 2>
+  %positive = relu(%product) : float32<3 x 2>
+  %y_save = save(%positive, %y)
+}
+"""
+
+
+def call(*arguments: object, text: str | None = None) -> Result:
+    """Run ``glow-nb`` with *arguments* in this process, *text* being its standard input."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=text)
+
+
+def fails(*arguments: object, code: int = 1) -> str:
+    """Run ``glow-nb``, which must end with *code* and one message; return standard error."""
+    result = call(*arguments)
+    assert result.exit_code == code, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.stderr
+    assert result.stderr.count("Error: ") == 1
+    return result.stderr
+
+
+def write_graph(folder: Path) -> Path:
+    """Write :data:`GRAPH` to a file."""
+    path = folder / "net.glow"
+    path.write_text(GRAPH)
+    return path
+
+
+def write_dense(folder: Path, batch: int | str = 2, name: str = "x", result: str = "y") -> Path:
+    """Write an ONNX model ``y = relu(x W)`` of 3 columns to 12, as wide as scores of classes."""
+    weights = np.random.default_rng(0).normal(size=(3, 12)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", [name, "w"], ["product"]),
+            helper.make_node("Relu", ["product"], [result]),
+        ],
+        "dense",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, 3])],
+        [helper.make_tensor_value_info(result, TensorProto.FLOAT, [batch, 12])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    return _save(graph, folder / "dense.onnx")
+
+
+def write_sum(folder: Path) -> Path:
+    """Write an ONNX model ``y = float(a) + b`` of an int32 and a float32 input."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Cast", ["a"], ["converted"], to=TensorProto.FLOAT),
+            helper.make_node("Add", ["converted", "b"], ["y"]),
+        ],
+        "sum",
+        [
+            helper.make_tensor_value_info("a", TensorProto.INT32, [4]),
+            helper.make_tensor_value_info("b", TensorProto.FLOAT, [4]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+    )
+    return _save(graph, folder / "sum.onnx")
+
+
+def _save(graph: onnx.GraphProto, path: Path) -> Path:
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def save_array(path: Path, array: object) -> Path:
+    """Write *array* to the ``.npy`` file *path*."""
+    np.save(path, np.asarray(array))
+    return path

@@ -1,0 +1,72 @@
+"""Nominal arithmetic of operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.cost import Cost, cost_of, total_cost
+from glow_nb.hlir.graph import NODES, Node
+
+MOVES = {
+    "broadcast", "concat", "gather", "gather_elements", "gather_nd", "pad", "reshape", "save",
+    "slice", "split", "tile", "top_k", "transpose",
+}  # fmt: skip
+"""Operators that are known to compute nothing but where an element comes from."""
+
+
+@pytest.fixture
+def b() -> Builder:
+    return Builder()
+
+
+def convolution(b: Builder, group: int = 1) -> Node:
+    x = b.input("x", "float32<2 x 9 x 9 x 8>")
+    filter = b.constant("w", np.zeros((6, 3, 3, 8 // group), np.float32))
+    bias = b.constant("b", np.zeros(6, np.float32))
+    return ops.Convolution(
+        x, filter, bias, kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1), dilation=(1, 1),
+        group=group,
+    )  # fmt: skip
+
+
+def test_convolution_counts_taps_of_its_group(b: Builder) -> None:
+    results = 2 * 5 * 5 * 6
+    assert cost_of(convolution(b)) == Cost(results * 9 * 8, results)
+    assert cost_of(convolution(b, group=2)) == Cost(results * 9 * 4, results)
+
+
+def test_matrix_products(b: Builder) -> None:
+    x = b.input("x", "float32<5 x 2 x 3>")
+    w = b.constant("w", np.zeros((3, 7), np.float32))
+    assert cost_of(ops.MatMul(x, w)) == Cost(5 * 2 * 3 * 7)
+
+
+def test_elementwise_counts_results(b: Builder) -> None:
+    row = b.input("row", "float32<1 x 4>")
+    column = b.input("column", "float32<3 x 1>")
+    assert cost_of(ops.Add(row, column)) == Cost(others=12)
+    assert cost_of(ops.Relu(row)) == Cost(others=4)
+
+
+def test_reductions_count_operands(b: Builder) -> None:
+    x = b.input("x", "float32<3 x 4>")
+    assert cost_of(ops.ReduceSum(x, (1,))) == Cost(others=12)
+    assert cost_of(ops.ArgMax(x, 1)) == Cost(others=12)
+
+
+def test_total_of_a_function(b: Builder) -> None:
+    x = b.input("x", "float32<2 x 3>")
+    w = b.constant("w", np.zeros((3, 4), np.float32))
+    b.save(b.emit(ops.Relu(b.emit(ops.MatMul(x, w)))), "y")
+    assert total_cost(b.function()) == Cost(24, 8)
+    assert total_cost(b.function()).flops == 56
+
+
+def test_every_operator_has_a_cost_or_moves_data() -> None:
+    rules = cost_of.registry
+    for opcode, node in NODES.items():
+        has_rule = any(base in rules for base in node.__mro__ if base not in (Node, object))
+        assert has_rule + node.data_parallel + (opcode in MOVES) == 1, opcode
