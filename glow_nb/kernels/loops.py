@@ -72,7 +72,7 @@ def index_text(names: Sequence[str], strides: Sequence[int], offset: int = 0) ->
     terms = [
         name if stride == 1 else f"{name} * {stride}"
         for name, stride in zip(names, strides, strict=True)
-        if stride
+        if stride and name != "0"
     ]
     if offset or not terms:
         terms.append(str(offset))
@@ -95,20 +95,25 @@ def loops(
 ) -> Iterator[tuple[str, ...]]:
     """Write the headers of a nest over *sizes* around the block; yields the names of the indices.
 
-    When *shared*, the outermost loops, as many as make enough pieces, become one loop over the
-    thread's share of them.
+    A loop of one step is none, its index is ``0``. When *shared*, the outermost loops, as many as
+    make enough pieces, become one loop over the thread's share of them.
     """
-    names = tuple(f"{prefix}{number}" for number in range(len(sizes)))
-    leading = _leading(sizes) if shared else 0
-    with _blocks(out, _headers(sizes, names, leading, prefix)) as _:
-        if leading > 1:
-            _split(out, f"flat_{prefix}", sizes[:leading], names[:leading])
-        inner = [
-            f"for {name} in range({size}):"
-            for name, size in zip(names[leading:], sizes[leading:], strict=True)
-        ]
-        with _blocks(out, inner):
-            yield names
+    names = tuple(f"{prefix}{number}" if n != 1 else "0" for number, n in enumerate(sizes))
+    walked = [(name, size) for name, size in zip(names, sizes, strict=True) if size != 1]
+    leading = _leading([size for _, size in walked]) if shared else 0
+    headers = [f"for {name} in range({size}):" for name, size in walked[leading:]]
+    if shared:
+        pieces = prod(size for _, size in walked[:leading])
+        flat = walked[0][0] if leading == 1 else f"flat_{prefix}"
+        first = f"for {flat} in {share(pieces)}:" if walked else "if thread == threads - 1:"
+        with out.block(first):
+            if leading > 1:
+                _split(out, flat, walked[:leading])
+            with _blocks(out, headers):
+                yield names
+        return
+    with _blocks(out, headers):
+        yield names
 
 
 def _leading(sizes: Sequence[int]) -> int:
@@ -119,17 +124,10 @@ def _leading(sizes: Sequence[int]) -> int:
     return len(sizes)
 
 
-def _headers(sizes: Sequence[int], names: tuple[str, ...], leading: int, prefix: str) -> list[str]:
-    if not leading:
-        return []
-    name = names[0] if leading == 1 else f"flat_{prefix}"
-    return [f"for {name} in {share(prod(sizes[:leading]))}:"]
-
-
-def _split(out: SourceWriter, flat: str, sizes: Sequence[int], names: Sequence[str]) -> None:
+def _split(out: SourceWriter, flat: str, walked: Sequence[tuple[str, int]]) -> None:
     """Write the indices that make up the flat index of a row-major walk."""
-    for number, (name, size) in enumerate(zip(names, sizes, strict=True)):
-        below = prod(sizes[number + 1 :])
+    for number, (name, size) in enumerate(walked):
+        below = prod(size for _, size in walked[number + 1 :])
         quotient = flat if below == 1 else f"{flat} // {below}"
         out.line(f"{name} = {quotient}" if number == 0 else f"{name} = {quotient} % {size}")
 

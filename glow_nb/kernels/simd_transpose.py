@@ -1,11 +1,10 @@
 """Register tiles turned over in registers, and loaded where a row is shorter than a vector.
 
-The shuffles are those of the processor: within 16 bytes, pairs of rows are interleaved (``unpcklps``
-and its like); whole 16-byte pieces then change places (``vperm2f128``). A square tile of n rows
+The shuffles are those of the processor: within 16 bytes, pairs of rows are interleaved, as by
+``unpcklps``; then whole 16-byte pieces change places, as by ``vperm2f128``. A square tile of n rows
 takes ``n log2(n)`` of them.
 """
 
-# ruff: noqa: ARG001 - numba fixes what typing and lowering functions receive.
 from __future__ import annotations
 
 from collections.abc import Sequence
