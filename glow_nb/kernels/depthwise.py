@@ -22,7 +22,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.packed import DepthwiseConvolutionInst
 from glow_nb.types import ElementKind
 
-CACHE_LINE_BYTES = 64
+MIN_PIXELS, MAX_PIXELS = 4, 12
 
 
 def generate_depthwise(
@@ -59,6 +59,19 @@ def _title(shape: ConvolutionShape, kind: ElementKind) -> str:
     )
 
 
+def tile_size(shape: ConvolutionShape, lanes: int, registers: int) -> tuple[int, int]:
+    """Return vectors and most pixels of a tile, so that a line of the window fits the registers.
+
+    Two vectors are better than one, since they are what lies in one line of the cache.
+    """
+    widest = min(2, -(-shape.depth // lanes))
+    for vectors in range(widest, 0, -1):
+        pixels = (registers - 2) // vectors - shape.kernel[-1]
+        if pixels >= MIN_PIXELS:
+            return vectors, min(pixels, MAX_PIXELS)
+    return widest, (registers - 2) // widest - 1
+
+
 class DepthwiseWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
@@ -71,11 +84,9 @@ class DepthwiseWriter:
     ) -> None:
         self.shape, self.kind, self.epilogue = shape, kind, epilogue
         self.lanes = lanes_of(kind, target)
-        line_vectors = max(1, CACHE_LINE_BYTES // (self.lanes * kind.size_bytes))
-        self.vectors = max(1, min(2, line_vectors, -(-shape.depth // self.lanes)))
+        self.vectors, limit = tile_size(shape, self.lanes, registers_of(target))
         self.block = self.vectors * self.lanes
-        limit = (registers_of(target) - self.vectors) // self.vectors
-        self.cut = Cut.balanced(max(1, shape.output[-1]), max(1, limit))
+        self.cut = Cut.balanced(max(1, shape.output[-1]), limit)
         self.is_expanded = shape.depth != shape.channels
         self.source = "rows" if self.is_expanded else "input"
         self.outer = "zy"[3 - shape.rank :]
@@ -122,18 +133,7 @@ class DepthwiseWriter:
         out.line(f"image = {rest}")
         if self.is_expanded:
             self._write_expansion()
-        with out.block("for panel in range(panel_begin, panel_end):"):
-            out.line(f"channel = panel * {self.block}")
-            full, tail = divmod(shape.depth, self.block)
-            if not tail:
-                self._write_tiles("a", self.block)
-            elif not full:
-                self._write_tiles("a", tail)
-            else:
-                with out.block(f"if panel < {full}:"):
-                    self._write_tiles("a", self.block)
-                with out.block("else:"):
-                    self._write_tiles("b", tail)
+        self._write_tiles()
 
     def _write_expansion(self) -> None:
         """Copy the input lines of the output line to scratch, each channel m times."""
@@ -148,25 +148,21 @@ class DepthwiseWriter:
                 for part in range(0, multiplier, self.lanes):
                     out.line(f"store(rows, to_e + i_e * {multiplier} + {part}, value_e)")
 
-    def _write_tiles(self, tag: str, columns: int) -> None:
-        """Compute the tiles of one line for a panel with *columns* channels."""
+    def _write_tiles(self) -> None:
+        """Compute the tiles of one line: those at its ends one by one, the others in a loop."""
         out = self.out
         for number, (begin, end, rows) in enumerate(self.cut.runs):
             # Tiles of a run have equal sizes: the start is linear in the tile's number.
             skipped = begin * (self.cut.rows - rows)
-            inside = [
-                tile for tile in range(begin, end) if self._is_inside(tile * rows + skipped, rows)
-            ]
-            for tile in range(begin, end):
+            starts = {tile: tile * rows + skipped for tile in range(begin, end)}
+            inside = [tile for tile, pixel in starts.items() if self._is_inside(pixel, rows)]
+            for tile, pixel in starts.items():
                 if tile not in inside:
-                    name = f"{tag}{number}_{tile}"
-                    out.line(f"at_{name} = {tile * rows + skipped}")
-                    self._write_tile(name, rows, columns, tile * rows + skipped)
+                    self._write_panels(f"{number}_{tile}", rows, str(pixel), pixel)
             if inside:
-                name = f"{tag}{number}"
-                with out.block(f"for tile_{name} in range({inside[0]}, {inside[-1] + 1}):"):
-                    out.line(f"at_{name} = tile_{name} * {rows} + {skipped}")
-                    self._write_tile(name, rows, columns, None)
+                with out.block(f"for tile_{number} in range({inside[0]}, {inside[-1] + 1}):"):
+                    start = f"tile_{number} * {rows} + {skipped}"
+                    self._write_panels(str(number), rows, start, None)
 
     def _is_inside(self, pixel: int, rows: int) -> bool:
         """True if no tap of the pixels from *pixel* on lies outside the line."""
@@ -175,25 +171,36 @@ class DepthwiseWriter:
         last = first + (rows - 1) * shape.stride[-1] + shape.reach[-1]
         return first >= 0 and last <= shape.input[-1]
 
-    def _write_tile(self, name: str, rows: int, columns: int, pixel: int | None) -> None:
-        """Compute one tile from pixel ``at_<name>`` on; *pixel* is its number at an end."""
+    def _write_panels(self, name: str, rows: int, start: str, pixel: int | None) -> None:
+        """Run over the channels of the tile from pixel *start* on; the last may be fewer."""
+        out, full, tail = self.out, *divmod(self.shape.depth, self.block)
+        out.line(f"at_{name} = {start}")
+        if full:
+            with out.block(f"for panel_{name}a in range(panel_begin, min(panel_end, {full})):"):
+                self._write_tile(f"{name}a", f"at_{name}", rows, self.block, pixel)
+        if tail:
+            with out.block(f"for panel_{name}b in range(max(panel_begin, {full}), panel_end):"):
+                self._write_tile(f"{name}b", f"at_{name}", rows, tail, pixel)
+
+    def _write_tile(self, name: str, at: str, rows: int, columns: int, pixel: int | None) -> None:
+        """Compute one tile from pixel *at* on; *pixel* is its number if it is at an end."""
         out, shape = self.out, self.shape
         size = f"{rows}, {-(-columns // self.lanes)}, {self.lanes}"
+        out.line(f"channel_{name} = panel_{name} * {self.block}")
         if columns % self.lanes:
-            out.line(f"t_{name} = tile_bias_masked(bias, channel, {size}, {columns})")
+            out.line(f"t_{name} = tile_bias_masked(bias, channel_{name}, {size}, {columns})")
         else:
-            out.line(f"t_{name} = tile_bias(bias, channel, {size})")
+            out.line(f"t_{name} = tile_bias(bias, channel_{name}, {size})")
         with self._taps(name):
             line = self._input_line(name)
             if self.is_expanded:
                 line = f"{self._tap(name)} * {shape.input[-1]}"
-            first = f"at_{name} * {shape.stride[-1]} - {shape.begins[-1]}"
-            out.line(f"x_{name} = ({line} + {first}) * {shape.depth} + channel")
+            first = f"{at} * {shape.stride[-1]} - {shape.begins[-1]}"
+            out.line(f"x_{name} = ({line} + {first}) * {shape.depth} + channel_{name}")
             weights = f"{self._tap(name)} * {shape.kernel[-1] * shape.depth}"
-            out.line(f"w_{name} = {weights} + channel")
-            self._write_line_taps(name, rows, columns, pixel)
-        place = f"line * {shape.output[-1]} + at_{name}"
-        out.line(f"d_{name} = ({place}) * {shape.depth} + channel")
+            out.line(f"w_{name} = {weights} + channel_{name}")
+            self._write_slide(name, columns, pixel)
+        out.line(f"d_{name} = (line * {shape.output[-1]} + {at}) * {shape.depth} + channel_{name}")
         write_tile_store(
             out,
             f"t_{name}",
@@ -201,9 +208,22 @@ class DepthwiseWriter:
             columns=columns,
             lanes=self.lanes,
             index=f"d_{name}",
-            channel="channel",
+            channel=f"channel_{name}",
             stride=shape.depth,
             epilogue=self.epilogue,
+        )
+
+    def _write_slide(self, name: str, columns: int, pixel: int | None) -> None:
+        """Accumulate one line of taps, of which only those inside the input count."""
+        shape = self.shape
+        begin, end = 0, (MAX_PIXELS - 1) * shape.stride[-1] + shape.reach[-1]
+        if pixel is not None:
+            first = pixel * shape.stride[-1] - shape.begins[-1]
+            begin, end = -first, shape.input[-1] - first
+        window = f"{shape.kernel[-1]}, {shape.stride[-1]}, {shape.dilation[-1]}"
+        self.out.line(
+            f"t_{name} = tile_slide(t_{name}, {self.source}, x_{name}, filter, w_{name}, "
+            f"{shape.depth}, {window}, {columns}, {begin}, {end})"
         )
 
     @contextmanager
@@ -228,32 +248,6 @@ class DepthwiseWriter:
             place = f"{axis} + {axis}_{name} * {self.shape.dilation[number]}"
             line = f"({line} * {self.shape.input[number]} + {place})"
         return f"{line} * {self.shape.input[-1]}"
-
-    def _write_line_taps(self, name: str, rows: int, columns: int, pixel: int | None) -> None:
-        """Accumulate the taps along the line; at its ends only those inside."""
-        out, shape = self.out, self.shape
-        step, taps = shape.dilation[-1] * shape.depth, shape.kernel[-1]
-        call = f"t_{name} = tile_multiply_add(t_{name}, {self.source}, "
-        stride = shape.stride[-1] * shape.depth
-        if pixel is None:
-            with out.block(f"for k_{name} in range({taps}):"):
-                out.line(
-                    f"{call}x_{name} + k_{name} * {step}, {stride}, filter, "
-                    f"w_{name} + k_{name} * {shape.depth}, {columns}, 0, {rows})"
-                )
-            return
-        for tap in range(taps):
-            inside = [row for row in range(rows) if self._has_tap(pixel + row, tap)]
-            if inside:
-                out.line(
-                    f"{call}x_{name} + {tap * step}, {stride}, filter, "
-                    f"w_{name} + {tap * shape.depth}, {columns}, {inside[0]}, {inside[-1] + 1})"
-                )
-
-    def _has_tap(self, pixel: int, tap: int) -> bool:
-        shape = self.shape
-        column = pixel * shape.stride[-1] - shape.begins[-1] + tap * shape.dilation[-1]
-        return 0 <= column < shape.input[-1]
 
 
 @kernel_for(DepthwiseConvolutionInst)

@@ -31,6 +31,29 @@ class TileVector:
 
 
 @dataclass(frozen=True)
+class WholeTile:
+    """A finished tile all of whose columns are in use, as an epilogue sees it.
+
+    Attributes:
+        value: Name of the tile, of the product's kind.
+        index: Expression of the index in ``dest`` of its first element.
+        channel: Expression of the output channel of its first column.
+        stride: Elements of ``dest`` from row to row.
+        rows: Rows of the tile.
+        vectors: Vectors in a row.
+        lanes: Elements of a vector.
+    """
+
+    value: str
+    index: str
+    channel: str
+    stride: int
+    rows: int
+    vectors: int
+    lanes: int
+
+
+@dataclass(frozen=True)
 class Epilogue:
     """What is done to each vector of a tile before it is stored (paper 5.2, operator stacking).
 
@@ -38,11 +61,13 @@ class Epilogue:
         operands: Name and kind of further pointer arguments of the kernel, after the others.
         write: Appends lines and returns the expression of the vector to store in ``dest``.
         dest: Element kind of the result.
+        write_tile: Does the same for a whole tile at once, in fewer lines; None if it cannot.
     """
 
     operands: tuple[tuple[str, ElementKind], ...]
     write: Callable[[SourceWriter, TileVector], str]
     dest: ElementKind
+    write_tile: Callable[[SourceWriter, WholeTile], str] | None = None
 
 
 def write_tile_store(
@@ -64,6 +89,10 @@ def write_tile_store(
         return
     if epilogue is None:
         out.line(f"tile_store_masked(dest, {index}, {stride}, {tile}, {columns})")
+        return
+    if epilogue.write_tile and columns == vectors * lanes:
+        whole = WholeTile(tile, index, channel, stride, rows, vectors, lanes)
+        out.line(f"tile_store(dest, {index}, {stride}, {epilogue.write_tile(out, whole)})")
         return
     for row in range(rows):
         for vector in range(vectors):

@@ -11,7 +11,7 @@
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
-| register tiles | ``tile_bias tile_fill tile_load tile_fma tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_multiply_add`` |
+| register tiles | ``tile_bias tile_fill tile_load tile_fma tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide`` |
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """  # noqa: E501
@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -32,7 +33,7 @@ from glow_nb.kernels import simd_transpose as transpose
 from glow_nb.kernels import simd_window as window
 from glow_nb.kernels.simd_convert import convert
 from glow_nb.kernels.simd_lanes import BOOL, FLOAT32, Lanes
-from glow_nb.kernels.simd_types import Pointer, Vec, kernel_signature, scalar_type
+from glow_nb.kernels.simd_types import Pointer, Tile, Vec, kernel_signature, scalar_type
 from glow_nb.types import ElementKind
 
 __all__ = ["NAMESPACE", "Pointer", "Vec", "kernel_signature"]
@@ -95,39 +96,76 @@ def _lanes(builder: Any, value: Any, vector: Vec) -> Lanes:
     return Lanes(builder, value, vector.kind, vector.lanes)
 
 
-def _same(*vectors: Any) -> bool:
-    return all(isinstance(each, Vec) and each == vectors[0] for each in vectors)
+def _same(*operands: Any) -> bool:
+    """True if all are vectors, or register tiles, of one kind and width."""
+    return all(
+        isinstance(each, Vec | Tile)
+        and (each.kind, each.lanes) == (operands[0].kind, operands[0].lanes)
+        for each in operands
+    )
+
+
+def _together(kind: ElementKind | None, *operands: Any) -> Any:
+    """Return the type of an elementwise result; None if tiles of two sizes meet.
+
+    A vector that meets a tile goes with each vector of it.
+    """
+    tiles = {(each.rows, each.vectors) for each in operands if isinstance(each, Tile)}
+    kind = kind or operands[0].kind
+    if not tiles:
+        return Vec(kind, operands[0].lanes)
+    return Tile(kind, operands[0].lanes, *tiles.pop()) if len(tiles) == 1 else None
+
+
+def _apply(
+    builder: Any, operation: Callable[..., Lanes], result: Any, signature: Any, arguments: Any
+) -> Any:
+    """Apply *operation* to vectors, or to each vector of tiles."""
+    pairs = list(zip(arguments, signature.args, strict=True))
+    if isinstance(result, Vec):
+        return operation(*(_lanes(builder, value, type) for value, type in pairs)).value
+    made = ir.Constant(result.llvm, ir.Undefined)
+    for part in range(result.rows * result.vectors):
+        operands = (
+            Lanes(builder, builder.extract_value(value, part), type.kind, type.lanes)
+            if isinstance(type, Tile)
+            else _lanes(builder, value, type)
+            for value, type in pairs
+        )
+        made = builder.insert_value(made, operation(*operands).value, part)
+    return made
 
 
 def _unary(operation: Callable[[Lanes], Lanes], kind: ElementKind | None = None) -> Any:
-    """Make an intrinsic of one vector, whose result has *kind* or that of the operand."""
+    """Make an intrinsic of one vector or tile; the result has *kind* or that of the operand."""
 
     @intrinsic
     def unary(typing: Any, x: Any) -> Any:
         if not _same(x):
             return None
+        result = _together(kind, x)
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return operation(_lanes(builder, arguments[0], x)).value
+            return _apply(builder, operation, result, signature, arguments)
 
-        return Vec(kind or x.kind, x.lanes)(x), codegen
+        return result(x), codegen
 
     return unary
 
 
 def _binary(operation: Callable[[Lanes, Lanes], Lanes], kind: ElementKind | None = None) -> Any:
-    """Make an intrinsic of two equal vectors, whose result has *kind* or theirs."""
+    """Make an intrinsic of two vectors or tiles alike; the result has *kind* or theirs."""
 
     @intrinsic
     def binary(typing: Any, lhs: Any, rhs: Any) -> Any:
         if not _same(lhs, rhs):
             return None
+        result = _together(kind, lhs, rhs)
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            left, right = (_lanes(builder, each, lhs) for each in arguments)
-            return operation(left, right).value
+            return _apply(builder, operation, result, signature, arguments)
 
-        return Vec(kind or lhs.kind, lhs.lanes)(lhs, rhs), codegen
+        return (result(lhs, rhs), codegen) if result else None
 
     return binary
 
@@ -153,18 +191,7 @@ def _reduction(operation: Callable[[Lanes, Lanes], Lanes]) -> Any:
 
 def _conversion(kind: ElementKind) -> Any:
     """Make the intrinsic ``convert_<kind>``."""
-
-    @intrinsic
-    def conversion(typing: Any, x: Any) -> Any:
-        if not _same(x):
-            return None
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return convert(_lanes(builder, arguments[0], x), kind).value
-
-        return Vec(kind, x.lanes)(x), codegen
-
-    return conversion
+    return _unary(lambda x: convert(x, kind), kind)
 
 
 @intrinsic
@@ -172,12 +199,13 @@ def fma(typing: Any, lhs: Any, rhs: Any, addend: Any) -> Any:
     """``fma(a, b, c)``: ``a * b + c``, rounded once."""
     if not _same(lhs, rhs, addend):
         return None
+    result = _together(None, lhs, rhs, addend)
+    operation = arithmetic.in_float32(arithmetic.fma)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vectors = [_lanes(builder, each, lhs) for each in arguments]
-        return arithmetic.in_float32(arithmetic.fma)(*vectors).value
+        return _apply(builder, operation, result, signature, arguments)
 
-    return lhs(lhs, rhs, addend), codegen
+    return (result(lhs, rhs, addend), codegen) if result else None
 
 
 @intrinsic
@@ -187,11 +215,15 @@ def where(typing: Any, condition: Any, yes: Any, no: Any) -> Any:
         return None
     if condition.lanes != yes.lanes:
         return None
+    result = _together(yes.kind, condition, yes, no)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.select(*arguments)
+        def choose(c: Lanes, a: Lanes, b: Lanes) -> Lanes:
+            return a.like(builder.select(c.value, a.value, b.value))
 
-    return yes(condition, yes, no), codegen
+        return _apply(builder, choose, result, signature, arguments)
+
+    return (result(condition, yes, no), codegen) if result else None
 
 
 def _index_choice(sign: str) -> Any:
@@ -236,7 +268,7 @@ def _namespace() -> dict[str, object]:
     for name in ("copy", "clear", "prefetch"):
         names[name] = getattr(memory, name)
     names["tile_bias_masked"] = window.tile_bias_masked
-    names["tile_multiply_add"] = window.tile_multiply_add
+    names["tile_slide"] = window.tile_slide
     for name in ("bias", "fill", "load", "fma", "get", "set", "store", "store_masked"):
         names[f"tile_{name}"] = getattr(tile, f"tile_{name}")
     names["tile_transpose"] = transpose.tile_transpose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -17,6 +18,9 @@ from glow_nb.kernels.simd_memory import (
     to_index,
 )
 from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, llvm_vector
+
+WINDOW_REGISTERS = 14
+"""Accumulators and weights of a window that stay in registers; one more holds the input."""
 
 
 @intrinsic(prefer_literal=True)
@@ -41,42 +45,70 @@ def tile_bias_masked(
 
 
 @intrinsic(prefer_literal=True)
-def tile_multiply_add(
+def tile_slide(
     typing: Any,
     tile: Any,
-    column: Any,
+    source: Any,
     start: Any,
-    stride: Any,
-    row: Any,
+    weights: Any,
     index: Any,
+    channels: Any,
+    taps: Any,
+    stride: Any,
+    dilation: Any,
     columns: Any,
     begin: Any,
     end: Any,
 ) -> Any:
-    """``tile_multiply_add(t, x, i, stride, w, j, n, begin, end)``: one tap of a window.
+    """``tile_slide(t, x, i, w, j, channels, taps, stride, dilation, n, begin, end)``.
 
-    ``t[r, c] += x[i + r * stride + c] * w[j + c]`` for the rows begin to end and the first n
-    columns c; nothing else is read.
+    Slide one line of a window over the pixels of a tile:
+    ``t[r, c] += x[i + p * channels + c] * w[j + k * channels + c]`` for every row r and tap k,
+    where ``p = r * stride + k * dilation``, if ``begin <= p < end``, for the first n columns c.
+    Nothing else is read.
     """
-    if not (isinstance(tile, Tile) and are_literal(stride, columns, begin, end)):
+    if not (isinstance(tile, Tile) and are_literal(channels, taps, stride, dilation, columns)):
         return None
+    if not are_literal(begin, end):
+        return None
+    pairs = [
+        (r, k, r * literal(stride) + k * literal(dilation))
+        for r in range(tile.rows)
+        for k in range(literal(taps))
+    ]
+    pairs = [pair for pair in pairs if literal(begin) <= pair[2] < literal(end)]
+    if (literal(taps) + tile.rows) * tile.vectors <= WINDOW_REGISTERS:
+        # All weights stay in registers, and each pixel is loaded once.
+        pairs.sort(key=lambda pair: (pair[2], pair[0]))
+    else:
+        # Each weight is loaded once, and the pixels are operands in memory.
+        pairs.sort(key=lambda pair: (pair[1], pair[0]))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first = to_index(context, builder, arguments[2], signature.args[2])
-        place = to_index(context, builder, arguments[5], signature.args[5])
-        weights = _load_columns(builder, arguments[4], place, tile, literal(columns))
+        place = to_index(context, builder, arguments[4], signature.args[4])
+
+        @cache
+        def pixel(p: int) -> list[Any]:
+            at = builder.add(first, ir.Constant(INDEX, p * literal(channels)))
+            return _load_columns(builder, arguments[1], at, tile, literal(columns))
+
+        @cache
+        def weight(k: int) -> list[Any]:
+            at = builder.add(place, ir.Constant(INDEX, k * literal(channels)))
+            return _load_columns(builder, arguments[3], at, tile, literal(columns))
+
         value = arguments[0]
-        for r in range(literal(begin), literal(end)):
-            place = builder.add(first, ir.Constant(INDEX, r * literal(stride)))
-            inputs = _load_columns(builder, arguments[1], place, tile, literal(columns))
-            for v, (x, w) in enumerate(zip(inputs, weights, strict=True)):
+        for r, k, p in pairs:
+            for v, (x, w) in enumerate(zip(pixel(p), weight(k), strict=True)):
                 part = r * tile.vectors + v
                 total = Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
                 total = total.like(x).fma(total.like(w), total)
                 value = builder.insert_value(value, total.value, part)
         return value
 
-    return tile(tile, column, start, stride, row, index, columns, begin, end), codegen
+    operands = (tile, source, start, weights, index, channels, taps, stride, dilation, columns)
+    return tile(*operands, begin, end), codegen
 
 
 def _load_columns(builder: Any, pointer: Any, index: Any, tile: Tile, columns: int) -> list[Any]:
