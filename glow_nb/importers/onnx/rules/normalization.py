@@ -148,10 +148,13 @@ def lp_normalization(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("LRN")
 def local_response_normalization(ctx: Context, node: OnnxNode) -> Value:
     """``x / (bias + alpha / size * sum of squares of neighbouring channels) ** beta``."""
+    x, size = ctx.channels_last(node.operand(0)), node.integer("size")
+    # A window of this size takes in all channels, wherever it stands.
+    widest = 2 * x.type.shape[-1] + 1 if x.type.rank else size
     normal = ops.LocalResponseNormalization(
-        ctx.channels_last(node.operand(0)),
-        size=node.integer("size"),
-        alpha=node.number("alpha"),
+        x,
+        size=min(size, widest),
+        alpha=node.number("alpha") * min(size, widest) / size if size else 0.0,
         beta=node.number("beta"),
         bias=node.number("bias"),
     )

@@ -160,6 +160,7 @@ def hardmax(ctx: Context, node: OnnxNode) -> Value:
 def _hardmax(ctx: Context, x: Value, axis: int) -> Value:
     place = ctx.emit(ops.ArgMax(x, axis=axis, keep_dims=True))
     size = x.type.shape[axis]
+    ctx.spend(size * 8)
     shape = tuple(size if i == axis else 1 for i in range(x.type.rank))
     indices = ctx.constant(np.arange(size, dtype=np.int64).reshape(shape))
     return ctx.emit(ops.ConvertTo(ctx.emit(ops.Equal(indices, place)), x.type.kind))
