@@ -216,8 +216,7 @@ def _direct_saves(function: Function) -> dict[Value, Placeholder]:
         value = node.input
         while isinstance(value, Reshape) and len(users[value]) == 1:
             value = value.input
-        computed = isinstance(value, Node | Result) and not isinstance(value, Reshape)
-        if computed and len(users[value]) == 1:
+        if isinstance(value, Node | Result) and len(users[value]) == 1:
             direct[value] = node.output
     return direct
 
@@ -273,7 +272,7 @@ def generate_slice(node: Slice, out: Generator) -> None:
     steps = tuple(s * step for s, step in zip(source.strides, node.steps, strict=True))
     start = sum(s * begin for s, begin in zip(source.strides, node.starts, strict=True))
     name = f"{node.name}_window"
-    window = out.view(name, source, node.type, start if node.type.size else 0, steps)
+    window = out.view(name, source, node.type, start, steps)
     out.copy(out.dest_of(node), window)
 
 
@@ -281,8 +280,7 @@ def _window(
     out: Generator, name: str, base: Buffer, type: TensorType, axis: int, begin: int
 ) -> View:
     """Return the view of *base* that begins at *begin* along *axis*."""
-    start = begin * base.strides[axis] if type.size else 0
-    return out.view(name, base, type, start, base.strides)
+    return out.view(name, base, type, begin * base.strides[axis], base.strides)
 
 
 @generates(Clip)

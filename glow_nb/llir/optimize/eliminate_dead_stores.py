@@ -10,8 +10,9 @@ from glow_nb.llir.program import (
     View,
     is_marker,
     mutated,
+    read,
 )
-from glow_nb.schema import operands_of, qualified_operands_of
+from glow_nb.schema import operands_of
 
 
 @register_pass
@@ -38,9 +39,8 @@ def eliminate_dead_stores(program: Program) -> Program:
         if written and not any(buffer.root in needed for buffer in written):
             continue
         kept.add(instruction)
-        operands = tuple(qualified_operands_of(instruction))
-        needed -= {b.root for how, b in operands if how == "out" and _covers_its_root(b)}
-        needed |= {b.root for how, b in operands if how != "out"}
+        needed -= {buffer.root for buffer in written if _covers_its_root(buffer)}
+        needed |= {buffer.root for buffer in read(instruction)}
     kept |= _markers_in_use(program, kept)
     if len(kept) == len(program.instructions):
         return program

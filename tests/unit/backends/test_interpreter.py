@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glow_nb.backends.interpreter import InterpretedProgram, Interpreter
@@ -101,6 +101,8 @@ def test_random_functions(function: Function) -> None:
     check_program(function, generate(function))
 
 
+@example([(-1, -2), (-1, -3), (1, -5), (0, -1), (2, -1)], ops.Pow, np.int8)
+@example([(-128, -1), (-7, 2), (7, -2), (5, 0)], ops.Div, np.int8)
 @given(
     st.lists(st.tuples(st.integers(-128, 127), st.integers(-128, 127)), min_size=1),
     st.sampled_from([ops.Div, ops.Pow, ops.Modulo]),

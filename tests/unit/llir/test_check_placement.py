@@ -76,6 +76,14 @@ def test_markers_are_not_believed() -> None:
         check_placement(program(*work, offsets={A: 0, B: 0}))
 
 
+def test_markers_do_not_count_as_uses() -> None:
+    work = (
+        *(Alloc(A), Alloc(B), ReluInst(A, X), ReluInst(Y, A)),
+        *(ReluInst(B, X), ReluInst(Y, B), Dealloc(A), Dealloc(B)),
+    )
+    check_placement(program(*work, offsets={A: 0, B: 0}))
+
+
 def test_uses_through_views_count() -> None:
     work = ReluInst(A, X), TensorView(VIEW), ReluInst(B, X), AddInst(Y, VIEW, B)
     with pytest.raises(VerifyError, match=r"%b .* overlaps with %a"):

@@ -73,6 +73,14 @@ def test_result_with_two_readers_is_copied_to_the_output() -> None:
     assert opcodes(generate(builder.function())) == ["relu", "copy", "copy"]
 
 
+def test_result_with_two_readers_behind_a_reshape_is_copied_to_the_output() -> None:
+    builder, x = two_rows()
+    flat = builder.emit(ops.Reshape(builder.emit(ops.Relu(x)), (8,)))
+    builder.save(flat, "y")
+    builder.save(builder.emit(ops.Neg(flat)), "z")
+    assert opcodes(generate(builder.function())) == ["relu", "copy", "neg"]
+
+
 @pytest.mark.parametrize("is_reshaped", [False, True])
 def test_storage_is_copied_to_the_output(is_reshaped: bool) -> None:
     builder, x = two_rows()
@@ -135,8 +143,8 @@ def test_lifetimes_end_after_the_last_reader_of_a_view() -> None:
 def test_bounds_of_integers_become_whole() -> None:
     builder = Builder("main")
     x = builder.input("x", "int8<300>")
-    builder.save(builder.emit(ops.Clip(x, -1.5, 2.5)), "y")
-    builder.save(builder.emit(ops.Clip(x, -500, float("inf"))), "z")
+    for index, (low, high) in enumerate([(0.5, 2.5), (-2.5, -0.5), (-500, float("inf"))]):
+        builder.save(builder.emit(ops.Clip(x, low, high)), f"y{index}")
     check_program(builder.function(), generate(builder.function()))
 
 

@@ -79,6 +79,12 @@ def test_a_store_into_every_second_element_leaves_the_rest_needed() -> None:
     assert set(work) <= set(cleaned(*work))
 
 
+def test_as_many_stores_into_one_element_leave_the_rest_needed() -> None:
+    same = View("same", FOUR, A, 0, (0,))
+    work = ReluInst(A, X), ReluInst(same, X), ReluInst(Y, A)
+    assert set(work) <= set(cleaned(*work))
+
+
 def test_a_store_through_a_view_of_everything_covers_it() -> None:
     square = TensorType(ElementKind.FLOAT32, (2, 2))
     first, second = ReluInst(A, X), ReluInst(View("flat", square, A), View("all", square, X))
