@@ -8,7 +8,7 @@ from glow_nb.fuse.stack import Stack
 from glow_nb.kernels.convolution import packed_convolution_source
 from glow_nb.kernels.elementwise import stack_source
 from glow_nb.kernels.matmul import packed_mat_mul_source
-from glow_nb.kernels.register_tiles import Epilogue, TileVector
+from glow_nb.kernels.register_tiles import Epilogue, TileVector, WholeTile
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
@@ -34,7 +34,7 @@ def generate_stack(instruction: StackInst, target: Target) -> KernelSource:
 
 
 def _epilogue(instruction: StackInst) -> Epilogue:
-    """Return what the stack does to each vector of the head's result before it is stored."""
+    """Return what the stack does to the head's result before it is stored."""
     (made,) = mutated(instruction.head)
     (dest,) = instruction.results
     stack = Stack(instruction.body[1:], (dest,))
@@ -42,27 +42,44 @@ def _epilogue(instruction: StackInst) -> Epilogue:
     names = {buffer: f"operand{index}" for index, buffer in enumerate(extra)}
     sources = [buffer for buffer in stack.inputs if buffer is not made]
 
-    def write(out: SourceWriter, place: TileVector) -> str:
-        code = VectorCode(place.lanes, f"{place.tag}_")
-        vectors = {b: Vector(_load(b, made, names[b], place), b.type.kind) for b in sources}
-        vectors[made] = code.assign(place.value, made.type.kind)
-        results = stack.write(code, {b: code.assign(v.name, v.kind) for b, v in vectors.items()})
+    def apply(out: SourceWriter, code: VectorCode, value: str, loads: list[str]) -> str:
+        vectors = {made: Vector(value, made.type.kind)}
+        for buffer, load in zip(sources, loads, strict=True):
+            vectors[buffer] = code.assign(load, buffer.type.kind)
+        results = stack.write(code, vectors)
         for line in code.lines:
             out.line(line)
         return results[dest].name
 
+    def write(out: SourceWriter, place: TileVector) -> str:
+        code = VectorCode(place.lanes, f"{place.tag}_")
+        value = code.assign(place.value, made.type.kind).name
+        return apply(out, code, value, [_vector(b, made, names[b], place) for b in sources])
+
+    def write_tile(out: SourceWriter, place: WholeTile) -> str:
+        code = VectorCode(place.lanes, f"{place.value}_")
+        return apply(out, code, place.value, [_tile(b, made, names[b], place) for b in sources])
+
     operands = tuple((name, buffer.type.kind) for buffer, name in names.items())
-    return Epilogue(operands, write, dest.type.kind)
+    return Epilogue(operands, write, dest.type.kind, write_tile)
 
 
-def _load(buffer: Buffer, made: Buffer, name: str, place: TileVector) -> str:
-    """Return the expression of the elements of *buffer* that belong to *place*."""
-    lanes, shape = place.lanes, buffer.type.shape
+def _vector(buffer: Buffer, made: Buffer, name: str, place: TileVector) -> str:
+    """Return the expression of the elements of *buffer* that belong to one vector."""
+    lanes = place.lanes
     if buffer.type.size == 1:
         return f"broadcast({name}, 0, {lanes})"
-    index = place.index if shape == made.type.shape else place.channel
+    index = place.index if buffer.type.shape == made.type.shape else place.channel
     if place.count == lanes:
         return f"load({name}, {index}, {lanes})"
     return f"load_masked({name}, {index}, {lanes}, {place.count})"
 
 
+def _tile(buffer: Buffer, made: Buffer, name: str, place: WholeTile) -> str:
+    """Return the expression of the elements of *buffer* that belong to a whole tile."""
+    size = f"{place.rows}, {place.vectors}, {place.lanes}"
+    if buffer.type.size == 1:
+        return f"broadcast({name}, 0, {place.lanes})"
+    if buffer.type.shape == made.type.shape:
+        return f"tile_load({name}, {place.index}, {place.stride}, {size})"
+    return f"tile_bias({name}, {place.channel}, {size})"
