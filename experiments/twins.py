@@ -20,7 +20,7 @@ import numpy.typing as npt
 import onnx
 import onnx.backend.test
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import TensorProto, helper, numpy_helper
 
 NAMES = (
     "bvlc_alexnet",
@@ -35,6 +35,9 @@ NAMES = (
 )
 
 Floats = npt.NDArray[np.floating]
+MARGIN = 1e-3
+"""Added to a measured variance, so that a channel that is always zero does not divide by it."""
+
 _PASS_THROUGH = ("Unsqueeze", "Reshape", "Identity")
 
 
@@ -49,8 +52,6 @@ def make_twin(name: str, batch: int = 1, seed: int = 0) -> onnx.ModelProto:
     model = load_light(name)
     _randomize(model, batch, np.random.default_rng(seed))
     _calibrate(model, np.random.default_rng(seed + 1))
-    model = shape_inference.infer_shapes(model)
-    onnx.checker.check_model(model)
     return model
 
 
@@ -84,7 +85,9 @@ def _randomize(model: onnx.ModelProto, batch: int, rng: np.random.Generator) -> 
             continue
         shape = tuple(int(size) for size in shapes[node.input[0]])
         value = _random_weight(*_role(graph, node.output[0]), shape, rng)
-        weights.append(numpy_helper.from_array(value.astype(np.float32), node.output[0]))
+        weights.append(
+            numpy_helper.from_array(value.astype(np.float32, copy=False), node.output[0])
+        )
     used = {name for node in nodes for name in node.input}
     kept = [tensor for tensor in graph.initializer if tensor.name in used]
     for tensor in kept:
@@ -118,19 +121,26 @@ def _random_weight(
 ) -> Floats:
     match operator, place:
         case "BatchNormalization", 2:
-            return rng.normal(0, 0.2, shape)
+            return _normal(rng, 0.2, shape)
         case "BatchNormalization", 3:
-            return np.zeros(shape)
+            return np.zeros(shape, np.float32)
         case "BatchNormalization", 4:
-            return np.ones(shape)
+            return np.ones(shape, np.float32)
         case (("BatchNormalization" | "Mul"), _):
             return rng.uniform(0.6, 1.4, shape)
         case "Conv", 1:
-            return rng.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape)
+            return _normal(rng, np.sqrt(2 / np.prod(shape[1:])), shape)
         case "Gemm", 1:
-            return rng.normal(0, np.sqrt(2 / max(shape)), shape)
+            return _normal(rng, np.sqrt(2 / max(shape)), shape)
         case _:
-            return rng.normal(0, 0.05, shape)
+            return _normal(rng, 0.05, shape)
+
+
+def _normal(rng: np.random.Generator, deviation: float, shape: tuple[int, ...]) -> Floats:
+    """Return normal numbers in single precision, which takes half the time and memory."""
+    numbers = rng.standard_normal(shape, np.float32)
+    numbers *= np.float32(deviation)
+    return numbers
 
 
 def _set_reshape_batch(tensor: onnx.TensorProto, batch: int) -> None:
@@ -143,25 +153,24 @@ def _set_reshape_batch(tensor: onnx.TensorProto, batch: int) -> None:
 
 
 def _calibrate(model: onnx.ModelProto, rng: np.random.Generator) -> None:
-    """Set batch-norm statistics layer by layer, then give the logits unit variance."""
+    """Set the statistics of every batch normalization, then give the logits unit variance."""
     shapes = {
         value.name: [size.dim_value for size in value.type.tensor_type.shape.dim]
         for value in model.graph.input
     }
     feeds = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        if node.op_type == "BatchNormalization":
-            batch = _observe(model, node.input[0], feeds).astype(np.float64)
-            _put(tensors[node.input[3]], batch.mean(axis=(0, 2, 3)))
-            _put(tensors[node.input[4]], batch.var(axis=(0, 2, 3)) + 1e-3)
-    producers = {output: node for node in model.graph.node for output in node.output}
     softmax = next((n for n in reversed(model.graph.node) if n.op_type == "Softmax"), None)
     logits = softmax.input[0] if softmax else model.graph.output[0].name
+    measured = _run(_measuring_probe(model, logits), feeds)
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    for name, value in measured.items():
+        if name != logits:
+            _put(tensors[name], value.reshape(-1))
+    producers = {output: node for node in model.graph.node for output in node.output}
     last = producers[logits]
     while last.op_type not in ("Gemm", "Conv"):
         last = producers[last.input[0]]
-    deviation = float(_observe(model, logits, feeds).std()) or 1.0
+    deviation = float(measured[logits].std()) or 1.0
     for operand in last.input[1:]:
         name = operand
         while name not in tensors:  # a weight may pass through a Reshape first
@@ -172,21 +181,69 @@ def _calibrate(model: onnx.ModelProto, rng: np.random.Generator) -> None:
 
 
 def _put(tensor: onnx.TensorProto, value: npt.NDArray[np.generic]) -> None:
-    tensor.CopyFrom(numpy_helper.from_array(value.astype(np.float32), tensor.name))
+    tensor.CopyFrom(numpy_helper.from_array(value.astype(np.float32, copy=False), tensor.name))
 
 
-def _observe(model: onnx.ModelProto, name: str, feeds: dict[str, Floats]) -> Floats:
-    """Run *model* in ONNX Runtime and return the tensor *name*."""
-    probe = onnx.ModelProto.FromString(model.SerializeToString())
-    del probe.graph.output[:]
-    probe.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+def _measuring_probe(model: onnx.ModelProto, logits: str) -> onnx.ModelProto:
+    """Return *model* with batch normalizations that compute their statistics from the batch.
+
+    They and *logits* are its outputs, the statistics under the names of the tensors that hold them.
+    """
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    replaced: set[str] = set()
+    added: list[onnx.TensorProto] = []
+    outputs = [logits]
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        if node.op_type != "BatchNormalization":
+            nodes.append(node)
+            continue
+        scale, bias, mean, variance = node.input[1:5]
+        for name in (scale, bias):
+            column = numpy_helper.to_array(tensors[name]).reshape(1, -1, 1, 1)
+            added.append(numpy_helper.from_array(column, f"{name}:column"))
+        nodes += _normalize_by_batch(node, f"{scale}:column", f"{bias}:column")
+        outputs += [mean, variance]
+        replaced |= {mean, variance}
+    added.append(numpy_helper.from_array(np.array(MARGIN, np.float32), ":margin"))
+    kept = [tensor for name, tensor in tensors.items() if name not in replaced]
+    graph = helper.make_graph(
+        nodes,
+        "probe",
+        model.graph.input,
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [*kept, *added],
+    )
+    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+
+
+def _normalize_by_batch(node: onnx.NodeProto, scale: str, bias: str) -> list[onnx.NodeProto]:
+    """Return ``(x - mean) / sqrt(variance) * scale + bias`` with the statistics of the batch."""
+    x, mean, variance, y = node.input[0], node.input[3], node.input[4], node.output[0]
+    axes = [0, 2, 3]
+    return [
+        helper.make_node("ReduceMean", [x], [mean], axes=axes),
+        helper.make_node("Sub", [x, mean], [f"{y}:centred"]),
+        helper.make_node("Mul", [f"{y}:centred", f"{y}:centred"], [f"{y}:squares"]),
+        helper.make_node("ReduceMean", [f"{y}:squares"], [f"{y}:spread"], axes=axes),
+        helper.make_node("Add", [f"{y}:spread", ":margin"], [variance]),
+        helper.make_node("Sqrt", [variance], [f"{y}:deviation"]),
+        helper.make_node("Div", [f"{y}:centred", f"{y}:deviation"], [f"{y}:normal"]),
+        helper.make_node("Mul", [f"{y}:normal", scale], [f"{y}:scaled"]),
+        helper.make_node("Add", [f"{y}:scaled", bias], [y]),
+    ]
+
+
+def _run(model: onnx.ModelProto, feeds: dict[str, Floats]) -> dict[str, Floats]:
+    """Return all outputs of *model*, computed by ONNX Runtime."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = onnxruntime.InferenceSession(
-        probe.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    return np.asarray(session.run(None, feeds)[0], np.float32)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))
 
 
 def main() -> None:
