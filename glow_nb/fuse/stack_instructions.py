@@ -179,7 +179,7 @@ class _Stacker:
                 registers: dict[Buffer, Buffer] = {
                     buffer: Register(buffer.name, buffer.type) for buffer in self._registers(group)
                 }
-                mapped = [map_operands(i, lambda b, r=registers: r.get(b, b)) for i in body]
+                mapped = [_with_registers(instruction, registers) for instruction in body]
                 body = [StackInst.of(mapped)]
             done += body
         return done
@@ -207,3 +207,7 @@ def is_reachable(buffer: Buffer, result: Buffer) -> bool:
         or buffer.type.size == 1
         or (all(n == 1 for n in shape[:-1]) and shape[-1] == result.type.shape[-1])
     )
+
+
+def _with_registers(instruction: Instruction, registers: dict[Buffer, Buffer]) -> Instruction:
+    return map_operands(instruction, lambda buffer: registers.get(buffer, buffer))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     Convolution,
@@ -19,7 +21,8 @@ from glow_nb.hlir.ops.packed import (
 )
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.kernels.blocking import choose_block
+from glow_nb.kernels.convolution import ConvolutionShape, choose_convolution_block
+from glow_nb.kernels.matmul import MatMulShape, choose_matmul_block
 
 
 @register_pass
@@ -63,7 +66,7 @@ def _select_convolution(node: Convolution, rewriter: Rewriter, lanes: int) -> Re
                 predicate=node.predicate,
             )
         )
-    block = choose_block(depth // node.group, lanes)
+    block = choose_convolution_block(_shape_of(node), node.type.kind, lanes)
     return rewriter.emit(
         PackedConvolution(
             node.input,
@@ -81,11 +84,35 @@ def _select_convolution(node: Convolution, rewriter: Rewriter, lanes: int) -> Re
     )
 
 
+def _shape_of(node: Convolution) -> ConvolutionShape:
+    batch, *spatial, channels = node.input.type.shape
+    return ConvolutionShape(
+        batch=batch,
+        channels=channels,
+        depth=node.filter.type.shape[0],
+        input=tuple(spatial),
+        kernel=node.kernel,
+        stride=node.stride,
+        pads=node.pads,
+        dilation=node.dilation,
+        group=node.group,
+    )
+
+
 def _pack_product(
     node: Node, lhs: Value, rhs: Value, bias: Value | None, rewriter: Rewriter, lanes: int
 ) -> Replacement:
+    *batch, rows, inner = lhs.type.shape
     depth = rhs.type.shape[-1]
-    block = choose_block(depth, lanes)
+    is_batched = rhs.type.rank > 2
+    shape = MatMulShape(
+        batch=prod(batch) if is_batched else 1,
+        rows=rows if is_batched else prod(batch) * rows,
+        inner=inner,
+        depth=depth,
+        has_bias=bias is not None,
+    )
+    block = choose_matmul_block(shape, node.type.kind, lanes)
     packed_bias = None if bias is None else pack_bias(rewriter, bias, 1, block)
     return rewriter.emit(
         PackedMatMul(

@@ -1,0 +1,104 @@
+"""Real networks: every backend and thread count against ONNX Runtime and the stored outputs.
+
+The light models have constant weights and outputs stored in the ``onnx`` package; their twins have
+random weights, which also finds mistakes of layout. A difference is measured over the largest
+output.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.backend.test
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+
+import glow_nb
+from experiments.twins import NAMES, make_twin, random_feeds
+from glow_nb.types import Array
+
+pytestmark = pytest.mark.jit
+
+TOLERANCE = 2e-5
+LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
+ENGINES = (("interpreter", 1), ("cpu", 1), ("cpu", 2))
+QUICK = ("bvlc_alexnet", "resnet50", "shufflenet", "squeezenet")
+"""Twins in the default run; the slow run has all of them."""
+
+
+def difference(actual: dict[str, Array], expected: list[Array]) -> float:
+    """Return the largest difference over the largest output, over all outputs."""
+    scale = max(float(np.abs(array).max()) for array in expected)
+    pairs = zip(actual.values(), expected, strict=True)
+    return max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in pairs) / scale
+
+
+def light_feeds(name: str, model: onnx.ModelProto) -> tuple[dict[str, Array], list[Array]]:
+    """Return the input that the stored output belongs to, and that output."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    (value,) = (v for v in model.graph.input if v.name not in weights)
+    shape = [dimension.dim_value for dimension in value.type.tensor_type.shape.dim]
+    stored = onnx.TensorProto.FromString((LIGHT / f"light_{name}_output_0.pb").read_bytes())
+    # the package's own runner feeds a ramp from 0 to 1
+    ramp = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / np.prod(shape)
+    return {value.name: ramp.astype(np.float32)}, [numpy_helper.to_array(stored)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_light_models_give_their_stored_outputs(name: str) -> None:
+    model = onnx.load(LIGHT / f"light_{name}.onnx")
+    feeds, expected = light_feeds(name, model)
+    for backend, threads in ENGINES[1:]:
+        net = glow_nb.compile(model, backend=backend, threads=threads)
+        assert difference(net.run(feeds), expected) <= TOLERANCE, (backend, threads)
+
+
+@pytest.fixture(scope="module")
+def twin(request: pytest.FixtureRequest) -> onnx.ModelProto:
+    name, batch = request.param
+    return make_twin(name, batch)
+
+
+def _cases() -> list[object]:
+    cases: list[object] = []
+    for name in NAMES:
+        marks = () if name in QUICK else (pytest.mark.slow,)
+        cases.append(pytest.param((name, 1), id=f"{name}-1", marks=marks))
+    for name in ("resnet50", "vgg19"):
+        cases.append(pytest.param((name, 8), id=f"{name}-8", marks=(pytest.mark.slow,)))
+    return cases
+
+
+@pytest.mark.parametrize("twin", _cases(), indirect=True)
+def test_twins_agree_with_onnxruntime(twin: onnx.ModelProto) -> None:
+    feeds = random_feeds(twin)
+    session = onnxruntime.InferenceSession(
+        twin.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    expected = session.run(None, feeds)
+    del session
+    for backend, threads in ENGINES:
+        net = glow_nb.compile(twin, backend=backend, threads=threads)
+        assert difference(net.run(feeds), expected) <= TOLERANCE, (backend, threads)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> None:
+    model = onnx.load(LIGHT / f"light_{name}.onnx")
+    feeds, _ = light_feeds(name, model)
+    net = glow_nb.compile(model, threads=1)
+    assert net.function is not None
+    expected = net.run(feeds)
+    for level, ir in (("hlir", net.function), ("llir", net.program)):
+        first, second = tmp_path / f"{level}.glow", tmp_path / f"{level}_again.glow"
+        glow_nb.save_text(ir, first)
+        loaded = glow_nb.load(first)
+        glow_nb.save_text(loaded, second)
+        assert first.read_text() == second.read_text()
+        again = glow_nb.compile(loaded, threads=1).run(feeds)
+        assert difference(again, list(expected.values())) <= TOLERANCE
+        for path in tmp_path.iterdir():
+            path.unlink()  # hundreds of megabytes a network

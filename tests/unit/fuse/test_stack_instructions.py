@@ -1,0 +1,177 @@
+"""Which instructions join a stack, and which must not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glow_nb.errors import GlowError, VerifyError
+from glow_nb.fuse import PROGRAM_PASSES
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Value
+from glow_nb.llir.generate import generate
+from glow_nb.llir.parse import parse_program
+from glow_nb.llir.print import print_program
+from glow_nb.llir.program import Program, Register, mutated
+from glow_nb.llir.stack import StackInst
+from glow_nb.llir.verify import verify
+
+
+def packed_convolution(b: Builder, x: Value, name: str) -> Value:
+    """A 1 x 1 convolution from 8 channels to 8."""
+    filter = b.constant(f"{name}_w", np.ones((1, 1, 1, 1, 8, 8), np.float32))
+    bias = b.constant(f"{name}_b", np.ones(8, np.float32))
+    node = ops.PackedConvolution(
+        x,
+        filter,
+        bias,
+        depth=8,
+        kernel=(1, 1),
+        stride=(1, 1),
+        pads=(0, 0, 0, 0),
+        dilation=(1, 1),
+        group=1,
+        block=8,
+    )
+    return b.emit(node, name)
+
+
+def stacked(b: Builder) -> tuple[Program, list[str]]:
+    """Return the stacked program of *b* and the opcodes of each kernel."""
+    program = PROGRAM_PASSES.run(generate(b.function()), ("stack_instructions",))
+    verify(program)
+    text = print_program(program)
+    assert print_program(parse_program(text)) == text
+    kernels = [
+        "+".join(i.opcode for i in work.body) if isinstance(work, StackInst) else work.opcode
+        for work in program.work
+    ]
+    return program, kernels
+
+
+@pytest.fixture
+def b() -> Builder:
+    return Builder()
+
+
+@pytest.fixture
+def x(b: Builder) -> Value:
+    return b.input("x", "float32<1 x 4 x 4 x 8>")
+
+
+def test_a_residual_block_rides_on_the_later_convolution(b: Builder, x: Value) -> None:
+    left, right = packed_convolution(b, x, "left"), packed_convolution(b, x, "right")
+    b.save(b.emit(ops.Relu(b.emit(ops.Add(left, right), "sum"))), "y")
+    program, kernels = stacked(b)
+    assert kernels == ["packed_convolution", "packed_convolution+add+relu"]
+    (stack,) = (i for i in program.work if isinstance(i, StackInst))
+    registers = [i for i in stack.body if isinstance(mutated(i)[0], Register)]
+    assert [i.name for i in registers] == ["right", "sum"]
+    assert [buffer.name for buffer in stack.results] == ["y"]
+
+
+def test_producer_and_consumer_become_one_loop(b: Builder, x: Value) -> None:
+    other = b.emit(ops.Sigmoid(b.input("z", "float32<1 x 4 x 4 x 8>")))
+    b.save(b.emit(ops.Maximum(b.emit(ops.Tanh(x)), other)), "y")
+    _, kernels = stacked(b)
+    assert kernels == ["sigmoid+tanh+maximum"]
+
+
+def test_what_is_read_later_is_stored(b: Builder, x: Value) -> None:
+    tanh = b.emit(ops.Tanh(x), "tanh")
+    b.save(b.emit(ops.Neg(tanh)), "y")
+    b.save(b.emit(ops.ReduceSum(tanh, axes=(3,), keep_dims=True)), "z")
+    program, kernels = stacked(b)
+    assert kernels == ["tanh+neg", "reduce_sum"]
+    (stack,) = (i for i in program.work if isinstance(i, StackInst))
+    assert [buffer.name for buffer in stack.results] == ["tanh", "y"]
+
+
+def test_a_convolution_whose_result_is_read_twice_stays_alone(b: Builder, x: Value) -> None:
+    made = packed_convolution(b, x, "made")
+    b.save(b.emit(ops.Relu(made)), "y")
+    b.save(b.emit(ops.ReduceSum(made, axes=(3,), keep_dims=True)), "z")
+    assert stacked(b)[1] == ["packed_convolution", "relu", "reduce_sum"]
+
+
+def test_a_reader_in_between_keeps_the_producer_where_it_is(b: Builder, x: Value) -> None:
+    tanh = b.emit(ops.Tanh(x))
+    total = b.emit(ops.ReduceSum(tanh, axes=(0, 1, 2, 3), keep_dims=True))
+    b.save(b.emit(ops.Add(tanh, total)), "y")
+    assert stacked(b)[1] == ["tanh", "reduce_sum", "add"]
+
+
+def test_a_broadcast_value_does_not_join(b: Builder, x: Value) -> None:
+    row = b.emit(ops.Tanh(b.input("row", "float32<1 x 1 x 1 x 8>")))
+    b.save(b.emit(ops.Add(x, row)), "y")
+    assert stacked(b)[1] == ["tanh", "add"]
+
+
+def test_a_tile_reaches_whole_rows_and_numbers_only(b: Builder, x: Value) -> None:
+    made = packed_convolution(b, x, "made")
+    column = b.constant("column", np.ones((1, 4, 1, 1), np.float32))
+    row = b.constant("row", np.ones((1, 1, 1, 8), np.float32))
+    number = b.constant("number", np.ones((1, 1, 1, 1), np.float32))
+    scaled = b.emit(ops.Mul(b.emit(ops.Mul(made, row)), number))
+    b.save(b.emit(ops.Add(scaled, column)), "y")
+    assert stacked(b)[1] == ["packed_convolution+mul+mul", "add"]
+
+
+def test_two_convolutions_never_share_a_stack(b: Builder, x: Value) -> None:
+    left = b.emit(ops.Relu(packed_convolution(b, x, "left")))
+    right = b.emit(ops.Relu(packed_convolution(b, x, "right")))
+    b.save(b.emit(ops.Add(left, right)), "y")
+    assert stacked(b)[1] == ["packed_convolution+relu", "packed_convolution+relu+add"]
+
+
+def test_the_head_may_not_need_what_its_stack_computes(b: Builder, x: Value) -> None:
+    relu = b.emit(ops.Relu(x))
+    b.save(b.emit(ops.Add(packed_convolution(b, relu, "made"), relu)), "y")
+    assert stacked(b)[1] == ["relu", "packed_convolution+add"]
+
+
+def test_a_predicate_keeps_an_instruction_out(b: Builder, x: Value) -> None:
+    mask = b.input("mask", "bool<1>")
+    b.save(b.emit(ops.Neg(b.emit(ops.Tanh(x, predicate=mask)))), "y")
+    assert stacked(b)[1] == ["tanh", "neg"]
+
+
+def test_a_long_chain_is_cut(b: Builder, x: Value) -> None:
+    value: Value = x
+    for _ in range(60):
+        value = b.emit(ops.Neg(value))
+    b.save(value, "y")
+    kernels = stacked(b)[1]
+    assert len(kernels) == 3
+    assert sum(kernel.count("neg") for kernel in kernels) == 60
+
+
+STACK = """declare @main {
+  %x = input float32<4>
+  %y = output float32<4>
+}
+program {
+  stack {
+    %a = register float32<4>
+    tanh @out %a, @in %x
+    neg @out %y, @in %a
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("@in %a", "@in %b", "'%b' is not defined"),
+        ("tanh @out %a, @in %x", "tanh @out %a, @in %a", "register %a is read before it is written"),
+        ("neg @out %y, @in %a", "reduce_sum @out %y, @in %a {axes = [], keep_dims = true}", "not data"),
+        ("    %a = register float32<4>\n", "", "'%a' is not defined"),
+    ],
+)
+def test_broken_stacks_are_refused(old: str, new: str, message: str) -> None:
+    parse_program(STACK)
+    with pytest.raises(GlowError, match=message) as error:
+        parse_program(STACK.replace(old, new))
+    assert isinstance(error.value, VerifyError) or "<text>:" in str(error.value)
