@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 import numpy as np
 
+from glow_nb.api import Shapes
 from glow_nb.commands.arrays import assign_inputs, member_names, random_array, save_npz
-from glow_nb.commands.models import compile_model, unbound_error
+from glow_nb.commands.models import compile_fixed_model, compile_model, unbound_error
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
@@ -25,7 +26,7 @@ from glow_nb.commands.wording import count_of
 from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import CompiledNetwork, name_feeds
 from glow_nb.text import format_name
 from glow_nb.types import Array, TensorType
 
@@ -92,14 +93,16 @@ def run(
     """
     _check_save_path(save, model)
     started = time.perf_counter()
-    network = compile_model(model, as_shapes(shapes), backend, threads)
+    network, feeds = _prepare(model, inputs, as_shapes(shapes), backend, threads)
     compiled_seconds = time.perf_counter() - started
-    feeds, origin = _make_feeds(network, model, inputs, seed)
-    outputs, seconds = _run_repeatedly(network, feeds, repeat)
+    origin = "from file" if feeds else f"random with seed {seed}"
+    rng = np.random.default_rng(seed)
+    feeds = feeds or {name: random_array(type, rng) for name, type in network.inputs.items()}
     used = count_of(network.threads, "thread")
     click.echo(f"model {model}: {backend}, {used}, ready in {compiled_seconds:.2f} s")
     for name, type in network.inputs.items():
         click.echo(f"input {format_name(name)}: {type}, {origin}")
+    outputs, seconds = _run_repeatedly(network, feeds, repeat)
     for line in _describe_outputs(network, outputs):
         click.echo(line)
     click.echo(_describe_times(seconds))
@@ -117,19 +120,19 @@ def _check_save_path(save: Path | None, model: Path) -> None:
         raise OptionError(f"--save {save}: there lie the constants of {model}; choose another name")
 
 
-def _make_feeds(
-    network: CompiledNetwork, model: Path, inputs: tuple[str, ...], seed: int
-) -> tuple[dict[str, Array], str]:
-    """Return the arrays to run with, and where they come from."""
-    if isinstance(network, DynamicNetwork):
-        if not inputs:
-            raise unbound_error(model, network.signature)
-        return assign_inputs(inputs, list(network.signature)), "from file"
-    if inputs:
-        return assign_inputs(inputs, list(network.inputs)), "from file"
-    rng = np.random.default_rng(seed)
-    feeds = {name: random_array(type, rng) for name, type in network.inputs.items()}
-    return feeds, f"random with seed {seed}"
+def _prepare(
+    model: Path, inputs: tuple[str, ...], shapes: Shapes | None, backend: str, threads: int | None
+) -> tuple[CompiledNetwork, dict[str, Array]]:
+    """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions."""
+    network = compile_model(model, shapes, backend, threads)
+    if not isinstance(network, DynamicNetwork):
+        return network, assign_inputs(inputs, list(network.inputs))
+    if not inputs:
+        raise unbound_error(model, network.signature)
+    feeds = assign_inputs(inputs, list(network.signature))
+    name_feeds(list(network.signature), feeds)
+    bound = {name: array.shape for name, array in feeds.items()}
+    return compile_fixed_model(model, bound, backend, threads), feeds
 
 
 def _run_repeatedly(

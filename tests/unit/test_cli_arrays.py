@@ -17,7 +17,7 @@ from glow_nb.commands.arrays import (
     save_npz,
 )
 from glow_nb.errors import GlowError, OptionError
-from glow_nb.types import ElementKind, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.cli_samples import save_array
 
 
@@ -150,9 +150,9 @@ def test_positions_do_not_collide() -> None:
 
 def test_saved_archive_loads(tmp_path: Path) -> None:
     path = tmp_path / "out.npz"
-    arrays = {
+    arrays: dict[str, Array] = {
         "file": np.arange(3),
-        "a/b": np.float32(2),
+        "a/b": np.array(2, np.float32),
         "../x": np.ones(2, bool),
         "half": np.array([0.5], ml_dtypes.bfloat16),
     }

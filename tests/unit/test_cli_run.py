@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glow_nb.commands.run import best_classes, describe_array
-from glow_nb.types import TensorType
+from glow_nb.types import Array, TensorType
 from tests.unit.cli_samples import call, fails, save_array, write_dense, write_graph, write_sum
 
 INTERPRETER = ("--backend", "interpreter")
@@ -149,7 +149,7 @@ class TestErrors:
         (np.float32(4), "min 4, max 4, mean 4"),
     ],
 )
-def test_describe_array(array: np.ndarray, expected: str) -> None:
+def test_describe_array(array: Array, expected: str) -> None:
     assert describe_array(np.asarray(array)) == expected
 
 
@@ -159,5 +159,6 @@ def test_best_classes_only_of_scores() -> None:
     for shape in ((1, 12), (1, 12, 1, 1)):
         array = scores.reshape(shape)
         assert list(best_classes(TensorType.of(array), array)) == expected
-    for array in (scores, scores.reshape(2, 6), scores.reshape(1, 12).astype(np.int32)):
-        assert not list(best_classes(TensorType.of(array), array))
+    others: list[Array] = [scores, scores.reshape(2, 6), scores.reshape(1, 12).astype(np.int32)]
+    for other in others:
+        assert not list(best_classes(TensorType.of(other), other))

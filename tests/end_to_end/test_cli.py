@@ -1,0 +1,136 @@
+"""The command in a process of its own: pipes, terminals, signals and broken streams."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.cli_samples import GRAPH, save_array, write_dense, write_graph
+
+COMMAND = (sys.executable, "-m", "glow_nb")
+INTERPRETER = ("--backend", "interpreter")
+
+
+def run(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end with additional environment *variables*."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+def test_output_is_plain_wherever_it_is_no_terminal(tmp_path: Path) -> None:
+    for command in ("run", "info", "dump"):
+        result = run(command, write_dense(tmp_path), *INTERPRETER, FORCE_COLOR="1", COLUMNS="20")
+        assert result.returncode == 0, result.stderr
+        assert "\x1b" not in result.stdout
+        assert result.stderr == ""
+
+
+def test_error_goes_to_standard_error_alone(tmp_path: Path) -> None:
+    path = tmp_path / "net.glow"
+    path.write_text(GRAPH.replace("relu", "rely"))
+    result = run("check", path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {path}:4:15: unknown operator 'rely'")
+
+
+def test_dump_pipes_into_check(tmp_path: Path) -> None:
+    dump = run("dump", write_dense(tmp_path), "--level", "llir", *INTERPRETER)
+    check = subprocess.run(
+        [*COMMAND, "check", "-"], input=dump.stdout, capture_output=True, text=True, check=True
+    )
+    assert check.stdout.startswith("-: program @")
+
+
+@pytest.mark.parametrize("command", ["check", "dump", "info", "run"])
+def test_reader_that_went_away_is_no_error(tmp_path: Path, command: str) -> None:
+    options = () if command == "check" else INTERPRETER
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as stdout:
+        result = subprocess.run(
+            [*COMMAND, command, str(write_graph(tmp_path)), *options],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (result.returncode, result.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_full_disk_is_one_message(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [*COMMAND, "check", str(write_graph(tmp_path))],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 1
+    assert result.stderr == "Error: No space left on device\n"
+
+
+def test_interrupt_ends_quietly(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "run", str(write_graph(tmp_path)), *INTERPRETER, "--repeat", "1000000000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("model ")
+    assert process.stdout.readline().startswith("input ")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (130, "Interrupted\n")
+
+
+def test_names_survive_a_narrow_encoding(tmp_path: Path) -> None:
+    model = write_dense(tmp_path, name="größe")
+    result = run("run", model, *INTERPRETER, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert result.returncode == 0, result.stderr
+    x = save_array(tmp_path / "x.npy", np.ones((1, 3), np.float32))
+    result = run("run", model, "--input", x, *INTERPRETER, PYTHONIOENCODING="ascii")
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: input 'gr")
+
+
+def test_help_does_not_load_the_compiler() -> None:
+    code = (
+        "import sys; from glow_nb.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numba', 'llvmlite', 'onnx', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.jit
+def test_machine_code_from_the_command_line(tmp_path: Path) -> None:
+    model = write_dense(tmp_path)
+    x = save_array(tmp_path / "x.npy", np.array([[1, 2, 3], [-4, 5, -6]], np.float32))
+    outputs = []
+    for backend in ("cpu", "interpreter"):
+        out = tmp_path / f"{backend}.npz"
+        result = run("run", model, "--input", x, "--save", out, "--backend", backend)
+        assert result.returncode == 0, result.stderr
+        assert result.stderr == ""
+        with np.load(out) as archive:
+            outputs.append(archive["y"])
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-5)
+    source = run("dump", model, "--level", "source")
+    assert "def entry(" in source.stdout
+    assert "def kernel(" in source.stdout
