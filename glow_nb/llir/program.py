@@ -11,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, ClassVar, TypeVar, dataclass_transform
+from typing import Annotated, ClassVar, Self, TypeVar, dataclass_transform
 
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from glow_nb.errors import GlowError, VerifyError
 from glow_nb.schema import (

@@ -17,8 +17,9 @@ type and a name but no memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Self
 
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from glow_nb.llir.program import (
     Buffer,
