@@ -26,8 +26,6 @@ LEVEL_1_PANEL_BYTES = 16384
 
 LEVEL_2_BYTES_PER_CYCLE = 25
 MAX_VECTORS = 12
-PRODUCT_KINDS = (ElementKind.FLOAT32, ElementKind.FLOAT64, ElementKind.INT32, ElementKind.INT64,
-                 ElementKind.UINT32, ElementKind.UINT64)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -105,16 +103,15 @@ class Columns:
 
 
 def lanes_of(kind: ElementKind, target: Target) -> int:
-    """Return the elements of *kind* in one vector of the target."""
-    if kind not in PRODUCT_KINDS:
-        raise UnsupportedError(
-            f"matrix product of {kind.value}: no kernel; convert the operands to float32 or int32"
-        )
+    """Return the sums of *kind* that one vector of the target accumulates."""
+    if kind is ElementKind.BOOL:
+        raise UnsupportedError("matrix product of bool: no kernel; convert the operands to int32")
     return _kind_lanes(kind, target.lanes)
 
 
 def _kind_lanes(kind: ElementKind, lanes: int) -> int:
-    return max(1, lanes * ElementKind.FLOAT32.size_bytes // kind.size_bytes)
+    """Elements smaller than ``float32`` fill vectors of as many lanes, not longer ones."""
+    return max(1, lanes * ElementKind.FLOAT32.size_bytes // max(4, kind.size_bytes))
 
 
 def registers_of(target: Target) -> int:

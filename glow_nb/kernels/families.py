@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from glow_nb.kernels import convolution, depthwise, elementwise, matmul, stacks, transpose
+from glow_nb.kernels import convolution, depthwise, elementwise, matmul, pooling, stacks, transpose
 
-__all__ = ["convolution", "depthwise", "elementwise", "matmul", "stacks", "transpose"]
+__all__ = ["convolution", "depthwise", "elementwise", "matmul", "pooling", "stacks", "transpose"]

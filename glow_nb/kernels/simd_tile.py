@@ -1,7 +1,8 @@
 """Register tiles: ``rows`` x ``vectors`` accumulators as one value, with coarse intrinsics.
 
 A tile lives in registers through loops, and one line of generated source is one step of the
-algorithm. Sizes and strides are integer literals.
+algorithm. Sizes and strides are integer literals. The 16-bit floats are accumulated in ``float32``:
+what is loaded is converted to the kind of the tile, what is stored to that of the memory.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from glow_nb.kernels.simd_lanes import Lanes, splat_value
+from glow_nb.kernels.simd_arithmetic import is_narrow
+from glow_nb.kernels.simd_convert import convert
+from glow_nb.kernels.simd_lanes import FLOAT32, Lanes, first_lanes, splat_value
 from glow_nb.kernels.simd_memory import (
     address,
     are_literal,
@@ -21,16 +24,35 @@ from glow_nb.kernels.simd_memory import (
     literal,
     load_scalar,
     load_vector,
-    mask_of,
+    load_vector_masked,
     store_vector,
     store_vector_masked,
     to_index,
 )
 from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, Vec, llvm_vector
+from glow_nb.types import ElementKind
 
 
 def _offset(builder: Any, index: Any, elements: int) -> Any:
     return builder.add(index, ir.Constant(INDEX, elements)) if elements else index
+
+
+def accumulator(kind: ElementKind) -> ElementKind:
+    """Return the kind in which sums of *kind* are accumulated."""
+    return FLOAT32 if is_narrow(kind) else kind
+
+
+def read_vector(
+    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: Tile, columns: int | None = None
+) -> Any:
+    """Load a vector of the tile's kind from element *index* on, the first *columns* lanes only."""
+    place = address(builder, pointer, index, memory.kind)
+    if columns is None or columns >= tile.lanes:
+        loaded = load_vector(builder, place, memory.kind, tile.lanes)
+    else:
+        mask = first_lanes(builder, ir.Constant(INDEX, max(0, columns)), tile.lanes)
+        loaded = load_vector_masked(builder, place, memory.kind, tile.lanes, mask)
+    return convert(Lanes(builder, loaded, memory.kind, tile.lanes), tile.kind).value
 
 
 def _empty(tile: Tile) -> Any:
@@ -43,12 +65,13 @@ def tile_bias(typing: Any, pointer: Any, index: Any, rows: Any, vectors: Any, la
     """``tile_bias(p, i, rows, vectors, lanes)``: each row is the elements i, i + 1, ..."""
     if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
         return None
-    tile = Tile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
+    kind = accumulator(pointer.kind)
+    tile = Tile(kind, literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
         result = _empty(tile)
-        for column, vector in enumerate(_load_row(builder, arguments[0], index, tile)):
+        for column, vector in enumerate(_load_row(builder, arguments[0], index, pointer, tile)):
             for row in range(tile.rows):
                 result = builder.insert_value(result, vector, row * tile.vectors + column)
         return result
@@ -58,10 +81,10 @@ def tile_bias(typing: Any, pointer: Any, index: Any, rows: Any, vectors: Any, la
 
 @intrinsic(prefer_literal=True)
 def tile_fill(typing: Any, pointer: Any, number: Any, rows: Any, vectors: Any, lanes: Any) -> Any:
-    """``tile_fill(p, x, rows, vectors, lanes)``: the number x everywhere, in the kind of p."""
+    """``tile_fill(p, x, rows, vectors, lanes)``: x everywhere, to sum up the kind of p."""
     if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
         return None
-    tile = Tile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
+    tile = Tile(accumulator(pointer.kind), literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         element = element_of(context, builder, arguments[1], signature.args[1], tile.kind)
@@ -88,20 +111,17 @@ def tile_load(
         result = _empty(tile)
         for row in range(tile.rows):
             start = _offset(builder, index, row * literal(stride))
-            for column, vector in enumerate(_load_row(builder, arguments[0], start, tile)):
+            for column, vector in enumerate(_load_row(builder, arguments[0], start, pointer, tile)):
                 result = builder.insert_value(result, vector, row * tile.vectors + column)
         return result
 
     return tile(pointer, index, stride, rows, vectors, lanes), codegen
 
 
-def _load_row(builder: Any, pointer: Any, index: Any, tile: Tile) -> list[Any]:
+def _load_row(builder: Any, pointer: Any, index: Any, memory: Pointer, tile: Tile) -> list[Any]:
     """Load one row of vectors from element *index* on."""
-    places = [
-        address(builder, pointer, _offset(builder, index, column * tile.lanes), tile.kind)
-        for column in range(tile.vectors)
-    ]
-    return [load_vector(builder, place, tile.kind, tile.lanes) for place in places]
+    starts = [_offset(builder, index, column * tile.lanes) for column in range(tile.vectors)]
+    return [read_vector(builder, pointer, start, memory, tile) for start in starts]
 
 
 @intrinsic(prefer_literal=True)
@@ -112,7 +132,9 @@ def tile_fma(
 
     One column of inputs times one row of weights.
     """
-    if not (isinstance(tile, Tile) and are_literal(stride)):
+    if not (isinstance(tile, Tile) and isinstance(column, Pointer) and isinstance(row, Pointer)):
+        return None
+    if not are_literal(stride):
         return None
     step = literal(stride)
 
@@ -121,13 +143,16 @@ def tile_fma(
         weights = to_index(context, builder, arguments[5], signature.args[5])
 
         def factor(r: int) -> Any:
-            place = address(builder, arguments[1], _offset(builder, first, r * step), tile.kind)
-            return splat_value(builder, load_scalar(builder, place, tile.kind), tile.lanes)
+            place = _offset(builder, first, r * step)
+            scalar = load_scalar(
+                builder, address(builder, arguments[1], place, column.kind), column.kind
+            )
+            vector = splat_value(builder, scalar, tile.lanes)
+            return convert(Lanes(builder, vector, column.kind, tile.lanes), tile.kind).value
 
         def weight(v: int) -> Any:
-            elements = _offset(builder, weights, v * tile.lanes)
-            place = address(builder, arguments[4], elements, tile.kind)
-            return load_vector(builder, place, tile.kind, tile.lanes)
+            place = _offset(builder, weights, v * tile.lanes)
+            return read_vector(builder, arguments[4], place, row, tile)
 
         return _outer_product(builder, arguments[0], tile, factor, weight)
 
@@ -198,7 +223,7 @@ def tile_store(typing: Any, pointer: Any, index: Any, stride: Any, tile: Any) ->
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         for place, vector, _ in _parts(context, builder, signature, arguments):
-            store_vector(builder, place, vector, tile.kind)
+            store_vector(builder, place, vector, pointer.kind)
         return context.get_dummy_value()
 
     return types.void(pointer, index, stride, tile), codegen
@@ -218,11 +243,10 @@ def tile_store_masked(
         for place, vector, column in _parts(context, builder, signature, arguments):
             left = literal(columns) - column * tile.lanes
             if left >= tile.lanes:
-                store_vector(builder, place, vector, tile.kind)
+                store_vector(builder, place, vector, pointer.kind)
             elif left > 0:
-                count = types.literal(left)
-                mask = mask_of(builder, count, None, tile.lanes)
-                store_vector_masked(builder, place, vector, tile.kind, mask)
+                mask = first_lanes(builder, ir.Constant(INDEX, left), tile.lanes)
+                store_vector_masked(builder, place, vector, pointer.kind, mask)
         return context.get_dummy_value()
 
     return types.void(pointer, index, stride, tile, columns), codegen
@@ -232,13 +256,14 @@ def _parts(
     context: Any, builder: Any, signature: Any, arguments: Any
 ) -> list[tuple[Any, Any, int]]:
     """Address, value and column of each vector of a tile that is to be stored."""
-    tile, stride = signature.args[3], literal(signature.args[2])
+    pointer, tile, stride = signature.args[0], signature.args[3], literal(signature.args[2])
     index = to_index(context, builder, arguments[1], signature.args[1])
     parts = []
     for row in range(tile.rows):
         for column in range(tile.vectors):
             elements = _offset(builder, index, row * stride + column * tile.lanes)
-            place = address(builder, arguments[0], elements, tile.kind)
+            place = address(builder, arguments[0], elements, pointer.kind)
             value = builder.extract_value(arguments[3], row * tile.vectors + column)
+            value = convert(Lanes(builder, value, tile.kind, tile.lanes), pointer.kind).value
             parts.append((place, value, column))
     return parts

@@ -8,15 +8,9 @@ from typing import Any
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from glow_nb.kernels.simd_lanes import Lanes, first_lanes
-from glow_nb.kernels.simd_memory import (
-    address,
-    are_literal,
-    literal,
-    load_vector,
-    load_vector_masked,
-    to_index,
-)
+from glow_nb.kernels.simd_lanes import Lanes
+from glow_nb.kernels.simd_memory import are_literal, literal, to_index
+from glow_nb.kernels.simd_tile import accumulator, read_vector
 from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, llvm_vector
 
 WINDOW_REGISTERS = 14
@@ -30,11 +24,11 @@ def tile_bias_masked(
     """``tile_bias_masked(p, i, rows, vectors, lanes, n)``: tile_bias that reads n elements only."""
     if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes, columns)):
         return None
-    tile = Tile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
+    tile = Tile(accumulator(pointer.kind), literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
-        row = _load_columns(builder, arguments[0], index, tile, literal(columns))
+        row = _load_columns(builder, arguments[0], index, pointer, tile, literal(columns))
         vector = llvm_vector(tile.kind, tile.lanes)
         result = ir.Constant(ir.ArrayType(vector, tile.rows * tile.vectors), ir.Undefined)
         for part in range(tile.rows * tile.vectors):
@@ -91,12 +85,12 @@ def tile_slide(
         @cache
         def pixel(p: int) -> list[Any]:
             at = builder.add(first, ir.Constant(INDEX, p * literal(channels)))
-            return _load_columns(builder, arguments[1], at, tile, literal(columns))
+            return _load_columns(builder, arguments[1], at, source, tile, literal(columns))
 
         @cache
         def weight(k: int) -> list[Any]:
             at = builder.add(place, ir.Constant(INDEX, k * literal(channels)))
-            return _load_columns(builder, arguments[3], at, tile, literal(columns))
+            return _load_columns(builder, arguments[3], at, weights, tile, literal(columns))
 
         value = arguments[0]
         for r, k, p in pairs:
@@ -111,15 +105,12 @@ def tile_slide(
     return tile(*operands, begin, end), codegen
 
 
-def _load_columns(builder: Any, pointer: Any, index: Any, tile: Tile, columns: int) -> list[Any]:
+def _load_columns(
+    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: Tile, columns: int
+) -> list[Any]:
     """Load the vectors of one row, reading the first *columns* elements only."""
     vectors = []
     for column in range(0, tile.vectors * tile.lanes, tile.lanes):
         place = builder.add(index, ir.Constant(INDEX, column))
-        place = address(builder, pointer, place, tile.kind)
-        if columns - column >= tile.lanes:
-            vectors.append(load_vector(builder, place, tile.kind, tile.lanes))
-            continue
-        mask = first_lanes(builder, ir.Constant(INDEX, max(0, columns - column)), tile.lanes)
-        vectors.append(load_vector_masked(builder, place, tile.kind, tile.lanes, mask))
+        vectors.append(read_vector(builder, pointer, place, memory, tile, columns - column))
     return vectors

@@ -87,7 +87,8 @@ def check(
     packed_bias = packed(bias, shape.group, block).reshape(-1)
     kernel(dest, x, packed(w, shape.group, block), packed_bias, threads=threads)
     # Small integers: every order of summation is exact.
-    np.testing.assert_array_equal(dest, reference(shape, x, w) + bias)
+    expected = reference(shape, x, w) + bias.astype(float)
+    np.testing.assert_array_equal(dest.astype(float), expected)
     assert guards_are_intact(whole)
 
 
@@ -141,7 +142,9 @@ def test_blocks_of_one_unit_cover_everything(name: str) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [ElementKind.FLOAT64, INT32, ElementKind.INT64])
+@pytest.mark.parametrize(
+    "kind", [ElementKind.FLOAT64, ElementKind.FLOAT16, INT32, ElementKind.INT64]
+)
 def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
     check(SHAPES["3x3"], Target.host(8), kind=kind)
 

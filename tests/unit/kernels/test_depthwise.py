@@ -24,7 +24,8 @@ def check(
     dest, whole = guarded((shape.batch, *shape.output, shape.depth), kind)
     kernel = RunningKernel(generate_depthwise(shape, kind, target), target)
     kernel(dest, x, filter, bias, threads=threads)
-    np.testing.assert_array_equal(dest, reference(shape, x, w) + bias)
+    expected = reference(shape, x, w) + bias.astype(float)
+    np.testing.assert_array_equal(dest.astype(float), expected)
     assert guards_are_intact(whole)
 
 
@@ -62,6 +63,6 @@ def test_every_width_and_share_computes_all(lanes: int, threads: int) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [ElementKind.FLOAT64, ElementKind.INT32])
+@pytest.mark.parametrize("kind", [ElementKind.FLOAT64, ElementKind.BFLOAT16, ElementKind.INT32])
 def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
     check(SHAPES["threefold"], Target.host(8), kind=kind)
