@@ -107,4 +107,4 @@ def compile(
         signature = getattr(error, "signature", None)
         if signature is None:
             raise
-        return DynamicNetwork(signature, lambda bound: compile_for(bound))
+        return DynamicNetwork(signature, lambda bound: compile_for({**(shapes or {}), **bound}))

@@ -73,6 +73,13 @@ def test_the_first_run_binds_what_is_open_and_keeps_it() -> None:
     assert str(net.inputs["x"]) == "float32<2 x 2 x 4>"
 
 
+def test_what_is_bound_at_compile_time_stays_bound() -> None:
+    net = glow_nb.compile(model(), backend="interpreter", shapes={"batch": 3})
+    check(net, 3, 5)
+    with pytest.raises(OptionError, match="'batch' is bound to both 3 and 2"):
+        net.run(feeds(2, 5))
+
+
 def test_old_shapes_are_forgotten_not_piled_up() -> None:
     net = glow_nb.compile(model(), backend="interpreter")
     assert isinstance(net, DynamicNetwork)
