@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import glow_nb.fuse.stack_instructions
 import glow_nb.hlir.optimize
 import glow_nb.llir.instructions
 import glow_nb.llir.optimize  # noqa: F401  (registers the passes)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+import glow_nb.fuse.stack_instructions
 import glow_nb.hlir.ops
 import glow_nb.hlir.optimize
 import glow_nb.llir.instructions
@@ -17,6 +18,7 @@ from tests.golden.filecheck import read_case
 
 FOLDER = Path(__file__).parent
 _REGISTERED = (
+    glow_nb.fuse.stack_instructions,
     glow_nb.hlir.ops,
     glow_nb.hlir.optimize,
     glow_nb.llir.instructions,
@@ -25,8 +27,8 @@ _REGISTERED = (
 
 
 def ours(registered: Iterable[tuple[str, object]]) -> set[str]:
-    """Return the names of what the two IR levels define, without what backends and tests add."""
-    levels = ("glow_nb.hlir.", "glow_nb.llir.")
+    """Return the names of what the IR levels define, without what backends and tests add."""
+    levels = ("glow_nb.hlir.", "glow_nb.llir.", "glow_nb.fuse.")
     return {name for name, thing in registered if thing.__module__.startswith(levels)}
 
 
