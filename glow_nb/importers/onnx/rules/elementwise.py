@@ -109,6 +109,20 @@ def thresholded_relu(ctx: Context, node: OnnxNode) -> Value:
     return ops.Select(is_above, x, ctx.scalar(x.type, 0))
 
 
+@onnx_op("Shrink")
+def shrink(ctx: Context, node: OnnxNode) -> Value:
+    """``x + bias`` below ``-lambd``, ``x - bias`` above ``lambd``, else 0."""
+    x, limit = node.operand(0), node.number("lambd")
+    if not x.type.kind.is_float:
+        raise ctx.unsupported(f"operand of kind {x.type.kind.value}")
+    bias = ctx.scalar(x.type, node.number("bias"))
+    below = ctx.emit(ops.Less(x, ctx.scalar(x.type, -limit)))
+    above = ctx.emit(ops.Greater(x, ctx.scalar(x.type, limit)))
+    zero = ctx.scalar(x.type, 0)
+    outer = ctx.emit(ops.Select(above, ctx.emit(ops.Sub(x, bias)), zero))
+    return ops.Select(below, ctx.emit(ops.Add(x, bias)), outer)
+
+
 @onnx_op("PRelu")
 def prelu(ctx: Context, node: OnnxNode) -> Value:
     """``x if x >= 0 else slope * x``; the slope broadcasts to ``x``."""

@@ -181,6 +181,29 @@ def cum_sum(ctx: Context, node: OnnxNode) -> Value:
     )
 
 
+@onnx_op("CumProd")
+def cum_prod(ctx: Context, node: OnnxNode) -> Value:
+    """Running products: each step multiplies by the product of twice as many elements before."""
+    x = node.operand(0)
+    (number,) = ctx.known_integers(node.operand(1), "'axis'")[:1] or (0,)
+    axis = ctx.axis(number, x.type.rank)
+    size, reverse = x.type.shape[axis], node.flag("reverse")
+    if node.flag("exclusive"):
+        x = _shifted(ctx, x, axis, min(1, size), reverse=reverse)
+    distance = 1
+    while distance < size:
+        x = ctx.emit(ops.Mul(x, _shifted(ctx, x, axis, distance, reverse=reverse)))
+        distance *= 2
+    return x
+
+
+def _shifted(ctx: Context, x: Value, axis: int, distance: int, *, reverse: bool) -> Value:
+    """Return *x* moved along *axis*, ones coming in."""
+    step = -distance if reverse else distance
+    begins = tuple(step if i == axis else 0 for i in range(x.type.rank))
+    return ctx.emit(ops.Pad(x, pads=(*begins, *(-n for n in begins)), value=1.0))
+
+
 @onnx_op("TopK")
 def top_k_by_attribute(ctx: Context, node: OnnxNode) -> Value:
     """The ``k`` largest elements and their places, ``k`` an attribute up to opset 9."""

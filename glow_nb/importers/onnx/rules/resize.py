@@ -1,0 +1,191 @@
+"""Resizing by interpolation, as gathers and weighted sums along one axis after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor, isclose
+
+import numpy as np
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value
+from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.interpolation import (
+    Axis,
+    Sampling,
+    nearest_places,
+    outside,
+    weighted_places,
+)
+from glow_nb.importers.onnx.node import OnnxNode
+from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.types import Array, TensorType
+
+_OLD = {"coordinates": "asymmetric", "rounding": "floor"}
+_MODES = ("nearest", "linear", "cubic")
+_COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_crop_and_resize",
+)
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_POLICIES = ("stretch", "not_larger", "not_smaller")
+
+
+@onnx_op("Upsample")
+def upsample_by_attribute(ctx: Context, node: OnnxNode) -> Value:
+    """Enlarge by factors given as an attribute, opsets 7 and 8."""
+    return _resize_by_scales(ctx, node, node.numbers("scales"))
+
+
+@onnx_op("Upsample", since=9)
+@onnx_op("Resize", since=10)
+def resize_by_scales(ctx: Context, node: OnnxNode) -> Value:
+    """Resize by factors given as an operand."""
+    return _resize_by_scales(ctx, node, ctx.known(node.operand(1), "'scales'").reshape(-1).tolist())
+
+
+def _resize_by_scales(ctx: Context, node: OnnxNode, scales: Sequence[float]) -> Value:
+    x, mode = node.operand(0), node.text("mode")
+    if len(scales) != x.type.rank:
+        raise ctx.wrong(f"scales {list(scales)} must have one number for each axis of {x}")
+    sampling = Sampling(_one_of(ctx, "mode", mode, _MODES), **_OLD)
+    axes = [
+        _axis(ctx, n, floor(n * _positive(ctx, scale)), scale)
+        for n, scale in zip(x.type.shape, scales, strict=True)
+    ]
+    return _resized(ctx, x, dict(enumerate(axes)), sampling, 0.0)
+
+
+@onnx_op("Resize", since=11)
+def resize(ctx: Context, node: OnnxNode) -> Value:
+    """Resize by factors or to sizes, on all axes or on given ones."""
+    x, rank = node.operand(0), node.operand(0).type.rank
+    sampling = Sampling(
+        mode=_one_of(ctx, "mode", node.text("mode"), _MODES),
+        coordinates=_one_of(
+            ctx,
+            "coordinate_transformation_mode",
+            node.text("coordinate_transformation_mode"),
+            _COORDINATES,
+        ),
+        rounding=_one_of(ctx, "nearest_mode", node.text("nearest_mode"), _ROUNDINGS),
+        cubic_a=node.number("cubic_coeff_a"),
+        exclude_outside=node.flag("exclude_outside"),
+        antialias=node.flag("antialias", False),
+    )
+    chosen = ctx.axes(node.integers("axes"), rank) if node.has("axes") else tuple(range(rank))
+    return _resized(ctx, x, _axes(ctx, node, chosen), sampling, node.number("extrapolation_value"))
+
+
+def _axes(ctx: Context, node: OnnxNode, chosen: tuple[int, ...]) -> dict[int, Axis]:
+    """Return sizes, scale and crop of each axis to resize."""
+    shape = [node.operand(0).type.shape[axis] for axis in chosen]
+    scales, sizes, rois = (_numbers(ctx, node, i) for i in (2, 3, 1))
+    if (len(scales), len(sizes)) not in ((len(chosen), 0), (0, len(chosen))):
+        raise ctx.wrong(
+            f"it must have scales or sizes, one for each of axes {list(chosen)}; it has scales "
+            f"{scales} and sizes {sizes}"
+        )
+    if sizes:
+        scales, sizes = _by_policy(ctx, node, shape, sizes)
+    else:
+        sizes = [floor(n * _positive(ctx, scale)) for n, scale in zip(shape, scales, strict=True)]
+    count = len(chosen)
+    if node.text("coordinate_transformation_mode") != "tf_crop_and_resize":
+        rois = [0.0] * count + [1.0] * count
+    if len(rois) != 2 * count:
+        raise ctx.wrong(f"roi {rois} must have two numbers for each of axes {list(chosen)}")
+    return {
+        axis: _axis(ctx, shape[i], int(sizes[i]), scales[i], (rois[i], rois[count + i]))
+        for i, axis in enumerate(chosen)
+    }
+
+
+def _by_policy(
+    ctx: Context, node: OnnxNode, shape: list[int], sizes: list[float]
+) -> tuple[list[float], list[float]]:
+    """Return scales and sizes for wanted *sizes*, with one scale if the aspect is to be kept."""
+    policy = node.text("keep_aspect_ratio_policy", "stretch")
+    if min(shape, default=1) < 1:
+        raise ctx.wrong(f"an axis to resize is empty: {shape}")
+    scales = [size / n for size, n in zip(sizes, shape, strict=True)]
+    if _one_of(ctx, "keep_aspect_ratio_policy", policy, _POLICIES) == "stretch":
+        return scales, sizes
+    scale = min(scales) if policy == "not_larger" else max(scales)
+    return [scale] * len(shape), [floor(scale * n + 0.5) for n in shape]
+
+
+def _numbers(ctx: Context, node: OnnxNode, index: int) -> list[float]:
+    operand = node.optional(index)
+    if operand is None:
+        return []
+    names = ("", "'roi'", "'scales'", "'sizes'")
+    return [float(n) for n in ctx.known(operand, names[index]).reshape(-1)]
+
+
+def _positive(ctx: Context, scale: float) -> float:
+    if not 0 < scale < float("inf"):
+        raise ctx.wrong(f"scale {scale} must be a number above 0")
+    return scale
+
+
+def _one_of(ctx: Context, name: str, value: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise ctx.wrong(f"{name} is {value!r}, it must be one of {list(known)}")
+    return value
+
+
+def _axis(
+    ctx: Context, size: int, result_size: int, scale: float, roi: tuple[float, float] = (0.0, 1.0)
+) -> Axis:
+    if result_size < 0 or (not size and result_size):
+        raise ctx.wrong(f"an axis of size {size} cannot be resized to {result_size}")
+    ctx.spend(8 * result_size)
+    return Axis(size, result_size, scale, roi)
+
+
+def _resized(
+    ctx: Context, x: Value, axes: dict[int, Axis], sampling: Sampling, fill: float
+) -> Value:
+    if not (x.type.kind.is_float or sampling.mode == "nearest"):
+        raise ctx.unsupported(f"mode {sampling.mode} on {x.type.kind.value}")
+    for place, axis in axes.items():
+        is_whole = isclose(axis.roi[0], 0) and isclose(axis.roi[1], 1)
+        if isclose(axis.scale, 1) and axis.result_size == axis.size and is_whole:
+            continue
+        if sampling.mode == "nearest":
+            x = _gathered(ctx, x, nearest_places(axis, sampling), place)
+        else:
+            x = _weighted(ctx, x, *weighted_places(axis, sampling), place)
+        mask = outside(axis, sampling)
+        if mask.any():
+            is_outside = ctx.constant(_along(mask, place, x.type))
+            x = ctx.emit(ops.Select(is_outside, ctx.scalar(x.type, fill), x))
+    return x
+
+
+def _gathered(ctx: Context, x: Value, places: Array, axis: int) -> Value:
+    return ctx.emit(ops.Gather(x, ctx.constant(places), axis=axis))
+
+
+def _weighted(ctx: Context, x: Value, places: Array, weights: Array, axis: int) -> Value:
+    """Return the sum over taps of gathered elements times their weights along *axis*."""
+    total: Value | None = None
+    for tap in range(places.shape[1]):
+        if not weights[:, tap].any():
+            continue
+        column = weights[:, tap].astype(x.type.kind.dtype)
+        part = _gathered(ctx, x, np.ascontiguousarray(places[:, tap]), axis)
+        if not np.all(column == 1):
+            part = ctx.emit(ops.Mul(part, ctx.constant(_along(column, axis, x.type))))
+        total = part if total is None else ctx.emit(ops.Add(total, part))
+    return total if total is not None else _gathered(ctx, x, places[:, 0], axis)
+
+
+def _along(vector: Array, axis: int, type: TensorType) -> Array:
+    """Return *vector* shaped so that it broadcasts along *axis*."""
+    return vector.reshape([-1 if i == axis else 1 for i in range(type.rank)])
