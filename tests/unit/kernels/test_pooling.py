@@ -1,0 +1,131 @@
+"""Pools over windows of every rank against their operators."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glow_nb.errors import UnsupportedError
+from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
+from glow_nb.llir.program import Buffer, Instruction, View
+from glow_nb.types import ElementKind, TensorType
+from tests.unit.kernels.cases import check, instruction_of
+
+FLOAT32 = ElementKind.FLOAT32
+TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
+POOLS: list[tuple[type[Instruction], dict[str, Any]]] = [
+    (MaxPoolInst, {}),
+    (AvgPoolInst, {"count_padding": False}),
+    (AvgPoolInst, {"count_padding": True}),
+    (MaxPoolWithArgmaxInst, {"column_major": False}),
+    (MaxPoolWithArgmaxInst, {"column_major": True}),
+]
+
+
+def _pool(
+    pool: tuple[type[Instruction], dict[str, Any]],
+    shape: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    pads: tuple[int, ...],
+    dilation: tuple[int, ...] | None = None,
+    kind: ElementKind = FLOAT32,
+    **more: Any,
+) -> Instruction:
+    return instruction_of(
+        pool[0],
+        [TensorType(kind, shape)],
+        kernel=kernel,
+        stride=stride,
+        pads=pads,
+        dilation=dilation or (1,) * len(kernel),
+        **pool[1],
+        **more,
+    )
+
+
+WINDOWS: list[tuple[Any, ...]] = [
+    ((2, 9, 11, 37), (3, 3), (2, 2), (1, 1, 1, 1)),
+    ((1, 8, 8, 3), (2, 2), (2, 2), (0, 0, 0, 0)),
+    ((1, 5, 7, 70), (5, 5), (1, 1), (2, 2, 2, 2)),  # looped over: too many taps to write out
+    ((2, 20, 9), (3,), (2,), (0, 1)),
+    ((1, 4, 5, 6, 10), (2, 3, 2), (1, 2, 2), (1, 0, 1, 0, 2, 1)),
+    ((1, 12, 12, 8), (3, 2), (2, 1), (0, 1, 3, 1), (2, 3)),
+    ((0, 4, 4, 5), (2, 2), (1, 1), (0, 0, 0, 0)),
+]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize("pool", POOLS, ids=lambda pool: f"{pool[0].__name__}{pool[1]}")
+def test_pool_gives_what_its_operator_gives(pool: Any, target: Target) -> None:
+    for window in WINDOWS[:: 1 if target.lanes == Target.host().lanes else 3]:
+        instruction = _pool(pool, *window)
+        check(instruction, target, ulp=8, absolute=1e-6, specials="Max" in pool[0].__name__)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("pool", POOLS, ids=lambda pool: f"{pool[0].__name__}{pool[1]}")
+def test_window_in_padding_alone(pool: Any) -> None:
+    instruction = _pool(pool, (1, 3, 3, 5), (2, 2), (1, 1), (3, 0, 0, 3))
+    check(instruction, Target.host())
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("uncounted", [(1, 0), (1, 1)])
+def test_cells_added_by_rounding_up_do_not_count(uncounted: tuple[int, int]) -> None:
+    pool = (AvgPoolInst, {"count_padding": True, "uncounted": uncounted})
+    check(_pool(pool, (1, 6, 6, 8), (3, 3), (2, 2), (1, 1, 2, 1)), Target.host(), specials=False)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", list(ElementKind))
+def test_kinds(kind: ElementKind) -> None:
+    if kind is ElementKind.BOOL:
+        return
+    window = ((1, 6, 6, 21), (2, 2), (2, 2), (1, 1, 0, 0))
+    check(_pool(POOLS[0], *window, kind=kind), Target.host())
+    check(_pool(POOLS[3], *window, kind=kind), Target.host())
+    if kind.is_float:
+        check(_pool(POOLS[1], *window, kind=kind), Target.host(), specials=False, absolute=1e-6)
+
+
+@pytest.mark.jit
+def test_nan_wins_wherever_it_stands() -> None:
+    instruction = _pool(POOLS[0], (9, 3, 3, 1), (3, 3), (1, 1), (0, 0, 0, 0))
+    images = np.random.default_rng(0).standard_normal((9, 3, 3, 1)).astype(np.float32)
+    for place in range(9):
+        images[place].flat[place] = np.nan
+    check(instruction, Target.host(), operands=[images])
+
+
+def test_channels_must_lie_side_by_side() -> None:
+    whole = Buffer("whole", TensorType(FLOAT32, (1, 4, 4, 10)))
+    steps = (160, 40, 10, 2)
+    view = View("view", TensorType(FLOAT32, (1, 4, 4, 5)), base=whole, steps=steps)
+    dest = Buffer("dest", TensorType(FLOAT32, (1, 4, 4, 5)))
+    pool = MaxPoolInst(dest, view, kernel=(1, 1), stride=(1, 1), pads=(0, 0, 0, 0), dilation=(1, 1))
+    with pytest.raises(UnsupportedError, match="2 elements apart"):
+        generate_kernel(pool, Target.host())
+
+
+@pytest.mark.jit
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(150))
+def test_random_windows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, 4))
+    kernel, stride, dilation = (
+        tuple(int(n) for n in rng.integers(1, limit, rank)) for limit in (5, 4, 3)
+    )
+    pads = tuple(int(n) for n in rng.integers(0, 3, 2 * rank))
+    spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    spatial = tuple(span + int(rng.integers(0, 6)) for span in spans)
+    shape = (int(rng.integers(1, 3)), *spatial, int(rng.choice([1, 3, 8, 17, 40])))
+    pool = POOLS[seed % len(POOLS)]
+    target = TARGETS[int(rng.integers(3))]
+    is_max = pool[0] is not AvgPoolInst
+    instruction = _pool(pool, shape, kernel, stride, pads, dilation)
+    check(instruction, target, ulp=8, absolute=1e-5, specials=is_max)
