@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Module, Node, Placeholder, Result, Value
+from glow_nb.hlir.parse import MAX_INLINE_BYTES
 from glow_nb.schema import attributes_of, operand_specs
 from glow_nb.text import format_attributes, format_literal, format_name
 from glow_nb.types import Array
@@ -47,6 +48,8 @@ def print_constant(constant: Constant) -> str:
 def print_initializer(array: Array | None) -> str:
     """Return ``dense [...]``, ``splat value`` or ``external``."""
     if array is None or array.size == 0 or array.dtype.kind not in "fiub":
+        return "external"
+    if array.nbytes > MAX_INLINE_BYTES:
         return "external"
     first = array.reshape(-1)[:1]
     bits = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)

@@ -1,0 +1,43 @@
+"""The demonstration, from the photograph to the picture of memory."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEMO = (sys.executable, "-m", "glow_nb.demo")
+
+
+@pytest.mark.jit
+def test_demo_says_what_it_promises(tmp_path: Path) -> None:
+    picture = tmp_path / "map.png"
+    result = subprocess.run(
+        [*DEMO, "--rounds", "1", "--threads", "2", "--memory-map", str(picture)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    text = result.stdout
+    assert "\x1b" not in text
+    found = re.search(r"interpreter: (\S+) of the largest logit", text)
+    assert found is not None
+    assert float(found[1]) <= 2e-5
+    assert "the weights are random" in text
+    assert re.search(r"^compile +[\d.]+ s for \d+ different kernels", text, re.MULTILINE)
+    assert len(re.findall(r"^glow_nb +\d+ +[\d.]+ +1\.00 x$", text, re.MULTILINE)) == 2
+    assert re.search(r"^interpreter \(NumPy\) +any", text, re.MULTILINE)
+    assert re.search(r"^memory +arena [\d.]+ MiB, 1\.\d+ of its lower bound", text, re.MULTILINE)
+    if "picture     none" not in text:
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_help() -> None:
+    result = subprocess.run([*DEMO, "--help"], capture_output=True, text=True, check=True)
+    assert "--memory-map FILE.png" in result.stdout
