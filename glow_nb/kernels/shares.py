@@ -8,16 +8,24 @@ from glow_nb.kernels.source import SourceWriter
 def write_shares(out: SourceWriter, units: int, panels: int, *, panels_first: bool) -> None:
     """Write ``unit``, ``unit_end``, ``panel_begin`` and ``panel_end`` of ``thread``.
 
-    There are *units* times *panels* pieces of work. The threads first divide the panels, or the
-    units, and only those who are left over divide the other loop. A thread that is beyond the
-    grid gets an empty range of panels.
+    There are *units* times *panels* pieces of work. Of all grids of ``unit_shares`` by
+    ``panel_shares`` that have at most as many cells as there are threads, the one is taken whose
+    largest cell is smallest; among equals, that which divides the panels most if *panels_first*,
+    and least otherwise. Threads beyond the grid get an empty range of panels.
     """
-    if panels_first:
-        out.line(f"panel_shares = min(threads, {panels})")
-        out.line(f"unit_shares = min(threads // panel_shares, {units})")
+    if panels == 1:
+        out.line("panel_shares = 1")
     else:
-        out.line(f"unit_shares = min(threads, {units})")
-        out.line(f"panel_shares = min(threads // unit_shares, {panels})")
+        better = "<=" if panels_first else "<"
+        out.line(f"panel_shares = 1\nleast = {2 * units * panels}")
+        with out.block(f"for shares in range(1, min(threads, {panels}) + 1):"):
+            out.line(f"others = min(threads // shares, {units})")
+            out.line(
+                f"cell = (({panels - 1} + shares) // shares) * (({units - 1} + others) // others)"
+            )
+            with out.block(f"if cell {better} least:"):
+                out.line("panel_shares = shares\nleast = cell")
+    out.line(f"unit_shares = min(threads // panel_shares, {units})")
     out.line("unit_share = thread % unit_shares")
     out.line("panel_share = thread // unit_shares")
     out.line(f"panel_begin = min(panel_share * {panels} // panel_shares, {panels})")

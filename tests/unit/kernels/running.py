@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
-from glow_nb.codegen.compile import compile_kernel
-from glow_nb.codegen.machine import target_machine
+from glow_nb.codegen.cache import ObjectCache
+from glow_nb.codegen.load import LoadedCode
+from glow_nb.codegen.pool import compile_objects
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 from glow_nb.types import Array, ElementKind
 
+CACHE = ObjectCache()
 GUARD = 64
 """Elements kept on each side of an array, to notice a kernel that writes outside it."""
 
@@ -23,14 +24,11 @@ class RunningKernel:
 
     def __init__(self, source: KernelSource, target: Target) -> None:
         self.source = source
-        module = llvm.parse_assembly("")
-        self._engine = llvm.create_mcjit_compiler(module, target_machine(target))
-        payload = compile_kernel(source, target)
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(payload))
-        self._engine.finalize_object()
+        objects = compile_objects([source], target, cache=CACHE, workers=0)
+        self._code = LoadedCode(objects.values(), target)
         pointers = [ctypes.c_void_p] * (len(source.arguments) + 1)
         prototype = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64, ctypes.c_int64)
-        self._function: Any = prototype(self._engine.get_function_address(source.symbol))
+        self._function: Any = prototype(self._code.address(source.symbol))
 
     def __call__(self, *arrays: Array, threads: int = 1) -> None:
         """Call the kernel for each thread in turn; the first array is the result.

@@ -127,6 +127,38 @@ def test_convolution_keeps_its_definition(name: str) -> None:
     check(SHAPES[name], Target.host(lanes), threads=1 + len(name) % 4)
 
 
+def random_shape(seed: int) -> ConvolutionShape:
+    """Return a small convolution of any rank whose window fits into its padded input."""
+    random = np.random.default_rng(seed)
+    rank, group = int(random.integers(1, 4)), int(random.choice([1, 1, 1, 2, 3]))
+    most = {1: 40, 2: 14, 3: 7}[rank]
+    shape = ConvolutionShape(
+        batch=int(random.integers(1, 4)),
+        channels=group * int(random.integers(1, 9)),
+        depth=group * int(random.integers(1, 40)),
+        input=tuple(random.integers(1, most, rank).tolist()),
+        kernel=tuple(random.integers(1, 5, rank).tolist()),
+        stride=tuple(random.integers(1, 4, rank).tolist()),
+        pads=tuple(random.integers(0, 4, 2 * rank).tolist()),
+        dilation=tuple(random.integers(1, 3, rank).tolist()),
+        group=group,
+    )
+    return shape if min(shape.output) > 0 else random_shape(seed + 1000)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("seed", range(12))
+def test_random_convolution_keeps_its_definition(seed: int) -> None:
+    check(random_shape(seed), Target.host(LANE_COUNTS[seed % 3]), threads=1 + seed % 3)
+
+
+@pytest.mark.jit
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12, 200))
+def test_many_random_convolutions_keep_their_definition(seed: int) -> None:
+    check(random_shape(seed), Target.host(LANE_COUNTS[seed % 3]), threads=1 + seed % 4)
+
+
 @pytest.mark.jit
 @pytest.mark.parametrize("lanes", LANE_COUNTS)
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
