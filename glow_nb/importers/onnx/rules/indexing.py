@@ -148,6 +148,13 @@ def reverse_sequence(ctx: Context, node: OnnxNode) -> Value:
     time, batch = node.integer("time_axis"), node.integer("batch_axis")
     if sorted((time, batch)) != [0, 1] or x.type.rank < 2:
         raise ctx.wrong(f"time_axis {time} and batch_axis {batch} must be 0 and 1 of {x}")
+    return reversed_sequences(ctx, x, lengths, time=time, batch=batch)
+
+
+def reversed_sequences(
+    ctx: Context, x: Value, lengths: Value, *, time: int, batch: int
+) -> ops.GatherElements:
+    """Return *x* with the first ``lengths[b]`` steps of each sequence reversed."""
     steps, count = x.type.shape[time], x.type.shape[batch]
     across = tuple(count if axis == batch else 1 for axis in (0, 1))
     along = tuple(steps if axis == time else 1 for axis in (0, 1))

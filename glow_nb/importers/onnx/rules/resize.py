@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import floor, isclose
 
 import numpy as np
@@ -21,7 +22,7 @@ from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.types import Array, TensorType
 
-_OLD = {"coordinates": "asymmetric", "rounding": "floor"}
+_OLD = Sampling("nearest", "asymmetric", "floor")
 _MODES = ("nearest", "linear", "cubic")
 _COORDINATES = (
     "half_pixel",
@@ -52,7 +53,7 @@ def _resize_by_scales(ctx: Context, node: OnnxNode, scales: Sequence[float]) -> 
     x, mode = node.operand(0), node.text("mode")
     if len(scales) != x.type.rank:
         raise ctx.wrong(f"scales {list(scales)} must have one number for each axis of {x}")
-    sampling = Sampling(_one_of(ctx, "mode", mode, _MODES), **_OLD)
+    sampling = replace(_OLD, mode=_one_of(ctx, "mode", mode, _MODES))
     axes = [
         _axis(ctx, n, floor(n * _positive(ctx, scale)), scale)
         for n, scale in zip(x.type.shape, scales, strict=True)
