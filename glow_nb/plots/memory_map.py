@@ -31,17 +31,25 @@ from glow_nb.llir.program import (
     is_marker,
     mutated,
 )
+from glow_nb.llir.stack import StackInst
 from glow_nb.text import format_name
 
-PALETTE = ("#3b6fb6", "#e08a3c", "#4f9d69", "#a45ca8", "#c8504b", "#5aa9b8", "#b0a13f", "#8c6d5a")
+PALETTE = ("#3b6fb6", "#e08a3c", "#4f9d69", "#a45ca8", "#c8504b", "#5aa9b8", "#b0a13f")
 """Colours of the kinds of instruction, those that write most bytes first; the rest are grey."""
 
 REST = "#9a9a9a"
 BACKGROUND, INK, FAINT = "#f6f5f2", "#26292e", "#8a8d92"
 MEBIBYTE = 2**20
+EXPLANATION = (
+    "Each rectangle is an activation: as wide as the instructions it lives through, as high as its "
+    "bytes, coloured by the instruction that writes it, the stronger the larger."
+)
 LABEL_SIZES = (9.0, 8.0, 7.0, 6.0, 5.0)
-SMALLEST_RULED = 40
+MOST_RULED = 40
 """With more activations than this, rectangles get thinner outlines."""
+
+ROW_OF_LEGEND = 130
+"""Letters that fit into one row of the legend."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Life:
     Attributes:
         name: Of the node whose result it holds.
         shape: Its shape in text.
-        opcode: Of the instruction that first writes it.
+        kind: Opcode of the instruction that first writes it, opcodes of a stack joined.
         begin: The first instruction that needs it, counting only those that compute.
         end: One past the last.
         offset: Bytes from the beginning of the arena.
@@ -60,7 +68,7 @@ class Life:
 
     name: str
     shape: str
-    opcode: str
+    kind: str
     begin: int
     end: int
     offset: int
@@ -89,7 +97,7 @@ def lives_of(program: Program) -> list[Life]:
         Life(
             name=format_name(buffer.name),
             shape=" × ".join(map(str, buffer.type.shape)),
-            opcode=writers[buffer].opcode if buffer in writers else "unwritten",
+            kind=_kind(writers[buffer]) if buffer in writers else "never written",
             begin=begin,
             end=ends[buffer],
             offset=arena.offsets[buffer],
@@ -98,6 +106,12 @@ def lives_of(program: Program) -> list[Life]:
         for buffer, begin in begins.items()
         if buffer.type.size_bytes and ends[buffer] > begin
     ]
+
+
+def _kind(instruction: Instruction) -> str:
+    if isinstance(instruction, StackInst):
+        return " + ".join(part.opcode for part in instruction.body)
+    return instruction.opcode
 
 
 def _arena_of(program: Program) -> Arena:
@@ -131,7 +145,7 @@ def _make_figure(program: Program, arena: Arena, lives: list[Life], title: str) 
         live_axes, map_axes = figure.subplots(
             2, 1, sharex=True, height_ratios=(1, 5), gridspec_kw={"hspace": 0.06}
         )
-        figure.subplots_adjust(left=0.055, right=0.985, top=0.89, bottom=0.11)
+        figure.subplots_adjust(left=0.055, right=0.985, top=0.88, bottom=0.115)
         steps = len(program.work)
         colours = _colours(lives)
         _draw_map(map_axes, arena, lives, steps, colours)
@@ -143,15 +157,12 @@ def _make_figure(program: Program, arena: Arena, lives: list[Life], title: str) 
 
 
 def _colours(lives: Sequence[Life]) -> dict[str, str]:
-    """Return the colour of each opcode, the palette going to those that write most bytes."""
+    """Return the colour of each kind, the palette going to those that write most bytes."""
     written: dict[str, int] = {}
     for life in lives:
-        written[life.opcode] = written.get(life.opcode, 0) + life.size_bytes
-    ranked = sorted(written, key=lambda opcode: (-written[opcode], opcode))
-    return {
-        opcode: PALETTE[place] if place < len(PALETTE) else REST
-        for place, opcode in enumerate(ranked)
-    }
+        written[life.kind] = written.get(life.kind, 0) + life.size_bytes
+    ranked = sorted(written, key=lambda kind: (-written[kind], kind))
+    return {kind: PALETTE[i] if i < len(PALETTE) else REST for i, kind in enumerate(ranked)}
 
 
 def _draw_map(
@@ -165,9 +176,9 @@ def _draw_map(
                 (life.begin, life.offset / MEBIBYTE),
                 life.end - life.begin,
                 life.size_bytes / MEBIBYTE,
-                facecolor=_towards_white(colours[life.opcode], strength),
+                facecolor=_towards_white(colours[life.kind], strength),
                 edgecolor="white",
-                linewidth=0.8 if len(lives) <= SMALLEST_RULED else 0.5,
+                linewidth=0.8 if len(lives) <= MOST_RULED else 0.5,
             )
         )
     top = max(arena.size_bytes, arena.lower_bound_bytes) / MEBIBYTE
@@ -221,10 +232,11 @@ def _write_title(figure: Figure, arena: Arena, lives: Sequence[Life], title: str
     total = sum(life.size_bytes for life in lives)
     size, bound = arena.size_bytes, arena.lower_bound_bytes
     verdict = "exactly the lower bound" if size == bound else f"{size / bound:.3f} of the bound"
-    figure.text(0.055, 0.955, title, fontsize=16, fontweight="bold", va="center")
+    figure.text(0.055, 0.965, title, fontsize=16, fontweight="bold", va="center")
+    figure.text(0.055, 0.901, EXPLANATION, fontsize=8.5, color=FAINT, va="center")
     figure.text(
         0.055,
-        0.918,
+        0.93,
         f"{len(lives)} activations share an arena of {size / MEBIBYTE:.2f} MiB, {verdict}; "
         f"side by side they would take {total / MEBIBYTE:.1f} MiB, {total / size:.1f} times that",
         fontsize=10,
@@ -234,22 +246,24 @@ def _write_title(figure: Figure, arena: Arena, lives: Sequence[Life], title: str
 
 
 def _draw_legend(figure: Figure, lives: Sequence[Life], colours: dict[str, str]) -> None:
-    counts = {opcode: sum(life.opcode == opcode for life in lives) for opcode in colours}
+    counts: dict[str, int] = {}
+    for life in lives:
+        named = life.kind if colours[life.kind] != REST else "other"
+        counts[named] = counts.get(named, 0) + 1
     patches = [
-        Patch(facecolor=colour, label=f"{opcode.replace('_', ' ')} ({counts[opcode]})")
-        for opcode, colour in colours.items()
+        Patch(facecolor=colours.get(kind, REST), label=f"{kind.replace('_', ' ')} ({counts[kind]})")
+        for kind in [*(kind for kind in colours if kind in counts), *({"other"} & counts.keys())]
     ]
+    letters = sum(len(str(patch.get_label())) for patch in patches)
     figure.legend(
         handles=patches,
-        loc="lower center",
-        ncols=min(len(patches), 8),
+        loc="lower left",
+        ncols=-(-len(patches) // (1 if letters < ROW_OF_LEGEND else 2)),
         frameon=False,
-        fontsize=8.5,
         handlelength=1.1,
         handleheight=1.1,
-        bbox_to_anchor=(0.52, 0.005),
-        title="written by",
-        title_fontsize=8.5,
+        columnspacing=1.6,
+        bbox_to_anchor=(0.047, 0.005),
     )
 
 

@@ -42,7 +42,7 @@ def parse(text: str) -> Program:
 def test_lives_count_instructions_that_compute() -> None:
     program = allocate(parse(PROGRAM))
     lives = memory_map.lives_of(program)
-    assert [(life.begin, life.end, life.opcode) for life in lives] == [
+    assert [(life.begin, life.end, life.kind) for life in lives] == [
         (0, 2, "exp"),
         (1, 3, "exp"),
         (2, 4, "relu"),
