@@ -70,7 +70,7 @@ class FieldSpec:
 
 @per_class
 def fields_of(cls: type) -> tuple[FieldSpec, ...]:
-    """Return the declared fields of *cls* in order, without but ``name``, ``predicate``, ``body``."""
+    """Return the declared fields of *cls* in order, but for ``name``, ``predicate``, ``body``."""
     hints = get_type_hints(cls, include_extras=True)
     return tuple(
         _field_spec(cls, f, hints[f.name])

@@ -47,7 +47,7 @@ class Hazard:
 
 @dataclass
 class _Intervals:
-    """A set of bytes as disjoint sorted intervals, each with the last call that added to it."""
+    """A set of bytes as disjoint sorted intervals, each with the last call that touched it."""
 
     begins: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -61,15 +61,18 @@ class _Intervals:
         return None
 
     def add(self, begin: int, end: int, call: int) -> None:
-        """Unite the set with ``[begin, end)``."""
+        """Give ``[begin, end)`` to *call*, also what belonged to earlier ones."""
         if begin >= end:
             return
-        first, last = bisect_left(self.ends, begin), bisect_right(self.begins, end)
-        if first < last:
-            begin, end = min(begin, self.begins[first]), max(end, self.ends[last - 1])
-        self.begins[first:last] = [begin]
-        self.ends[first:last] = [end]
-        self.calls[first:last] = [call]
+        first, last = bisect_right(self.ends, begin), bisect_left(self.begins, end)
+        pieces = [(begin, end, call)]
+        if first < last and self.begins[first] < begin:
+            pieces.insert(0, (self.begins[first], begin, self.calls[first]))
+        if first < last and end < self.ends[last - 1]:
+            pieces.append((end, self.ends[last - 1], self.calls[last - 1]))
+        self.begins[first:last] = [piece[0] for piece in pieces]
+        self.ends[first:last] = [piece[1] for piece in pieces]
+        self.calls[first:last] = [piece[2] for piece in pieces]
 
 
 class _Epoch:

@@ -66,6 +66,16 @@ def test_kinds_of_hazard(first: str, second: str, verbs: tuple[str, str] | None)
     assert plan_barriers(calls) == [None, expected]
 
 
+def test_the_last_call_that_touched_a_byte_is_named() -> None:
+    reads = [[Access("arena", 0, 4, "in")], [Access("arena", 2, 6, "in")]]
+    assert plan_barriers([*reads, [Access("arena", 0, 1, "out")]])[2] == Hazard(
+        0, "read", "writes", "arena", 0, 1
+    )
+    assert plan_barriers([*reads, [Access("arena", 3, 9, "out")]])[2] == Hazard(
+        1, "read", "writes", "arena", 3, 6
+    )
+
+
 def test_touching_intervals_do_not_conflict() -> None:
     calls = [[Access("arena", 0, 8, "out")], [Access("arena", 8, 16, "inout")]]
     assert plan_barriers(calls) == [None, None]

@@ -165,8 +165,12 @@ program {
     ("old", "new", "message"),
     [
         ("@in %a", "@in %b", "'%b' is not defined"),
-        ("tanh @out %a, @in %x", "tanh @out %a, @in %a", "register %a is read before it is written"),
-        ("neg @out %y, @in %a", "reduce_sum @out %y, @in %a {axes = [], keep_dims = true}", "not data"),
+        ("tanh @out %a, @in %x", "tanh @out %a, @in %a", "%a is read before it is written"),
+        (
+            "neg @out %y, @in %a",
+            "reduce_sum @out %y, @in %a {axes = [], keep_dims = true}",
+            "not data",
+        ),
         ("    %a = register float32<4>\n", "", "'%a' is not defined"),
     ],
 )

@@ -67,6 +67,7 @@ def test_total_of_a_function(b: Builder) -> None:
 
 def test_every_operator_has_a_cost_or_moves_data() -> None:
     rules = cost_of.registry
-    for opcode, node in NODES.items():
+    ours = {name: n for name, n in NODES.items() if n.__module__.startswith("glow_nb.")}
+    for opcode, node in ours.items():
         has_rule = any(base in rules for base in node.__mro__ if base not in (Node, object))
         assert has_rule + node.data_parallel + (opcode in MOVES) == 1, opcode
