@@ -266,7 +266,8 @@ class Importer(Context):
                 f"{self.place}: it has {len(node.inputs)} operands, its function "
                 f"{len(function.input)} inputs; export the model again"
             )
-        opsets = opsets_of(function.opset_import) or scope.opsets
+        # A body that ONNX builds on demand may not say which operators it uses: the model's.
+        opsets = {**scope.opsets, **opsets_of(function.opset_import)}
         check_opsets(opsets, self.place)
         missing = len(function.input) - len(node.inputs)
         body = Scope(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
+from glow_nb.types import MAX_TENSOR_BYTES
 
 _MAX_SPATIAL_RANK = 3
 
@@ -60,7 +62,11 @@ def window_of(
             for i, n in enumerate(spatial)
         )
     ends = tuple(end + extra for end, extra in zip(pads[rank:], excess, strict=True))
-    return Window(kernel, stride, (*pads[:rank], *ends), dilation, excess)
+    window = Window(kernel, stride, (*pads[:rank], *ends), dilation, excess)
+    padded = [n + b + e for n, b, e in zip(spatial, window.pads, ends, strict=False)]
+    if prod(padded) > MAX_TENSOR_BYTES >> 10:
+        raise ctx.wrong(f"pads {list(window.pads)} make an input of size {padded}, which is absurd")
+    return window
 
 
 def _pads(
