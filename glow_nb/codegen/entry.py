@@ -36,6 +36,8 @@ class Region:
         mode: Whether the kernel reads them (in), writes them (out) or both (inout).
         offset_bytes: Start within the space.
         binding: Which input or output, if the space is ``binding``.
+        lead_bytes: From the start to where the pointer points: the first element, which is not the
+            lowest one if the kernel walks backwards.
     """
 
     space: Space
@@ -44,9 +46,10 @@ class Region:
     mode: AccessMode
     offset_bytes: int = 0
     binding: int = 0
+    lead_bytes: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.offset_bytes, self.size_bytes, self.binding) < 0:
+        if min(self.offset_bytes, self.size_bytes, self.binding, self.lead_bytes) < 0:
             raise CompileError(f"{self}: a negative offset, size or binding")
         if self.space == "constants" and self.mode != "in":
             raise CompileError(f"{self}: constants are only read, not {self.mode}")
@@ -129,7 +132,9 @@ def _reason(number: int, hazard: Hazard) -> str:
 
 def _call_text(call: Call) -> str:
     """Return one call, on one line if it is short and with indented arguments if not."""
-    pointers = [f"{o.kind.value}_at({o.base}, {o.offset_bytes})" for o in call.operands]
+    pointers = [
+        f"{o.kind.value}_at({o.base}, {o.offset_bytes + o.lead_bytes})" for o in call.operands
+    ]
     arguments = ", ".join([*pointers, "own, thread, threads"])
     line = f"{call.source.symbol}({arguments})"
     if len(INDENT + line) <= LINE_LENGTH:

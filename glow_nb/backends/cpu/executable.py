@@ -128,22 +128,20 @@ class _Places:
         return Call(generate_kernel(instruction, target), regions)
 
     def _region(self, buffer: Buffer, mode: AccessMode) -> Region:
-        element_bytes = buffer.type.kind.size_bytes
-        first, last = element_interval(buffer)
-        if first != buffer.offset and buffer.type.size:
-            raise CompileError(f"{buffer!r}: a view must begin at its lowest element")
-        size_bytes = (last + 1 - first) * element_bytes if buffer.type.size else 0
-        start = buffer.offset * element_bytes
         kind = buffer.type.kind
+        first, last = element_interval(buffer) if buffer.type.size else (buffer.offset, -1)
+        size_bytes = max(0, last + 1 - first) * kind.size_bytes
+        start, lead = first * kind.size_bytes, (buffer.offset - first) * kind.size_bytes
         match buffer.root:
             case Weight() as weight:
                 start += self._constants.get(weight, 0)
-                return Region("constants", kind, size_bytes, mode, start)
+                return Region("constants", kind, size_bytes, mode, start, lead_bytes=lead)
             case Activation() as activation:
                 start += self._arena[activation]
-                return Region("arena", kind, size_bytes, mode, start)
+                return Region("arena", kind, size_bytes, mode, start, lead_bytes=lead)
             case Bound() as bound:
-                return Region("binding", kind, size_bytes, mode, start, self._bindings[bound])
+                index = self._bindings[bound]
+                return Region("binding", kind, size_bytes, mode, start, index, lead)
         raise CompileError(f"{buffer!r} lies in no region of the program")
 
 
