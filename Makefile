@@ -8,7 +8,7 @@ OUT ?= out
 .PHONY: help install demo test slow lint format types imports check bench docs-table clean
 
 help:
-	@echo 'make demo        compile and run ResNet50 on a photograph; writes $(OUT)/memory-map.png'
+	@echo 'make demo        compile and run ResNet50 on a photograph; writes $(OUT)/memory_map.png'
 	@echo 'make test        all tests of the default run'
 	@echo 'make slow        the long sweeps: thousands of random graphs, every model at every width'
 	@echo 'make check       lint, types and import contracts'
@@ -33,7 +33,8 @@ $(VENV)/.bench-installed: $(VENV)/.installed
 install: $(VENV)/.installed
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m glow_nb.demo
+	mkdir -p $(OUT)
+	$(BIN)/python -m glow_nb.demo --memory-map $(OUT)/memory_map.png
 
 test: $(VENV)/.installed
 	$(PYTEST)
@@ -64,5 +65,5 @@ docs-table: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.conformance --output docs/conformance.md
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OUT) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
