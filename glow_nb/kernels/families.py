@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from glow_nb.kernels import convolution, depthwise, elementwise, matmul, pooling, stacks, transpose
+from glow_nb.kernels import (
+    convolution,
+    depthwise,
+    elementwise,
+    gather,
+    matmul,
+    pad,
+    pooling,
+    stacks,
+    tile,
+    transpose,
+)
 
-__all__ = ["convolution", "depthwise", "elementwise", "matmul", "pooling", "stacks", "transpose"]
+__all__ = [
+    "convolution",
+    "depthwise",
+    "elementwise",
+    "gather",
+    "matmul",
+    "pad",
+    "pooling",
+    "stacks",
+    "tile",
+    "transpose",
+]
