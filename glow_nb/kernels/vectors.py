@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from glow_nb.kernels.loops import share
 from glow_nb.kernels.source import SourceWriter
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
@@ -74,26 +75,44 @@ def ceil_power_of_two(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-@contextmanager
-def _row(out: SourceWriter, begin: int, end: int, lanes: int) -> Iterator[str]:
-    if end - begin == lanes:
-        yield str(begin)
-        return
-    with out.block(f"for c in range({begin}, {end}, {lanes}):"):
-        yield "c"
-
-
-def blocks_of(out: SourceWriter, count: int, lanes: int) -> Iterator[Block]:
+def blocks_of(
+    out: SourceWriter, count: int, lanes: int, *, shared: bool = False
+) -> Iterator[Block]:
     """Yield the blocks that *count* elements are taken in; what is written for each is its body.
 
-    Whole vectors come first, in a loop if there are several; the rest is one masked vector.
+    Whole vectors come first, in a loop if there are several; the rest is one masked vector. When
+    *shared*, each thread takes its share of the vectors, and the last one the rest.
     """
     lanes = min(lanes, ceil_power_of_two(max(count, 1)))
     whole = count - count % lanes
     if whole:
-        with _row(out, 0, whole, lanes) as column:
+        with _whole_blocks(out, whole, lanes, shared) as column:
             yield Block(column, lanes)
     if count > whole:
         rest = count - whole
         needed = ceil_power_of_two(rest)
-        yield Block(str(whole), needed, None if needed == rest else rest)
+        with _only_last_thread(out, shared):
+            yield Block(str(whole), needed, None if needed == rest else rest)
+
+
+@contextmanager
+def _whole_blocks(out: SourceWriter, count: int, lanes: int, shared: bool) -> Iterator[str]:
+    if count == lanes:
+        with _only_last_thread(out, shared):
+            yield "0"
+    elif shared:
+        with out.block(f"for block in {share(count // lanes)}:"):
+            out.line(f"c = block * {lanes}")
+            yield "c"
+    else:
+        with out.block(f"for c in range(0, {count}, {lanes}):"):
+            yield "c"
+
+
+@contextmanager
+def _only_last_thread(out: SourceWriter, shared: bool) -> Iterator[None]:
+    if not shared:
+        yield
+        return
+    with out.block("if thread == threads - 1:"):
+        yield

@@ -42,7 +42,7 @@ def random_array(rng: np.random.Generator, type: TensorType, *, specials: bool =
     """Return random elements; floats of several magnitudes, with NaN, infinities and zeros."""
     kind, shape = type.kind, type.shape
     if kind is ElementKind.BOOL:
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if not kind.is_float:
         limits: Any = np.iinfo(kind.dtype)
         small = rng.integers(max(limits.min, -9), 10, shape)
@@ -53,7 +53,7 @@ def random_array(rng: np.random.Generator, type: TensorType, *, specials: bool =
     if specials:
         chosen = rng.choice(SPECIALS, shape)
         numbers = np.where(rng.random(shape) < 0.1, chosen, numbers)
-    return numbers.astype(kind.dtype)
+    return np.asarray(numbers).astype(kind.dtype)
 
 
 def expected_of(instruction: Instruction, operands: Sequence[Array]) -> tuple[Array, ...]:

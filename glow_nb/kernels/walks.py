@@ -1,0 +1,135 @@
+"""Kernels that walk along some axes for each place of the others: reductions, softmax, sums.
+
+A walk is vectorised along its innermost loop if elements lie side by side there; the lanes are then
+brought together at its end. Otherwise a vector holds neighbouring places, each of which is walked
+in a lane of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.kernels.loops import ENOUGH_ROWS, Nest, index_text, loops, sum_text
+from glow_nb.kernels.source import SourceWriter
+from glow_nb.kernels.vectors import Block, blocks_of, ceil_power_of_two
+from glow_nb.llir.program import Buffer
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The loops of such a kernel over some tensors, of which it steps along the first few.
+
+    Attributes:
+        names: Of the pointers to the tensors.
+        kept: Loops over the places, with the strides of all tensors.
+        walked: Loops that are walked at each place, with the strides of all tensors.
+        lanes: Elements of a vector.
+        is_along: Vectors lie along the innermost walked loop, not across places.
+    """
+
+    names: tuple[str, ...]
+    kept: Nest
+    walked: Nest
+    lanes: int
+    is_along: bool
+
+    @classmethod
+    def over(
+        cls,
+        shape: tuple[int, ...],
+        axes: Sequence[int],
+        tensors: dict[str, tuple[int, ...]],
+        lanes: int,
+    ) -> Walk:
+        """Return the walk along *axes* of *shape*.
+
+        Args:
+            shape: Sizes of all loops.
+            axes: Those that are walked.
+            tensors: Strides of each tensor by its name, 0 along axes that it does not have.
+            lanes: Elements of a vector that suit the kinds; fewer are used if there are fewer.
+        """
+        kept = _part(shape, [a for a in range(len(shape)) if a not in axes], tensors)
+        walked = _part(shape, list(axes), tensors)
+        is_along = all(tensor[-1] in (0, 1) for tensor in walked.strides) and any(
+            tensor[-1] == 1 for tensor in walked.strides
+        )
+        if is_along and walked.sizes[-1] > 1:
+            lanes = min(lanes, ceil_power_of_two(walked.sizes[-1]))
+            return cls(tuple(tensors), kept, walked, lanes, is_along=True)
+        fit = [
+            loop
+            for loop in range(len(kept.sizes))
+            if all(tensor[loop] == 1 for tensor in kept.strides)
+        ]
+        kept = kept.with_innermost(fit[-1]) if fit else kept
+        return cls(tuple(tensors), kept, walked, lanes if fit else 1, is_along=False)
+
+    def places(self, out: SourceWriter) -> Iterator[Block | None]:
+        """Write loops over the places; what is written for each one yielded is its body.
+
+        ``dest_at`` and so on are the indices of the place in the tensors. Yields the block of
+        places that a vector holds, or None if vectors lie along the walk.
+        """
+        if self.is_along:
+            with loops(out, self.kept.sizes, shared=True) as indices:
+                self._write_places(out, indices, None)
+                yield None
+            return
+        *outer, columns = self.kept.sizes
+        rows = prod(outer)
+        share_rows = rows >= ENOUGH_ROWS or rows * self.lanes > columns
+        share_rows = share_rows and rows > 1
+        with loops(out, outer, shared=share_rows) as indices:
+            for block in blocks_of(out, columns, self.lanes, shared=not share_rows):
+                self._write_places(out, indices, block)
+                yield block
+
+    def _write_places(self, out: SourceWriter, indices: Sequence[str], block: Block | None) -> None:
+        for name, strides in zip(self.names, self.kept.strides, strict=True):
+            columns = [block.column] if block else []
+            out.line(f"{name}_at = {index_text([*indices, *columns], strides)}")
+
+    @contextmanager
+    def steps(self, out: SourceWriter) -> Iterator[dict[str, str]]:
+        """Write the loops of the walk around the block, without the one that vectors lie along.
+
+        Yields the index in each tensor of the element, or of the beginning of the run of elements.
+        """
+        sizes = self.walked.sizes[:-1] if self.is_along else self.walked.sizes
+        with loops(out, sizes, shared=False, prefix="k") as names:
+            yield {
+                name: sum_text(f"{name}_at", index_text(names, strides[: len(sizes)]))
+                for name, strides in zip(self.names, self.walked.strides, strict=True)
+            }
+
+    def run(self, out: SourceWriter) -> Iterator[Block]:
+        """Yield the blocks of the run that vectors lie along, all of one width."""
+        count = self.walked.sizes[-1]
+        whole = count - count % self.lanes
+        if whole > self.lanes:
+            with out.block(f"for c in range(0, {whole}, {self.lanes}):"):
+                yield Block("c", self.lanes)
+        elif whole:
+            yield Block("0", self.lanes)
+        if count > whole:
+            yield Block(str(whole), self.lanes, count - whole)
+
+
+def _part(shape: tuple[int, ...], axes: list[int], tensors: dict[str, tuple[int, ...]]) -> Nest:
+    """Return the loops over *axes* alone."""
+    strides = tuple(tuple(tensor[axis] for axis in axes) for tensor in tensors.values())
+    return Nest(tuple(shape[axis] for axis in axes), strides).collapsed()
+
+
+def strides_of(tensor: Buffer, shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a result over *shape*: 0 along *axes*, which it may not even have."""
+    if tensor.type.rank == len(shape):
+        strides = list(tensor.strides)
+    else:
+        own = iter(tensor.strides)
+        strides = [0 if axis in axes else next(own) for axis in range(len(shape))]
+    return tuple(0 if axis in axes else stride for axis, stride in enumerate(strides))
