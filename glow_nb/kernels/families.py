@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from glow_nb.kernels import (
+    arg_reduction,
     convolution,
     depthwise,
     elementwise,
     gather,
     matmul,
+    normalization,
     pad,
     pooling,
+    scan,
     stacks,
     tile,
+    top_k,
     transpose,
 )
 
 __all__ = [
+    "arg_reduction",
     "convolution",
     "depthwise",
     "elementwise",
     "gather",
     "matmul",
+    "normalization",
     "pad",
     "pooling",
+    "scan",
     "stacks",
     "tile",
+    "top_k",
     "transpose",
 ]

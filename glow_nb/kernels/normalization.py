@@ -1,0 +1,138 @@
+"""Local response normalization: the squares of one pixel's channels, then sums of neighbours.
+
+The squares stand in scratch between margins of zeros, so that no sum has to be cut short. For the
+exponents that networks use, the power is made of square roots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.fuse.expression import number_text
+from glow_nb.kernels.loops import index_text, loops, sum_text
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.rows import require_contiguous
+from glow_nb.kernels.source import KernelSource, SourceWriter
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.vectors import (
+    Block,
+    blocks_of,
+    ceil_power_of_two,
+    computed_kind,
+    native_lanes,
+)
+from glow_nb.llir.instructions.normalization import LocalResponseNormalizationInst
+from glow_nb.types import ElementKind
+
+MOST_UNROLLED = 16
+"""Neighbours whose sum is written out rather than looped over."""
+
+_ROOTS = {
+    0.25: "sqrt(sqrt(base))",
+    0.5: "sqrt(base)",
+    0.75: "mul(sqrt(base), sqrt(sqrt(base)))",
+    1.0: "base",
+}
+"""Powers of ``base`` that need no logarithm."""
+
+
+@kernel_for(LocalResponseNormalizationInst)
+def local_response_source(
+    instruction: LocalResponseNormalizationInst, target: Target
+) -> KernelSource:
+    """Return the kernel ``(dest, input)`` of a normalization by neighbouring channels."""
+    require_contiguous(instruction)
+    type = instruction.input.type
+    out = SourceWriter()
+    with out.block("def kernel(dest, input, scratch, thread, threads):"):
+        if not type.size:
+            out.line("return")
+            return KernelSource("local_response", out.text, (type.kind, type.kind))
+        kernel = _LocalResponse.of(instruction, target)
+        kernel.write(out, type.size // kernel.channels)
+    scratch_bytes = kernel.squares * kernel.kind.size_bytes
+    return KernelSource("local_response", out.text, (type.kind, type.kind), scratch_bytes)
+
+
+@dataclass(frozen=True)
+class _LocalResponse:
+    """The kernel of one instruction.
+
+    Attributes:
+        instruction: Its attributes are used.
+        channels: Size of the last axis.
+        stored: Kind of the elements in memory.
+        kind: Kind that they are computed in.
+        lanes: Channels of a vector.
+    """
+
+    instruction: LocalResponseNormalizationInst
+    channels: int
+    stored: ElementKind
+    kind: ElementKind
+    lanes: int
+
+    @classmethod
+    def of(cls, instruction: LocalResponseNormalizationInst, target: Target) -> _LocalResponse:
+        type = instruction.input.type
+        channels, kind = type.shape[-1], computed_kind(type.kind)
+        lanes = min(native_lanes(target, kind), ceil_power_of_two(channels))
+        return cls(instruction, channels, type.kind, kind, lanes)
+
+    @property
+    def before(self) -> int:
+        """Neighbours before a channel that belong to its sum: zeros before the first square."""
+        return (self.instruction.size - 1) // 2
+
+    @property
+    def squares(self) -> int:
+        """Elements of the squares with both margins, for whole vectors of sums."""
+        return -(-self.channels // self.lanes) * self.lanes + self.instruction.size - 1
+
+    def write(self, out: SourceWriter, pixels: int) -> None:
+        """Write the loop over *pixels*, for the share of one thread."""
+        out.line(f"squares = as_{self.kind.value}(scratch)")
+        out.line(f"clear(squares, 0, {self.squares})")
+        with loops(out, [pixels], shared=True) as indices:
+            out.line(f"row = {index_text(indices, [self.channels])}")
+            for block in blocks_of(out, self.channels, self.lanes):
+                out.line(f"x = {self._load(block)}")
+                place = sum_text(block.column, str(self.before))
+                out.line(f"store(squares, {place}, mul(x, x))")
+            for block in blocks_of(out, self.channels, self.lanes):
+                self._write_sums(out, block)
+
+    def _load(self, block: Block) -> str:
+        elements = block.load("input", sum_text("row", block.column))
+        return f"convert_{self.kind.value}({elements})"
+
+    def _write_sums(self, out: SourceWriter, block: Block) -> None:
+        """Write the sums, and the quotients, of one vector of channels."""
+        size, lanes = self.instruction.size, block.lanes
+        out.line(f"total = load(squares, {block.column}, {lanes})")
+        if size <= MOST_UNROLLED:
+            for tap in range(1, size):
+                out.line(f"total = add(total, load(squares, {block.column} + {tap}, {lanes}))")
+        else:
+            with out.block(f"for tap in range(1, {size}):"):
+                out.line(f"total = add(total, load(squares, {block.column} + tap, {lanes}))")
+        scale = self.instruction.alpha / size
+        bias = self._splat(self.instruction.bias, lanes)
+        out.line(f"base = fma(total, {self._splat(scale, lanes)}, {bias})")
+        quotient = f"div({self._load(block)}, {self._power(lanes)})"
+        converted = f"convert_{self.stored.value}({quotient})"
+        out.line(block.store("dest", sum_text("row", block.column), converted))
+
+    def _power(self, lanes: int) -> str:
+        """Return ``base ** beta``."""
+        beta, bias, alpha = (getattr(self.instruction, n) for n in ("beta", "bias", "alpha"))
+        if beta in _ROOTS:
+            return _ROOTS[beta]
+        exponent = self._splat(beta, lanes)
+        is_positive = bias > 0 and alpha >= 0 and beta > 0
+        if is_positive and self.kind is ElementKind.FLOAT32:
+            return f"exp(mul(log(base), {exponent}))"
+        return f"pow(base, {exponent})"
+
+    def _splat(self, number: float, lanes: int) -> str:
+        return f"splat_{self.kind.value}({number_text(float(number))}, {lanes})"

@@ -1,0 +1,66 @@
+"""Running sums against their operator."""
+
+import numpy as np
+import pytest
+
+from glow_nb.hlir.ops.families import NUMBERS
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.llir.instructions.reduction import CumSumInst
+from glow_nb.types import ElementKind, TensorType
+from tests.unit.kernels.cases import check, instruction_of
+
+TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
+NUMBER_KINDS = [kind for kind in ElementKind if kind in NUMBERS]
+
+
+def _check(
+    shape: tuple[int, ...],
+    axis: int,
+    target: Target,
+    kind: ElementKind = ElementKind.FLOAT32,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> None:
+    attributes = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+    instruction = instruction_of(CumSumInst, [TensorType(kind, shape)], **attributes)
+    check(instruction, target, ulp=1, specials=False)
+    check(instruction, target, ulp=1, seed=1)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_sums_along_every_axis(axis: int, target: Target) -> None:
+    _check((5, 7, 43), axis, target)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_directions(exclusive: bool, reverse: bool) -> None:
+    _check((4, 11, 9), 1, Target.host(), exclusive=exclusive, reverse=reverse)
+    _check((4, 11), 1, Target.host(), exclusive=exclusive, reverse=reverse)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", NUMBER_KINDS)
+def test_every_kind(kind: ElementKind) -> None:
+    _check((6, 19), 0, Target.host(), kind)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("shape", "axis"), [((0, 3), 0), ((3, 0), 0), ((1,), 0)], ids=str)
+def test_sizes_of_nothing(shape: tuple[int, ...], axis: int) -> None:
+    _check(shape, axis, Target.host())
+
+
+@pytest.mark.jit
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_random_sums(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.choice([1, 2, 3, 5, 8, 17, 40], int(rng.integers(1, 4))))
+    kind = NUMBER_KINDS[int(rng.integers(len(NUMBER_KINDS)))]
+    axis = int(rng.integers(len(shape)))
+    _check(shape, axis, TARGETS[seed % 3], kind, exclusive=seed % 2 == 1, reverse=seed % 4 > 1)
