@@ -1,0 +1,78 @@
+"""Symbolic dimensions are bound by name or by whole shapes, once and without contradiction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from onnx import helper
+
+from glow_nb.errors import OptionError
+from glow_nb.importers import UnboundDimension, import_onnx
+from tests.unit.importers.models import Shape, model, value
+
+
+def two_inputs(first: Shape, second: Shape) -> Any:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    return model(nodes, [value("x", first), value("w", second)])
+
+
+def shapes_of(proto: Any, **shapes: Any) -> list[tuple[int, ...]]:
+    return [i.type.shape for i in import_onnx(proto, shapes=shapes).inputs]
+
+
+def test_symbol_is_bound_in_all_inputs() -> None:
+    assert shapes_of(two_inputs(("n", "k"), ("k", 5)), n=2, k=3) == [(2, 3), (3, 5)]
+
+
+def test_whole_shape_binds_its_symbols() -> None:
+    assert shapes_of(two_inputs(("n", "k"), ("k", 5)), x=(2, 3)) == [(2, 3), (3, 5)]
+
+
+def test_unknown_rank_needs_a_whole_shape() -> None:
+    proto = two_inputs(None, (3, 5))
+    with pytest.raises(UnboundDimension) as caught:
+        import_onnx(proto)
+    assert caught.value.names == ("x",)
+    assert caught.value.signature == {"x": None, "w": (3, 5)}
+    assert shapes_of(proto, x=(4, 3)) == [(4, 3), (3, 5)]
+
+
+def test_unbound_symbols_are_all_named_with_the_remedy() -> None:
+    with pytest.raises(UnboundDimension) as caught:
+        import_onnx(two_inputs(("n", None), ("k", 5)), shapes={"n": 2})
+    assert caught.value.names == ("x[1]", "k")
+    assert caught.value.signature == {"x": ("n", "x[1]"), "w": ("k", 5)}
+    assert str(caught.value) == (
+        "<model>: its dimensions ['x[1]', 'k'] have no size (input 'x' is ['n', 'x[1]']; "
+        "input 'w' is ['k', 5]); bind them, for example shapes={'x[1]': 1, 'k': 1}"
+    )
+
+
+def test_nameless_dimension_is_bound_by_input_and_place() -> None:
+    proto = two_inputs((None, 3), (3, 5))
+    assert import_onnx(proto, shapes={"x[0]": 7}).inputs[0].type.shape == (7, 3)
+
+
+def test_negative_size_counts_as_unknown() -> None:
+    proto = two_inputs((-1, 3), (3, 5))
+    assert import_onnx(proto, shapes={"x[0]": 7}).inputs[0].type.shape == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        ({"m": 2}, "it has no symbolic dimension 'm'; it has ['k', 'n']"),
+        ({"bach": 2}, "it has no symbolic dimension 'bach'"),
+        ({"z": (2, 3)}, "it has no input 'z'"),
+        ({"x": (2, 3, 4)}, "is declared ['n', 'k'], which shape [2, 3, 4] does not fit"),
+        ({"w": (3, 6)}, "is declared ['k', 5], which shape [3, 6] does not fit"),
+        ({"x": (2, 3), "w": (4, 5)}, "dimension 'k' is bound to both 3 and 4"),
+        ({"x": (2, 3), "n": 4}, "dimension 'n' is bound to both 2 and 4"),
+        ({"n": -1}, "dimension 'n' cannot be -1"),
+    ],
+)
+def test_shapes_that_do_not_fit(shapes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        import_onnx(two_inputs(("n", "k"), ("k", 5)), shapes=shapes)
+    assert expected in str(caught.value)
