@@ -140,11 +140,14 @@ class PassRegistry(Generic[IR]):
         return ir
 
     def _run_repeat(self, ir: IR, repeat: Repeat, observer: Observer | None, done: list[str]) -> IR:
+        unchanged = 0
         for _ in range(repeat.limit):
-            before = ir
-            ir = self._run_entries(ir, repeat.steps, observer, done)
-            if ir is before:
-                return ir
+            for entry in repeat.steps:
+                before = ir
+                ir = self._run_entries(ir, (entry,), observer, done)
+                unchanged = unchanged + 1 if ir is before else 0
+                if unchanged == len(repeat.steps):
+                    return ir  # each step has had this very IR and left it
         if observer:
             observer(PassRun("repeat", ir, ir, 0.0))
         return ir

@@ -182,6 +182,12 @@ def map_operands(item: T, function: Callable[[Any], Any]) -> T:
 
 def map_fields(item: T, function: Callable[[Any], Any]) -> T:
     """Do what :func:`map_operands` does for an item that is just its fields."""
+    changes = changed_operands(item, function)
+    return dataclasses.replace(item, **changes) if changes else item  # type: ignore[type-var]
+
+
+def changed_operands(item: Any, function: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the operand fields of *item* that *function* changes, with their new contents."""
     changes: dict[str, Any] = {}
     for spec in operand_specs(type(item)):
         old = getattr(item, spec.name)
@@ -193,7 +199,7 @@ def map_fields(item: T, function: Callable[[Any], Any]) -> T:
     predicate = getattr(item, "predicate", None)
     if predicate is not None and function(predicate) is not predicate:
         changes["predicate"] = function(predicate)
-    return dataclasses.replace(item, **changes) if changes else item  # type: ignore[type-var]
+    return changes
 
 
 def _same_items(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:

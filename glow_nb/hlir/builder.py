@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -57,7 +56,7 @@ class Builder:
 
     def emit(self, node: N, name: str | None = None) -> N:
         """Append *node* under a unique name, by default after its opcode, and return it."""
-        named = dataclasses.replace(node, name=self.unique_name(name or node.name or node.opcode))
+        named = node.copied(name=self.unique_name(name or node.name or node.opcode))
         self.nodes.append(named)
         return named
 

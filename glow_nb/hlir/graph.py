@@ -13,10 +13,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
-from typing_extensions import override
+from typing_extensions import Self, override
 
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
-from glow_nb.schema import Registry, check_attributes, fields_of, operands_of
+from glow_nb.schema import Registry, changed_operands, check_attributes, fields_of, operands_of
 from glow_nb.text import format_name
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -127,6 +127,24 @@ class Node(Value):
                 "use one of its .results",
             )
 
+    def map_operands(self, function: Callable[[Any], Any]) -> Self:
+        """Return this node with every operand replaced by ``function(operand)``."""
+        changes = changed_operands(self, function)
+        if not changes:
+            return self
+        if all(_fits_as_well(getattr(self, name), new) for name, new in changes.items()):
+            return self.copied(**changes)
+        return dataclasses.replace(self, **changes)
+
+    def copied(self, **changes: Any) -> Self:
+        """Return a copy with *changes* that cannot make it wrong, so that nothing is inferred anew.
+
+        These are another name and operands of the same types.
+        """
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
+
     def infer_type(self) -> TensorType:
         """Return the type of the only result, or raise :class:`VerifyError`."""
         raise NotImplementedError(type(self).__name__)
@@ -159,6 +177,15 @@ class Node(Value):
     @override
     def __repr__(self) -> str:
         return f"{self.opcode} %{format_name(self.name)}"
+
+
+def _fits_as_well(old: Any, new: Any) -> bool:
+    """True if *new* may stand wherever *old* stands, as far as its type tells."""
+    if isinstance(old, tuple):
+        return all(map(_fits_as_well, old, new))
+    if isinstance(old, Placeholder) or not isinstance(new, Value):
+        return False  # a save insists on a placeholder
+    return new.type == old.type and (not isinstance(new, Node) or len(new.result_types) == 1)
 
 
 @dataclass(frozen=True, repr=False)

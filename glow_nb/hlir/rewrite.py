@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -10,7 +9,7 @@ from typing_extensions import override
 
 from glow_nb.errors import GlowError
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.schema import map_operands, operands_of
 
 N = TypeVar("N", bound=Node)
@@ -23,14 +22,16 @@ class Rewriter(Builder):
 
     def __init__(self, function: Function) -> None:
         """Rewrite *function*; every name in it counts as taken."""
-        values = (*function.placeholders, *function.constants, *function.nodes)
-        super().__init__(function.name, (value.name for value in values))
-        self.current: Node | None = None
-        self._name_is_free = False
-        self._use_counts: dict[Value, int] = {}
+        taken = {value.name for value in (*function.placeholders, *function.nodes)}
+        counts: dict[Value, int] = {}
         for node in function.nodes:
             for operand in operands_of(node):
-                self._use_counts[operand] = self._use_counts.get(operand, 0) + 1
+                counts[operand] = counts.get(operand, 0) + 1
+        taken.update(value.name for value in counts if isinstance(value, Constant))
+        super().__init__(function.name, taken)
+        self.current: Node | None = None
+        self._name_is_free = False
+        self._use_counts = counts
 
     @override
     def emit(self, node: N, name: str | None = None) -> N:
@@ -44,7 +45,7 @@ class Rewriter(Builder):
         if wanted != self.current.name or not self._name_is_free:
             return super().emit(node, wanted)
         self._name_is_free = False
-        named = dataclasses.replace(node, name=wanted)
+        named = node.copied(name=wanted)
         self.nodes.append(named)
         return named
 
@@ -83,15 +84,22 @@ def rewrite(function: Function, rule: Rule) -> Function:
     rewriter = Rewriter(function)
     replaced: dict[Value, Value] = {}
     fired = False
+
+    def renew(value: Value) -> Value:
+        return replaced.get(value, value)
+
     for node in function.nodes:
-        current = map_operands(node, lambda value: replaced.get(value, value))
-        for old, new in zip(node.results, current.results, strict=True):
-            rewriter.carry_uses(old, new)
+        current = map_operands(node, renew) if replaced else node
+        if current is not node:
+            for old, new in zip(node.results, current.results, strict=True):
+                rewriter.carry_uses(old, new)
         rewriter.begin(current)
         mark = len(rewriter.nodes)
         result = rule(current, rewriter)
         if result is None:
             rewriter.nodes.append(current)
+            if current is node:
+                continue
             values = current.results
         else:
             fired = True
@@ -109,6 +117,8 @@ def substitute(function: Function, mapping: Mapping[Value, Value]) -> Function:
 
     The same function comes back when nothing reads a key.
     """
+    if not mapping:
+        return function
     replaced = dict(mapping)
     nodes: list[Node] = []
     for node in function.nodes:
@@ -133,7 +143,7 @@ def _inherit_name(
     last = rewriter.end()
     if last is None or len(rewriter.nodes) == mark or values != last.results:
         return values
-    renamed = dataclasses.replace(last, name=old.name)
+    renamed = last.copied(name=old.name)
     rewriter.nodes[-1] = renamed
     for before, after in zip(last.results, renamed.results, strict=True):
         rewriter.carry_uses(before, after)

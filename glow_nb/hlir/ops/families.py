@@ -89,10 +89,13 @@ def widest(array: Array) -> Any:
 
 
 def fitted(values: Any, type: TensorType) -> Array:
-    """Return *values* rounded to the kind of *type*, contiguous and of its shape."""
+    """Return *values* rounded to the kind of *type*, contiguous and of its shape.
+
+    These may be the very *values*, if they are like that already.
+    """
     with np.errstate(all="ignore"):
-        array = np.asarray(values).astype(type.kind.dtype)
-    return np.ascontiguousarray(array).reshape(type.shape)
+        array = np.asarray(values).astype(type.kind.dtype, order="C", copy=False)
+    return array.reshape(type.shape)
 
 
 def splat(builder: Builder, type: TensorType, value: Any, name: str) -> Constant:
