@@ -7,11 +7,11 @@
 | constants | ``splat_<kind>(x, lanes)``, ``iota_<kind>(lanes)`` |
 | arithmetic | ``add sub mul fma div floor_div mod fmod neg abs sign maximum minimum sqrt rsqrt reciprocal floor ceil rint trunc copysign`` |
 | logic | ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and bit_or bit_xor bit_not shift_left shift_right`` |
-| functions | ``exp expm1 log log1p tanh erf sigmoid pow sin cos tan asin acos atan sinh cosh asinh acosh atanh`` |
+| functions | ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid pow sin cos tan asin acos atan sinh cosh asinh acosh atanh`` |
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
-| register tiles | ``tile_bias tile_fill tile_load tile_fma tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide`` |
+| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide`` |
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """  # noqa: E501
@@ -52,6 +52,7 @@ _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "rint": arithmetic.rint,
     "trunc": arithmetic.trunc,
     "exp": elementary.exp,
+    "exp_nonpositive": elementary.exp_nonpositive,
     "expm1": elementary.expm1,
     "log": elementary.log,
     "log1p": elementary.log1p,
@@ -269,7 +270,7 @@ def _namespace() -> dict[str, object]:
         names[name] = getattr(memory, name)
     names["tile_bias_masked"] = window.tile_bias_masked
     names["tile_slide"] = window.tile_slide
-    for name in ("bias", "fill", "load", "fma", "get", "set", "store", "store_masked"):
+    for name in ("bias", "fill", "zero", "load", "fma", "get", "set", "store", "store_masked"):
         names[f"tile_{name}"] = getattr(tile, f"tile_{name}")
     names["tile_transpose"] = transpose.tile_transpose
     names["tile_load_masked"] = transpose.tile_load_masked

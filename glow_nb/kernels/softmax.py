@@ -83,7 +83,7 @@ class _Softmax:
         zero = f"splat_{self.wide}(0.0, {lanes})"
         out.line(f"total = {zero}")
         for block, places in self._elements(out, place):
-            out.line(f"e = exp(sub({self._load(block, places['src'])}, peak))")
+            out.line(f"e = exp_nonpositive(sub({self._load(block, places['src'])}, peak))")
             if self._keeps_exponentials:
                 out.line(block.store("dest", places["dest"], "e"))
             out.line(f"total = add(total, {block.only('e', zero) if place is None else 'e'})")
@@ -102,7 +102,7 @@ class _Softmax:
             elif self._keeps_exponentials:
                 y = f"mul({block.load('dest', places['dest'])}, factor)"
             else:
-                y = f"mul(exp(sub({x}, peak)), factor)"
+                y = f"mul(exp_nonpositive(sub({x}, peak)), factor)"
             y = y if self.kind.value == self.wide else f"convert_{self.kind.value}({y})"
             out.line(block.store("dest", places["dest"], y))
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.normalization import LogSoftmaxInst, SoftmaxInst
 from glow_nb.llir.instructions.reduction import (
@@ -155,3 +156,21 @@ def test_operands_may_be_views() -> None:
         result, _ = guarded((6,), FLOAT32)
         kernel(result, numbers.reshape(-1)[start:])
         assert_close(result, seen.astype(np.float64).sum(1).astype(np.float32), ulp=8)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+def test_exponential_of_what_is_not_positive(target: Target) -> None:
+    count, lanes = 40_000, target.lanes
+    text = (
+        "def kernel(dest, src, scratch, thread, threads):\n"
+        f"    for i in range(0, {count}, {lanes}):\n"
+        f"        store(dest, i, exp_nonpositive(load(src, i, {lanes})))\n"
+    )
+    x = -np.random.default_rng(4).uniform(0, 90, count).astype(np.float32)
+    x[:6] = (0.0, -0.0, -np.inf, np.nan, -1e30, -1e-30)
+    found = np.empty_like(x)
+    RunningKernel(KernelSource("exp", text, (FLOAT32, FLOAT32)), target)(found, x)
+    wanted = np.exp(x.astype(np.float64))
+    wanted[wanted < 1.18e-38] = 0
+    assert_close(found, wanted.astype(np.float32), ulp=1.5, absolute=1.2e-38)
