@@ -33,7 +33,7 @@ def read_npy(path: str) -> Array:
         raise OptionError(f"input file {path}: cannot be read: {reason}") from error
     except (ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise OptionError(
-            f"input file {path}: not a .npy file of numbers ({error}); "
+            f"input file {path}: not a whole .npy file of numbers (pickled objects are not read); "
             "write one with numpy.save(path, array)"
         ) from error
     if not isinstance(loaded, np.ndarray):

@@ -92,23 +92,27 @@ def _say(topic: str, words: str) -> None:
 
 def _compile_twice(model: onnx.ModelProto, threads: int) -> tuple[CompiledNetwork, CompiledNetwork]:
     """Compile for one thread, then from the cache for many; say how long both took."""
-    before = _cached_objects()
+    before = _cached_symbols()
     started = time.perf_counter()
     serial = glow_nb.compile(model, threads=1)
     first = time.perf_counter() - started
-    made = len(_cached_objects() - before)
-    kernels = len({kernel.symbol for kernel in serial.kernels})
-    news = f"{made} objects built" if made else "all of them from the cache"
-    _say("compile", f"{first:.2f} s for {kernels} different kernels, {news}")
+    kernels = {kernel.symbol for kernel in serial.kernels}
+    built = len(kernels & (_cached_symbols() - before))
+    _say("compile", f"{first:.2f} s, {_count_kernels(len(kernels), built)}")
     started = time.perf_counter()
     parallel = glow_nb.compile(model, threads=threads)
     _say("", f"{time.perf_counter() - started:.2f} s the second time, from the cache")
     return serial, parallel
 
 
-def _cached_objects() -> set[str]:
+def _cached_symbols() -> set[str]:
     folder = ObjectCache().folder
-    return {path.name for path in folder.glob("*.o")} if folder is not None else set()
+    return {path.name.partition(".")[0] for path in folder.glob("*.o")} if folder else set()
+
+
+def _count_kernels(kernels: int, built: int) -> str:
+    news = {0: "all from the cache", kernels: "all built now"}
+    return f"{kernels} different kernels, {news.get(built, f'{built} built now')}"
 
 
 def _show_outputs(outputs: Outputs, reference: Outputs) -> None:
@@ -118,7 +122,8 @@ def _show_outputs(outputs: Outputs, reference: Outputs) -> None:
     row = outputs[PROBABILITIES][0]
     best = np.argsort(-row, kind="stable")[:5]
     classes = ", ".join(f"{place} ({100 * row[place]:.2f} %)" for place in best)
-    _say("", f"best classes: {classes}; the weights are random, so they mean nothing")
+    _say("", f"best classes {classes}")
+    _say("", "they mean nothing: the weights are random")
 
 
 def _show_times(
@@ -140,7 +145,7 @@ def _show_times(
     interpreter = Engine("interpreter (NumPy)", None, partial(reference.run, feeds))
     race([interpreter], 1)
     console = make_console()
-    table = make_table(console, "time per image", ["engine", "#threads", "#ms", "#to glow_nb"])
+    table = make_table(console, "time per image", ["engine", "#threads", "#ms", "#of glow_nb's"])
     best = {engine.threads: engine.best_seconds for engine in ours}
     for engine in (*ours, *peers, interpreter):
         ratio = engine.best_seconds / best[engine.threads or 1]
