@@ -32,9 +32,16 @@ def _check(
 @pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
 @pytest.mark.parametrize(
     ("shape", "k", "axis"),
-    [((5, 40), 7, 1), ((3, 20, 6), 20, 1), ((30, 2), 1, 0), ((4, 3), 0, 1), ((0, 3), 2, 1), ((1,), 1, 0)],
+    [
+        ((5, 40), 7, 1),
+        ((3, 20, 6), 20, 1),
+        ((30, 2), 1, 0),
+        ((4, 3), 0, 1),
+        ((0, 3), 2, 1),
+        ((1,), 1, 0),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_extremes_in_order(shape: tuple[int, ...], k: int, axis: int, largest: bool) -> None:
     _check(shape, k, axis, largest=largest)
 
