@@ -157,7 +157,36 @@ def _may_overlap(left: Buffer, right: Buffer) -> bool:
         return False
     left_first, left_last = element_interval(left)
     right_first, right_last = element_interval(right)
-    return left_first <= right_last and right_first <= left_last
+    if left_last < right_first or right_last < left_first:
+        return False
+    return not any(
+        _alternate(left, right, period) for period in set(left.strides) & set(right.strides)
+    )
+
+
+def _alternate(left: Buffer, right: Buffer, period: int) -> bool:
+    """True if the views touch different parts of every *period* elements, as concat's do."""
+    parts = [_part_of_period(buffer, period) for buffer in (left, right)]
+    if None in parts:
+        return False
+    (left_first, left_last), (right_first, right_last) = (part for part in parts if part)
+    return left_last < right_first or right_last < left_first
+
+
+def _part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
+    """Return the first and last place within each *period* that a view may touch.
+
+    None if it does not repeat with that period.
+    """
+    inner = [
+        (n - 1) * s
+        for n, s in zip(buffer.type.shape, buffer.strides, strict=True)
+        if n > 1 and (not period or s % period)
+    ]
+    if period <= 0 or min(inner, default=0) < 0:
+        return None
+    first = buffer.offset % period
+    return (first, first + sum(inner)) if first + sum(inner) < period else None
 
 
 def element_interval(buffer: Buffer) -> tuple[int, int]:
