@@ -184,9 +184,9 @@ def main(engines: tuple[str, ...], match: str, output: Path | None, verbose: boo
     cases = node_tests(match)
     tests = run_tests(cases, engines or ENGINES)
     total = len(cases) * len(engines or ENGINES)
-    shown = track(tests, "tests", total, disable=not sys.stderr.isatty())
-    report = Report(list(shown))
-    for o in report.outcomes:
+    report = Report()
+    for o in track(tests, "tests", total, disable=not sys.stderr.isatty()):
+        report.outcomes.append(o)
         if o.outcome == FAILED or (verbose and o.outcome == UNSUPPORTED):
             click.echo(f"{o.outcome} {o.test} ({o.engine}): {_one_line(o.reason)}")
     for engine in report.engines:
