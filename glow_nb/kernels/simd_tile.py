@@ -97,6 +97,18 @@ def tile_fill(typing: Any, pointer: Any, number: Any, rows: Any, vectors: Any, l
     return tile(pointer, types.unliteral(number), rows, vectors, lanes), codegen
 
 
+@intrinsic
+def tile_zero(typing: Any, tile: Any) -> Any:
+    """``tile_zero(t)``: zeros, as many as t has elements."""
+    if not isinstance(tile, Tile):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return ir.Constant(tile.llvm, None)
+
+    return tile(tile), codegen
+
+
 @intrinsic(prefer_literal=True)
 def tile_load(
     typing: Any, pointer: Any, index: Any, stride: Any, rows: Any, vectors: Any, lanes: Any
