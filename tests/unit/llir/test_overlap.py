@@ -1,4 +1,4 @@
-"""When two views may touch the same element: never missed, and not claimed for parts of a concat."""
+"""When two views may touch the same element: never missed, not claimed for parts of a concat."""
 
 from __future__ import annotations
 
