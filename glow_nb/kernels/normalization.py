@@ -27,6 +27,9 @@ from glow_nb.types import ElementKind
 MOST_UNROLLED = 16
 """Neighbours whose sum is written out rather than looped over."""
 
+UNROLL_LOGARITHM = 4
+"""Vectors at a time where a power takes a logarithm: a long chain of dependent steps."""
+
 _ROOTS = {
     0.25: "sqrt(sqrt(base))",
     0.5: "sqrt(base)",
@@ -76,7 +79,8 @@ class _LocalResponse:
     def of(cls, instruction: LocalResponseNormalizationInst, target: Target) -> _LocalResponse:
         type = instruction.input.type
         channels, kind = type.shape[-1], computed_kind(type.kind)
-        lanes = min(native_lanes(target, kind), ceil_power_of_two(channels))
+        unroll = 1 if instruction.beta in _ROOTS else UNROLL_LOGARITHM
+        lanes = min(unroll * native_lanes(target, kind), ceil_power_of_two(channels))
         return cls(instruction, channels, type.kind, kind, lanes)
 
     @property
