@@ -27,7 +27,9 @@ def fold_batch_normalization(function: Function) -> Function:
         %c = convolution(%x, %w, %b)                       ->
         %n = batch_normalization(%c, %scale, %shift, ...)      %n = convolution(%x, %w', %b')
     """
-    return rewrite(function, _rule)
+    # Weights may be anything: an infinity or NaN is folded like any other number.
+    with np.errstate(all="ignore"):
+        return rewrite(function, _rule)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
