@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 
 from glow_nb.kernels.convolution_plan import Plan, ProductNest, plan_product, units_of
@@ -9,6 +11,14 @@ from glow_nb.kernels.register_tiles import Epilogue, write_tile_store
 from glow_nb.kernels.shares import write_shares
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
+
+LONGEST_CHAIN, SHORTEST_CHAIN = 32, 24
+"""Products that are summed up one after the other. The rounding error of a sum grows with the root
+of the length of its chain; sums of sums keep it small, and cost little if the parts are not too
+short: the totals wait in the first-level cache."""
+
+LONGEST_CHAIN_OF_CHAINS = 512
+"""Products in a sum of sums, for the same reason."""
 
 
 def generate_product(
@@ -38,6 +48,23 @@ def generate_product(
     text = writer.write(title)
     scratch_bytes = plan.scratch_elements * nest.kind.size_bytes
     return KernelSource(family, text, (dest, *kinds, *extra), scratch_bytes)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The accumulation of one tile.
+
+    Attributes:
+        name: The tile's name, for the names of its indices.
+        total: The variable that sums up.
+        pixel_step: Elements of input from row to row of the tile.
+        depth: How many other totals wait for this one.
+    """
+
+    name: str
+    total: str
+    pixel_step: int
+    depth: int = 0
 
 
 class ProductWriter:
@@ -268,7 +295,8 @@ class ProductWriter:
     def _write_taps(self, name: str, pixel_step: int) -> None:
         """Accumulate over taps and channels; taps whose inputs are neighbours make one loop."""
         loops, inner = self._tap_loops()
-        self._nest_taps(name, loops, inner, pixel_step, f"x_{name}", "weights")
+        steps = _Steps(name, f"t_{name}", pixel_step)
+        self._nest_taps(steps, loops, inner, f"x_{name}", "weights")
 
     def _tap_loops(self) -> tuple[list[tuple[int, int]], int]:
         """Return (taps, input step) of the outer loops, and the length of the innermost one."""
@@ -280,28 +308,76 @@ class ProductWriter:
         return [loop for loop in loops if loop[0] > 1], inner
 
     def _nest_taps(
-        self,
-        name: str,
-        loops: list[tuple[int, int]],
-        inner: int,
-        pixel_step: int,
-        x: str,
-        w: str,
+        self, steps: _Steps, loops: list[tuple[int, int]], inner: int, x: str, w: str
     ) -> None:
-        out, block = self.out, self.nest.block
+        """Write the loops over taps around the sum over *inner* channels."""
+        if not steps.depth and self._is_one_chain(loops, inner):
+            self._write_partial(steps, lambda part: self._nest_taps(part, loops, inner, x, w))
+            return
         if not loops:
-            with out.block(f"for c_{name} in range({inner}):"):
-                out.line(
-                    f"t_{name} = tile_fma(t_{name}, {self.source}, {x} + c_{name}, {pixel_step}, "
-                    f"{self.filter}, {w} + c_{name} * {block})"
-                )
+            self._write_channels(steps, inner, x, w)
             return
         (taps, step), rest = loops[0], loops[1:]
-        weights = prod(taps for taps, _ in rest) * inner * block
-        tap = f"{'kij'[-len(loops)]}_{name}"
-        with out.block(f"for {tap} in range({taps}):"):
-            out.line(f"x_{tap} = {x} + {tap} * {step}\nw_{tap} = {w} + {tap} * {weights}")
-            self._nest_taps(name, rest, inner, pixel_step, f"x_{tap}", f"w_{tap}")
+        weights = prod(taps for taps, _ in rest) * inner * self.nest.block
+        tap = f"{'kij'[-len(loops)]}_{steps.name}"
+        with self.out.block(f"for {tap} in range({taps}):"):
+            self.out.line(f"x_{tap} = {x} + {tap} * {step}\nw_{tap} = {w} + {tap} * {weights}")
+            self._nest_taps(steps, rest, inner, f"x_{tap}", f"w_{tap}")
+
+    def _is_one_chain(self, loops: list[tuple[int, int]], inner: int) -> bool:
+        """True if these loops should sum up from zero: neither too many steps nor too few."""
+        if self.shape.steps <= LONGEST_CHAIN:
+            return False
+        lengths = [prod(taps for taps, _ in loops[depth:]) * inner for depth in range(2)]
+        return lengths[0] <= LONGEST_CHAIN or (bool(loops) and lengths[1] < SHORTEST_CHAIN)
+
+    def _write_channels(self, steps: _Steps, inner: int, x: str, w: str) -> None:
+        """Sum over *inner* neighbouring inputs, in pieces if they are too many for one chain."""
+        limits = [] if steps.depth else [LONGEST_CHAIN_OF_CHAINS, LONGEST_CHAIN]
+        limits = [limit for limit in limits if limit < inner]
+        self._write_pieces(steps, ("0", str(inner)), inner, limits, (x, w))
+
+    def _write_pieces(
+        self,
+        steps: _Steps,
+        span: tuple[str, str],
+        length: int,
+        limits: list[int],
+        places: tuple[str, str],
+    ) -> None:
+        """Sum over the channels in *span*, at most *length*: sums of sums for each of *limits*."""
+        begin, end = span
+        if not limits:
+            header = f"range({end})" if begin == "0" else f"range({begin}, {end})"
+            self._write_fma(steps, header, *places)
+            return
+        piece = -(-length // -(-length // limits[0]))
+        start = f"part{steps.depth}_{steps.name}"
+        stop = f"min({start} + {piece}, {end})"
+        with self.out.block(f"for {start} in range({begin}, {end}, {piece}):"):
+            if limits[1:]:
+                self.out.line(f"end_{steps.name} = {stop}")
+                stop = f"end_{steps.name}"
+            self._write_partial(
+                steps,
+                lambda part: self._write_pieces(part, (start, stop), piece, limits[1:], places),
+            )
+
+    def _write_partial(self, steps: _Steps, write: Callable[[_Steps], None]) -> None:
+        """Sum up from zero what *write* writes, then add it to the total."""
+        depth = steps.depth + 1
+        part = _Steps(steps.name, f"s{depth}_{steps.name}", steps.pixel_step, depth)
+        self.out.line(f"{part.total} = tile_zero({steps.total})")
+        write(part)
+        self.out.line(f"{steps.total} = add({steps.total}, {part.total})")
+
+    def _write_fma(self, steps: _Steps, span: str, x: str, w: str) -> None:
+        total, channel = steps.total, f"c_{steps.name}"
+        with self.out.block(f"for {channel} in {span}:"):
+            self.out.line(
+                f"{total} = tile_fma({total}, {self.source}, {x} + {channel}, {steps.pixel_step}, "
+                f"{self.filter}, {w} + {channel} * {self.nest.block})"
+            )
 
 
 def _row_major(sizes: tuple[int, ...], last: int) -> tuple[int, ...]:
