@@ -32,7 +32,13 @@ from glow_nb.importers.onnx.functions import (
     resolved_attributes,
     schema_function,
 )
-from glow_nb.importers.onnx.model import Model, check_opsets, normal_domain, opsets_of
+from glow_nb.importers.onnx.model import (
+    OLDEST_OPSET,
+    Model,
+    check_opsets,
+    normal_domain,
+    opsets_of,
+)
 from glow_nb.importers.onnx.node import OnnxNode, check_against_schema
 from glow_nb.importers.onnx.order import describe, sorted_nodes
 from glow_nb.importers.onnx.registry import Rule, find_rule, find_schema
@@ -211,7 +217,8 @@ class Importer(Context):
         self, domain: str, op: str, opset: int, has_function: bool
     ) -> tuple[Rule | None, onnx.defs.OpSchema | None]:
         """Return rule and definition of an operator; raise UnsupportedError if it has neither."""
-        rule, schema = find_rule(domain, op, opset), find_schema(domain, op, opset)
+        schema = find_schema(domain, op, opset)
+        rule = find_rule(domain, op, opset if domain else max(opset, OLDEST_OPSET))
         if has_function:
             return None, None
         if schema is None and domain in _ONNX_DOMAINS:
@@ -220,6 +227,8 @@ class Importer(Context):
             raise UnsupportedError(f"domain {domain!r} is not known")
         if schema is not None and schema.deprecated:
             raise UnsupportedError("the operator is deprecated and no longer in this operator set")
+        if schema is not None and not domain and opset < OLDEST_OPSET:
+            _require_unchanged(schema)
         if rule is None and schema is not None and not _is_function(schema):
             raise UnsupportedError("there is no import rule for it")
         return rule, schema
@@ -339,6 +348,16 @@ class Importer(Context):
     @override
     def tensor(self, tensor: onnx.TensorProto) -> Array:
         return to_array(tensor, self.place, self.model.folder)
+
+
+def _require_unchanged(schema: onnx.defs.OpSchema) -> None:
+    """Raise UnsupportedError if an operator of an old opset has changed since."""
+    now = find_schema("", schema.name, OLDEST_OPSET)
+    if now is None or now.since_version != schema.since_version:
+        raise UnsupportedError(
+            f"it means something else since opset {now.since_version if now else OLDEST_OPSET}; "
+            "convert the model with onnx.version_converter"
+        )
 
 
 def _is_function(schema: onnx.defs.OpSchema) -> bool:

@@ -20,7 +20,7 @@ ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 OLDEST_OPSET = 7
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
-"""The default domain's opsets that are understood: the newest is that of the installed ``onnx``."""
+"""The default domain's opsets that rules are written for; the newest is that of ``onnx``."""
 
 
 @dataclass(frozen=True)
@@ -152,16 +152,17 @@ def _node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
 
 
 def check_opsets(opsets: Mapping[str, int], place: str) -> None:
-    """Raise UnsupportedError unless the default domain's version is one we know.
+    """Raise UnsupportedError if the default domain's version is newer than those we know.
 
-    A number that is no version at all raises ModelError.
+    A number that is no version at all raises ModelError. Operators of opsets before
+    ``OLDEST_OPSET`` are looked at one by one: most did not change.
     """
     for domain, number in opsets.items():
         if not 0 < number < 1 << 31:
             raise ModelError(f"{place}: {number} is no version of operator set {domain!r}")
     version = opsets.get("", NEWEST_OPSET)
-    if not OLDEST_OPSET <= version <= NEWEST_OPSET:
+    if version > NEWEST_OPSET:
         raise UnsupportedError(
-            f"{place}: opset {version} is not supported, {OLDEST_OPSET} to {NEWEST_OPSET} are; "
-            "convert the model with onnx.version_converter"
+            f"{place}: opset {version} is newer than {NEWEST_OPSET}, the newest that onnx "
+            f"{onnx.__version__} knows; upgrade onnx or export an older version"
         )
