@@ -7,11 +7,29 @@ from glow_nb.passes import Pipeline, Repeat
 INFERENCE: Pipeline = (
     "eliminate_dead_nodes",  # an importer may leave nodes that nothing reads
     "fold_constants",  # weights that are computed become plain weights
+    "eliminate_common_nodes",  # patterns are found by the identity of their operands
     Repeat(
         (
             "sink_transposes",  # layout changes meet their inverses and cancel
+            "sink_reshapes",  # so do reshapes; elementwise work moves up to what it rides on
+            "sink_broadcasts",  # elementwise operators repeat by themselves
             "eliminate_noops",  # what is left of them moves nothing
+            "merge_concats",  # a tensor is put together once
+            "gathers_to_slices",  # slices cost nothing where strides allow
+            "merge_slices",  # after the gathers that have become slices
+            "merge_conversions",
+            "simplify_arithmetic",  # one way to write a thing, before it is looked for
+            "simplify_reductions",
+            "merge_clips",
+            "raise_softmax",  # what exporters write out has one kernel
+            "raise_gelu",
+            "raise_layer_normalization",  # lowers to fewer, and cheaper, operators than it was
+            "fold_pads",  # a convolution pads in its scratch rows, without a copy
             "fold_batch_normalization",  # now that it stands right behind its convolution
+            "fold_scales_into_products",  # the same for dense layers
+            "fold_scales_into_next_convolution",  # what nothing before could take
+            "raise_fully_connected",  # after scales, which a product alone takes, too
+            "transpose_weights",  # the transposes that no sinking could cancel
             "fold_constants",  # transposed and scaled weights
             "eliminate_common_nodes",
             "eliminate_dead_nodes",
@@ -24,6 +42,7 @@ INFERENCE: Pipeline = (
 INSTRUCTIONS: Pipeline = (
     "eliminate_dead_stores",
     "stack_instructions",  # elementwise work rides on the kernel that makes its operand
+    "eliminate_copies",  # a concat's parts are made in their places
     "shrink_lifetimes",  # the allocator sees the shortest lifetimes that are right
 )
 """Instruction passes, run before allocation."""

@@ -3,12 +3,14 @@
 :func:`place` is a pure function from lifetimes and sizes to offsets and knows nothing of programs.
 Buffers are placed one after another, each at the lowest address that no buffer placed before it
 holds at the same time. In program order that is the paper's heap of live segments with first fit;
-other orders often need less. They are tried until one meets the lower bound.
+other orders often need less. They are tried until one meets the lower bound; where none does, the
+search of :mod:`glow_nb.llir.exact_placement` goes on from the best.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from glow_nb.errors import GlowError, VerifyError
+from glow_nb.llir.exact_placement import Tightening
+from glow_nb.llir.placement_search import Budget, Sections
 from glow_nb.llir.program import Alloc, Arena, Buffer, Dealloc, Program
 
 ALIGNMENT = 64
@@ -87,20 +91,37 @@ def _live_ranges(program: Program) -> dict[Buffer, LiveRange]:
     return ranges
 
 
-def place(live_ranges: Sequence[LiveRange], *, alignment: int = ALIGNMENT) -> Placement:
+def place(
+    live_ranges: Sequence[LiveRange],
+    *,
+    alignment: int = ALIGNMENT,
+    target_bytes: int = 0,
+    time_limit_seconds: float | None = None,
+) -> Placement:
     """Return offsets, multiples of *alignment*, such that no two ranges live together overlap.
 
-    Tries several greedy orders, then repairs the best of them, and stops once the lower bound is
-    met. Takes time of about the number of pairs that are live together.
+    Tries several greedy orders, repairs the best of them, then searches exactly; stops as soon as
+    the lower bound is met, or a size of at most *target_bytes*. The orders take time of about the
+    number of pairs that are live together.
+
+    Args:
+        live_ranges: Lifetimes and sizes.
+        alignment: What every offset is a multiple of, in bytes.
+        target_bytes: A size that is small enough, such as that of a memory to be filled.
+        time_limit_seconds: How long the exact search may take. By default it ends after
+            :data:`SEARCH_NODES` steps, a fraction of a second, so that the same ranges give the
+            same placement on every machine.
     """
     problem = Problem(live_ranges, alignment)
+    goal = max(problem.lower_bound, target_bytes)
     best = problem.attempt(ORDERS[0](problem))
     for order in ORDERS[1:]:
-        if best.size == problem.lower_bound:
+        if best.size <= goal:
             break
         best = min(best, problem.attempt(order(problem)), key=lambda attempt: attempt.size)
-    best = _repaired(problem, best)
-    return Placement(tuple(best.offsets.tolist()), best.size, problem.lower_bound)
+    best = _repaired(problem, best, goal)
+    offsets, size = _searched(problem, best, goal, time_limit_seconds)
+    return Placement(tuple(offsets.tolist()), size, problem.lower_bound)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,14 +264,14 @@ REPAIRS = 16
 """How often :func:`place` repairs an order."""
 
 
-def _repaired(problem: Problem, best: Attempt) -> Attempt:
+def _repaired(problem: Problem, best: Attempt, goal: int) -> Attempt:
     """Let the ranges that stick out be placed earlier, again and again; return the best attempt.
 
     What reaches the best size so far moves halfway to the front of the order.
     """
     attempt = best
     for _ in range(REPAIRS):
-        if best.size == problem.lower_bound:
+        if best.size <= goal:
             break
         ranks = np.empty(problem.count)
         ranks[attempt.order] = np.arange(problem.count)
@@ -258,3 +279,28 @@ def _repaired(problem: Problem, best: Attempt) -> Attempt:
         attempt = problem.attempt(np.argsort(ranks, kind="stable"))
         best = min(best, attempt, key=lambda a: a.size)
     return best
+
+
+SEARCH_NODES = 8000
+"""After how many steps the exact search gives up unless it is given a time."""
+
+
+def _searched(
+    problem: Problem, best: Attempt, goal: int, seconds: float | None
+) -> tuple[Integers, int]:
+    """Return the offsets and size of a placement that is no larger than *best*."""
+    if best.size <= goal:
+        return best.offsets, best.size
+    takes_memory = problem.sizes > 0
+    sections = Sections(*(a[takes_memory] for a in (problem.first, problem.stop, problem.sizes)))
+    if seconds is None:
+        budget = Budget(nodes=SEARCH_NODES)
+    else:
+        budget = Budget(deadline=time.perf_counter() + seconds)
+    search = Tightening(sections, best.size, problem.lower_bound, budget)
+    search.run(goal)
+    if search.offsets is None:
+        return best.offsets, best.size
+    offsets = np.zeros(problem.count, np.int64)
+    offsets[takes_memory] = search.offsets
+    return offsets, search.size

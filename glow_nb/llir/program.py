@@ -166,6 +166,8 @@ class Instruction:
             and attribute names; empty otherwise.
         inplace: Pairs (out, in) of operand names that may share memory exactly.
         node_class: The high-level operator that IRGen makes it from by equal field names.
+        strided: Operands that may be windows with gaps between pixels (rows along the last axis);
+            those of a data-parallel instruction may have any strides.
         carries_stack: Its kernel can apply data-parallel instructions to its results before it
             stores them.
         predicate: A bool vector of the batch's length; results of false samples are arbitrary.
@@ -177,6 +179,7 @@ class Instruction:
     inplace: ClassVar[tuple[tuple[str, str], ...]]
     node_class: ClassVar[type | None]
     carries_stack: ClassVar[bool] = False
+    strided: ClassVar[tuple[str, ...]] = ()
     _: KW_ONLY
     predicate: Buffer | None = None
     name: str = ""

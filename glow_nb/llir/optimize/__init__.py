@@ -1,7 +1,8 @@
 """The instruction passes, one file each, named like the pass; importing this registers them all."""
 
+from glow_nb.llir.optimize.eliminate_copies import eliminate_copies
 from glow_nb.llir.optimize.eliminate_dead_stores import eliminate_dead_stores
 from glow_nb.llir.optimize.shrink_lifetimes import shrink_lifetimes
 from glow_nb.llir.passes import PROGRAM_PASSES
 
-__all__ = ["PROGRAM_PASSES", "eliminate_dead_stores", "shrink_lifetimes"]
+__all__ = ["PROGRAM_PASSES", "eliminate_copies", "eliminate_dead_stores", "shrink_lifetimes"]
