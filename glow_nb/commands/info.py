@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from glow_nb.commands.models import compile_fixed_model, load_model
+import glow_nb
+from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
@@ -109,7 +110,7 @@ def info(
     computes it, and moving data is none.
     """
     imported = load_model(model, as_shapes(shapes))
-    network = compile_fixed_model(model, as_shapes(shapes), backend, threads)
+    network = glow_nb.compile(imported, backend=backend, threads=threads)
     if picture is not None:
         _draw(network, picture)
     report = make_report(str(model), backend, imported, network)
