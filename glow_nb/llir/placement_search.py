@@ -97,8 +97,10 @@ class _State:
 
     def copy(self) -> _State:
         """Return a state that shares nothing with this one."""
-        arrays = (a.copy() for a in (self.floors, self.bytes_left, self.heads, self.fits))
-        return _State(*arrays, self.touched.copy(), self.reasons.copy(), self.left)
+        return _State(
+            *(self.floors.copy(), self.bytes_left.copy(), self.heads.copy(), self.fits.copy()),
+            *(self.touched.copy(), self.reasons.copy(), self.left),
+        )
 
 
 class _Move(NamedTuple):
@@ -298,7 +300,8 @@ class Search:
 
     def _waiting(self, state: _State, section: int) -> list[int]:
         members = self.sections.members[section]
-        return members[state.heads[members] < _FAR].tolist()
+        waiting: list[int] = members[state.heads[members] < _FAR].tolist()
+        return waiting
 
     def _why_here(self, state: _State, section: int) -> int:
         """Return the decisions that keep all buffers of *section* at or above their heads."""
