@@ -1,0 +1,54 @@
+"""Layer normalization against its operator."""
+
+import numpy as np
+import pytest
+
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.llir.instructions.normalization import LayerNormalizationInst
+from glow_nb.llir.program import Instruction
+from glow_nb.types import ElementKind, TensorType
+from tests.unit.kernels.cases import check, instruction_of
+
+FLOAT32 = ElementKind.FLOAT32
+TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
+CASES: list[tuple[tuple[int, ...], int]] = [
+    ((3, 5, 77), 2),
+    ((3, 5, 77), 1),
+    ((2, 768), 1),
+    ((9, 3), 1),
+    ((4, 6), 0),
+    ((3, 1), 1),
+    ((0, 5), 1),
+]
+
+
+def _normalization(
+    shape: tuple[int, ...], axis: int, kind: ElementKind = FLOAT32, *, has_bias: bool = True
+) -> Instruction:
+    weight = TensorType(kind, shape[axis:])
+    operands = [TensorType(kind, shape), *[weight] * (1 + has_bias)]
+    return instruction_of(LayerNormalizationInst, operands, axis=axis, epsilon=1e-5)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_layer_normalization(case: tuple[tuple[int, ...], int], target: Target) -> None:
+    instruction = _normalization(*case, has_bias=target.lanes != 4)
+    check(instruction, target, specials=False, ulp=64, absolute=2e-5)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [kind for kind in ElementKind if kind.is_float])
+def test_kinds_are_normalized(kind: ElementKind) -> None:
+    instruction = _normalization((4, 45), 1, kind)
+    check(instruction, Target.host(), specials=False, ulp=8, absolute=2e-5)
+
+
+@pytest.mark.jit
+def test_variance_of_numbers_far_from_zero() -> None:
+    """The mean of squares minus the square of the mean would lose every digit."""
+    rows = 10000 + np.random.default_rng(0).random((3, 50)).astype(np.float32)
+    weights = np.ones(50, np.float32)
+    instruction = _normalization((3, 50), 1)
+    check(instruction, Target.host(), operands=[rows, weights, weights], ulp=64, absolute=1e-2)
