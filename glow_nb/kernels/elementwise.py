@@ -17,11 +17,11 @@ from glow_nb.kernels.loops import ENOUGH_ROWS, Nest, index_text, loops, share, s
 from glow_nb.kernels.registry import KERNELS
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.vectors import ceil_power_of_two, floor_power_of_two, native_lanes
 from glow_nb.llir import instructions  # noqa: F401 - registers them
 from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction, kernel_operands
 from glow_nb.types import ElementKind
 
-VECTOR_BYTES_PER_LANE = 4
 UNROLL, UNROLL_POLYNOMIAL = 4, 2
 """Vectors taken at a time: enough to cover latencies, and few enough to stay in registers."""
 
@@ -78,9 +78,8 @@ def _plan(stack: Stack, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     strides = dict(zip(buffers, nest.strides, strict=True))
     trial = VectorCode(1)
     stack.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(stack.inputs)})
-    widest = max(buffer.type.kind.size_bytes for buffer in buffers)
-    native = max(1, target.lanes * VECTOR_BYTES_PER_LANE // widest)
-    lanes = min(native * _unroll(trial), _floor_power_of_two(nest.sizes[-1]))
+    native = native_lanes(target, *(buffer.type.kind for buffer in buffers))
+    lanes = min(native * _unroll(trial), floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
     return _Loop(stack, nest.sizes, strides, pointers, lanes, is_light=len(trial.lines) <= 2)
@@ -108,10 +107,6 @@ def _unroll(code: VectorCode) -> int:
     if names & _LIBRARY or divides or polynomials - {ElementKind.FLOAT32}:
         return 1
     return UNROLL_POLYNOMIAL if len(polynomials) else UNROLL
-
-
-def _floor_power_of_two(number: int) -> int:
-    return 1 << (number.bit_length() - 1)
 
 
 @dataclass(frozen=True)
@@ -257,7 +252,7 @@ def pieces(count: int, widest: int, is_light: bool) -> Iterator[tuple[int, int |
         bits = reversed(range(rest.bit_length()))
         yield from ((1 << bit, None) for bit in bits if rest >> bit & 1)
     elif rest:
-        lanes = 1 << (rest - 1).bit_length()
+        lanes = ceil_power_of_two(rest)
         yield lanes, None if lanes == rest else rest
 
 

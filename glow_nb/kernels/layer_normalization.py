@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
 from glow_nb.fuse.expression import number_text
-from glow_nb.kernels.loops import sum_text
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
@@ -74,17 +72,17 @@ class _LayerNormalization:
         lanes = self.walk.lanes if place is None else place.lanes
         zero = f"splat_{self.wide}(0.0, {lanes})"
         out.line(f"total = {zero}")
-        for block, places in self._elements(out, place):
+        for block, places in self.walk.elements(out, place):
             out.line(f"total = add(total, {self._load(block, 'src', places)})")
         out.line(f"mean = {self._mean(place, lanes)}")
         out.line(f"total = {zero}")
-        for block, places in self._elements(out, place):
+        for block, places in self.walk.elements(out, place):
             centred = f"sub({self._load(block, 'src', places)}, mean)"
             out.line(f"x = {centred if place else block.only(centred, zero)}")
             out.line("total = fma(x, x, total)")
         epsilon = f"splat_{self.wide}({number_text(self.epsilon)}, {lanes})"
         out.line(f"factor = rsqrt(add({self._mean(place, lanes)}, {epsilon}))")
-        for block, places in self._elements(out, place):
+        for block, places in self.walk.elements(out, place):
             y = f"mul(sub({self._load(block, 'src', places)}, mean), factor)"
             y = f"mul({y}, {self._weight(block, place, 'scale', places)})"
             if "bias" in self.walk.names:
@@ -97,17 +95,6 @@ class _LayerNormalization:
         if place is None:
             return f"splat_{self.wide}(reduce_add(total) / {self.count}.0, {lanes})"
         return f"div(total, splat_{self.wide}({self.count}.0, {lanes}))"
-
-    def _elements(
-        self, out: SourceWriter, place: Block | None
-    ) -> Iterator[tuple[Block, dict[str, str]]]:
-        """Yield each block of elements of a walk, with its index in the tensors."""
-        with self.walk.steps(out) as places:
-            if place is not None:
-                yield place, places
-                return
-            for block in self.walk.run(out):
-                yield block, {name: sum_text(at, block.column) for name, at in places.items()}
 
     def _load(self, block: Block, name: str, places: dict[str, str]) -> str:
         x = block.load(name, places[name])

@@ -7,7 +7,6 @@ from math import prod
 
 from glow_nb.fuse.expression import number_text
 from glow_nb.hlir.ops.families import bounds_of
-from glow_nb.kernels.loops import sum_text
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
@@ -92,13 +91,9 @@ class _Reduction:
         lanes = self.walk.lanes if place is None else place.lanes
         start = self._splat(self.neutral, lanes)
         out.line(f"total = {start}")
-        with self.walk.steps(out) as places:
-            if place is not None:
-                out.line(f"total = {self.function}(total, {self._load(place, places['src'])})")
-            else:
-                for block in self.walk.run(out):
-                    x = self._load(block, sum_text(places["src"], block.column))
-                    out.line(f"total = {self.function}(total, {block.only(x, start)})")
+        for block, places in self.walk.elements(out, place):
+            x = self._load(block, places["src"])
+            out.line(f"total = {self.function}(total, {x if place else block.only(x, start)})")
         if place is None:
             mean = "" if self.mean_of is None else f" / {self.mean_of}.0"
             out.line(f"put(dest, dest_at, reduce_{self.function}(total){mean})")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from glow_nb.kernels.loops import sum_text
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
@@ -67,7 +65,7 @@ class _Softmax:
         """
         lanes = self.walk.lanes if place is None else place.lanes
         out.line(f"peak = splat_{self.wide}(-1e999, {lanes})")
-        for block, places in self._elements(out, place):
+        for block, places in self.walk.elements(out, place):
             x = self._load(block, places["src"])
             if place is None:
                 x = block.only(x, f"splat_{self.wide}(-1e999, {lanes})")
@@ -82,7 +80,7 @@ class _Softmax:
         """Write the walk that sums exponentials and keeps them if that loses nothing."""
         zero = f"splat_{self.wide}(0.0, {lanes})"
         out.line(f"total = {zero}")
-        for block, places in self._elements(out, place):
+        for block, places in self.walk.elements(out, place):
             out.line(f"e = exp_nonpositive(sub({self._load(block, places['src'])}, peak))")
             if self._keeps_exponentials:
                 out.line(block.store("dest", places["dest"], "e"))
@@ -95,7 +93,7 @@ class _Softmax:
             out.line("factor = reciprocal(total)")
 
     def _write_results(self, out: SourceWriter, place: Block | None) -> None:
-        for block, places in self._elements(out, place):
+        for block, places in self.walk.elements(out, place):
             x = self._load(block, places["src"])
             if self.is_logarithm:
                 y = f"sub(sub({x}, peak), total)"
@@ -110,17 +108,6 @@ class _Softmax:
     def _keeps_exponentials(self) -> bool:
         """True if exponentials wait in the result: not if it would round them."""
         return not self.is_logarithm and self.kind.value == self.wide
-
-    def _elements(
-        self, out: SourceWriter, place: Block | None
-    ) -> Iterator[tuple[Block, dict[str, str]]]:
-        """Yield each block of elements of a walk, with its index in the tensors."""
-        with self.walk.steps(out) as places:
-            if place is not None:
-                yield place, places
-                return
-            for block in self.walk.run(out):
-                yield block, {name: sum_text(at, block.column) for name, at in places.items()}
 
     def _load(self, block: Block, index: str) -> str:
         x = block.load("src", index)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.kernels.elementwise import VECTOR_BYTES_PER_LANE, elementwise_source
+from glow_nb.kernels.elementwise import elementwise_source
 from glow_nb.kernels.loops import Nest, index_text, loops
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.vectors import ceil_power_of_two, floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import View
 from glow_nb.types import ElementKind
@@ -107,10 +108,10 @@ def _matrix_of(nest: Nest) -> _Matrix | None:
 
 def _tile_size(rows: int, columns: int, kind: ElementKind, target: Target) -> int:
     """Return the side of a tile: as registers allow, and no larger than the matrix needs."""
-    widest = target.lanes * VECTOR_BYTES_PER_LANE // kind.size_bytes
+    widest = native_lanes(target, kind)
     limit = 16 if kind.size_bytes == 1 or target.vector_registers > 16 else 8
-    needed = 1 << (min(rows, columns) - 1).bit_length()
-    available = 1 << (max(rows, columns).bit_length() - 1)
+    needed = ceil_power_of_two(min(rows, columns))
+    available = floor_power_of_two(max(rows, columns))
     return min(widest, limit, needed, available)
 
 

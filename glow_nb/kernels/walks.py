@@ -118,6 +118,20 @@ class Walk:
         if count > whole:
             yield Block(str(whole), self.lanes, count - whole)
 
+    def elements(
+        self, out: SourceWriter, place: Block | None
+    ) -> Iterator[tuple[Block, dict[str, str]]]:
+        """Yield the blocks that a walk comes by, each with its index in every tensor.
+
+        *place* is what :meth:`places` has yielded.
+        """
+        with self.steps(out) as places:
+            if place is not None:
+                yield place, places
+                return
+            for block in self.run(out):
+                yield block, {name: sum_text(at, block.column) for name, at in places.items()}
+
 
 def _part(shape: tuple[int, ...], axes: list[int], tensors: dict[str, tuple[int, ...]]) -> Nest:
     """Return the loops over *axes* alone."""
