@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.schema import Registry, changed_operands, check_attributes, fields_of, operands_of

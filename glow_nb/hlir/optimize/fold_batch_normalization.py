@@ -33,7 +33,7 @@ def fold_batch_normalization(function: Function) -> Function:
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    for value, scale, shift in _affine_forms(node):
+    for value, scale, shift in affine_forms(node):
         if not _is_foldable(value, node, rewriter):
             continue
         if isinstance(value, Convolution):
@@ -43,7 +43,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     return None
 
 
-def _affine_forms(node: Node) -> list[tuple[Value, Array | float, Array | float]]:
+def affine_forms(node: Node) -> list[tuple[Value, Array | float, Array | float]]:
     """Return ``(value, scale, shift)`` such that *node* is ``value * scale + shift``."""
     match node:
         case BatchNormalization(input=value) if node.channel_axis == value.type.rank - 1:
@@ -104,9 +104,9 @@ def _fold_into_convolution(
     return rewriter.emit(
         dataclasses.replace(
             convolution,
-            filter=rewriter.constant(_folded_name(convolution.filter), filter * factors),
+            filter=rewriter.constant(folded_name(convolution.filter), filter * factors),
             bias=rewriter.constant(
-                _folded_name(convolution.bias), (bias * scale + shift).astype(kind.dtype)
+                folded_name(convolution.bias), (bias * scale + shift).astype(kind.dtype)
             ),
         )
     )
@@ -124,14 +124,15 @@ def _fold_into_normalization(
         dataclasses.replace(
             normalization,
             scale=rewriter.constant(
-                _folded_name(normalization.scale), (old_scale * scale).astype(dtype)
+                folded_name(normalization.scale), (old_scale * scale).astype(dtype)
             ),
             bias=rewriter.constant(
-                _folded_name(normalization.bias), (old_bias * scale + shift).astype(dtype)
+                folded_name(normalization.bias), (old_bias * scale + shift).astype(dtype)
             ),
         )
     )
 
 
-def _folded_name(constant: Value) -> str:
+def folded_name(constant: Value) -> str:
+    """Return the name for what *constant* becomes when something is folded into it."""
     return constant.name.removesuffix("_folded") + "_folded"

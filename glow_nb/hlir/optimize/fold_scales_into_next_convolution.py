@@ -1,0 +1,69 @@
+"""Fold per-channel scales and shifts into the convolution that reads them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.ops import Convolution
+from glow_nb.hlir.optimize.fold_batch_normalization import affine_forms, folded_name
+from glow_nb.hlir.optimize.uniform import array_of
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.types import Array
+
+
+@register_pass
+def fold_scales_into_next_convolution(function: Function) -> Function:
+    """Scale a convolution's filter by input channel instead of the input.
+
+    For an input that is a batch normalization, or an Add, Sub, Mul or Div by a constant that varies
+    along the channels only: ``filter'[k, t, c] = filter[k, t, c] * scale[c]`` and ``bias'[k] =
+    bias[k] + sum over t, c of filter[k, t, c] * shift[c]``, summed in float64. A shift folds only
+    without padding, whose cells stay 0. The convolution must be the only reader.
+
+    ::
+
+        %s = mul(%x, %scale)                        ->
+        %y = convolution(%s, %w, %b)                    %y = convolution(%x, %w', %b)
+    """
+    return rewrite(function, _rule)
+
+
+def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+    if not isinstance(node, Convolution) or not node.type.kind.is_float:
+        return None
+    affine: Any = node.input
+    filter, bias = array_of(node.filter), array_of(node.bias)
+    if filter is None or bias is None or rewriter.use_count(affine) != 1:
+        return None
+    if not isinstance(affine, Node) or affine.predicate is not None:
+        return None
+    for value, scale, shift in affine_forms(affine):
+        if value.type == affine.type and not (np.any(shift) and any(node.pads)):
+            scaled, extra = _fold(node, filter, scale, shift)
+            new_bias = (bias.astype(np.float64) + extra).astype(bias.dtype)
+            return rewriter.emit(
+                dataclasses.replace(
+                    node,
+                    input=value,
+                    filter=rewriter.constant(folded_name(node.filter), scaled),
+                    bias=rewriter.constant(folded_name(node.bias), new_bias),
+                )
+            )
+    return None
+
+
+def _fold(node: Convolution, filter: Array, scale: Any, shift: Any) -> tuple[Array, Array]:
+    """Return the scaled filter and what the shift adds to the bias."""
+    channels, depth, group = node.input.type.shape[-1], filter.shape[0], node.group
+    wide = filter.astype(np.float64).reshape(group, depth // group, -1, channels // group)
+    scales, shifts = (
+        np.broadcast_to(np.asarray(v, np.float64), (channels,)).reshape(group, 1, 1, -1)
+        for v in (scale, shift)
+    )
+    extra = (wide * shifts).sum(axis=(2, 3)).reshape(depth)
+    return (wide * scales).reshape(filter.shape).astype(filter.dtype), extra

@@ -1,0 +1,98 @@
+"""Put a tensor together once, and not at all if it was just cut apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.hlir.graph import Function, Node, Result, Value
+from glow_nb.hlir.ops import Concat, Slice, Split
+from glow_nb.hlir.ops.shape import slice_axis
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+
+
+@register_pass
+def merge_concats(function: Function) -> Function:
+    """Flatten nested concats, drop empty operands, and merge slices that lie side by side.
+
+    A nested concat is flattened only if nothing else reads it: what is made once stays made once.
+
+    ::
+
+        %a = concat([%p, %q]) {axis = 3}      ->
+        %b = concat([%a, %r]) {axis = 3}          %b = concat([%p, %q, %r]) {axis = 3}
+
+        %s = split(%x) {axis = 1, sizes = [2, 3]}
+        %c = concat([%s#0, %s#1]) {axis = 1}      // readers of %c read %x
+    """
+    return rewrite(function, _rule)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The part ``start..stop`` of *source* along the axis of a concat."""
+
+    value: Value
+    source: Value
+    start: int
+    stop: int
+
+
+def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+    if not isinstance(node, Concat) or node.predicate is not None:
+        return None
+    inputs = [part for value in node.inputs for part in _parts(value, node.axis, rewriter)]
+    inputs = [value for value in inputs if value.type.shape[node.axis]] or inputs[:1]
+    merged = _merge_neighbours([_piece(value, node.axis) for value in inputs])
+    if tuple(piece.value for piece in merged) == node.inputs:
+        return None
+    values = tuple(_emit(piece, node.axis, rewriter) for piece in merged)
+    return values[0] if len(values) == 1 else rewriter.emit(Concat(values, axis=node.axis))
+
+
+def _parts(value: Value, axis: int, rewriter: Rewriter) -> tuple[Value, ...]:
+    """Return the operands of a concat that only this one reads, else the value itself."""
+    match value:
+        case Concat(inputs=inputs, predicate=None) if (
+            value.axis == axis and rewriter.use_count(value) == 1
+        ):
+            return inputs
+    return (value,)
+
+
+def _piece(value: Value, axis: int) -> _Piece:
+    match value:
+        case Slice(input=source, predicate=None) if _cuts_only(value, axis):
+            return _Piece(value, source, value.starts[axis], value.stops[axis])
+        case Result(node=Split(input=source, predicate=None) as split) if split.axis == axis:
+            start = sum(split.sizes[: value.index])
+            return _Piece(value, source, start, start + split.sizes[value.index])
+    return _Piece(value, value, 0, value.type.shape[axis])
+
+
+def _cuts_only(node: Slice, axis: int) -> bool:
+    """True if the slice takes elements side by side along *axis* and all else whole."""
+    before, after = node.input.type.shape, node.type.shape
+    others = all(m == n for i, (m, n) in enumerate(zip(before, after, strict=True)) if i != axis)
+    return others and set(node.steps) == {1}
+
+
+def _merge_neighbours(pieces: list[_Piece]) -> list[_Piece]:
+    merged = pieces[:1]
+    for piece in pieces[1:]:
+        last = merged[-1]
+        if last.source == piece.source and last.stop == piece.start:
+            merged[-1] = _Piece(last.source, last.source, last.start, piece.stop)
+        else:
+            merged.append(piece)
+    return merged
+
+
+def _emit(piece: _Piece, axis: int, rewriter: Rewriter) -> Value:
+    """Return the piece: as it was if it is whole or nothing was merged into it."""
+    size = piece.source.type.shape[axis]
+    if (piece.start, piece.stop) == (0, size):
+        return piece.source
+    if piece.value.type.shape[axis] == piece.stop - piece.start:
+        return piece.value
+    return slice_axis(rewriter, piece.source, axis, range(piece.start, piece.stop))

@@ -1,0 +1,67 @@
+"""Drop reductions and windows of one element, and merge reductions of reductions."""
+
+from __future__ import annotations
+
+from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.ops import (
+    AvgPool,
+    MaxPool,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    Reshape,
+)
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+
+Reduction = ReduceMax | ReduceMean | ReduceMin | ReduceProd | ReduceSum
+
+
+@register_pass
+def simplify_reductions(function: Function) -> Function:
+    """Make a reduction over axes of size 1 a reshape, and one reduction of two of a kind.
+
+    A pool with a window of one cell that takes every cell is its input. Two reductions merge only
+    if nothing else reads the first; means of different sets of axes are the mean of all, as each is
+    over equally many elements.
+
+    ::
+
+        %a = reduce_mean(%x : <8 x 7 x 7 x 3>) {axes = [2], keep_dims = true}
+        %b = reduce_mean(%a) {axes = [1], keep_dims = true}
+        ->
+        %b = reduce_mean(%x) {axes = [1, 2], keep_dims = true}
+    """
+    return rewrite(function, _rule)
+
+
+def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+    if node.predicate is not None:
+        return None
+    match node:
+        case MaxPool() | AvgPool() if (
+            node.type == node.input.type and set(node.kernel) == {1} and not any(node.pads)
+        ):
+            return node.input
+        case ReduceMax() | ReduceMean() | ReduceMin() | ReduceProd() | ReduceSum():
+            return _reduction(node, rewriter)
+    return None
+
+
+def _reduction(node: Reduction, rewriter: Rewriter) -> Replacement:
+    inner = node.input
+    if all(inner.type.shape[axis] == 1 for axis in node.axes):
+        return rewriter.emit(Reshape(inner, node.type.shape))
+    if type(inner) is not type(node) or inner.predicate is not None:
+        return None
+    if rewriter.use_count(inner) != 1:
+        return None
+    kept = [axis for axis in range(inner.input.type.rank) if axis not in inner.axes]
+    named = node.axes if inner.keep_dims else tuple(kept[axis] for axis in node.axes)
+    axes = tuple(sorted({*inner.axes, *named}))
+    merged = rewriter.emit(type(node)(inner.input, axes=axes, keep_dims=node.keep_dims))
+    if merged.type == node.type:
+        return merged
+    return rewriter.emit(Reshape(merged, node.type.shape))

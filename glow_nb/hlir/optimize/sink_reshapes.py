@@ -1,0 +1,83 @@
+"""Push reshapes below elementwise operators, to where they meet and merge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glow_nb.hlir.graph import Constant, Function, Node
+from glow_nb.hlir.ops import Reshape
+from glow_nb.hlir.optimize.sink_transposes import axis_groups
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.schema import map_operands, operands_of
+
+Shape = tuple[int, ...]
+
+
+@register_pass
+def sink_reshapes(function: Function) -> Function:
+    """Reshape the result of an elementwise operator instead of its operands.
+
+    All operands must be reshaped alike, but for constants: they are reshaped the other way, if
+    they repeat along whole groups of merged or split axes. So elementwise work stands beside the
+    product or convolution that feeds it, and a reshape beside the next one.
+
+    ::
+
+        %a = reshape(%x : <1 x 1 x 1 x 8>) {shape = [1, 8]}    ->  %r = relu(%x)
+        %r = relu(%a)                                              %y = reshape(%r) {shape = [1, 8]}
+    """
+    return rewrite(function, _rule)
+
+
+def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+    if not node.data_parallel or node.predicate is not None:
+        return None
+    before = _common_shape(node)
+    if before is None:
+        return None
+    shapes = {}
+    for value in operands_of(node):
+        if isinstance(value, Constant):
+            shape = _shape_before(value.type.shape, node.type.shape, before)
+            if shape is None:
+                return None
+            shapes[value] = shape
+
+    def unshaped(value: Any) -> Any:
+        if isinstance(value, Constant):
+            return rewriter.emit(Reshape(value, shapes[value]))
+        return value.input
+
+    inner = rewriter.emit(map_operands(node, unshaped).copied(name=""))
+    return rewriter.emit(Reshape(inner, node.type.shape))
+
+
+def _common_shape(node: Node) -> Shape | None:
+    """Return the one shape that all operands but constants had before they were reshaped."""
+    shapes: set[Shape] = set()
+    for value in operands_of(node):
+        if isinstance(value, Constant):
+            continue
+        if not isinstance(value, Reshape) or value.predicate is not None:
+            return None
+        if value.type.shape != node.type.shape:
+            return None
+        shapes.add(value.input.type.shape)
+    return shapes.pop() if len(shapes) == 1 else None
+
+
+def _shape_before(shape: Shape, after: Shape, before: Shape) -> Shape | None:
+    """Return the shape of an operand that broadcasts to *before* as *shape* does to *after*."""
+    groups = axis_groups(before, after)
+    if groups is None:
+        return None
+    result: list[int] = []
+    for left, right in groups:
+        if all(shape[axis] == 1 for axis in right):
+            result += [1] * len(left)
+        elif all(shape[axis] == after[axis] for axis in right):
+            result += [before[axis] for axis in left]
+        else:
+            return None
+    return tuple(result)

@@ -1,0 +1,45 @@
+"""Constants of one number repeated: what a pass may treat as a scalar."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from glow_nb.hlir.graph import Constant, Value
+from glow_nb.types import Array, ElementKind
+
+
+def array_of(value: Value) -> Array | None:
+    """Return the numbers of a constant that has them, else None."""
+    return value.payload if isinstance(value, Constant) else None
+
+
+def uniform(value: Value) -> Any:
+    """Return the number that every element of a constant is, as a Python scalar; else None.
+
+    NaN is no number, and a constant without elements has none.
+    """
+    array = array_of(value)
+    if array is None or array.size == 0:
+        return None
+    first = array.flat[0]
+    if first != array.flat[-1] or first != first or (array.size > 2 and (array != first).any()):
+        return None
+    return first.item() if value.type.kind.value != "bfloat16" else float(first)
+
+
+def is_uniform(value: Value, number: float) -> bool:
+    """True for a constant all of whose elements equal *number*."""
+    return bool(uniform(value) == number)
+
+
+def tolerance_of(kind: ElementKind) -> float:
+    """Return the relative error that a number written down in *kind*, or float32, may have."""
+    bits = {ElementKind.FLOAT16: 10, ElementKind.BFLOAT16: 7}.get(kind, 23)
+    return 4 * 2.0**-bits
+
+
+def is_about(value: Value, number: float) -> bool:
+    """True for a constant all of whose elements are *number*, rounded."""
+    found = uniform(value)
+    return found is not None and math.isclose(found, number, rel_tol=tolerance_of(value.type.kind))
