@@ -89,11 +89,14 @@ def test_interrupt_ends_quietly(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("model ")
-    assert process.stdout.readline().startswith("input ")
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("model ")
+        assert process.stdout.readline().startswith("input ")
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, stderr) == (130, "Interrupted\n")
 
 
