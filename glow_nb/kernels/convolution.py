@@ -10,6 +10,7 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.packed import PackedConvolutionInst
+from glow_nb.llir.program import Buffer, pixel_stride
 from glow_nb.types import ElementKind
 
 __all__ = ["ConvolutionShape", "choose_convolution_block", "generate_convolution"]
@@ -21,6 +22,7 @@ def generate_convolution(
     block: int,
     target: Target,
     epilogue: Epilogue | None = None,
+    dest_stride: int | None = None,
 ) -> KernelSource:
     """Return the kernel ``(dest, input, filter, bias, *epilogue operands)`` of a convolution.
 
@@ -35,11 +37,12 @@ def generate_convolution(
             see :func:`choose_convolution_block`.
         target: The processor.
         epilogue: What to do with each vector of results before it is stored.
+        dest_stride: Elements of dest from pixel to pixel; the depth if not given.
 
     Raises:
         UnsupportedError: There are no kernels for *kind*.
     """
-    nest = ProductNest(shape.simplified(), kind, block)
+    nest = ProductNest(shape.simplified(), kind, block, dest_stride=dest_stride)
     taps = " x ".join(map(str, shape.kernel))
     sizes = " x ".join(map(str, (shape.batch, *shape.input, shape.channels)))
     title = (
@@ -58,9 +61,14 @@ def generate_convolution(
 
 @kernel_for(PackedConvolutionInst)
 def packed_convolution_source(
-    instruction: PackedConvolutionInst, target: Target, epilogue: Epilogue | None = None
+    instruction: PackedConvolutionInst,
+    target: Target,
+    epilogue: Epilogue | None = None,
+    dest: Buffer | None = None,
 ) -> KernelSource:
-    """Return the kernel of an instruction, with the *epilogue* of its stack."""
+    """Return the kernel of an instruction, with the *epilogue* of its stack, which writes *dest*."""
+    dest = dest or instruction.dest
+    stride = None if dest.is_contiguous else pixel_stride(dest)
     batch, *spatial, channels = instruction.input.type.shape
     shape = ConvolutionShape(
         batch=batch,
@@ -74,4 +82,4 @@ def packed_convolution_source(
         group=instruction.group,
     )
     kind = instruction.input.type.kind
-    return generate_convolution(shape, kind, instruction.block, target, epilogue)
+    return generate_convolution(shape, kind, instruction.block, target, epilogue, stride)

@@ -35,6 +35,7 @@ class ProductNest:
         block: Columns of one panel of the filter.
         has_bias: False if the kernel has no bias argument.
         filter_per_image: True if each image has its own filter (a batched matrix product).
+        dest_stride: Elements of the result from pixel to pixel, if it is a window of a wider tensor.
     """
 
     shape: ConvolutionShape
@@ -42,6 +43,12 @@ class ProductNest:
     block: int
     has_bias: bool = True
     filter_per_image: bool = False
+    dest_stride: int | None = None
+
+    @property
+    def pixel_stride(self) -> int:
+        """Elements of the result from pixel to pixel."""
+        return self.dest_stride or self.shape.depth
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 from glow_nb.kernels.convolution_plan import Plan, ProductNest, plan_product, units_of
+from glow_nb.kernels.index_text import plus, times
 from glow_nb.kernels.register_tiles import Epilogue, write_tile_store
 from glow_nb.kernels.shares import write_shares
 from glow_nb.kernels.source import KernelSource, SourceWriter
@@ -48,23 +47,6 @@ def generate_product(
     text = writer.write(title)
     scratch_bytes = plan.scratch_elements * nest.kind.size_bytes
     return KernelSource(family, text, (dest, *kinds, *extra), scratch_bytes)
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """The accumulation of one tile.
-
-    Attributes:
-        name: The tile's name, for the names of its indices.
-        total: The variable that sums up.
-        pixel_step: Elements of input from row to row of the tile.
-        depth: How many other totals wait for this one.
-    """
-
-    name: str
-    total: str
-    pixel_step: int
-    depth: int = 0
 
 
 class ProductWriter:
@@ -123,8 +105,6 @@ class ProductWriter:
             out.line(f"count = min(unit_end - unit, {self.units} - first)")
             if self.plan.block_units < self.units:
                 out.line(f"count = min(count, {self.plan.block_units})")
-            if self.shape.rank == 1:
-                out.line(f"pixel = {self.plan.cut.start('first')}")
             if self.plan.is_staged:
                 self._write_staging()
             with out.block("for panel in range(panel_begin, panel_end):"):
@@ -138,17 +118,18 @@ class ProductWriter:
             return
         out, shape = self.out, self.shape
         low, size = shape.begins[0], shape.input[0]
-        with out.block(f"for row in range((count - 1) * {shape.stride[0]} + {shape.reach[0]}):"):
-            out.line(f"y = first * {shape.stride[0]} + row - {low}")
+        rows = plus(times("(count - 1)", shape.stride[0]), shape.reach[0])
+        with out.block(f"for row in range({rows}):"):
+            out.line(f"y = {plus(times('first', shape.stride[0]), 'row', -low)}")
             inside = f"0 <= y < {size}"
             if shape.rank == 2:
-                self._write_staged_row(inside, "row", f"image * {size} + y")
+                self._write_staged_row(inside, "row", f"(image * {size} + y)")
                 return
             with out.block(f"for column in range({shape.needed[1]}):"):
-                out.line(f"z = column - {shape.begins[1]}")
+                out.line(f"z = {plus('column', -shape.begins[1])}")
                 inside += f" and 0 <= z < {shape.input[1]}"
-                place = f"row * {shape.needed[1]} + column"
-                origin = f"(image * {size} + y) * {shape.input[1]} + z"
+                place = f"(row * {shape.needed[1]} + column)"
+                origin = f"((image * {size} + y) * {shape.input[1]} + z)"
                 self._write_staged_row(inside, place, origin)
 
     def _write_staged_row(self, inside: str, place: str, origin: str) -> None:
@@ -158,15 +139,14 @@ class ProductWriter:
         left = min(shape.begins[-1], width)
         kept = max(0, min(shape.input[-1], width - left))
         right = width - left - kept
-        out.line(f"to = ({place}) * {width * channels}")
+        out.line(f"to = {times(place, width * channels)}")
         with out.block(f"if {inside}:"):
             if left:
                 out.line(f"clear(rows, to, {left * channels})")
             if kept:
-                source = f"({origin}) * {shape.input[-1] * channels}"
-                out.line(
-                    f"copy(rows, to + {left * channels}, {self.input}, {source}, {kept * channels})"
-                )
+                to, size = plus("to", left * channels), kept * channels
+                source = times(origin, shape.input[-1] * channels)
+                out.line(f"copy(rows, {to}, {self.input}, {source}, {size})")
             if right:
                 out.line(f"clear(rows, to + {(left + kept) * channels}, {right * channels})")
         with out.block("else:"):
@@ -176,16 +156,19 @@ class ProductWriter:
         """Copy a part of the only line, whose ends may lie outside of it."""
         out, shape = self.out, self.shape
         size, channels, stride = shape.input[0], shape.channels, shape.stride[0]
+        out.line(f"pixel = {self.plan.cut.start('first')}")
         out.line(f"pixel_end = {self.plan.cut.start('(first + count)')}")
-        out.line(f"y = pixel * {stride} - {shape.begins[0]}")
-        out.line(f"length = (pixel_end - pixel - 1) * {stride} + {shape.reach[0]}")
+        out.line(f"y = {plus(times('pixel', stride), -shape.begins[0])}")
+        out.line(f"length = {plus(times('(pixel_end - pixel - 1)', stride), shape.reach[0])}")
         out.line("left = min(max(-y, 0), length)")
         out.line(f"kept = max(min(y + length, {size}) - max(y, 0), 0)")
-        out.line(f"clear(rows, 0, left * {channels})")
-        source = f"(image * {size} + max(y, 0)) * {channels}"
+        left, kept = times("left", channels), times("kept", channels)
+        out.line(f"clear(rows, 0, {left})")
+        source = times(f"(image * {size} + max(y, 0))", channels)
         with out.block("if kept > 0:"):
-            out.line(f"copy(rows, left * {channels}, {self.input}, {source}, kept * {channels})")
-        out.line(f"clear(rows, (left + kept) * {channels}, (length - left - kept) * {channels})")
+            out.line(f"copy(rows, {left}, {self.input}, {source}, {kept})")
+        end, rest = times("(left + kept)", channels), times("(length - left - kept)", channels)
+        out.line(f"clear(rows, {end}, {rest})")
 
     def _write_panel(self) -> None:
         """Compute all tiles of the block for one panel, whole or the narrower last one."""
@@ -220,19 +203,19 @@ class ProductWriter:
         if shape.rank == 1:
             self._write_tiles(tag, columns, "", "image")
             return
-        image = f"image * {prod(shape.input) * shape.channels} + "
-        origin = "" if self.plan.is_staged else image
+        image = times("image", prod(shape.input) * shape.channels)
+        origin = "0" if self.plan.is_staged else image
         step = shape.stride[0] * self.steps_between[0]
         with out.block(f"for line_{tag} in range(count):"):
             row = f"line_{tag}" if self.plan.is_staged else f"(first + line_{tag})"
             place = f"image * {shape.output[0]} + first + line_{tag}"
-            out.line(f"origin_{tag} = {origin}{row} * {step}")
+            out.line(f"origin_{tag} = {plus(origin, times(row, step))}")
             if shape.rank == 2:
                 self._write_tiles(tag, columns, f"origin_{tag}", f"({place})")
                 return
             with out.block(f"for row_{tag} in range({shape.output[1]}):"):
                 step = shape.stride[1] * self.steps_between[1]
-                out.line(f"start_{tag} = origin_{tag} + row_{tag} * {step}")
+                out.line(f"start_{tag} = {plus(f'origin_{tag}', times(f'row_{tag}', step))}")
                 place = f"(({place}) * {shape.output[1]} + row_{tag})"
                 self._write_tiles(tag, columns, f"start_{tag}", place)
 
@@ -241,14 +224,17 @@ class ProductWriter:
         out, cut = self.out, self.plan.cut
         for number, (begin, end, rows) in enumerate(cut.runs):
             name = f"{tag}{number}"
+            # Tiles of a run have equal sizes: the start is linear in the tile's number.
+            skipped = begin * (cut.rows - rows)
+            if self.shape.rank > 1 and end - begin == 1:
+                out.line(f"at_{name} = {begin * rows + skipped}")
+                self._write_tile(name, rows, columns, origin, place)
+                continue
             header = f"for tile_{name} in range({begin}, {end}):"
             if self.shape.rank == 1:
                 header = self._tile_range(name, begin, end)
             with out.block(header):
-                # Tiles of a run have equal sizes: the start is linear in the tile's number.
-                skipped = begin * (cut.rows - rows)
-                first = f"tile_{name} * {rows}" + (f" + {skipped}" if skipped else "")
-                out.line(f"at_{name} = {first}")
+                out.line(f"at_{name} = {plus(times(f'tile_{name}', rows), skipped)}")
                 self._write_tile(name, rows, columns, origin, place)
 
     def _tile_range(self, name: str, begin: int, end: int) -> str:
@@ -263,15 +249,13 @@ class ProductWriter:
         """Sum up one tile, from pixel ``at_<name>`` on, and store it."""
         out, shape, plan = self.out, self.shape, self.plan
         vectors = -(-columns // plan.lanes)
-        group = "" if shape.group == 1 else f" + group * {shape.channels_per_group}"
         pixel_step = shape.stride[-1] * shape.channels
-        if shape.rank > 1:
-            start = f"{origin} + at_{name} * {pixel_step}"
-        elif plan.is_staged:
-            start = f"(at_{name} - pixel) * {pixel_step}"
-        else:
-            start = f"image * {shape.input[0] * shape.channels} + at_{name} * {pixel_step}"
-        out.line(f"x_{name} = {start}{group}")
+        pixel, start = f"at_{name}", origin
+        if shape.rank == 1:
+            start = "0" if plan.is_staged else times("image", shape.input[0] * shape.channels)
+            pixel = f"(at_{name} - pixel)" if plan.is_staged else pixel
+        group = "0" if shape.group == 1 else times("group", shape.channels_per_group)
+        out.line(f"x_{name} = {plus(start, times(pixel, pixel_step), group)}")
         size = f"{rows}, {vectors}, {plan.lanes}"
         if self.nest.has_bias:
             out.line(f"t_{name} = tile_bias({self.bias}, panel * {self.nest.block}, {size})")
@@ -279,7 +263,7 @@ class ProductWriter:
             out.line(f"t_{name} = tile_fill({self.filter}, 0, {size})")
         self._write_taps(name, pixel_step)
         line = f"{place} * {shape.output[-1]} + at_{name}"
-        out.line(f"y_{name} = ({line}) * {shape.depth} + channel")
+        out.line(f"y_{name} = ({line}) * {self.nest.pixel_stride} + channel")
         write_tile_store(
             out,
             f"t_{name}",
@@ -288,15 +272,41 @@ class ProductWriter:
             lanes=plan.lanes,
             index=f"y_{name}",
             channel="channel",
-            stride=shape.depth,
+            stride=self.nest.pixel_stride,
             epilogue=self.epilogue,
         )
 
     def _write_taps(self, name: str, pixel_step: int) -> None:
         """Accumulate over taps and channels; taps whose inputs are neighbours make one loop."""
         loops, inner = self._tap_loops()
-        steps = _Steps(name, f"t_{name}", pixel_step)
-        self._nest_taps(steps, loops, inner, f"x_{name}", "weights")
+        is_short = self.shape.steps <= LONGEST_CHAIN
+        chains = (0, 0) if is_short else _chains(inner)
+
+        def write_dot(total: str, x: str, w: str, pieces: tuple[int, int]) -> None:
+            self.out.line(
+                f"{total} = tile_dot({total}, {self.source}, {x}, {pixel_step}, {self.filter}, "
+                f"{w}, {self.nest.block}, {inner}, {pieces[0]}, {pieces[1]})"
+            )
+
+        def write_loops(total: str, loops: list[tuple[int, int]], x: str, w: str) -> None:
+            is_part = total.startswith("s_")
+            if not (is_short or is_part) and _is_one_chain(loops, inner):
+                self.out.line(f"s_{name} = tile_zero({total})")
+                write_loops(f"s_{name}", loops, x, w)
+                self.out.line(f"{total} = add({total}, s_{name})")
+                return
+            if not loops:
+                write_dot(total, x, w, (0, 0) if is_part else chains)
+                return
+            (taps, step), rest = loops[0], loops[1:]
+            weights = prod(taps for taps, _ in rest) * inner * self.nest.block
+            tap = f"{'kij'[-len(loops)]}_{name}"
+            with self.out.block(f"for {tap} in range({taps}):"):
+                self.out.line(f"x_{tap} = {x} + {times(tap, step)}")
+                self.out.line(f"w_{tap} = {w} + {times(tap, weights)}")
+                write_loops(total, rest, f"x_{tap}", f"w_{tap}")
+
+        write_loops(f"t_{name}", loops, f"x_{name}", "weights")
 
     def _tap_loops(self) -> tuple[list[tuple[int, int]], int]:
         """Return (taps, input step) of the outer loops, and the length of the innermost one."""
@@ -307,77 +317,20 @@ class ProductWriter:
             inner *= loops.pop()[0]
         return [loop for loop in loops if loop[0] > 1], inner
 
-    def _nest_taps(
-        self, steps: _Steps, loops: list[tuple[int, int]], inner: int, x: str, w: str
-    ) -> None:
-        """Write the loops over taps around the sum over *inner* channels."""
-        if not steps.depth and self._is_one_chain(loops, inner):
-            self._write_partial(steps, lambda part: self._nest_taps(part, loops, inner, x, w))
-            return
-        if not loops:
-            self._write_channels(steps, inner, x, w)
-            return
-        (taps, step), rest = loops[0], loops[1:]
-        weights = prod(taps for taps, _ in rest) * inner * self.nest.block
-        tap = f"{'kij'[-len(loops)]}_{steps.name}"
-        with self.out.block(f"for {tap} in range({taps}):"):
-            self.out.line(f"x_{tap} = {x} + {tap} * {step}\nw_{tap} = {w} + {tap} * {weights}")
-            self._nest_taps(steps, rest, inner, f"x_{tap}", f"w_{tap}")
 
-    def _is_one_chain(self, loops: list[tuple[int, int]], inner: int) -> bool:
-        """True if these loops should sum up from zero: neither too many steps nor too few."""
-        if self.shape.steps <= LONGEST_CHAIN:
-            return False
-        lengths = [prod(taps for taps, _ in loops[depth:]) * inner for depth in range(2)]
-        return lengths[0] <= LONGEST_CHAIN or (bool(loops) and lengths[1] < SHORTEST_CHAIN)
+def _is_one_chain(loops: list[tuple[int, int]], inner: int) -> bool:
+    """True if these loops should sum up from zero: neither too many steps nor too few."""
+    if not loops:
+        return False
+    lengths = [prod(taps for taps, _ in loops[depth:]) * inner for depth in range(2)]
+    return lengths[0] <= LONGEST_CHAIN or lengths[1] < SHORTEST_CHAIN
 
-    def _write_channels(self, steps: _Steps, inner: int, x: str, w: str) -> None:
-        """Sum over *inner* neighbouring inputs, in pieces if they are too many for one chain."""
-        limits = [] if steps.depth else [LONGEST_CHAIN_OF_CHAINS, LONGEST_CHAIN]
-        limits = [limit for limit in limits if limit < inner]
-        self._write_pieces(steps, ("0", str(inner)), inner, limits, (x, w))
 
-    def _write_pieces(
-        self,
-        steps: _Steps,
-        span: tuple[str, str],
-        length: int,
-        limits: list[int],
-        places: tuple[str, str],
-    ) -> None:
-        """Sum over the channels in *span*, at most *length*: sums of sums for each of *limits*."""
-        begin, end = span
-        if not limits:
-            header = f"range({end})" if begin == "0" else f"range({begin}, {end})"
-            self._write_fma(steps, header, *places)
-            return
-        piece = -(-length // -(-length // limits[0]))
-        start = f"part{steps.depth}_{steps.name}"
-        stop = f"min({start} + {piece}, {end})"
-        with self.out.block(f"for {start} in range({begin}, {end}, {piece}):"):
-            if limits[1:]:
-                self.out.line(f"end_{steps.name} = {stop}")
-                stop = f"end_{steps.name}"
-            self._write_partial(
-                steps,
-                lambda part: self._write_pieces(part, (start, stop), piece, limits[1:], places),
-            )
-
-    def _write_partial(self, steps: _Steps, write: Callable[[_Steps], None]) -> None:
-        """Sum up from zero what *write* writes, then add it to the total."""
-        depth = steps.depth + 1
-        part = _Steps(steps.name, f"s{depth}_{steps.name}", steps.pixel_step, depth)
-        self.out.line(f"{part.total} = tile_zero({steps.total})")
-        write(part)
-        self.out.line(f"{steps.total} = add({steps.total}, {part.total})")
-
-    def _write_fma(self, steps: _Steps, span: str, x: str, w: str) -> None:
-        total, channel = steps.total, f"c_{steps.name}"
-        with self.out.block(f"for {channel} in {span}:"):
-            self.out.line(
-                f"{total} = tile_fma({total}, {self.source}, {x} + {channel}, {steps.pixel_step}, "
-                f"{self.filter}, {w} + {channel} * {self.nest.block})"
-            )
+def _chains(inner: int) -> tuple[int, int]:
+    """Return the lengths of balanced pieces of *inner* products: of sums of sums, and of sums."""
+    longer = -(-inner // -(-inner // LONGEST_CHAIN_OF_CHAINS))
+    shorter = -(-longer // -(-longer // LONGEST_CHAIN))
+    return (longer if longer < inner else 0), shorter
 
 
 def _row_major(sizes: tuple[int, ...], last: int) -> tuple[int, ...]:

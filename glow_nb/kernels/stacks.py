@@ -27,7 +27,8 @@ def generate_stack(instruction: StackInst, target: Target) -> KernelSource:
     epilogue = _epilogue(instruction)
     match head:
         case PackedConvolutionInst():
-            return packed_convolution_source(head, target, epilogue)
+            (dest,) = instruction.results
+            return packed_convolution_source(head, target, epilogue, dest)
         case PackedMatMulInst():
             return packed_mat_mul_source(head, target, epilogue)
     raise UnsupportedError(f"{head!r}: its kernel cannot carry a stack")

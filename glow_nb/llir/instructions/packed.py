@@ -19,6 +19,7 @@ class PackedConvolutionInst(NodeInstruction):
     """
 
     carries_stack: ClassVar[bool] = True
+    strided: ClassVar[tuple[str, ...]] = ("dest",)
     dest: Out
     input: In
     filter: In

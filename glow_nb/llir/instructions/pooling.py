@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from glow_nb.hlir.ops import pooling as nodes
 from glow_nb.llir.instructions.node_instruction import NodeInstruction, UnaryInstruction
 from glow_nb.llir.program import In, Out, define_instruction
@@ -11,6 +13,7 @@ from glow_nb.llir.program import In, Out, define_instruction
 class MaxPoolInst(UnaryInstruction):
     """``dest[n, p, c] = max_t input[n, p*stride + t*dilation - pad, c]``; padding never wins."""
 
+    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     pads: tuple[int, ...]
@@ -39,6 +42,7 @@ class AvgPoolInst(UnaryInstruction):
     *uncounted* outermost ones of the end padding.
     """
 
+    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     pads: tuple[int, ...]

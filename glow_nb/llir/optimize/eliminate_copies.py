@@ -14,6 +14,7 @@ from glow_nb.llir.program import (
     View,
     contiguous_strides,
     mutated,
+    pixel_stride,
     read,
 )
 from glow_nb.llir.stack import StackInst
@@ -95,7 +96,7 @@ def _is_movable(
     if any(b.root is dest.root for b in others) and not _is_disjoint(others, dest):
         return False
     return all(
-        can_be_strided(instruction, buffer) and _can_be_rebased(buffer, src)
+        _can_be_rebased(buffer, src) and can_be_strided(instruction, buffer, rebased(buffer, src, dest))
         for buffer in (*read(instruction), *mutated(instruction))
         if buffer.root is src
     )
@@ -119,23 +120,31 @@ def _window_is_free(work: list[Instruction], copy: int, dest: Buffer, movers: se
     return True
 
 
-def can_be_strided(instruction: Instruction, buffer: Buffer) -> bool:
-    """True if the kernel of *instruction* takes *buffer* as a window with gaps between its rows."""
-    if isinstance(instruction, StackInst):
-        return all(
-            can_be_strided(member, buffer)
-            and (not instruction.head.carries_stack or "dest" in type(instruction.head).strided)
-            for member in instruction.body
-            if any(b is buffer for b in (*read(member), *mutated(member)))
-        )
-    if instruction.scalar:
+def can_be_strided(instruction: Instruction, buffer: Buffer, place: Buffer) -> bool:
+    """True if the kernel of *instruction* works with *place* instead of *buffer*."""
+    if place.is_contiguous or instruction.scalar:
         return True
-    fields = [
-        spec.name
-        for spec in operand_specs(type(instruction))
-        if buffer is getattr(instruction, spec.name)
-    ]
-    return bool(fields) and set(fields) <= set(type(instruction).strided)
+    if isinstance(instruction, StackInst):
+        return _stack_can_be_strided(instruction, buffer, place)
+    specs = operand_specs(type(instruction))
+    fields = {spec.name for spec in specs if getattr(instruction, spec.name) is buffer}
+    return bool(fields) and fields <= set(instruction.strided) and pixel_stride(place) is not None
+
+
+def _stack_can_be_strided(stack: StackInst, buffer: Buffer, place: Buffer) -> bool:
+    """A stack on tiles stores its result by pixels, if it reads nothing else of that shape."""
+    head = stack.head
+    if head.scalar:
+        return True
+    if buffer in read(head):
+        return can_be_strided(head, buffer, place)
+    others = (b for b in stack.sources if b not in read(head))
+    return (
+        stack.results == (buffer,)
+        and "dest" in head.strided
+        and pixel_stride(place) is not None
+        and not any(b.type.shape == buffer.type.shape for b in others)
+    )
 
 
 def _can_be_rebased(buffer: Buffer, root: Buffer) -> bool:
