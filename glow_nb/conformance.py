@@ -28,6 +28,18 @@ from glow_nb.onnx_backend import ENGINES, prepare
 PASSED, FAILED, UNSUPPORTED = "passed", "failed", "unsupported"
 OUTCOMES = (PASSED, FAILED, UNSUPPORTED)
 
+EXPLAINED = {
+    "test_attention_4d_causal_fp16": "float16 rounding",
+    "test_attention_4d_causal_fp16_expanded": "float16 rounding",
+    "test_dft_inverse": "the suite expects its own rounding noise around 0",
+    "test_dft_inverse_opset19": "the suite expects its own rounding noise around 0",
+}
+"""Tests that ask for more than the rounding of either side allows.
+
+The results of glow_nb and of the suite both differ from the exact ones by less than the tolerance,
+but by more than it from each other.
+"""
+
 _CRASHES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """Bugs of ours: they fail their test, but not the others."""
 
@@ -157,7 +169,8 @@ def write_markdown(report: Report, out: TextIO) -> None:
     failures = [o for o in report.outcomes if o.outcome == FAILED]
     out.write("\n## Failures\n\n" + ("" if failures else "None.\n"))
     for o in failures:
-        out.write(f"- `{o.test}` ({o.engine}): {_one_line(o.reason)}\n")
+        why = f" (explained: {EXPLAINED[o.test]})" if o.test in EXPLAINED else ""
+        out.write(f"- `{o.test}` ({o.engine}){why}: {_one_line(o.reason)}\n")
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Transpose
+from glow_nb.importers.onnx.tensors import kind_of, type_name
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -120,7 +121,7 @@ class Context:
         names = inputs_behind(value)
         raise UnboundInput(
             f"{self.place}: {what} must be known when the model is compiled, but it is computed "
-            f"from inputs {names}; give those by constants={{name: array}}",
+            f"from inputs {names}; give those by import_onnx(..., constants={{name: array}})",
             names,
         )
 
@@ -140,6 +141,13 @@ class Context:
     def tensor(self, tensor: onnx.TensorProto) -> Array:
         """Return the numbers of a tensor attribute."""
         raise NotImplementedError(f"{type(self).__name__} has no files")
+
+    def kind(self, code: int) -> ElementKind:
+        """Return the element kind of an ONNX type *code* that the node names."""
+        try:
+            return kind_of(code, self.place)
+        except UnsupportedError:
+            raise self.unsupported(f"element type {type_name(code)}") from None
 
     def unsupported(self, reason: str) -> UnsupportedError:
         """Return the error that says why the node being imported cannot be."""

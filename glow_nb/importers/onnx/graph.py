@@ -347,6 +347,7 @@ class Importer(Context):
 
     @override
     def tensor(self, tensor: onnx.TensorProto) -> Array:
+        self.kind(tensor.data_type)
         return to_array(tensor, self.place, self.model.folder)
 
 

@@ -29,15 +29,20 @@ def kind_of(code: int, place: str) -> ElementKind:
     """
     if code not in onnx.TensorProto.DataType.values() or code == onnx.TensorProto.UNDEFINED:
         raise ModelError(f"{place}: {code} is not an ONNX element type; the file may be damaged")
-    name = onnx.TensorProto.DataType.Name(code).lower()
-    name = _KIND_NAMES.get(code, name)
     try:
-        return ElementKind(name)
+        return ElementKind(type_name(code))
     except ValueError:
         known = ", ".join(kind.value for kind in ElementKind)
         raise UnsupportedError(
-            f"{place}: element type {name} is not supported; convert it to one of {known}"
+            f"{place}: element type {type_name(code)} is not supported; "
+            f"convert it to one of {known}"
         ) from None
+
+
+def type_name(code: int) -> str:
+    """Return the name of an ONNX type *code*: that of our kind if there is one."""
+    name = onnx.TensorProto.DataType.Name(code).lower()
+    return _KIND_NAMES.get(code, name)
 
 
 def code_of(kind: ElementKind) -> int:

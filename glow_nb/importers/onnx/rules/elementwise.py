@@ -11,7 +11,6 @@ from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.tensors import kind_of
 from glow_nb.types import ElementKind
 
 _SAME_NAME = (
@@ -179,7 +178,7 @@ def bitwise_not(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Cast")
 def cast(ctx: Context, node: OnnxNode) -> Value:
     """Convert to the kind that attribute ``to`` names."""
-    return _converted(node.operand(0), kind_of(node.integer("to"), ctx.place))
+    return _converted(node.operand(0), ctx.kind(node.integer("to")))
 
 
 @onnx_op("CastLike")

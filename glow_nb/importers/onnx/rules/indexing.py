@@ -9,7 +9,6 @@ from glow_nb.hlir.graph import Constant, Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.tensors import kind_of
 from glow_nb.types import ElementKind, TensorType
 
 
@@ -95,7 +94,7 @@ def eye_like(ctx: Context, node: OnnxNode) -> Value:
     x = node.operand(0)
     if x.type.rank != 2:
         raise ctx.wrong(f"input {x} must be a matrix")
-    kind = kind_of(node.integer("dtype"), ctx.place) if node.has("dtype") else x.type.kind
+    kind = ctx.kind(node.integer("dtype")) if node.has("dtype") else x.type.kind
     ctx.spend(x.type.size * kind.size_bytes)
     rows, columns = x.type.shape
     k = min(max(node.integer("k"), -rows), columns)

@@ -15,7 +15,6 @@ from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.convolution import convolve
 from glow_nb.importers.onnx.rules.matrix import matrix_product
-from glow_nb.importers.onnx.tensors import kind_of
 from glow_nb.types import ElementKind
 
 _QUANTIZED = frozenset(ElementKind(name) for name in ("int8", "uint8", "int16", "uint16", "int32"))
@@ -27,7 +26,7 @@ def dequantize(ctx: Context, node: OnnxNode) -> Value:
     x, scale = node.operand(0), node.operand(1)
     kind = scale.type.kind
     if node.has("output_dtype") and node.integer("output_dtype"):
-        kind = kind_of(node.integer("output_dtype"), ctx.place)
+        kind = ctx.kind(node.integer("output_dtype"))
     return ctx.convert(_dequantized(ctx, node, x, scale, node.optional(2)), kind)
 
 
@@ -68,10 +67,10 @@ def quantize(ctx: Context, node: OnnxNode) -> Value:
     if zero is not None:
         kind = zero.type.kind
     elif node.has("output_dtype") and node.integer("output_dtype"):
-        kind = kind_of(node.integer("output_dtype"), ctx.place)
+        kind = ctx.kind(node.integer("output_dtype"))
     work = scale.type.kind
     if node.has("precision") and node.integer("precision"):
-        work = kind_of(node.integer("precision"), ctx.place)
+        work = ctx.kind(node.integer("precision"))
     wide, scale = ctx.convert(x, work), ctx.convert(_spread(ctx, node, x, scale), work)
     ratio = ctx.emit(ops.Div(wide, scale))
     zero = None if zero is None else _spread(ctx, node, x, zero)
