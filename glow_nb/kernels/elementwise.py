@@ -7,6 +7,7 @@ and is loaded before it. What is left at the end of a row is a narrower piece or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -30,6 +31,8 @@ _LIBRARY = frozenset(
     {"sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
     | {"pow", "fmod", "mod", "floor_div"}
 )
+
+_VARIABLE = re.compile(r"\b[vx]\d+\b")
 
 
 def elementwise_source(instruction: Instruction, target: Target) -> KernelSource:
@@ -78,8 +81,9 @@ def _plan(stack: Stack, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     strides = dict(zip(buffers, nest.strides, strict=True))
     trial = VectorCode(1)
     stack.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(stack.inputs)})
-    native = native_lanes(target, *(buffer.type.kind for buffer in buffers))
-    lanes = min(native * _unroll(trial), floor_power_of_two(nest.sizes[-1]))
+    kinds = {buffer.type.kind for buffer in buffers} | {kind for _, kind in trial.functions}
+    unroll = _unroll(trial, target.vector_registers)
+    lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
     return _Loop(stack, nest.sizes, strides, pointers, lanes, is_light=len(trial.lines) <= 2)
@@ -99,14 +103,29 @@ def _vectorizable(nest: Nest, stored: int) -> Nest:
     return nest.with_innermost(max(fit, key=lambda loop: nest.sizes[loop])) if fit else nest
 
 
-def _unroll(code: VectorCode) -> int:
-    """Return how many vectors at a time suit what *code* calls."""
+def _unroll(code: VectorCode, registers: int) -> int:
+    """Return how many vectors at a time suit what *code* calls and fit into *registers*."""
     names = {name for name, _ in code.functions}
     polynomials = {kind for name, kind in code.functions if name in _POLYNOMIALS}
     divides = any(name == "div" and not kind.is_float for name, kind in code.functions)
     if names & _LIBRARY or divides or polynomials - {ElementKind.FLOAT32}:
         return 1
-    return UNROLL_POLYNOMIAL if len(polynomials) else UNROLL
+    fitting = floor_power_of_two(max(1, registers // (1 + live_vectors(code.lines))))
+    return min(fitting, UNROLL_POLYNOMIAL if polynomials else UNROLL)
+
+
+def live_vectors(lines: Sequence[str]) -> int:
+    """Return how many vectors are alive at once in *lines* of vector code, ``v3 = mul(x0, v1)``."""
+    mentions = [set(_VARIABLE.findall(line)) for line in lines]
+    spans: dict[str, tuple[int, int]] = {}
+    for number, names in enumerate(mentions):
+        for name in names:
+            spans[name] = (spans.get(name, (number, number))[0], number)
+    alive = (
+        sum(first <= number <= last for first, last in spans.values())
+        for number in range(len(lines))
+    )
+    return max(alive, default=1)
 
 
 @dataclass(frozen=True)

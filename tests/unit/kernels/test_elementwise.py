@@ -7,7 +7,7 @@ import pytest
 
 from glow_nb.errors import VerifyError
 from glow_nb.fuse.stack import Stack
-from glow_nb.kernels.elementwise import stack_source
+from glow_nb.kernels.elementwise import live_vectors, stack_source
 from glow_nb.kernels.registry import KERNELS, generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.activation import ReluInst
@@ -255,6 +255,31 @@ def test_text_reads_like_the_loop_it_is() -> None:
         "        v2 = add(v0, v1)\n"
         "        store(dest, row0, v2)\n"
     )
+
+
+def test_live_vectors_are_counted() -> None:
+    assert live_vectors([]) == 1
+    assert live_vectors(["v0 = exp(x0)"]) == 2
+    assert live_vectors(["v0 = add(x0, x1)", "v1 = mul(v0, x0)", "v2 = neg(v1)"]) == 3
+
+
+def test_long_stacks_take_narrower_vectors() -> None:
+    operands = [_buffer(640) for _ in range(9)]
+    sums = [_buffer(640) for _ in range(8)]
+    body: list[Instruction] = [AddInst(sums[0], operands[0], operands[1])]
+    body += [
+        MulInst(new, old, x) for old, new, x in zip(sums, sums[1:], operands[2:], strict=False)
+    ]
+    short = stack_source(Stack(tuple(body[:1]), (sums[0],)), Target.host(8)).text
+    assert "load(src0, j, 32)" in short
+    wide = stack_source(Stack(tuple(body), tuple(sums)), Target.host(8)).text
+    assert "load(src0, j, 32)" in wide  # each result is stored and forgotten
+    last = AddInst(_buffer(640), sums[0], sums[1])
+    for old in (*sums[2:], *operands):
+        body.append(last)
+        last = AddInst(_buffer(640), last.dest, old)
+    narrow = stack_source(Stack((*body, last), (last.dest,)), Target.host(8)).text
+    assert "load(src0, j, 8)" in narrow
 
 
 def test_nothing_to_do_is_nothing() -> None:
