@@ -1,9 +1,9 @@
 """Elementary functions: polynomials for ``float32``, the C library lane by lane for the rest.
 
 Largest error over the ``float32`` arguments that the tests sample, in units of the last place:
-exp 1.0, expm1 1.5, log 0.8, log1p 1.5, tanh 2.3, erf 1.1, sigmoid 2.0. NaN, infinities
-and denormal numbers are right, but where a function says so. Methods: Cody-Waite reduction and minimax polynomials (Cephes);
-erf after N. Juffa's two-interval form.
+exp 1.0, expm1 1.5, log 0.8, log1p 1.5, tanh 2.3, erf 1.1, sigmoid 2.0. NaN, infinities and denormal
+numbers are right, but where a function says so. Methods: Cody-Waite reduction and minimax
+polynomials (Cephes); erf after N. Juffa's two-interval form.
 """
 
 from __future__ import annotations
