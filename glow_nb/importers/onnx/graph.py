@@ -225,7 +225,7 @@ class Importer(Context):
             raise UnsupportedError("the operator set has no such operator")
         if schema is None and rule is None:
             raise UnsupportedError(f"domain {domain!r} is not known")
-        if schema is not None and schema.deprecated:
+        if schema is not None and schema.deprecated and not (rule or _is_function(schema)):
             raise UnsupportedError("the operator is deprecated and no longer in this operator set")
         if schema is not None and not domain and opset < OLDEST_OPSET:
             _require_unchanged(schema)

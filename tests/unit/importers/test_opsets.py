@@ -313,3 +313,52 @@ def test_einsum(equation: str) -> None:
     inputs = [value(name, shape) for name, shape in zip(names, shapes, strict=True)]
     proto = typed(one("Einsum", tuple(names), inputs=inputs, equation=equation))
     check(proto, *(numbers(*shape) for shape in shapes))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("op", ["Upsample", "Resize"])
+def test_resize_by_scales(op: str, mode: str) -> None:
+    scales = weight("s", np.array([1, 1, 2, 1.5 if op == "Resize" else 3], np.float32))
+    opset = {"Upsample": 9, "Resize": 10}[op]
+    proto = one(
+        op, ("x", "s"), opset=opset, inputs=[value("x", (1, 2, 3, 4))], weights=[scales], mode=mode
+    )
+    check(typed(proto), numbers(1, 2, 3, 4))
+
+
+def test_group_normalization_by_groups() -> None:
+    """Opset 18 has scale and bias for each group; later for each channel."""
+    vectors = [weight("s", numbers(2)), weight("b", numbers(2))]
+    proto = one(
+        "GroupNormalization",
+        ("x", "s", "b"),
+        opset=18,
+        inputs=[value("x", (2, 4, 3))],
+        weights=vectors,
+        num_groups=2,
+    )
+    check(typed(proto), numbers(2, 4, 3), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])
+def test_scatter_nd(reduction: str) -> None:
+    weights = [weight("i", np.array([[1, 0], [-1, 2]], np.int64)), weight("u", numbers(2, 4))]
+    proto = one(
+        "ScatterND",
+        ("x", "i", "u"),
+        opset=18,
+        inputs=[value("x", (3, 3, 4))],
+        weights=weights,
+        reduction=reduction,
+    )
+    check(typed(proto), numbers(3, 3, 4))
+
+
+@pytest.mark.parametrize(("op", "opset"), [("Scatter", 9), ("ScatterElements", 18)])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_scatter_elements(op: str, opset: int, axis: int) -> None:
+    weights = [weight("i", np.array([[1, -1], [0, 2]], np.int64)), weight("u", numbers(2, 2))]
+    proto = one(
+        op, ("x", "i", "u"), opset=opset, inputs=[value("x", (3, 3))], weights=weights, axis=axis
+    )
+    check(typed(proto), numbers(3, 3))

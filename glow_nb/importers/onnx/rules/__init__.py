@@ -18,6 +18,7 @@ from glow_nb.importers.onnx.rules import (
     recurrent,
     reduction,
     resize,
+    scatter,
     shape,
 )
 
@@ -39,5 +40,6 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "scatter",
     "shape",
 ]
