@@ -1,0 +1,159 @@
+"""Every condition of eliminate_copies: leave it out, and the copy goes although it must stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glow_nb import compiler
+from glow_nb.backends import backend_named
+from glow_nb.llir.allocate import allocate
+from glow_nb.llir.optimize import PROGRAM_PASSES
+from glow_nb.llir.parse import parse_program
+from glow_nb.llir.program import Program, pixel_stride
+from glow_nb.llir.verify import verify
+from glow_nb.types import Array
+
+HEADER = """declare @main {
+  %w = weight float32<2 x 3>, splat 2.0
+  %x = input float32<2 x 3>
+  %y = output float32<2 x 6>
+  %z = output float32<2 x 3>
+}
+program {
+  %both = alloc float32<2 x 6>
+  %a = alloc float32<2 x 3>
+  %left = tensor_view %both {start = 0, steps = [6, 1]} : float32<2 x 3>
+  %right = tensor_view %both {start = 3, steps = [6, 1]} : float32<2 x 3>
+"""
+FOOTER = """
+  copy @out %y, @in %both
+  dealloc %a
+  dealloc %both
+}
+"""
+
+
+def run(program: Program) -> list[Array]:
+    made = compiler.compile_program(allocate(program), backend_named("interpreter"), threads=1)
+    return made.executable.run([np.arange(-3, 3, dtype=np.float32).reshape(2, 3)])
+
+
+def copies_left(body: str) -> int:
+    """Return how many copies into %both are left of *body*; the results must stay the same."""
+    program = parse_program(HEADER + body + FOOTER)
+    after = PROGRAM_PASSES.run(program, ("eliminate_copies",))
+    verify(after)
+    for got, want in zip(run(after), run(program), strict=True):
+        np.testing.assert_array_equal(got, want)
+    return sum(i.opcode == "copy" and i.dest.name in ("left", "right") for i in after.work)  # type: ignore[attr-defined]
+
+
+def test_the_plain_case_goes() -> None:
+    assert copies_left("""
+  relu @out %a, @in %x
+  copy @out %left, @in %a
+  neg @out %right, @in %x
+  exp @out %z, @in %a""") == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            """
+  relu @out %a, @in %x
+  copy @out %left, @in %a
+  neg @out %a, @in %x
+  neg @out %right, @in %x
+  exp @out %z, @in %a""",
+            id="the value is written again after the copy",
+        ),
+        pytest.param(
+            """
+  relu @out %a, @in %x
+  copy @out %left, @in %a
+  neg @out %left, @in %x
+  neg @out %right, @in %x
+  exp @out %z, @in %a""",
+            id="the window is written again",
+        ),
+        pytest.param(
+            """
+  neg @out %left, @in %x
+  relu @out %a, @in %x
+  exp @out %z, @in %left
+  copy @out %left, @in %a
+  neg @out %right, @in %x""",
+            id="the window is read before the copy",
+        ),
+        pytest.param(
+            """
+  copy @out %left, @in %x
+  neg @out %right, @in %x
+  neg @out %z, @in %x""",
+            id="an input stays where the caller has it",
+        ),
+        pytest.param(
+            """
+  copy @out %left, @in %w
+  neg @out %right, @in %x
+  neg @out %z, @in %x""",
+            id="a weight stays where it is",
+        ),
+        pytest.param(
+            """
+  relu @out %a, @in %x
+  copy @out %left, @in %a
+  neg @out %right, @in %x
+  softmax @out %z, @in %a {axis = 1}""",
+            id="a reader that takes no windows",
+        ),
+        pytest.param(
+            """
+  relu @out %a, @in %x
+  %flat = tensor_view %a {start = 0, steps = [1]} : float32<6>
+  %flat_z = tensor_view %z {start = 0, steps = [1]} : float32<6>
+  copy @out %left, @in %a
+  neg @out %right, @in %x
+  neg @out %flat_z, @in %flat""",
+            id="a view that is no box",
+        ),
+    ],
+)
+def test_the_copy_stays(body: str) -> None:
+    assert copies_left(body) == 1
+
+
+def test_a_value_in_two_places_is_made_in_one_of_them() -> None:
+    assert copies_left("""
+  relu @out %a, @in %x
+  copy @out %left, @in %a
+  copy @out %right, @in %a
+  exp @out %z, @in %a""") == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps", "expected"),
+    [
+        ("2 x 3 x 4", (12, 4, 1), 4),
+        ("2 x 3 x 4", (30, 10, 1), 10),
+        ("2 x 3 x 4", (40, 10, 1), None),
+        ("2 x 3 x 4", (24, 8, 2), None),
+        ("1 x 1 x 4", (999, 77, 1), 4),
+        ("2 x 3 x 1", (15, 5, 9), 5),
+        ("4", (1,), 4),
+    ],
+)
+def test_pixel_stride(shape: str, steps: tuple[int, ...], expected: int | None) -> None:
+    program = parse_program(f"""declare @main {{
+  %x = input float32<2000>
+  %y = output float32<{shape}>
+}}
+program {{
+  %window = tensor_view %x {{start = 0, steps = {list(steps)}}} : float32<{shape}>
+  copy @out %y, @in %window
+}}
+""")
+    (copy,) = program.work
+    assert pixel_stride(copy.src) == expected  # type: ignore[attr-defined]
