@@ -14,6 +14,7 @@ from math import prod
 
 from glow_nb.kernels.blocking import Cut, lanes_of, registers_of
 from glow_nb.kernels.convolution_shape import ConvolutionShape
+from glow_nb.kernels.index_text import plus, times
 from glow_nb.kernels.register_tiles import Epilogue, write_tile_store
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.shares import write_shares
@@ -125,11 +126,14 @@ class DepthwiseWriter:
         rest = "line"
         for axis, name in reversed(list(enumerate(self.outer))):
             size = shape.output[axis]
-            out.line(f"{name} = {rest} % {size} * {shape.stride[axis]} - {shape.begins[axis]}")
+            number = times(f"({rest} % {size})", shape.stride[axis])
+            out.line(f"{name} = {plus(number, -shape.begins[axis])}")
             rest = f"{rest} // {size}"
             step, taps, inputs = shape.dilation[axis], shape.kernel[axis], shape.input[axis]
-            out.line(f"{name}_begin = max(0, ({step - 1} - {name}) // {step})")
-            out.line(f"{name}_end = min({taps}, ({inputs + step - 1} - {name}) // {step})")
+            low, high = f"{step - 1} - {name}", f"{inputs + step - 1} - {name}"
+            if step > 1:
+                low, high = f"({low}) // {step}", f"({high}) // {step}"
+            out.line(f"{name}_begin = max(0, {low})\n{name}_end = min({taps}, {high})")
         out.line(f"image = {rest}")
         if self.is_expanded:
             self._write_expansion()
@@ -140,13 +144,14 @@ class DepthwiseWriter:
         out, shape = self.out, self.shape
         multiplier = shape.depth // shape.channels
         with self._taps("e"):
-            out.line(f"from_e = {self._input_line('e')} * {shape.channels}")
-            out.line(f"to_e = {self._tap('e')} * {shape.input[-1] * shape.depth}")
+            out.line(f"from_e = {times(self._input_line('e'), shape.channels)}")
+            out.line(f"to_e = {times(self._tap('e'), shape.input[-1] * shape.depth)}")
             # A store writes beyond its m elements what the next one writes again.
             with out.block(f"for i_e in range({shape.input[-1] * shape.channels}):"):
                 out.line(f"value_e = broadcast(input, from_e + i_e, {self.lanes})")
                 for part in range(0, multiplier, self.lanes):
-                    out.line(f"store(rows, to_e + i_e * {multiplier} + {part}, value_e)")
+                    place = plus("to_e", times("i_e", multiplier), part)
+                    out.line(f"store(rows, {place}, value_e)")
 
     def _write_tiles(self) -> None:
         """Compute the tiles of one line: those at its ends one by one, the others in a loop."""
@@ -161,7 +166,7 @@ class DepthwiseWriter:
                     self._write_panels(f"{number}_{tile}", rows, str(pixel), pixel)
             if inside:
                 with out.block(f"for tile_{number} in range({inside[0]}, {inside[-1] + 1}):"):
-                    start = f"tile_{number} * {rows} + {skipped}"
+                    start = plus(times(f"tile_{number}", rows), skipped)
                     self._write_panels(str(number), rows, start, None)
 
     def _is_inside(self, pixel: int, rows: int) -> bool:
@@ -194,11 +199,11 @@ class DepthwiseWriter:
         with self._taps(name):
             line = self._input_line(name)
             if self.is_expanded:
-                line = f"{self._tap(name)} * {shape.input[-1]}"
-            first = f"{at} * {shape.stride[-1]} - {shape.begins[-1]}"
-            out.line(f"x_{name} = ({line} + {first}) * {shape.depth} + channel_{name}")
-            weights = f"{self._tap(name)} * {shape.kernel[-1] * shape.depth}"
-            out.line(f"w_{name} = {weights} + channel_{name}")
+                line = times(self._tap(name), shape.input[-1])
+            first = plus(line, times(at, shape.stride[-1]), -shape.begins[-1])
+            out.line(f"x_{name} = {plus(times(f'({first})', shape.depth), f'channel_{name}')}")
+            weights = times(self._tap(name), shape.kernel[-1] * shape.depth)
+            out.line(f"w_{name} = {plus(weights, f'channel_{name}')}")
             self._write_slide(name, columns, pixel)
         out.line(f"d_{name} = (line * {shape.output[-1]} + {at}) * {shape.depth} + channel_{name}")
         write_tile_store(
@@ -245,16 +250,16 @@ class DepthwiseWriter:
         """Return the number of the first pixel of the input line that the loops are at."""
         line = "image"
         for number, axis in enumerate(self.outer):
-            place = f"{axis} + {axis}_{name} * {self.shape.dilation[number]}"
-            line = f"({line} * {self.shape.input[number]} + {place})"
-        return f"{line} * {self.shape.input[-1]}"
+            place = plus(axis, times(f"{axis}_{name}", self.shape.dilation[number]))
+            line = f"({plus(times(line, self.shape.input[number]), place)})"
+        return times(line, self.shape.input[-1])
 
 
 @kernel_for(DepthwiseConvolutionInst)
-def generate_depthwise_convolution(
-    instruction: DepthwiseConvolutionInst, target: Target
+def depthwise_convolution_source(
+    instruction: DepthwiseConvolutionInst, target: Target, epilogue: Epilogue | None = None
 ) -> KernelSource:
-    """Return the kernel of an instruction."""
+    """Return the kernel of an instruction, with the *epilogue* of its stack."""
     batch, *spatial, channels = instruction.input.type.shape
     shape = ConvolutionShape(
         batch=batch,
@@ -267,4 +272,4 @@ def generate_depthwise_convolution(
         dilation=instruction.dilation,
         group=channels,
     )
-    return generate_depthwise(shape, instruction.input.type.kind, target)
+    return generate_depthwise(shape, instruction.input.type.kind, target, epilogue)

@@ -11,7 +11,7 @@
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
-| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide`` |
+| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide`` |
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """  # noqa: E501
@@ -26,6 +26,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from glow_nb.kernels import simd_arithmetic as arithmetic
+from glow_nb.kernels import simd_dot as dot
 from glow_nb.kernels import simd_math as elementary
 from glow_nb.kernels import simd_memory as memory
 from glow_nb.kernels import simd_tile as tile
@@ -270,6 +271,7 @@ def _namespace() -> dict[str, object]:
         names[name] = getattr(memory, name)
     names["tile_bias_masked"] = window.tile_bias_masked
     names["tile_slide"] = window.tile_slide
+    names["tile_dot"] = dot.tile_dot
     for name in ("bias", "fill", "zero", "load", "fma", "get", "set", "store", "store_masked"):
         names[f"tile_{name}"] = getattr(tile, f"tile_{name}")
     names["tile_transpose"] = transpose.tile_transpose

@@ -7,7 +7,6 @@ what is loaded is converted to the kind of the tile, what is stored to that of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -154,31 +153,34 @@ def tile_fma(
         first = to_index(context, builder, arguments[2], signature.args[2])
         weights = to_index(context, builder, arguments[5], signature.args[5])
 
-        def factor(r: int) -> Any:
-            place = _offset(builder, first, r * step)
-            scalar = load_scalar(
-                builder, address(builder, arguments[1], place, column.kind), column.kind
-            )
-            vector = splat_value(builder, scalar, tile.lanes)
-            return convert(Lanes(builder, vector, column.kind, tile.lanes), tile.kind).value
-
-        def weight(v: int) -> Any:
-            place = _offset(builder, weights, v * tile.lanes)
-            return read_vector(builder, arguments[4], place, row, tile)
-
-        return _outer_product(builder, arguments[0], tile, factor, weight)
+        factors, row_weights = (arguments[1], column, first), (arguments[4], row, weights)
+        return outer_product(builder, arguments[0], tile, factors, row_weights, step)
 
     return tile(tile, column, start, stride, row, index), codegen
 
 
-def _outer_product(
-    builder: Any, value: Any, tile: Tile, factor: Callable[[int], Any], weight: Callable[[int], Any]
-) -> Any:
-    """Add ``factor(r) * weight(v)`` to each accumulator of the tile *value*.
+Place = tuple[Any, Pointer, Any]
+"""Where operands lie: LLVM address, its type, and the index of the first element."""
 
-    Of the factors and the weights, the fewer are loaded first and stay in registers, the others
+
+def outer_product(
+    builder: Any, value: Any, tile: Tile, column: Place, row: Place, stride: int
+) -> Any:
+    """Add a column of inputs, *stride* elements apart, times a row of weights to the tile *value*.
+
+    Of the inputs and the weights, the fewer are loaded first and stay in registers, the others
     are loaded one at a time: a tile of R x V needs R * V + min(R, V) + 1 registers.
     """
+
+    def factor(r: int) -> Any:
+        pointer, memory, first = column
+        place = address(builder, pointer, _offset(builder, first, r * stride), memory.kind)
+        vector = splat_value(builder, load_scalar(builder, place, memory.kind), tile.lanes)
+        return convert(Lanes(builder, vector, memory.kind, tile.lanes), tile.kind).value
+
+    def weight(v: int) -> Any:
+        pointer, memory, first = row
+        return read_vector(builder, pointer, _offset(builder, first, v * tile.lanes), memory, tile)
 
     def add(r: int, v: int, x: Any, w: Any) -> None:
         nonlocal value

@@ -1,0 +1,104 @@
+"""The inner loop of every matrix product: sums over neighbouring inputs in a register tile.
+
+The rounding error of a sum grows with the root of the length of its chain. So products are summed
+in short chains from zero, these sums in longer ones, and those on what was there before. The totals
+that wait lie in the first-level cache; while chains are not too short this costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from glow_nb.kernels.simd_lanes import Lanes
+from glow_nb.kernels.simd_memory import are_literal, literal, to_index
+from glow_nb.kernels.simd_tile import outer_product
+from glow_nb.kernels.simd_types import INDEX, Pointer, Tile
+
+
+@intrinsic(prefer_literal=True)
+def tile_dot(
+    typing: Any,
+    tile: Any,
+    source: Any,
+    start: Any,
+    stride: Any,
+    weights: Any,
+    index: Any,
+    block: Any,
+    count: Any,
+    longer: Any,
+    shorter: Any,
+) -> Any:
+    """``tile_dot(t, x, i, stride, w, j, block, count, longer, shorter)``.
+
+    ``t[r, v] += sum over c < count of x[i + r * stride + c] * w[j + c * block + v]`` for every row
+    r and column v. So many as *shorter* products are summed from zero, these sums are summed over
+    *longer* products, and those are added to t; 0 leaves out that level of sums. All but t, x, i,
+    w and j are literals.
+    """
+    if not (isinstance(tile, Tile) and are_literal(stride, block, count, longer, shorter)):
+        return None
+    if not (isinstance(source, Pointer) and isinstance(weights, Pointer)):
+        return None
+    operands = (tile, source, start, stride, weights, index, block, count, longer, shorter)
+    limits = [literal(limit) for limit in (longer, shorter) if literal(limit)]
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = to_index(context, builder, arguments[2], signature.args[2])
+        place = to_index(context, builder, arguments[5], signature.args[5])
+        width = ir.Constant(INDEX, literal(block))
+
+        def add_product(total: Any, channel: Any) -> None:
+            x = builder.add(first, channel)
+            w = builder.add(place, builder.mul(channel, width))
+            row, column = (arguments[1], source, x), (arguments[4], weights, w)
+            value = outer_product(builder, builder.load(total), tile, row, column, literal(stride))
+            builder.store(value, total)
+
+        def add_sum(total: Any, begin: Any, end: Any, limits: Sequence[int]) -> None:
+            """Add the products of the channels from begin to end to the tile at *total*."""
+            if not limits:
+                with _steps(builder, begin, end, 1) as (channel, _):
+                    add_product(total, channel)
+                return
+            part = cgutils.alloca_once(builder, tile.llvm)
+            with _steps(builder, begin, end, limits[0]) as (piece, piece_end):
+                builder.store(ir.Constant(tile.llvm, None), part)
+                add_sum(part, piece, piece_end, limits[1:])
+                sums = add_tiles(builder, tile, builder.load(total), builder.load(part))
+                builder.store(sums, total)
+
+        total = cgutils.alloca_once(builder, tile.llvm)
+        builder.store(arguments[0], total)
+        add_sum(total, ir.Constant(INDEX, 0), ir.Constant(INDEX, literal(count)), limits)
+        return builder.load(total)
+
+    return tile(*operands), codegen
+
+
+def add_tiles(builder: Any, tile: Tile, lhs: Any, rhs: Any) -> Any:
+    """Return the sum of two tile values, element by element."""
+    result = lhs
+    for part in range(tile.rows * tile.vectors):
+        left, right = (
+            Lanes(builder, builder.extract_value(each, part), tile.kind, tile.lanes)
+            for each in (lhs, rhs)
+        )
+        result = builder.insert_value(result, (left + right).value, part)
+    return result
+
+
+@contextmanager
+def _steps(builder: Any, begin: Any, end: Any, step: int) -> Iterator[tuple[Any, Any]]:
+    """Loop from *begin* to *end*, giving the beginning and the end of each step."""
+    size = ir.Constant(INDEX, step)
+    with cgutils.for_range_slice(builder, begin, end, size, INDEX) as (index, _):
+        next_index = builder.add(index, size)
+        is_last = builder.icmp_signed("<", end, next_index)
+        yield index, builder.select(is_last, end, next_index)
