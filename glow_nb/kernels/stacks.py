@@ -6,13 +6,18 @@ from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.stack import Stack
 from glow_nb.kernels.convolution import packed_convolution_source
+from glow_nb.kernels.depthwise import depthwise_convolution_source
 from glow_nb.kernels.elementwise import stack_source
 from glow_nb.kernels.matmul import packed_mat_mul_source
 from glow_nb.kernels.register_tiles import Epilogue, TileVector, WholeTile
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
-from glow_nb.llir.instructions.packed import PackedConvolutionInst, PackedMatMulInst
+from glow_nb.llir.instructions.packed import (
+    DepthwiseConvolutionInst,
+    PackedConvolutionInst,
+    PackedMatMulInst,
+)
 from glow_nb.llir.program import Buffer, kernel_operands, mutated
 from glow_nb.llir.stack import StackInst
 
@@ -29,6 +34,8 @@ def generate_stack(instruction: StackInst, target: Target) -> KernelSource:
         case PackedConvolutionInst():
             (dest,) = instruction.results
             return packed_convolution_source(head, target, epilogue, dest)
+        case DepthwiseConvolutionInst():
+            return depthwise_convolution_source(head, target, epilogue)
         case PackedMatMulInst():
             return packed_mat_mul_source(head, target, epilogue)
     raise UnsupportedError(f"{head!r}: its kernel cannot carry a stack")

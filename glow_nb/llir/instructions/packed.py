@@ -41,6 +41,7 @@ class DepthwiseConvolutionInst(NodeInstruction):
     ``[N, *out, C * m]``.
     """
 
+    carries_stack: ClassVar[bool] = True
     dest: Out
     input: In
     filter: In

@@ -60,9 +60,7 @@ def _without_copy(
         return None
     if not isinstance(dest.root, Activation | Bound) or box_of(dest) is None:
         return None
-    touching = [
-        (n, i) for n, i in enumerate(work) if n != number and _touches(i, src)
-    ]
+    touching = [(n, i) for n, i in enumerate(work) if n != number and _touches(i, src)]
     if not all(_is_movable(n, i, number, src, dest) for n, i in touching):
         return None
     if not _window_is_free(work, number, dest, {n for n, _ in touching}):
@@ -86,9 +84,7 @@ def _touches(instruction: Instruction, root: Buffer) -> bool:
     return any(b.root is root for b in (*read(instruction), *mutated(instruction)))
 
 
-def _is_movable(
-    place: int, instruction: Instruction, copy: int, src: Buffer, dest: Buffer
-) -> bool:
+def _is_movable(place: int, instruction: Instruction, copy: int, src: Buffer, dest: Buffer) -> bool:
     """True if *instruction* works with *src* where *dest* is, and does not write it too late."""
     if place > copy and any(b.root is src for b in mutated(instruction)):
         return False
@@ -96,7 +92,8 @@ def _is_movable(
     if any(b.root is dest.root for b in others) and not _is_disjoint(others, dest):
         return False
     return all(
-        _can_be_rebased(buffer, src) and can_be_strided(instruction, buffer, rebased(buffer, src, dest))
+        _can_be_rebased(buffer, src)
+        and can_be_strided(instruction, buffer, rebased(buffer, src, dest))
         for buffer in (*read(instruction), *mutated(instruction))
         if buffer.root is src
     )
