@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.property.patterns import PATTERNS
 
 Draw = Callable[[st.SearchStrategy[int]], int]
 
@@ -89,6 +91,7 @@ class GraphMaker:
             self.product,
             self.normalize,
             self.layout_island,
+            *(partial(pattern, self) for pattern in PATTERNS),
         )
         makers[self.integer(0, len(makers) - 1)]()
 
