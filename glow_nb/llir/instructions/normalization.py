@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from glow_nb.hlir.ops import normalization as nodes
 from glow_nb.llir.instructions.node_instruction import NodeInstruction, UnaryInstruction
 from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
@@ -41,6 +43,7 @@ class LayerNormalizationInst(NodeInstruction):
     Mean and variance go over the axes from *axis* on; the variance is of the centred values.
     """
 
+    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     dest: Out
     input: In
     scale: In
@@ -53,6 +56,7 @@ class LayerNormalizationInst(NodeInstruction):
 class SoftmaxInst(UnaryInstruction):
     """``dest = exp(input - m) / sum(exp(input - m))`` along *axis*, with m the maximum."""
 
+    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     axis: int
 
 
@@ -60,4 +64,5 @@ class SoftmaxInst(UnaryInstruction):
 class LogSoftmaxInst(UnaryInstruction):
     """``dest = input - m - log(sum(exp(input - m)))`` along *axis*, with m the maximum."""
 
+    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     axis: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from typing_extensions import override
 
 from glow_nb.hlir.ops import shape as nodes
@@ -35,6 +37,7 @@ class CopyInst(Instruction):
 class TransposeInst(UnaryInstruction):
     """Dimension ``d`` of *dest* is dimension ``permutation[d]`` of *input*."""
 
+    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     permutation: tuple[int, ...]
 
 

@@ -6,7 +6,11 @@ import pytest
 from glow_nb.kernels.registry import generate_kernel
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.llir.instructions.normalization import LogSoftmaxInst, SoftmaxInst
+from glow_nb.llir.instructions.normalization import (
+    LayerNormalizationInst,
+    LogSoftmaxInst,
+    SoftmaxInst,
+)
 from glow_nb.llir.instructions.reduction import (
     ReduceMaxInst,
     ReduceMeanInst,
@@ -14,9 +18,17 @@ from glow_nb.llir.instructions.reduction import (
     ReduceProdInst,
     ReduceSumInst,
 )
-from glow_nb.llir.program import Buffer, Instruction, View
+from glow_nb.llir.instructions.shape import TransposeInst
+from glow_nb.llir.program import Buffer, Instruction, View, kernel_operands, read
+from glow_nb.schema import map_operands
 from glow_nb.types import ElementKind, TensorType
-from tests.unit.kernels.cases import assert_close, check, instruction_of
+from tests.unit.kernels.cases import (
+    assert_close,
+    check,
+    expected_of,
+    instruction_of,
+    random_array,
+)
 from tests.unit.kernels.running import RunningKernel, guarded
 
 BOOL, FLOAT32 = ElementKind.BOOL, ElementKind.FLOAT32
@@ -174,3 +186,56 @@ def test_exponential_of_what_is_not_positive(target: Target) -> None:
     wanted = np.exp(x.astype(np.float64))
     wanted[wanted < 1.18e-38] = 0
     assert_close(found, wanted.astype(np.float32), ulp=1.5, absolute=1.2e-38)
+
+
+def _windowed(instruction: Instruction) -> Instruction:
+    """Return *instruction* with gaps between the rows of its ``dest`` and ``input``."""
+
+    def window(buffer: Buffer) -> Buffer:
+        *outer, columns = buffer.type.shape
+        whole = Buffer("whole", TensorType(FLOAT32, (*outer, columns + 5)))
+        return View("window", buffer.type, base=whole, start=2, steps=whole.strides)
+
+    places = {getattr(instruction, name): name for name in instruction.strided}
+    return map_operands(instruction, lambda b: window(b) if b in places else b)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+def test_declared_operands_may_be_strided(target: Target) -> None:
+    shape = (3, 6, 37)
+    type = TensorType(FLOAT32, shape)
+    weight = TensorType(FLOAT32, shape[2:])
+    for instruction in (
+        instruction_of(TransposeInst, [type], permutation=(1, 2, 0)),
+        instruction_of(TransposeInst, [type], permutation=(1, 0, 2)),
+        instruction_of(ReduceMeanInst, [type], axes=(1,), keep_dims=True),
+        instruction_of(ReduceMaxInst, [type], axes=(1, 2), keep_dims=False),
+        instruction_of(SoftmaxInst, [type], axis=1),
+        instruction_of(LogSoftmaxInst, [type], axis=2),
+        instruction_of(LayerNormalizationInst, [type, weight, weight], axis=2, epsilon=1e-5),
+    ):
+        _check_windowed(instruction, target)
+
+
+def _check_windowed(instruction: Instruction, target: Target) -> None:
+    windowed = _windowed(instruction)
+    rng = np.random.default_rng(6)
+    operands = [random_array(rng, buffer.type, specials=False) for buffer in read(instruction)]
+    (wanted,) = expected_of(instruction, operands)
+    kernel = RunningKernel(generate_kernel(windowed, target), target)
+    memory = [
+        np.full(buffer.root.type.size, 7, buffer.type.kind.dtype)
+        for buffer in kernel_operands(windowed)
+    ]
+    starts = [buffer.offset for buffer in kernel_operands(windowed)]
+    views = [
+        np.lib.stride_tricks.as_strided(m[s:], b.type.shape, [n * m.itemsize for n in b.strides])
+        for m, s, b in zip(memory, starts, kernel_operands(windowed), strict=True)
+    ]
+    for view, operand in zip(views[1:], operands, strict=True):
+        view[...] = operand
+    kernel(*(m[s:] for m, s in zip(memory, starts, strict=True)), threads=2)
+    assert_close(views[0].copy(), wanted, ulp=64, absolute=1e-5)
+    views[0][...] = 7
+    assert (memory[0] == 7).all(), "wrote into a gap"

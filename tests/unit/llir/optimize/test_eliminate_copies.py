@@ -106,7 +106,7 @@ def test_the_plain_case_goes() -> None:
   relu @out %a, @in %x
   copy @out %left, @in %a
   neg @out %right, @in %x
-  softmax @out %z, @in %a {axis = 1}""",
+  cum_sum @out %z, @in %a {axis = 1, exclusive = false, reverse = false}""",
             id="a reader that takes no windows",
         ),
         pytest.param(
