@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,12 @@ from glow_nb.types import ElementKind
 if TYPE_CHECKING:
     from tests.property.random_graphs import GraphMaker
 
-POINT = {"kernel": (1, 1), "stride": (1, 1), "pads": (0, 0, 0, 0), "dilation": (1, 1)}
+POINT: dict[str, Any] = {
+    "kernel": (1, 1),
+    "stride": (1, 1),
+    "pads": (0, 0, 0, 0),
+    "dilation": (1, 1),
+}
 
 
 def number(maker: GraphMaker, value: float, rank: int) -> Constant:
@@ -274,7 +279,7 @@ def reshaped(maker: GraphMaker) -> None:
     )
     if math.prod(flat) != value.type.size:
         return
-    inner = maker.builder.emit(ops.Reshape(value, flat))
+    inner: Value = maker.builder.emit(ops.Reshape(value, flat))
     constant = maker.builder.constant("c", maker.numbers(*(n for n in flat)))
     inner = maker.builder.emit(ops.Add(maker.builder.emit(ops.Relu(inner)), constant))
     maker.add(ops.Reshape(inner, shape), exact=exact)

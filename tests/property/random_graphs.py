@@ -78,7 +78,7 @@ class GraphMaker:
 
     def grow(self) -> None:
         """Add one random operator that fits a value of the pool."""
-        makers = (
+        makers: tuple[Callable[[], None], ...] = (
             self.unary,
             self.jump,
             self.binary,

@@ -1,0 +1,94 @@
+"""Corners of single passes that golden cases do not reach."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops import Add, MatMul, MaxPool, Pad, Relu, Reshape, Transpose
+from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.hlir.optimize.merge_conversions import keeps_every_number
+from glow_nb.hlir.optimize.merge_slices import taken_of
+from glow_nb.types import Array, ElementKind
+
+
+def opcodes(function: Function) -> list[str]:
+    return [node.opcode for node in function.nodes if node.opcode != "save"]
+
+
+def optimized(b: Builder, *passes: str) -> Function:
+    return GRAPH_PASSES.run(b.function(), (*passes, "eliminate_dead_nodes"))
+
+
+@pytest.mark.parametrize(
+    ("indices", "places"),
+    [
+        (range(10), range(2, 9, 3)),
+        (range(9, -1, -2), range(4, -1, -2)),
+        (range(0, 10, 3), range(3, 4)),
+        (range(4), range(3, -1, -1)),
+        (range(5), range(2, 2)),
+    ],
+)
+def test_a_slice_of_a_slice_takes_the_same_places(indices: range, places: range) -> None:
+    assert list(taken_of(indices, places)) == [indices[place] for place in places]
+    assert taken_of(indices, places).stop >= -1
+
+
+@pytest.mark.parametrize("source", list(ElementKind))
+@pytest.mark.parametrize("target", list(ElementKind))
+def test_a_kind_that_keeps_every_number_gives_the_extremes_back(
+    source: ElementKind, target: ElementKind
+) -> None:
+    if not keeps_every_number(source, target):
+        return
+    numbers = extremes(source)
+    back = numbers.astype(target.dtype).astype(source.dtype)
+    np.testing.assert_array_equal(back, numbers)
+
+
+def extremes(kind: ElementKind) -> Array:
+    if kind is ElementKind.BOOL:
+        return np.array([False, True])
+    if kind.is_float:
+        return np.array([1 / 3, -60000.0, 1e-4], kind.dtype)
+    limits = np.iinfo(kind.value)
+    return np.array([limits.min, limits.max, limits.max - 1], kind.dtype)
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_weights_are_reordered_in_either_memory_order(is_transposed: bool) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((12, 5)).astype(np.float32)
+    if is_transposed:
+        weights = np.asfortranarray(weights)
+    b = Builder()
+    x = b.input("x", "float32<2 x 2 x 3 x 2>")
+    turned = b.emit(Transpose(x, permutation=(0, 3, 1, 2)))
+    flat = b.emit(Reshape(turned, (2, 12)))
+    b.save(b.emit(MatMul(flat, b.constant("w", weights))), "y")
+    function = optimized(b, "transpose_weights")
+    assert opcodes(function) == ["reshape", "mat_mul"]
+    feeds = {"x": rng.standard_normal(x.type.shape).astype(np.float32)}
+    np.testing.assert_allclose(
+        evaluate(function, feeds)["y"], evaluate(b.function(), feeds)["y"], rtol=1e-6, atol=1e-6
+    )
+
+
+def test_zeros_pad_no_maximum_whose_window_sees_nothing_else() -> None:
+    b = Builder()
+    x = b.emit(Relu(b.input("x", "float32<1 x 4 x 1>")))
+    padded = b.emit(Pad(x, pads=(0, 2, 0, 0, 0, 0), mode="constant", value=0.0))
+    pool = MaxPool(padded, kernel=(2,), stride=(1,), pads=(0, 0), dilation=(1,))
+    b.save(b.emit(pool), "y")
+    assert opcodes(optimized(b, "fold_pads")) == ["relu", "pad", "max_pool"]
+
+
+def test_a_fully_connected_layer_needs_one_row_for_all() -> None:
+    b = Builder()
+    product = b.emit(MatMul(b.input("x", "float32<2 x 3>"), b.input("w", "float32<3 x 2>")))
+    b.save(b.emit(Add(product, b.input("c", "float32<2 x 1>"))), "y")
+    assert opcodes(optimized(b, "raise_fully_connected")) == ["mat_mul", "add"]
