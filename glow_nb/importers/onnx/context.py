@@ -50,7 +50,6 @@ class Context:
         builder: Collects the nodes.
         stem: The tensor being computed; what a rule emits on the way is named after it.
         place: What errors call the node being imported.
-        version: The version of the default operator set.
     """
 
     def __init__(self, builder: Builder) -> None:
@@ -58,7 +57,6 @@ class Context:
         self.builder = builder
         self.stem = "value"
         self.place = ""
-        self.version = 0
         self._bytes_left = 4 * MAX_CONSTANT_BYTES
 
     def emit(self, node: N, name: str | None = None) -> Value:

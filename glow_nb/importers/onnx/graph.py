@@ -182,7 +182,8 @@ class Importer(Context):
         except AlreadyReportedError:
             values = None
         except UnsupportedError as error:
-            self._complaints.add(domain, proto.op_type, opset, str(error), describe(proto))
+            place = self.place.removeprefix(f"{self.model.place}: ")
+            self._complaints.add(domain, proto.op_type, opset, str(error), place)
             values = None
         self._bind_outputs(proto, values, scope)
         self.place, self.stem = outer_place, outer_stem
@@ -236,7 +237,6 @@ class Importer(Context):
     def _apply(self, rule: Rule, node: OnnxNode, scope: Scope) -> tuple[Value, ...]:
         mark = len(self.builder.nodes)
         self._scope = scope
-        self.version = scope.opsets.get("", node.opset)
         result = self._checked(self.place, lambda: self._finish(rule(self, node), mark))
         for index in range(len(result), len(node.outputs)):
             if node.wants(index):
