@@ -101,7 +101,8 @@ class Context:
 
     def filled(self, like: TensorType, number: float, shape: Sequence[int] = ()) -> Constant:
         """Return a constant of *like*'s kind and the given *shape*, full of *number*."""
-        array = np.asarray(number).astype(like.kind.dtype)
+        with np.errstate(all="ignore"):
+            array = np.asarray(number).astype(like.kind.dtype)
         return self.constant(np.broadcast_to(array, tuple(shape)))
 
     def scalar(self, like: TensorType, number: float) -> Constant:
@@ -117,11 +118,29 @@ class Context:
         if isinstance(value, Constant):
             return value.array
         names = inputs_behind(value)
+        if not names:
+            return self._computed(value)
         raise UnboundInput(
             f"{self.place}: {what} must be known when the model is compiled, but it is computed "
             f"from inputs {names}; give those by import_onnx(..., constants={{name: array}})",
             names,
         )
+
+    def _computed(self, value: Value) -> Array:
+        """Return the numbers of a value that depends on constants, but was too large to fold."""
+        arrays: dict[Value, Array] = {}
+        pending = [value]
+        while pending:
+            node = producer_of(pending[-1])
+            assert node is not None
+            missing = [v for v in operands_of(node) if v not in arrays and producer_of(v)]
+            if missing:
+                pending += missing
+                continue
+            self.spend(sum(type.size_bytes for type in node.result_types))
+            arrays.update(zip(node.results, evaluate_node(node, arrays), strict=True))
+            pending.pop()
+        return arrays[value]
 
     def known_integers(self, value: Value, what: str) -> tuple[int, ...]:
         """Return a known integer tensor of rank 0 or 1 as a tuple."""

@@ -259,3 +259,17 @@ def test_endless_loop_is_unsupported() -> None:
 def test_loop_of_unknown_length_needs_its_input() -> None:
     with pytest.raises(UnboundInput, match="the number of steps must be known"):
         import_onnx(counted_loop(None))
+
+
+def test_large_constant_is_computed_where_its_numbers_are_needed() -> None:
+    """A result that was too large to fold is no input: what a shape needs of it is computed."""
+    nodes = [
+        helper.make_node("Expand", ["w", "s"], ["big"]),
+        helper.make_node("ReduceMax", ["big"], ["most"], keepdims=0),
+        helper.make_node("Unsqueeze", ["most", "zero"], ["shape"]),
+        helper.make_node("Expand", ["x", "shape"], ["y"]),
+    ]
+    weights = {"w": [[3]], "s": [2000, 2000], "zero": [0]}
+    tensors = [weight(name, np.array(number, np.int64)) for name, number in weights.items()]
+    function = import_onnx(model(nodes, [value("x", (2, 1))], weights=tensors))
+    assert function.outputs[0].type.shape == (2, 3)
