@@ -81,14 +81,14 @@ class GlowBackendRep(BackendRep):
             values = [inputs.get(name) for name in self._inputs]
         else:
             values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
-        if len(values) > len(self._inputs) or any(value is None for value in values):
+        if len(values) != len(self._inputs) or any(value is None for value in values):
             raise FeedError(f"{len(values)} inputs given, the model takes {self._inputs}")
-        for name, value in zip(self._inputs, values, strict=False):
+        for name, value in zip(self._inputs, values, strict=True):
             if not isinstance(value, np.ndarray | np.generic | int | float):
                 raise UnsupportedError(
                     f"input {name!r} is a {type(value).__name__}; only arrays are supported"
                 )
-        return {n: np.asarray(v) for n, v in zip(self._inputs, values, strict=False)}
+        return {n: np.asarray(v) for n, v in zip(self._inputs, values, strict=True)}
 
     def _variant(self, feeds: Mapping[str, Array]) -> tuple[Function, Runner]:
         """Return the network for the shapes, and where they matter the numbers, of *feeds*."""

@@ -1,0 +1,112 @@
+"""The standard ONNX backend interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import glow_nb.onnx_backend as backend
+from glow_nb.conformance import Outcome, Report, operators_of, run_test, write_markdown
+from glow_nb.errors import FeedError, OptionError, UnsupportedError
+from tests.unit.importers.models import model, one, value, weight
+
+INT = TensorProto.INT64
+X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "evaluate"])
+@pytest.mark.parametrize("inputs", [[X], {"x": X}, X], ids=["list", "dict", "bare"])
+def test_inputs_may_be_a_list_a_dict_or_an_array(engine: str, inputs: Any) -> None:
+    (result,) = backend.run_model(one("Relu"), inputs, engine=engine)
+    assert (result == np.maximum(X, 0)).all()
+
+
+def test_outputs_have_names_and_the_order_of_the_model() -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["b"]), helper.make_node("Abs", ["x"], ["a"])]
+    outputs = backend.prepare(model(nodes, outputs=["b", "a"]), engine="evaluate").run([X])
+    assert [array[0, 0] for array in outputs] == [-1, 1]
+
+
+def test_shape_operand_is_bound_by_each_run() -> None:
+    proto = one("Reshape", ("x", "s"), inputs=[value("x"), value("s", (2,), INT)])
+    network = backend.prepare(proto, engine="evaluate")
+    for shape in ([3, 2], [1, 6], [3, 2]):
+        assert list(network.run([X, np.array(shape)])[0].shape) == shape
+
+
+def test_symbolic_dimension_is_bound_by_each_run() -> None:
+    network = backend.prepare(one("Relu", inputs=[value("x", ("n", 3))]), engine="evaluate")
+    for size in (1, 4):
+        assert network.run([np.ones((size, 3), np.float32)])[0].shape == (size, 3)
+
+
+def test_numbers_of_a_tensor_cannot_be_bound() -> None:
+    network = backend.prepare(one("NonZero"), engine="evaluate")
+    with pytest.raises(UnsupportedError, match="input 'x': shapes depend on its numbers"):
+        network.run([X])
+
+
+def test_one_node_runs() -> None:
+    node = helper.make_node("Add", ["a", "b"], ["c"])
+    (result,) = backend.run_node(node, [X, X], engine="evaluate")
+    assert (result == 2 * X).all()
+
+
+@pytest.mark.parametrize("inputs", [[X, X], []])
+def test_wrong_number_of_inputs(inputs: list[Any]) -> None:
+    with pytest.raises(FeedError, match="the model takes"):
+        backend.run_model(one("Relu"), inputs, engine="evaluate")
+
+
+def test_devices_and_engines() -> None:
+    assert backend.supports_device("CPU")
+    assert backend.supports_device("CPU:0")
+    assert not backend.supports_device("CUDA")
+    with pytest.raises(OptionError, match="device 'CUDA:1' is not supported"):
+        backend.prepare(one("Relu"), "CUDA:1")
+    with pytest.raises(OptionError, match="unknown engine 'gpu'"):
+        backend.prepare(one("Relu"), engine="gpu")
+
+
+def test_compatible_is_what_can_be_imported() -> None:
+    assert backend.is_compatible(one("Relu"))
+    assert backend.is_compatible(one("Relu", inputs=[value("x", ("n", 3))]))
+    assert backend.is_compatible(
+        one("Reshape", ("x", "s"), inputs=[value("x"), value("s", (2,), INT)])
+    )
+    assert not backend.is_compatible(one("Det"))
+
+
+class Case:
+    """A test as ONNX's suite has it."""
+
+    rtol, atol = 1e-3, 1e-7
+
+    def __init__(self, name: str, proto: Any, expected: Any) -> None:
+        self.name, self.model, self.data_sets = name, proto, [([X], [expected])]
+
+
+def test_outcomes_are_told_apart(tmp_path: Any) -> None:
+    weights = [weight("w", np.ones((5, 5), np.float32))]
+    cases = [
+        Case("test_relu", one("Relu"), np.maximum(X, 0)),
+        Case("test_relu_expanded", one("Neg"), X),
+        Case("test_det", one("Det"), X),
+        Case("test_matmul", one("MatMul", ("x", "w"), weights=weights), X),
+    ]
+    operators = operators_of(cases)
+    assert operators["test_relu_expanded"] == "Relu"
+    report = Report(
+        [Outcome(c.name, operators[c.name], "evaluate", *run_test(c, "evaluate")) for c in cases]
+    )
+    assert [o.outcome for o in report.outcomes] == ["passed", "failed", "unsupported", "failed"]
+    with (tmp_path / "table.md").open("w") as out:
+        write_markdown(report, out)
+    text = (tmp_path / "table.md").read_text()
+    assert "| evaluate | 1 | 2 | 1 | 4 |" in text
+    assert "| Relu | 1 / 1 / 0 |" in text
+    assert "- `test_relu_expanded` (evaluate): wrong result" in text
+    assert "- `test_matmul` (evaluate): ModelError" in text
