@@ -41,14 +41,12 @@ from glow_nb.importers.onnx.model import (
 )
 from glow_nb.importers.onnx.node import OnnxNode, check_against_schema
 from glow_nb.importers.onnx.order import describe, sorted_nodes
-from glow_nb.importers.onnx.registry import Rule, find_rule, find_schema
+from glow_nb.importers.onnx.registry import Rule, find_rule, find_schema, onnx_domains
 from glow_nb.importers.onnx.scope import Scope
 from glow_nb.importers.onnx.tensors import kind_of, sparse_to_array, to_array
 from glow_nb.importers.onnx.unsupported import Complaints
 from glow_nb.schema import closest
 from glow_nb.types import Array, TensorType
-
-_ONNX_DOMAINS = frozenset(schema.domain for schema in onnx.defs.get_all_schemas())
 
 T = TypeVar("T")
 
@@ -222,7 +220,7 @@ class Importer(Context):
         rule = find_rule(domain, op, opset if domain else max(opset, OLDEST_OPSET))
         if has_function:
             return None, None
-        if schema is None and domain in _ONNX_DOMAINS:
+        if schema is None and domain in onnx_domains():
             raise UnsupportedError("the operator set has no such operator")
         if schema is None and rule is None:
             raise UnsupportedError(f"domain {domain!r} is not known")

@@ -48,6 +48,12 @@ def find_rule(domain: str, name: str, opset: int) -> Rule | None:
 
 
 @cache
+def onnx_domains() -> frozenset[str]:
+    """Return the domains of operators that ONNX itself defines."""
+    return frozenset(schema.domain for schema in onnx.defs.get_all_schemas())
+
+
+@cache
 def find_schema(domain: str, name: str, opset: int) -> onnx.defs.OpSchema | None:
     """Return the definition of an operator in *opset*, None if ONNX has none there."""
     try:
