@@ -109,8 +109,8 @@ def place(
         alignment: What every offset is a multiple of, in bytes.
         target_bytes: A size that is small enough, such as that of a memory to be filled.
         time_limit_seconds: How long the exact search may take. By default it ends after
-            :data:`SEARCH_NODES` steps, a fraction of a second, so that the same ranges give the
-            same placement on every machine.
+            :data:`SEARCH_NODES` steps, so that the same ranges give the same placement on every
+            machine.
     """
     problem = Problem(live_ranges, alignment)
     goal = max(problem.lower_bound, target_bytes)
@@ -281,8 +281,11 @@ def _repaired(problem: Problem, best: Attempt, goal: int) -> Attempt:
     return best
 
 
-SEARCH_NODES = 8000
-"""After how many steps the exact search gives up unless it is given a time."""
+SEARCH_NODES = 6000
+"""After how many steps the exact search gives up unless it is given a time.
+
+A step takes about 0.1 ms, 0.3 ms where a hundred ranges live together.
+"""
 
 
 def _searched(

@@ -266,8 +266,9 @@ class Search:
             above = self.sections.together[buffer]
             above = above[state.heads[above] < height]
         state.heads[above] = height
-        for other in above.tolist():
-            state.reasons[other] = state.touched[max(span[0], self.sections.spans[other][0])]
+        shared = np.maximum(self.sections.first[above], span[0]).tolist()
+        for other, section in zip(above.tolist(), shared, strict=True):
+            state.reasons[other] = state.touched[section]
         return self._settle(state, reach)
 
     def _put(self, state: _State, buffer: int, top: int, decision: int) -> None:
@@ -305,8 +306,8 @@ class Search:
 
     def _why_here(self, state: _State, section: int) -> int:
         """Return the decisions that keep all buffers of *section* at or above their heads."""
-        reasons = (state.reasons[b] for b in self._waiting(state, section))
-        return reduce(or_, reasons, state.touched[section])
+        waiting = self._waiting(state, section)
+        return reduce(or_, map(state.reasons.__getitem__, waiting), state.touched[section])
 
     def _why_no_more(self, state: _State, section: int) -> int:
         """Return the decisions that leave *section* no moves but those that were listed."""
@@ -318,8 +319,8 @@ class Search:
             begin, end = self.sections.spans[buffer]
             blamed = reduce(or_, state.touched[begin:end], blamed)
             near = self.sections.together[buffer]
-            for other in near[state.heads[near] < _FAR].tolist():
-                blamed |= state.reasons[other]
+            waiting = near[state.heads[near] < _FAR].tolist()
+            blamed = reduce(or_, map(state.reasons.__getitem__, waiting), blamed)
         return blamed
 
     def _offsets(self, stack: list[_Node]) -> Integers:
@@ -333,13 +334,12 @@ class Search:
 
 def _valleys(state: _State) -> Integers:
     """Return the sections of flat runs of the skyline whose neighbours are higher."""
-    floors = np.where(state.bytes_left > 0, state.floors, _FAR)
-    begins = np.append(0, np.flatnonzero(np.diff(floors)) + 1)
-    walls = np.concatenate(([_FAR], floors[begins], [_FAR]))
-    is_low = (walls[1:-1] < walls[:-2]) & (walls[1:-1] < walls[2:])
-    if len(begins) == 1:
-        is_low[:] = True
-    return np.flatnonzero(np.repeat(is_low, np.diff(np.append(begins, len(floors)))))
+    walls = np.full(len(state.floors) + 2, _FAR)
+    walls[1:-1] = np.where(state.bytes_left > 0, state.floors, _FAR)
+    begins = np.flatnonzero(walls[1:] != walls[:-1])
+    levels = walls[begins]
+    is_low = levels[1:] < np.minimum(levels[:-1], walls[begins + 1][1:])
+    return np.flatnonzero(np.repeat(is_low, begins[1:] - begins[:-1])) + begins[0]
 
 
 def _alternatives(search: Search, state: _State, valleys: Integers) -> Integers:
@@ -359,7 +359,7 @@ def lowest(search: Search, state: _State, valleys: Integers) -> int:
 
 
 def most_troubled(search: Search, state: _State, valleys: Integers) -> int:
-    """The fewest moves for each failure so far; of equal ones the section with least to waste."""
+    """The section with the fewest moves for each failure so far; of equal ones the lowest."""
     score = _alternatives(search, state, valleys) / (1 + search.failures[valleys])
     best = valleys[score == score.min()]
-    return int(best[search.slack(state)[best].argmin()])
+    return int(best[state.floors[best].argmin()])
