@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,8 +25,12 @@ from glow_nb.llir.optimize import PROGRAM_PASSES
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import Program
+from glow_nb.passes import Repeat
 from tests.property.random_graphs import check_same, feeds_of, functions
 
+REPEATED = next(entry for entry in pipelines.INFERENCE if isinstance(entry, Repeat)).steps
+PAIRS = [*pairwise(REPEATED), (REPEATED[-1], REPEATED[0])]
+"""The graph passes that run one after the other, round and round."""
 BACKEND_PASSES = ("select_packed_operators",)
 
 
@@ -47,6 +53,13 @@ def run_program(program: Program, function: Function) -> dict[str, object]:
 @given(functions())
 def test_each_graph_pass_keeps_the_meaning(name: str, function: Function) -> None:
     check_function(GRAPH_PASSES.run(function, (name,)), function)
+
+
+@given(functions(), st.sampled_from(PAIRS))
+def test_each_pair_of_adjacent_passes_keeps_the_meaning(
+    function: Function, pair: tuple[str, str]
+) -> None:
+    check_function(GRAPH_PASSES.run(function, pair), function)
 
 
 @given(functions(max_nodes=16))

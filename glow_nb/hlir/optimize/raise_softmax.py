@@ -8,6 +8,8 @@ from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     Div,
     Exp,
+    Log,
+    LogSoftmax,
     Mul,
     Reciprocal,
     ReduceMax,
@@ -24,8 +26,9 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 def raise_softmax(function: Function) -> Function:
     """Make exponentials divided by their own sum a softmax, with or without a maximum subtracted.
 
-    The softmax subtracts it in any case, so what overflowed before is right now. The exponentials
-    must have no other reader.
+    The softmax subtracts it in any case, so what overflowed before is right now; so is what
+    underflowed where the logarithm of a softmax becomes one operator. The exponentials must have no
+    other reader.
 
     ::
 
@@ -40,6 +43,8 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     if node.predicate is not None:
         return None
     match node:
+        case Log(input=Softmax(predicate=None) as softmax) if rewriter.use_count(softmax) == 1:
+            return rewriter.emit(LogSoftmax(softmax.input, axis=softmax.axis))
         case Div(lhs=Exp(predicate=None) as power, rhs=total):
             pass
         case (
