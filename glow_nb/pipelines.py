@@ -17,12 +17,13 @@ INFERENCE: Pipeline = (
             "merge_concats",  # a tensor is put together once
             "gathers_to_slices",  # slices cost nothing where strides allow
             "merge_slices",  # after the gathers that have become slices
-            "merge_conversions",
+            "merge_conversions",  # exporters convert there and back
             "simplify_arithmetic",  # one way to write a thing, before it is looked for
-            "simplify_reductions",
-            "merge_clips",
+            "simplify_reductions",  # what reduces nothing is a reshape, which sinks
+            "merge_clips",  # one bound after another is one pass over the numbers
             "raise_softmax",  # what exporters write out has one kernel
             "raise_gelu",
+            "raise_leaky_relu",
             "raise_layer_normalization",  # lowers to fewer, and cheaper, operators than it was
             "fold_pads",  # a convolution pads in its scratch rows, without a copy
             "fold_batch_normalization",  # now that it stands right behind its convolution
@@ -31,8 +32,8 @@ INFERENCE: Pipeline = (
             "raise_fully_connected",  # after scales, which a product alone takes, too
             "transpose_weights",  # the transposes that no sinking could cancel
             "fold_constants",  # transposed and scaled weights
-            "eliminate_common_nodes",
-            "eliminate_dead_nodes",
+            "eliminate_common_nodes",  # what has become the same, weights included
+            "eliminate_dead_nodes",  # what all the replacements have left behind
         ),
         limit=20,
     ),

@@ -80,7 +80,11 @@ def bounds(maker: GraphMaker) -> None:
             ops.Minimum(value, bound),
         )[maker.integer(0, 3)]
         value = maker.builder.emit(node)
-    maker.add(ops.Relu(value), exact=exact)
+    if maker.integer(0, 1):
+        part = maker.builder.emit(ops.Mul(value, number(maker, 0.25, value.type.rank)))
+        maker.add(ops.Maximum(part, value), exact=False)
+    else:
+        maker.add(ops.Relu(value), exact=exact)
 
 
 def cut_and_join(maker: GraphMaker) -> None:

@@ -18,6 +18,7 @@ from glow_nb.hlir.optimize.merge_slices import merge_slices
 from glow_nb.hlir.optimize.raise_fully_connected import raise_fully_connected
 from glow_nb.hlir.optimize.raise_gelu import raise_gelu
 from glow_nb.hlir.optimize.raise_layer_normalization import raise_layer_normalization
+from glow_nb.hlir.optimize.raise_leaky_relu import raise_leaky_relu
 from glow_nb.hlir.optimize.raise_softmax import raise_softmax
 from glow_nb.hlir.optimize.simplify_arithmetic import simplify_arithmetic
 from glow_nb.hlir.optimize.simplify_reductions import simplify_reductions
@@ -45,6 +46,7 @@ __all__ = [
     "raise_fully_connected",
     "raise_gelu",
     "raise_layer_normalization",
+    "raise_leaky_relu",
     "raise_softmax",
     "simplify_arithmetic",
     "simplify_reductions",
