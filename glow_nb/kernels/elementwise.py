@@ -23,8 +23,8 @@ from glow_nb.llir import instructions  # noqa: F401 - registers them
 from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction, kernel_operands
 from glow_nb.types import ElementKind
 
-UNROLL, UNROLL_POLYNOMIAL = 4, 2
-"""Vectors taken at a time: enough to cover latencies, and few enough to stay in registers."""
+UNROLL = 4
+"""Vectors taken at a time: enough to cover latencies; fewer where registers are short."""
 
 _POLYNOMIALS = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid"})
 _LIBRARY = frozenset(
@@ -111,7 +111,7 @@ def _unroll(code: VectorCode, registers: int) -> int:
     if names & _LIBRARY or divides or polynomials - {ElementKind.FLOAT32}:
         return 1
     fitting = floor_power_of_two(max(1, registers // (1 + live_vectors(code.lines))))
-    return min(fitting, UNROLL_POLYNOMIAL if polynomials else UNROLL)
+    return min(fitting, UNROLL)
 
 
 def live_vectors(lines: Sequence[str]) -> int:
