@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -50,6 +51,12 @@ from glow_nb.types import Array, TensorType
 
 T = TypeVar("T")
 
+MAX_NODES = 500_000
+"""Nodes that are imported at most, those in the bodies of functions and loops each time counted."""
+
+MAX_CALL_DEPTH = 32
+"""Functions that may call each other in a chain."""
+
 Outputs = tuple[Value | None, ...]
 
 
@@ -64,6 +71,7 @@ class Importer(Context):
         self._functions = local_functions(model)
         self._complaints = Complaints()
         self._scope = Scope({}, model.place)
+        self._nodes_left = MAX_NODES
 
     def function(self) -> Function:
         """Return the model as a function.
@@ -91,8 +99,8 @@ class Importer(Context):
         inputs = [info.name for info in graph.input]
         outputs = [info.name for info in graph.output]
         for names, what in ((inputs, "inputs"), (outputs, "outputs")):
-            twice = next((name for name in names if names.count(name) > 1), None)
-            if twice is not None:
+            twice, count = Counter(names).most_common(1)[0] if names else ("", 0)
+            if count > 1:
                 raise ModelError(f"{self.model.place}: two {what} are called {twice!r}; rename one")
         for name in inputs:
             self.builder.unique_name(name)
@@ -168,6 +176,12 @@ class Importer(Context):
 
     def _import_node(self, proto: onnx.NodeProto, scope: Scope) -> None:
         outer_place, outer_stem = self.place, self.stem
+        self._nodes_left -= 1
+        if self._nodes_left < 0:
+            raise ModelError(
+                f"{scope.path}: functions and loops make more than {MAX_NODES} nodes of it; "
+                "that is more than can be compiled"
+            )
         self.place = f"{scope.path}: {describe(proto)}"
         self.stem = next(filter(None, proto.output), proto.op_type)
         domain = normal_domain(proto.domain)
@@ -268,6 +282,8 @@ class Importer(Context):
         key = (normal_domain(node.proto.domain), node.op, node.proto.overload)
         if key in scope.callers:
             raise ModelError(f"{self.place}: the function calls itself, which ONNX does not allow")
+        if len(scope.callers) >= MAX_CALL_DEPTH:
+            raise ModelError(f"{self.place}: functions call each other {MAX_CALL_DEPTH} deep")
         if len(node.inputs) > len(function.input):
             raise ModelError(
                 f"{self.place}: it has {len(node.inputs)} operands, its function "

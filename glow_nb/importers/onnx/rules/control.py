@@ -23,11 +23,10 @@ def conditional(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
         return ctx.subgraph(node.message(branch).g)
     chosen = ctx.subgraph(node.message("then_branch").g)
     other = ctx.subgraph(node.message("else_branch").g)
-    for lhs, rhs in zip(chosen, other, strict=False):
-        if lhs.type != rhs.type:
-            raise ctx.unsupported(f"branches that give different types, {lhs.type} and {rhs.type}")
+    if [value.type for value in chosen] != [value.type for value in other]:
+        ctx.known(condition, "the condition, which the types of the results depend on,")
     condition = ctx.reshape(condition, ())
     return tuple(
         ctx.emit(ops.Select(ctx.with_rank(condition, lhs.type.rank), lhs, rhs))
-        for lhs, rhs in zip(chosen, other, strict=False)
+        for lhs, rhs in zip(chosen, other, strict=True)
     )
