@@ -66,7 +66,7 @@ def packed_convolution_source(
     epilogue: Epilogue | None = None,
     dest: Buffer | None = None,
 ) -> KernelSource:
-    """Return the kernel of an instruction, with the *epilogue* of its stack, which writes *dest*."""
+    """Return the kernel of an instruction whose stack ends in *epilogue* and writes *dest*."""
     dest = dest or instruction.dest
     stride = None if dest.is_contiguous else pixel_stride(dest)
     batch, *spatial, channels = instruction.input.type.shape

@@ -22,8 +22,6 @@ from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
-SCRATCH_ALIGNMENT = 64
-
 
 @dataclass(frozen=True)
 class ProductNest:
@@ -35,7 +33,7 @@ class ProductNest:
         block: Columns of one panel of the filter.
         has_bias: False if the kernel has no bias argument.
         filter_per_image: True if each image has its own filter (a batched matrix product).
-        dest_stride: Elements of the result from pixel to pixel, if it is a window of a wider tensor.
+        dest_stride: Elements from pixel to pixel of a result that is a window of a wider tensor.
     """
 
     shape: ConvolutionShape
