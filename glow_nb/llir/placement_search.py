@@ -339,7 +339,8 @@ def _valleys(state: _State) -> Integers:
     begins = np.flatnonzero(walls[1:] != walls[:-1])
     levels = walls[begins]
     is_low = levels[1:] < np.minimum(levels[:-1], walls[begins + 1][1:])
-    return np.flatnonzero(np.repeat(is_low, begins[1:] - begins[:-1])) + begins[0]
+    in_valley = np.repeat(is_low, begins[1:] - begins[:-1])
+    return np.arange(begins[0], begins[-1])[in_valley]
 
 
 def _alternatives(search: Search, state: _State, valleys: Integers) -> Integers:

@@ -31,7 +31,7 @@ def make_sections(ranges: Sequence[LiveRange]) -> Sections:
 
 
 def smallest_size(ranges: Sequence[LiveRange]) -> int:
-    """Place in every order, each at the lowest address above those before it: all canonical ones."""
+    """Place in every order, each at the lowest address above those before it."""
     best = sum(r.size_bytes for r in ranges)
     for order in itertools.permutations(ranges):
         tops: list[int] = []
@@ -51,7 +51,7 @@ def check_offsets(sections: Sections, offsets: Sequence[int], capacity: int) -> 
         (*span, offset, offset + int(size))
         for span, offset, size in zip(sections.spans, offsets, sections.sizes, strict=True)
     ]
-    for first, stop, begin, end in spans:
+    for _, _, begin, end in spans:
         assert 0 <= begin <= end <= capacity
     for a, b in itertools.combinations(spans, 2):
         assert a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] or b[3] <= a[2]
@@ -119,7 +119,8 @@ def jigsaw(seed: int, width: int, height: int) -> list[LiveRange]:
         else:
             pieces.append((t0, t1, a0, a1))
     order = rng.permutation(len(pieces))
-    return [LiveRange(*pieces[i][:2], pieces[i][3] - pieces[i][2]) for i in order.tolist()]
+    shuffled = (pieces[index] for index in order.tolist())
+    return [LiveRange(t0, t1, a1 - a0) for t0, t1, a0, a1 in shuffled]
 
 
 @pytest.mark.parametrize("seed", range(6))
