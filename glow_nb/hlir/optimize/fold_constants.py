@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node
+from glow_nb.hlir.ops import Reshape
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import operands_of
+from glow_nb.types import Array
 
 GROWTH_LIMIT_BYTES = 1 << 20
 """A result larger than this is folded only if it is at most twice as large as its operands, so that
@@ -33,10 +35,21 @@ def fold_constants(function: Function) -> Function:
         made_bytes = sum(type.size_bytes for type in node.result_types)
         if made_bytes > max(GROWTH_LIMIT_BYTES, 2 * read_bytes):
             return None
-        arrays = evaluate_node(node, {})
+        arrays = _evaluate(node)
         names = [result.name.replace("#", "_") for result in node.results]
         return tuple(
             rewriter.constant(name, array) for name, array in zip(names, arrays, strict=True)
         )
 
     return rewrite(function, rule)
+
+
+def _evaluate(node: Node) -> tuple[Array, ...]:
+    """Compute the results of *node*; a reshape is a view where NumPy can give one.
+
+    Packed weights are a transpose of a reshape of a transpose: so they are copied once.
+    """
+    match node:
+        case Reshape(input=Constant() as constant):
+            return (constant.array.reshape(node.shape),)
+    return evaluate_node(node, {})
