@@ -340,7 +340,8 @@ def _valleys(state: _State) -> Integers:
     levels = walls[begins]
     is_low = levels[1:] < np.minimum(levels[:-1], walls[begins + 1][1:])
     in_valley = np.repeat(is_low, begins[1:] - begins[:-1])
-    return np.arange(begins[0], begins[-1])[in_valley]
+    valleys: Integers = np.arange(begins[0], begins[-1])[in_valley]
+    return valleys
 
 
 def _alternatives(search: Search, state: _State, valleys: Integers) -> Integers:

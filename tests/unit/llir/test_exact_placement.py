@@ -167,3 +167,47 @@ def test_ranges_without_bytes_take_no_part() -> None:
     lifetimes = [(0, 1, 4), (2, 5, 2), (3, 1, 4), (4, 5, 2), (7, 1, 4)]
     ranges = [*make_ranges(lifetimes), LiveRange(0, 9, 0)]
     assert place(ranges, alignment=1).size_bytes == place(ranges[:-1], alignment=1).size_bytes
+
+
+GAP = [
+    *((0, 1, 3), (0, 3, 1), (0, 4, 2), (1, 1, 2), (1, 4, 1)),
+    *((2, 1, 1), (2, 2, 1), (3, 3, 2), (4, 3, 3), (5, 3, 1)),
+]
+"""At every step at most 6 bytes are live, and yet they do not fit into 6."""
+
+
+def fits(ranges: Sequence[LiveRange], capacity: int, offsets: tuple[int, ...] = ()) -> bool:
+    """Try every address for every range."""
+    if len(offsets) == len(ranges):
+        return True
+    new = ranges[len(offsets)]
+    rivals = [
+        (offset, offset + other.size_bytes)
+        for other, offset in zip(ranges, offsets, strict=False)
+        if other.start < new.end and new.start < other.end
+    ]
+    return any(
+        all(offset >= end or offset + new.size_bytes <= begin for begin, end in rivals)
+        and fits(ranges, capacity, (*offsets, offset))
+        for offset in range(capacity - new.size_bytes + 1)
+    )
+
+
+def test_a_bound_that_cannot_be_met_is_disproved() -> None:
+    ranges = make_ranges(GAP)
+    assert not fits(ranges, 6)
+    assert fits(ranges, 7)
+    placement = place(ranges, alignment=1)
+    assert (placement.size_bytes, placement.lower_bound_bytes) == (7, 6)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_decisions_without_a_part_in_a_failure_are_passed_over(strategy: Strategy) -> None:
+    """Trying every order of the free ranges, before or after, would take thousands of steps."""
+    alone, budget = make_sections(make_ranges(GAP)), Budget(nodes=10_000)
+    assert Search(alone, 6, strategy).run(budget, 10_000) is Outcome.IMPOSSIBLE
+    needed = 10_000 - budget.nodes
+    free = [(start, 2, size) for start in (-20, -10, 20, 30) for size in (1, 2, 2)]
+    crowded, budget = make_sections(make_ranges([*free, *GAP])), Budget(nodes=10_000)
+    assert Search(crowded, 6, strategy).run(budget, 10_000) is Outcome.IMPOSSIBLE
+    assert 10_000 - budget.nodes < 4 * needed + len(free)
