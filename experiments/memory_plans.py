@@ -93,7 +93,7 @@ def print_plans(plans: Sequence[Plan]) -> None:
     """Print one line for each plan."""
     table = Table(title="Activations, MiB")
     table.add_column("network", no_wrap=True)
-    titles = ("buffers", "unshared", "lower bound", "arena", "published", "planned in")
+    titles = ("buffers", "unshared", "bound", "arena", "published", "planned in")
     for title in titles:
         table.add_column(title, justify="right")
     for p in plans:
