@@ -1,4 +1,4 @@
-"""Let values be made where a copy would take them: concat, split and slice without moving memory."""
+"""Let values be made where a copy would take them: concat, split, slice without moving memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Box = tuple[tuple[int, int], ...]
 
 @register_pass
 def eliminate_copies(program: Program) -> Program:
-    """Write a value straight into the window that a copy would put it in, if all can reach it there.
+    """Write a value straight into the window that a copy would put it in, if all can reach it.
 
     ::
 

@@ -50,11 +50,14 @@ def copies_left(body: str) -> int:
 
 
 def test_the_plain_case_goes() -> None:
-    assert copies_left("""
+    assert (
+        copies_left("""
   relu @out %a, @in %x
   copy @out %left, @in %a
   neg @out %right, @in %x
-  exp @out %z, @in %a""") == 0
+  exp @out %z, @in %a""")
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,11 +129,14 @@ def test_the_copy_stays(body: str) -> None:
 
 
 def test_a_value_in_two_places_is_made_in_one_of_them() -> None:
-    assert copies_left("""
+    assert (
+        copies_left("""
   relu @out %a, @in %x
   copy @out %left, @in %a
   copy @out %right, @in %a
-  exp @out %z, @in %a""") == 1
+  exp @out %z, @in %a""")
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
