@@ -166,11 +166,17 @@ def write_markdown(report: Report, out: TextIO) -> None:
             counts = report.count(engine, operator)
             cells.append(" / ".join(str(counts[o]) for o in OUTCOMES))
         out.write(_row([operator, *cells]))
-    failures = [o for o in report.outcomes if o.outcome == FAILED]
-    out.write("\n## Failures\n\n" + ("" if failures else "None.\n"))
-    for o in failures:
-        why = f" (explained: {EXPLAINED[o.test]})" if o.test in EXPLAINED else ""
-        out.write(f"- `{o.test}` ({o.engine}){why}: {_one_line(o.reason)}\n")
+    out.write("\n## Failures\n\n")
+    failures: dict[str, list[Outcome]] = {}
+    for o in report.outcomes:
+        if o.outcome == FAILED:
+            failures.setdefault(o.test, []).append(o)
+    for test, outcomes in failures.items():
+        where = ", ".join(o.engine for o in outcomes)
+        why = f" Explained: {EXPLAINED[test]}." if test in EXPLAINED else ""
+        out.write(f"- `{test}` ({where}): {_one_line(outcomes[0].reason)}{why}\n")
+    if not failures:
+        out.write("None.\n")
 
 
 def _row(cells: Sequence[str]) -> str:
