@@ -9,7 +9,7 @@
 | logic | ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and bit_or bit_xor bit_not shift_left shift_right`` |
 | functions | ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid pow sin cos tan asin acos atan sinh cosh asinh acosh atanh`` |
 | conversion | ``convert_<kind>(v)`` |
-| over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_and reduce_or``: a plain number |
+| over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
 | register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide`` |
 
@@ -89,6 +89,7 @@ _REDUCTIONS = {
     "reduce_mul": arithmetic.mul,
     "reduce_maximum": arithmetic.maximum,
     "reduce_minimum": arithmetic.minimum,
+    "reduce_largest": arithmetic.largest,
     "reduce_and": arithmetic.bit_and,
     "reduce_or": arithmetic.bit_or,
 }

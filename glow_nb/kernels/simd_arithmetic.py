@@ -107,6 +107,11 @@ def minimum(lhs: Lanes, rhs: Lanes) -> Lanes:
     return rhs.is_nan().select(rhs, (lhs > rhs).select(rhs, lhs))
 
 
+def largest(lhs: Lanes, rhs: Lanes) -> Lanes:
+    """The larger, if neither is NaN; one instruction."""
+    return (lhs < rhs).select(rhs, lhs)
+
+
 def neg(x: Lanes) -> Lanes:
     """``-x``."""
     return x.like(x.builder.fneg(x.value)) if x.kind.is_float else x.full(0) - x

@@ -16,6 +16,8 @@ from glow_nb.types import ElementKind
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
 INT32, INT64 = ElementKind.INT32, ElementKind.INT64
 I32 = ir.IntType(32)
+REGISTER_BYTES = 16
+"""Bytes of the narrowest vector registers."""
 
 _SUFFIXES = {ElementKind.FLOAT16: "f16", FLOAT32: "f32", FLOAT64: "f64"}
 _BITS_KIND = {4: INT32, 8: INT64}
@@ -159,11 +161,19 @@ class Lanes:
         return Lanes(self.builder, value, self.kind, len(order))
 
     def reduce(self, combine: Callable[[Lanes, Lanes], Lanes]) -> Any:
-        """Combine all lanes pairwise (halves, quarters, ...) to one LLVM scalar."""
-        part = self
-        while part.lanes > 1:
-            half = part.lanes // 2
-            part = combine(part.shuffle(range(half)), part.shuffle(range(half, 2 * half)))
+        """Combine all lanes pairwise (halves, quarters, ...) to one LLVM scalar.
+
+        Halves of one register are combined in the whole register: of a choice between two single
+        numbers LLVM would make a branch that no processor can predict.
+        """
+        part, half = self, self.lanes // 2
+        while half:
+            upper = range(half, 2 * half)
+            if half * part.kind.size_bytes >= REGISTER_BYTES:
+                part = combine(part.shuffle(range(half)), part.shuffle(upper))
+            else:
+                part = combine(part, part.shuffle([*upper, *[0] * (part.lanes - half)]))
+            half //= 2
         return self.builder.extract_element(part.value, ir.Constant(I32, 0))
 
 

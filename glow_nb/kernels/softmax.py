@@ -12,8 +12,8 @@ from glow_nb.kernels.walks import Walk
 from glow_nb.llir.instructions.normalization import LogSoftmaxInst, SoftmaxInst
 from glow_nb.types import ElementKind
 
-UNROLL = 4
-"""Vectors at a time: additions of a sum need not wait for each other."""
+UNROLL = 2
+"""Vectors at a time: with more, exponentials and the sum do not fit into 16 registers."""
 
 
 @kernel_for(SoftmaxInst, LogSoftmaxInst)
@@ -72,7 +72,7 @@ class _Softmax:
             out.line(f"x = {x}")
             out.line("peak = where(less(peak, x), x, peak)")
         if place is None:
-            out.line(f"peak = splat_{self.wide}(reduce_maximum(peak), {lanes})")
+            out.line(f"peak = splat_{self.wide}(reduce_largest(peak), {lanes})")
         self._write_sum(out, place, lanes)
         self._write_results(out, place)
 

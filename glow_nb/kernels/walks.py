@@ -58,7 +58,7 @@ class Walk:
             tensor[-1] == 1 for tensor in walked.strides
         )
         if is_along and walked.sizes[-1] > 1:
-            lanes = min(lanes, ceil_power_of_two(walked.sizes[-1]))
+            lanes = _lanes_along(walked.sizes[-1], lanes)
             return cls(tuple(tensors), kept, walked, lanes, is_along=True)
         fit = [
             loop
@@ -131,6 +131,20 @@ class Walk:
                 return
             for block in self.run(out):
                 yield block, {name: sum_text(at, block.column) for name, at in places.items()}
+
+
+NARROWER_COST = 0.05
+"""What half as wide vectors cost, of the whole: there are more of them, each with its latency."""
+
+
+def _lanes_along(count: int, lanes: int) -> int:
+    """Return the width of the vectors for a run of *count*, all of one width, with little waste."""
+    widest = min(lanes, ceil_power_of_two(count))
+    costs: dict[int, float] = {}
+    for halvings in range(3):
+        width = max(1, widest >> halvings)
+        costs.setdefault(width, -(-count // width) * width * (1 + NARROWER_COST * halvings))
+    return min(costs, key=lambda width: costs[width])
 
 
 def _part(shape: tuple[int, ...], axes: list[int], tensors: dict[str, tuple[int, ...]]) -> Nest:
