@@ -16,6 +16,7 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.verify import may_overlap
 from glow_nb.schema import map_operands
 
 MAX_POINTERS = 12
@@ -118,8 +119,19 @@ class _Stacker:
         if carriers:  # it becomes the head, wherever it stood
             members = [carriers[0], *(m for m in members if m != carriers[0])]
         merged = _Group(members, group.reads | into.reads, group.writes | into.writes)
-        if self._may_lead(merged) and self._may_move(group, into) and self._fits(merged):
+        may_merge = self._reads_what_it_makes(merged) and self._may_lead(merged)
+        if may_merge and self._may_move(group, into) and self._fits(merged):
             self._group_of.update(dict.fromkeys(members, merged))
+
+    def _reads_what_it_makes(self, group: _Group) -> bool:
+        """True if members read what others make as they make it, not by a window upon it.
+
+        A window may show other elements at the same index, some that are not made yet.
+        """
+        members = [self._work[member] for member in group.members]
+        made = [buffer for member in members for buffer in mutated(member)]
+        taken = (buffer for member in members for buffer in read(member))
+        return not any(b is not m and may_overlap(b, m) for b in taken for m in made)
 
     def _may_lead(self, group: _Group) -> bool:
         """True if the head can carry a stack and needs nothing of what the others compute."""

@@ -114,7 +114,7 @@ class _Verifier:
             if qualifier == "in":
                 continue
             for other_index, (other_name, _, other) in enumerate(operands):
-                if other_index == index or not _may_overlap(buffer, other):
+                if other_index == index or not may_overlap(buffer, other):
                     continue
                 if (name, other_name) in allowed and _is_same_region(buffer, other):
                     continue
@@ -128,7 +128,7 @@ class _Verifier:
         head_reads = set() if stack.head.scalar else set(read(stack.head))
         for index, result in enumerate(stack.results):
             for other in (*stack.results[index + 1 :], *stack.sources):
-                if not _may_overlap(result, other):
+                if not may_overlap(result, other):
                     continue
                 elementwise = other in stack.sources and other not in head_reads
                 if not (elementwise and _is_same_region(result, other)):
@@ -151,7 +151,7 @@ def _as_tuple(value: Buffer | tuple[Buffer, ...] | None) -> tuple[Buffer, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _may_overlap(left: Buffer, right: Buffer) -> bool:
+def may_overlap(left: Buffer, right: Buffer) -> bool:
     """True unless the two lie in different regions or in disjoint element intervals of one."""
     if left.root is not right.root or not left.type.size or not right.type.size:
         return False

@@ -118,6 +118,14 @@ def test_a_tile_reaches_whole_rows_and_numbers_only(b: Builder, x: Value) -> Non
     assert stacked(b)[1] == ["packed_convolution+mul+mul", "add"]
 
 
+def test_a_window_on_what_is_made_keeps_its_reader_out(b: Builder, x: Value) -> None:
+    made = b.emit(ops.Relu(x))
+    starts, stops, steps = (0, 0, 3, 0), (1, 4, -1, 8), (1, 1, -1, 1)
+    mirrored = b.emit(ops.Slice(made, starts=starts, stops=stops, steps=steps))
+    b.save(b.emit(ops.Add(made, mirrored)), "y")
+    assert "relu+add" not in stacked(b)[1]
+
+
 def test_two_convolutions_never_share_a_stack(b: Builder, x: Value) -> None:
     left = b.emit(ops.Relu(packed_convolution(b, x, "left")))
     right = b.emit(ops.Relu(packed_convolution(b, x, "right")))

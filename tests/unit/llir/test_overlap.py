@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.llir.program import Activation, View
-from glow_nb.llir.verify import _may_overlap
+from glow_nb.llir.verify import may_overlap
 from glow_nb.types import ElementKind, TensorType
 
 BASE = Activation("base", TensorType(ElementKind.FLOAT32, (1000,)))
@@ -26,12 +26,12 @@ def elements(of: View) -> set[int]:
 
 def test_parts_of_a_concat_do_not_overlap() -> None:
     left, right = view((4, 5, 3), 0, (35, 7, 1)), view((4, 5, 4), 3, (35, 7, 1))
-    assert not _may_overlap(left, right)
+    assert not may_overlap(left, right)
 
 
 def test_neighbouring_parts_that_share_a_column_overlap() -> None:
     left, right = view((4, 4), 0, (7, 1)), view((4, 4), 3, (7, 1))
-    assert _may_overlap(left, right)
+    assert may_overlap(left, right)
 
 
 VIEWS = st.builds(
@@ -45,4 +45,4 @@ VIEWS = st.builds(
 @given(VIEWS, VIEWS)
 def test_no_overlap_is_missed(left: View, right: View) -> None:
     if elements(left) & elements(right):
-        assert _may_overlap(left, right)
+        assert may_overlap(left, right)
