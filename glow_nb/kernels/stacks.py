@@ -18,8 +18,9 @@ from glow_nb.llir.instructions.packed import (
     PackedConvolutionInst,
     PackedMatMulInst,
 )
-from glow_nb.llir.program import Buffer, kernel_operands, mutated
+from glow_nb.llir.program import Buffer, Instruction, kernel_operands, mutated, read
 from glow_nb.llir.stack import StackInst
+from glow_nb.schema import operand_specs
 
 
 @kernel_for(StackInst)
@@ -46,8 +47,10 @@ def _epilogue(instruction: StackInst) -> Epilogue:
     (made,) = mutated(instruction.head)
     (dest,) = instruction.results
     stack = Stack(instruction.body[1:], (dest,))
-    extra = instruction.sources[len(kernel_operands(instruction.head)) - 1 :]
-    names = {buffer: f"operand{index}" for index, buffer in enumerate(extra)}
+    # A kernel calls the head's operands as their fields; one of them may be read again.
+    names = {buffer: name for name, buffer in _operands_of(instruction.head)}
+    extra = [buffer for buffer in instruction.sources if buffer not in names]
+    names.update({buffer: f"operand{index}" for index, buffer in enumerate(extra)})
     sources = [buffer for buffer in stack.inputs if buffer is not made]
 
     def apply(out: SourceWriter, code: VectorCode, value: str, loads: list[str]) -> str:
@@ -68,8 +71,14 @@ def _epilogue(instruction: StackInst) -> Epilogue:
         code = VectorCode(place.lanes, f"{place.value}_")
         return apply(out, code, place.value, [_tile(b, made, names[b], place) for b in sources])
 
-    operands = tuple((name, buffer.type.kind) for buffer, name in names.items())
+    operands = tuple((names[buffer], buffer.type.kind) for buffer in extra)
     return Epilogue(operands, write, dest.type.kind, write_tile)
+
+
+def _operands_of(head: Instruction) -> list[tuple[str, Buffer]]:
+    """Return field and buffer of each operand that a head reads."""
+    fields = ((spec.name, getattr(head, spec.name)) for spec in operand_specs(type(head)))
+    return [(name, buffer) for name, buffer in fields if buffer in read(head)]
 
 
 def _vector(buffer: Buffer, made: Buffer, name: str, place: TileVector) -> str:
