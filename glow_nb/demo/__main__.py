@@ -92,12 +92,13 @@ def _say(topic: str, words: str) -> None:
 
 def _compile_twice(model: onnx.ModelProto, threads: int) -> tuple[CompiledNetwork, CompiledNetwork]:
     """Compile for one thread, then from the cache for many; say how long both took."""
-    before = _cached_symbols()
+    before = _cached_objects()
     started = time.perf_counter()
     serial = glow_nb.compile(model, threads=1)
     first = time.perf_counter() - started
     kernels = {kernel.symbol for kernel in serial.kernels}
-    built = len(kernels & (_cached_symbols() - before))
+    news = {name.partition(".")[0] for name in _cached_objects() - before}
+    built = len(kernels & news)
     _say("compile", f"{first:.2f} s, {_count_kernels(len(kernels), built)}")
     started = time.perf_counter()
     parallel = glow_nb.compile(model, threads=threads)
@@ -105,9 +106,10 @@ def _compile_twice(model: onnx.ModelProto, threads: int) -> tuple[CompiledNetwor
     return serial, parallel
 
 
-def _cached_symbols() -> set[str]:
+def _cached_objects() -> set[str]:
+    """Return the names of the objects in the cache: a kernel's symbol, then what it was made by."""
     folder = ObjectCache().folder
-    return {path.name.partition(".")[0] for path in folder.glob("*.o")} if folder else set()
+    return {path.name for path in folder.glob("*.o")} if folder else set()
 
 
 def _count_kernels(kernels: int, built: int) -> str:
