@@ -48,7 +48,7 @@ def affine_forms(node: Node) -> list[tuple[Value, Array | float, Array | float]]
     match node:
         case BatchNormalization(input=value) if node.channel_axis == value.type.rank - 1:
             operands = (node.scale, node.bias, node.mean, node.variance)
-            if not all(isinstance(v, Constant) for v in operands):
+            if not all(isinstance(v, Constant) and v.payload is not None for v in operands):
                 return []
             scale, bias, mean, variance = (_wide(v) for v in operands)
             factor = scale / np.sqrt(variance + node.epsilon)
