@@ -71,15 +71,18 @@ class _LayerNormalization:
         """Write the three walks."""
         lanes = self.walk.lanes if place is None else place.lanes
         zero = f"splat_{self.wide}(0.0, {lanes})"
+        total, chain = "total", None
+        if self.walk.is_long:
+            total, chain = "part", (f"part = {zero}", "total = add(total, part)")
         out.line(f"total = {zero}")
-        for block, places in self.walk.elements(out, place):
-            out.line(f"total = add(total, {self._load(block, 'src', places)})")
+        for block, places in self.walk.elements(out, place, chain):
+            out.line(f"{total} = add({total}, {self._load(block, 'src', places)})")
         out.line(f"mean = {self._mean(place, lanes)}")
         out.line(f"total = {zero}")
-        for block, places in self.walk.elements(out, place):
+        for block, places in self.walk.elements(out, place, chain):
             centred = f"sub({self._load(block, 'src', places)}, mean)"
             out.line(f"x = {centred if place else block.only(centred, zero)}")
-            out.line("total = fma(x, x, total)")
+            out.line(f"{total} = fma(x, x, {total})")
         epsilon = f"splat_{self.wide}({number_text(self.epsilon)}, {lanes})"
         out.line(f"factor = rsqrt(add({self._mean(place, lanes)}, {epsilon}))")
         for block, places in self.walk.elements(out, place):

@@ -91,9 +91,12 @@ class _Reduction:
         lanes = self.walk.lanes if place is None else place.lanes
         start = self._splat(self.neutral, lanes)
         out.line(f"total = {start}")
-        for block, places in self.walk.elements(out, place):
+        total, chain = "total", None
+        if self.function == "add" and self.kind.is_float and self.walk.is_long:
+            total, chain = "part", (f"part = {start}", "total = add(total, part)")
+        for block, places in self.walk.elements(out, place, chain):
             x = self._load(block, places["src"])
-            out.line(f"total = {self.function}(total, {x if place else block.only(x, start)})")
+            out.line(f"{total} = {self.function}({total}, {x if place else block.only(x, start)})")
         if place is None:
             mean = "" if self.mean_of is None else f" / {self.mean_of}.0"
             out.line(f"put(dest, dest_at, reduce_{self.function}(total){mean})")

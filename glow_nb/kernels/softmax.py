@@ -80,11 +80,15 @@ class _Softmax:
         """Write the walk that sums exponentials and keeps them if that loses nothing."""
         zero = f"splat_{self.wide}(0.0, {lanes})"
         out.line(f"total = {zero}")
-        for block, places in self.walk.elements(out, place):
+        total, chain = "total", None
+        if self.walk.is_long:
+            total, chain = "part", (f"part = {zero}", "total = add(total, part)")
+        for block, places in self.walk.elements(out, place, chain):
             out.line(f"e = exp_nonpositive(sub({self._load(block, places['src'])}, peak))")
             if self._keeps_exponentials:
                 out.line(block.store("dest", places["dest"], "e"))
-            out.line(f"total = add(total, {block.only('e', zero) if place is None else 'e'})")
+            e = block.only("e", zero) if place is None else "e"
+            out.line(f"{total} = add({total}, {e})")
         if place is None:
             out.line(f"total = splat_{self.wide}(reduce_add(total), {lanes})")
         if self.is_logarithm:

@@ -8,7 +8,7 @@ in a lane of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
 
@@ -93,44 +93,87 @@ class Walk:
             columns = [block.column] if block else []
             out.line(f"{name}_at = {index_text([*indices, *columns], strides)}")
 
-    @contextmanager
-    def steps(self, out: SourceWriter) -> Iterator[dict[str, str]]:
-        """Write the loops of the walk around the block, without the one that vectors lie along.
-
-        Yields the index in each tensor of the element, or of the beginning of the run of elements.
-        """
-        sizes = self.walked.sizes[:-1] if self.is_along else self.walked.sizes
-        with loops(out, sizes, shared=False, prefix="k") as names:
-            yield {
-                name: sum_text(f"{name}_at", index_text(names, strides[: len(sizes)]))
-                for name, strides in zip(self.names, self.walked.strides, strict=True)
-            }
-
-    def run(self, out: SourceWriter) -> Iterator[Block]:
-        """Yield the blocks of the run that vectors lie along, all of one width."""
-        count = self.walked.sizes[-1]
-        whole = count - count % self.lanes
-        if whole > self.lanes:
-            with out.block(f"for c in range(0, {whole}, {self.lanes}):"):
-                yield Block("c", self.lanes)
-        elif whole:
-            yield Block("0", self.lanes)
-        if count > whole:
-            yield Block(str(whole), self.lanes, count - whole)
+    @property
+    def is_long(self) -> bool:
+        """True if a sum should be made of several: its error grows with the length of a chain."""
+        *outer, inner = self.walked.sizes
+        steps = -(-inner // self.lanes) if self.is_along else inner
+        return prod(outer) * steps > LONGEST_CHAIN
 
     def elements(
-        self, out: SourceWriter, place: Block | None
+        self, out: SourceWriter, place: Block | None, chain: Chain | None = None
     ) -> Iterator[tuple[Block, dict[str, str]]]:
         """Yield the blocks that a walk comes by, each with its index in every tensor.
 
-        *place* is what :meth:`places` has yielded.
+        Args:
+            out: Receives the loops of the walk.
+            place: What :meth:`places` has yielded.
+            chain: Lines to write before and after each of the short walks that make up this one.
         """
-        with self.steps(out) as places:
-            if place is not None:
-                yield place, places
+        with ExitStack() as stack:
+            *outer, inner = self.walked.sizes
+            names = stack.enter_context(loops(out, outer, shared=False, prefix="k"))
+            if place is None:
+                for block in self._run(out, chain):
+                    yield block, self._indices(names, block.column)
                 return
-            for block in self.run(out):
-                yield block, {name: sum_text(at, block.column) for name, at in places.items()}
+            step = f"k{len(outer)}" if inner != 1 else "0"
+            if chain is not None:
+                stack.enter_context(_chained(out, step, inner, 1, chain))
+            elif inner != 1:
+                stack.enter_context(out.block(f"for {step} in range({inner}):"))
+            yield place, self._indices([*names, step], "0")
+
+    def _run(self, out: SourceWriter, chain: Chain | None) -> Iterator[Block]:
+        """Yield the blocks of the run that vectors lie along, all of one width."""
+        count, lanes = self.walked.sizes[-1], self.lanes
+        whole = count - count % lanes
+        if chain is not None and whole:
+            with _chained(out, "c", whole, lanes, chain):
+                yield Block("c", lanes)
+        elif whole > lanes:
+            with out.block(f"for c in range(0, {whole}, {lanes}):"):
+                yield Block("c", lanes)
+        elif whole:
+            yield Block("0", lanes)
+        if count > whole:
+            with _between(out, chain):
+                yield Block(str(whole), lanes, count - whole)
+
+    def _indices(self, names: Sequence[str], column: str) -> dict[str, str]:
+        """Return the index in each tensor at the steps *names*, and *column* of a run."""
+        return {
+            name: sum_text(f"{name}_at", index_text(names, strides[: len(names)]), column)
+            for name, strides in zip(self.names, self.walked.strides, strict=True)
+        }
+
+
+Chain = tuple[str, str]
+LONGEST_CHAIN = 64
+"""Additions after which a sum begins anew; the sums are then added to each other."""
+
+
+@contextmanager
+def _between(out: SourceWriter, chain: Chain | None) -> Iterator[None]:
+    if chain is not None:
+        out.line(chain[0])
+    yield
+    if chain is not None:
+        out.line(chain[1])
+
+
+@contextmanager
+def _chained(out: SourceWriter, name: str, count: int, step: int, chain: Chain) -> Iterator[None]:
+    """Write a loop over *count* around the block, cut into loops of :data:`LONGEST_CHAIN` steps."""
+    length = LONGEST_CHAIN * step
+    by = "" if step == 1 else f", {step}"
+    if count <= length:
+        with _between(out, chain), out.block(f"for {name} in range(0, {count}{by}):"):
+            yield
+        return
+    with out.block(f"for begin in range(0, {count}, {length}):"), _between(out, chain):
+        with out.block(f"for {name} in range(begin, min(begin + {length}, {count}){by}):"):
+            yield
 
 
 NARROWER_COST = 0.05

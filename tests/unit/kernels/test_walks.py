@@ -239,3 +239,11 @@ def _check_windowed(instruction: Instruction, target: Target) -> None:
     assert_close(views[0].copy(), wanted, ulp=64, absolute=1e-5)
     views[0][...] = 7
     assert (memory[0] == 7).all(), "wrote into a gap"
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("axis", [0, 1])
+def test_long_sums_are_made_of_short_ones(axis: int) -> None:
+    shape = (20_011, 9) if axis == 0 else (9, 200_003)
+    numbers = np.random.default_rng(8).random(shape).astype(np.float32)
+    check(_reduce(ReduceSumInst, shape, (axis,)), Target.host(), operands=[numbers], ulp=8)
