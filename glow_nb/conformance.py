@@ -7,6 +7,7 @@ so; anything else, wrong numbers above all, is *failed*.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import warnings
 from collections import Counter
@@ -18,6 +19,7 @@ from typing import Any, TextIO
 import click
 import numpy as np
 import onnx
+from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 from rich.progress import track
@@ -86,7 +88,35 @@ def node_tests(match: str = "") -> list[Any]:
         # The suite computes its expected values on import, divisions by zero included.
         warnings.simplefilter("ignore")
         cases = load_model_tests(kind="node")
-    return [case for case in cases if match in case.name]
+    return [_loaded(case) for case in cases if match in case.name]
+
+
+def _loaded(case: Any) -> Any:
+    """Return *case* with its model and data; before onnx 1.23 they lie in files."""
+    if case.model is not None:
+        return case
+    folder = Path(case.model_dir)
+    model = onnx.load(folder / "model.onnx")
+    data_sets = [
+        (_stored(path, "input", model.graph.input), _stored(path, "output", model.graph.output))
+        for path in sorted(folder.glob("test_data_set_*"))
+    ]
+    return dataclasses.replace(case, model=model, data_sets=data_sets)
+
+
+def _stored(folder: Path, role: str, values: Sequence[onnx.ValueInfoProto]) -> list[Any]:
+    """Read what a data set holds for the inputs or outputs *values* of a model."""
+    found: list[Any] = []
+    for index, value in enumerate(values):
+        payload = (folder / f"{role}_{index}.pb").read_bytes()
+        match value.type.WhichOneof("value"):
+            case "sequence_type":
+                found.append(numpy_helper.to_list(onnx.SequenceProto.FromString(payload)))
+            case "optional_type":
+                found.append(numpy_helper.to_optional(onnx.OptionalProto.FromString(payload)))
+            case _:
+                found.append(numpy_helper.to_array(onnx.TensorProto.FromString(payload)))
+    return found
 
 
 def operators_of(cases: Iterable[Any]) -> dict[str, str]:

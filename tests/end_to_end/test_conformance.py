@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
 import pytest
 
 from glow_nb.conformance import EXPLAINED, FAILED, PASSED, Outcome, Report, node_tests, run_tests
+
+pytestmark = pytest.mark.skipif(
+    onnx.defs.onnx_opset_version() < 28,
+    reason="the suites of earlier releases hold results that were corrected since",
+)
 
 COMPLETE = (
     "Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool "
