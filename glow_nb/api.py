@@ -47,6 +47,11 @@ def load(graph: Graph, *, shapes: Shapes | None = None) -> Function | Program:
         return load_text(graph)
     from glow_nb.importers.onnx import import_onnx
 
+    if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):
+        raise OptionError(
+            f"{graph!r:.80} is a {type(graph).__name__}; give a path, the bytes of a model, an "
+            "onnx.ModelProto, a Function, a Module or a Program"
+        )
     return import_onnx(graph, shapes=shapes)
 
 

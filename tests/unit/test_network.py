@@ -118,6 +118,12 @@ def test_a_senseless_thread_count_is_refused(threads: object) -> None:
         glow_nb.compile(one_input(), threads=threads)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("graph", [None, 3, ["a"], object()])
+def test_what_is_no_graph_is_refused(graph: object) -> None:
+    with pytest.raises(OptionError, match="give a path, the bytes of a model"):
+        glow_nb.compile(graph)  # type: ignore[arg-type]
+
+
 def test_an_unknown_backend_or_pass_is_refused() -> None:
     with pytest.raises(OptionError, match="unknown backend 'gpu'; use one of cpu, interpreter"):
         glow_nb.compile(one_input(), backend="gpu")
