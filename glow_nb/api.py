@@ -90,6 +90,10 @@ def compile(
     if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
         raise OptionError(f"threads={threads!r}: give a whole number of at least 1, or None")
     chosen = backend_named(backend) if isinstance(backend, str) else backend
+    if not hasattr(chosen, "should_lower"):
+        raise OptionError(f"backend={backend!r:.80}: give the name of one, or a Backend")
+    if shapes is not None and not isinstance(shapes, Mapping):
+        raise OptionError(f"shapes={shapes!r:.80}: give a dict such as {{'batch': 8}}")
 
     def compile_for(bound: Shapes | None) -> CompiledNetwork:
         loaded = load(graph, shapes=bound)

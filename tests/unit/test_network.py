@@ -124,6 +124,12 @@ def test_what_is_no_graph_is_refused(graph: object) -> None:
         glow_nb.compile(graph)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("options", [{"backend": None}, {"backend": 3}, {"shapes": 8}])
+def test_options_of_the_wrong_kind_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(OptionError, match=f"{next(iter(options))}=.*: give"):
+        glow_nb.compile(one_input(), **options)  # type: ignore[arg-type]
+
+
 def test_an_unknown_backend_or_pass_is_refused() -> None:
     with pytest.raises(OptionError, match="unknown backend 'gpu'; use one of cpu, interpreter"):
         glow_nb.compile(one_input(), backend="gpu")
