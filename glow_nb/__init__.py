@@ -55,6 +55,9 @@ _HOMES = {
 }
 """Public names and the modules that hold them, imported when they are first asked for."""
 
+_MODULES = ("observers",)
+"""Public modules, likewise."""
+
 __all__ = [
     "INFERENCE",
     "INSTRUCTIONS",
@@ -82,6 +85,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return importlib.import_module(f"glow_nb.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'glow_nb' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
@@ -90,4 +95,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -75,7 +75,7 @@ def compile(
             name. A dimension that is bound nowhere is bound by the first run, which then compiles.
         pipeline: Graph passes, run before and after lowering.
         program_pipeline: Instruction passes, run before allocation.
-        observer: Called after every pass, in order.
+        observer: Called after every step, in order; see :mod:`glow_nb.observers`.
 
     Returns:
         A network whose ``run`` takes and gives arrays.

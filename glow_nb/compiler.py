@@ -16,7 +16,7 @@ from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.generate import generate
 from glow_nb.llir.program import Program
-from glow_nb.passes import Observer, Pipeline
+from glow_nb.passes import Observer, Pipeline, observed
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def lower_for(
     GRAPH_PASSES.check(pipeline)
     verify(function)
     function = optimize(function, pipeline=pipeline, observer=observer)
-    function = lower(function, backend.should_lower)
+    function = observed("lower", lambda f: lower(f, backend.should_lower), function, observer)
     function = optimize(function, pipeline=pipeline, observer=observer)
     return optimize(function, pipeline=backend.graph_pipeline, observer=observer)
 
@@ -70,9 +70,10 @@ def build_program(
     observer: Observer | None = None,
 ) -> Program:
     """Return a lowered *function* as an optimized, allocated program."""
-    program = generate(schedule(function))
+    function = observed("schedule", schedule, function, observer)
+    program = observed("generate", generate, function, observer)
     program = PROGRAM_PASSES.run(program, pipeline, observer)
-    return allocate(program)
+    return observed("allocate", allocate, program, observer)
 
 
 def compile_function(

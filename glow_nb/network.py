@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.errors import FeedError
+from glow_nb.errors import FeedError, OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.schema import closest
@@ -32,6 +33,7 @@ class MemoryReport:
         unshared_bytes: What the activations would take if none shared memory.
         constant_bytes: Weights, packed as the kernels want them.
         scratch_bytes: Working memory of the kernels, for all threads.
+        program: The allocated program that the bytes are of; what :meth:`plot` draws.
     """
 
     arena_bytes: int
@@ -39,6 +41,23 @@ class MemoryReport:
     unshared_bytes: int
     constant_bytes: int
     scratch_bytes: int
+    program: Program = field(repr=False, compare=False)
+
+    def plot(self, path: str | os.PathLike[str], *, title: str = "") -> None:
+        """Draw the arena to the PNG file *path*: time to the right, addresses upwards.
+
+        Raises:
+            OptionError: matplotlib is not installed, or no activation lies in memory.
+            GlowError: The file cannot be written.
+        """
+        try:
+            from glow_nb.plots.memory_map import draw_memory_map
+        except ModuleNotFoundError as error:
+            raise OptionError(
+                f"the memory map needs {error.name}, which is not installed; "
+                "pip install 'glow_nb[plot]'"
+            ) from error
+        draw_memory_map(self.program, Path(path), title)
 
     @override
     def __str__(self) -> str:
@@ -95,6 +114,7 @@ class CompiledNetwork:
             unshared_bytes=sum(b.type.size_bytes for b in self.program.activations),
             constant_bytes=self._executable.constant_bytes,
             scratch_bytes=self._executable.scratch_bytes,
+            program=self.program,
         )
 
     @property

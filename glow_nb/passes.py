@@ -56,13 +56,16 @@ Pipeline = tuple[Entry, ...]
 
 @dataclass(frozen=True)
 class PassRun:
-    """What an observer is told: one pass that ran, or one ``Repeat`` that hit its limit.
+    """What an observer is told: one step of the compiler that ran.
+
+    It is a pass, or one of the compiler's own steps between the pipelines (``lower``, ``schedule``,
+    ``generate``, ``allocate``), or a ``Repeat`` that hit its limit.
 
     Attributes:
-        name: The pass; ``repeat`` for a fixed point that was not reached within the limit.
+        name: The step; ``repeat`` for a fixed point that was not reached within the limit.
         before: The IR that went in.
-        after: The IR that came out; ``after is before`` when the pass changed nothing.
-        seconds: Wall time of the pass and of the verification after it.
+        after: The IR that came out; ``after is before`` when the step changed nothing.
+        seconds: Wall time of the step and of the verification after it.
     """
 
     name: str
@@ -72,15 +75,30 @@ class PassRun:
 
     @property
     def changed(self) -> bool:
-        """True if the pass did something."""
+        """True if the step did something."""
         return self.after is not self.before
 
 
 class Observer(Protocol):
-    """Called after every pass, in order."""
+    """Called after every step, in order; :mod:`glow_nb.observers` has some."""
 
     def __call__(self, run: PassRun, /) -> None:
         """Take note of *run*."""
+
+
+Before = TypeVar("Before")
+After = TypeVar("After")
+
+
+def observed(
+    name: str, step: Callable[[Before], After], ir: Before, observer: Observer | None
+) -> After:
+    """Return ``step(ir)`` and tell *observer* of it, as the driver does for a pass."""
+    started = time.perf_counter()
+    after = step(ir)
+    if observer:
+        observer(PassRun(name, ir, after, time.perf_counter() - started))
+    return after
 
 
 class PassRegistry(Generic[IR]):

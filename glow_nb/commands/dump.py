@@ -17,14 +17,15 @@ from glow_nb.commands.options import (
     shape_option,
 )
 from glow_nb.commands.stages import Stages
+from glow_nb.commands.wording import count_of
+from glow_nb.compiler import build_program, lower_for
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.print import print_function
 from glow_nb.llir.allocate import allocate
-from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
+from glow_nb.observers import WriteIR, print_ir
 
 LEVELS = ("hlir", "llir", "source")
 
@@ -32,6 +33,7 @@ LEVELS = ("hlir", "llir", "source")
 EXAMPLES = """\
 glow-nb dump model.onnx --after import
 glow-nb dump model.onnx --level llir --output program.glow
+glow-nb dump model.onnx --after-each-pass steps
 glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
 
 
@@ -50,6 +52,14 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
     "schedule (hlir), generate, allocate (llir). An unknown name lists them all.",
 )
 @click.option(
+    "--after-each-pass",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Write the state after each step that changed it to FOLDER/00-import.glow, "
+    "01-....glow and so on, without the numbers of large constants.",
+)
+@click.option(
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -63,6 +73,7 @@ def dump(
     model: Path,
     level: str | None,
     after: str | None,
+    folder: Path | None,
     output: Path | None,
     dot: bool,
     backend: str,
@@ -73,6 +84,14 @@ def dump(
     MODEL is an ONNX file or IR text. Without --after it is the last state of the level: the graph
     that instructions are generated from, the allocated program, the source of all kernels.
     """
+    if folder is not None:
+        if level or after or dot or output:
+            raise click.UsageError(
+                "--after-each-pass writes files of its own; leave --level, --after, --dot and "
+                "--output out"
+            )
+        _write_each(load_model(model, as_shapes(shapes)), backend_named(backend), folder)
+        return
     if level == "source":
         if after or dot:
             raise click.UsageError("--after and --dot show IR; they do not go with --level source")
@@ -91,7 +110,16 @@ def dump(
         _check_suffix(output)
         save_text(state, output)
     else:
-        _write(print_function(state) if isinstance(state, Function) else print_program(state), None)
+        _write(print_ir(state), None)
+
+
+def _write_each(ir: Function | Program, backend: Backend, folder: Path) -> None:
+    """Write every state of *ir* on its way to an allocated program into *folder*."""
+    if isinstance(ir, Program):
+        raise OptionError(f"{ir}: the file holds a program, on which no pass is run")
+    writer = WriteIR(folder)
+    build_program(lower_for(ir, backend, observer=writer), observer=writer)
+    click.echo(f"wrote {count_of(len(writer.written), 'file')} to {folder}", err=True)
 
 
 def _state(

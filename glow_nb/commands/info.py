@@ -23,7 +23,6 @@ from glow_nb.commands.options import (
     threads_option,
 )
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
-from glow_nb.errors import OptionError
 from glow_nb.hlir.cost import Cost, cost_of
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
@@ -112,7 +111,8 @@ def info(
     imported = load_model(model, as_shapes(shapes))
     network = glow_nb.compile(imported, backend=backend, threads=threads)
     if picture is not None:
-        _draw(network, picture)
+        network.memory.plot(picture)
+        click.echo(f"wrote {picture}", err=True)
     report = make_report(str(model), backend, imported, network)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report), indent=2))
@@ -230,14 +230,3 @@ def _print_operators(console: Console, report: ModelReport) -> None:
         )
     print_table(console, table)
     click.echo()
-
-
-def _draw(network: CompiledNetwork, picture: Path) -> None:
-    try:
-        from glow_nb.plots.memory_map import draw_memory_map
-    except ModuleNotFoundError as error:
-        raise OptionError(
-            f"--memory-map: {error.name} is not installed; pip install 'glow_nb[plot]'"
-        ) from error
-    draw_memory_map(network.program, picture)
-    click.echo(f"wrote {picture}", err=True)

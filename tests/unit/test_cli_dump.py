@@ -210,3 +210,25 @@ class TestCheck:
     def test_folder_and_missing_file(self, tmp_path: Path) -> None:
         assert str(tmp_path) in fails("check", tmp_path)
         assert "nowhere.glow" in fails("check", "nowhere.glow")
+
+
+def test_every_state_goes_into_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "steps"
+    result = call("dump", write_dense(tmp_path), "--after-each-pass", folder, *INTERPRETER)
+    assert (result.exit_code, result.stdout) == (0, "")
+    names = sorted(path.name for path in folder.iterdir())
+    assert result.stderr == f"wrote {len(names)} files to {folder}\n"
+    assert names[0] == "00-import.glow"
+    assert names[-1].endswith("-allocate.glow")
+    last = call("dump", write_dense(tmp_path), "--level", "llir", *INTERPRETER).output
+    assert "program arena" in (folder / names[-1]).read_text() == last
+
+
+def test_every_state_and_one_state_do_not_go_together(tmp_path: Path) -> None:
+    model = write_graph(tmp_path)
+    fails("dump", model, "--after-each-pass", tmp_path / "a", "--after", "lower", code=2)
+    assert "cannot be written" in fails("dump", model, "--after-each-pass", model)
+    program = tmp_path / "program.glow"
+    call("dump", model, "--level", "llir", "--output", program)
+    message = fails("dump", program, "--after-each-pass", tmp_path / "a")
+    assert "no pass is run" in message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import FeedError, ModelError, OptionError, ParseError
+from glow_nb.errors import FeedError, GlowError, ModelError, OptionError, ParseError
 from glow_nb.files import load_constants
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
@@ -183,3 +184,24 @@ def test_a_network_describes_itself(net: CompiledNetwork) -> None:
         "(total: float32<2 x 3>, product_out: float32<2 x 3>), arena"
     )
     assert [kernel.origin for kernel in net.kernels] == ["sum", "product"]
+
+
+def test_memory_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    b = glow_nb.Builder("main")
+    x = b.input("x", "float32<8 x 8>")
+    b.save(b.emit(ops.Softmax(b.emit(ops.MatMul(x, x)), axis=1)), "y")
+    net = glow_nb.compile(b.function(), backend="interpreter")
+    net.memory.plot(tmp_path / "map.png", title="a title")
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(GlowError, match="cannot be written"):
+        net.memory.plot(str(tmp_path / "missing" / "map.png"))
+
+
+def test_without_matplotlib_the_extra_is_named(
+    net: CompiledNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "glow_nb.plots.memory_map", raising=False)
+    with pytest.raises(OptionError, match=r"matplotlib.*glow_nb\[plot\]"):
+        net.memory.plot(tmp_path / "map.png")
