@@ -9,6 +9,8 @@ from glow_nb.commands.check import check
 from glow_nb.commands.dump import dump
 from glow_nb.commands.errors import CleanGroup
 from glow_nb.commands.info import info
+from glow_nb.commands.machine import machine
+from glow_nb.commands.profile import profile
 from glow_nb.commands.run import run
 
 
@@ -25,5 +27,5 @@ def main() -> None:
     """
 
 
-for command in (run, dump, check, info):
+for command in (run, dump, check, info, profile, machine):
     main.add_command(command)

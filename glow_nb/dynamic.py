@@ -15,6 +15,7 @@ from glow_nb.types import Array
 
 if TYPE_CHECKING:
     from glow_nb.importers.onnx import Dimensions
+    from glow_nb.profile import Profile
 
 MAX_VARIANTS = 16
 """Compiled shapes that are kept; the one unused for longest goes first."""
@@ -42,9 +43,20 @@ class DynamicNetwork(CompiledNetwork):
     @override
     def run(self, inputs: Feeds) -> dict[str, Array]:
         """Run the network, compiling it first if these shapes are new."""
+        network, feeds = self._network_for(inputs)
+        return network.run(feeds)
+
+    @override
+    def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
+        """Profile the network, compiling it first if these shapes are new."""
+        network, feeds = self._network_for(inputs)
+        return network.profile(feeds, runs=runs, limits=limits)
+
+    def _network_for(self, inputs: Feeds) -> tuple[CompiledNetwork, dict[str, Array]]:
+        """Return the network for the shapes of *inputs*, and these by name."""
         feeds = {k: np.asarray(v) for k, v in name_feeds(list(self.signature), inputs).items()}
         self._check_shapes(feeds)
-        return self._variant(tuple((k, feeds[k].shape) for k in self.signature)).run(feeds)
+        return self._variant(tuple((k, feeds[k].shape) for k in self.signature)), feeds
 
     def _variant(self, shapes: Shapes) -> CompiledNetwork:
         with self._lock:

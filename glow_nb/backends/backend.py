@@ -6,11 +6,15 @@ Nothing above this level knows which backend runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Node
+from glow_nb.llir.cost import InstructionCost
 from glow_nb.llir.program import Program
 from glow_nb.passes import Pipeline
 from glow_nb.schema import Registry
@@ -28,6 +32,7 @@ class KernelReport:
         symbol: The kernel's symbol in object code; empty where nothing is generated.
         source: The generated Python source; empty where nothing is generated.
         scratch_bytes: Working memory for each thread, beside the arena.
+        cost: Its arithmetic and the bytes that it must move.
     """
 
     instruction: str
@@ -36,6 +41,21 @@ class KernelReport:
     symbol: str = ""
     source: str = ""
     scratch_bytes: int = 0
+    cost: InstructionCost = field(default_factory=InstructionCost)
+
+
+@dataclass(frozen=True)
+class Timings:
+    """When each kernel of some runs began and ended.
+
+    Attributes:
+        stamps: Nanoseconds of one clock, ``int64[runs, threads, kernels, 2]``: begin and end of the
+            share that a thread had of a kernel.
+        plain_seconds: Wall time of ordinary runs, made in turn with those.
+    """
+
+    stamps: npt.NDArray[np.int64]
+    plain_seconds: tuple[float, ...]
 
 
 class Executable(Protocol):
@@ -66,6 +86,15 @@ class Executable(Protocol):
 
         May be called from many threads at once.
         """
+        ...
+
+
+@runtime_checkable
+class TimedExecutable(Protocol):
+    """An executable that can tell how long each of its kernels takes."""
+
+    def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
+        """Run *runs* times with time stamps, and as often without, on contiguous *inputs*."""
         ...
 
 

@@ -6,16 +6,18 @@ or view shows as a wrong number. Memory that holds nothing yet, or nothing any m
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from glow_nb.backends.backend import KernelReport
+from glow_nb.backends.backend import KernelReport, Timings
 from glow_nb.backends.scalar_numpy import evaluate_scalar
 from glow_nb.errors import FeedError, UnsupportedError, VerifyError
 from glow_nb.hlir.graph import Node
+from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import (
@@ -28,6 +30,7 @@ from glow_nb.llir.program import (
     Register,
     TensorView,
     Weight,
+    is_marker,
     mutated,
 )
 from glow_nb.llir.stack import StackInst
@@ -80,7 +83,8 @@ class InterpretedProgram:
     def kernels(self) -> tuple[KernelReport, ...]:
         """One entry for each instruction that computes; nothing is generated."""
         return tuple(
-            KernelReport(print_instruction(i), i.name, i.opcode) for i in self._program.work
+            KernelReport(print_instruction(i), i.name, i.opcode, cost=instruction_cost(i))
+            for i in self._program.work
         )
 
     @property
@@ -94,10 +98,27 @@ class InterpretedProgram:
         Raises:
             FeedError: There are not as many arrays as inputs, or one has another type.
         """
+        return self._execute(inputs, self._steps)
+
+    def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
+        """Run *runs* times with the time taken around each instruction, and as often without."""
+        stamps: list[int] = []
+        pairs = zip(self._program.instructions, self._steps, strict=True)
+        steps = [step if is_marker(i) else _timed(step, stamps) for i, step in pairs]
+        seconds: list[float] = []
+        for _ in range(runs):
+            self._execute(inputs, steps)
+            began = time.perf_counter()
+            self._execute(inputs, self._steps)
+            seconds.append(time.perf_counter() - began)
+        shape = (runs, 1, len(self._program.work), 2)
+        return Timings(np.array(stamps, np.int64).reshape(shape), tuple(seconds))
+
+    def _execute(self, inputs: Sequence[Array], steps: Sequence[Step]) -> list[Array]:
         memory = Memory(self._program, self._arena, self._weights)
         self._bind(memory, inputs)
         with np.errstate(all="ignore"):
-            for step in self._steps:
+            for step in steps:
                 step(memory)
         return [memory.array(output) for output in self._program.outputs]
 
@@ -151,6 +172,17 @@ def _bytes_of(array: Array) -> Bytes:
 
 
 Step = Callable[[Memory], None]
+
+
+def _timed(step: Step, stamps: list[int]) -> Step:
+    """Return *step* that also appends to *stamps* when it began and ended, in nanoseconds."""
+
+    def run(memory: Memory) -> None:
+        began = time.perf_counter_ns()
+        step(memory)
+        stamps.extend((began, time.perf_counter_ns()))
+
+    return run
 
 
 def _step_of(instruction: Instruction) -> Step:

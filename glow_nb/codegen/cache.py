@@ -110,7 +110,7 @@ class ObjectCache:
     def store(self, name: str, key: str, payload: bytes) -> None:
         """Keep *payload* under *key*; in this process only, if the folder does not take it."""
         path = self.path(name, key)
-        if path is None or not _write(path, _seal(payload, key)):
+        if path is None or not write_whole(path, _seal(payload, key)):
             self._memory[key] = payload
 
 
@@ -126,7 +126,7 @@ def _unseal(content: bytes, key: str) -> bytes | None:
     return payload if payload and trailer == expected else None
 
 
-def _write(path: Path, content: bytes) -> bool:
+def write_whole(path: Path, content: bytes) -> bool:
     """Write a file that appears whole or not at all; return whether it did."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

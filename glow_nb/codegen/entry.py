@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from glow_nb.codegen.clock import STAMP_SYMBOL
 from glow_nb.codegen.hazards import Access, AccessMode, Hazard, plan_barriers
 from glow_nb.errors import CompileError
 from glow_nb.kernels.source import INDENT, KernelSource, SourceWriter
@@ -22,6 +23,8 @@ from glow_nb.types import ElementKind
 Space = Literal["constants", "arena", "binding"]
 
 SCRATCH_ALIGNMENT = 64
+STAMP_BYTES = 16
+"""For each call of a profiled entry, what a thread writes: the times of its begin and its end."""
 LINE_LENGTH = 100
 
 
@@ -89,11 +92,16 @@ class EntrySource:
         return f"glow_entry_{hashlib.sha256(self.text.encode()).hexdigest()[:20]}"
 
 
-def generate_entry(calls: Sequence[Call]) -> EntrySource:
+def generate_entry(calls: Sequence[Call], stamps: int | None = None) -> EntrySource:
     """Return the entry of a program that makes *calls* in order.
 
     A barrier stands before a call only if it depends on one since the barrier before (see
     ``hazards``), and one at the end: when thread 0 returns, every share is done.
+
+    Args:
+        calls: Kernels with their operands.
+        stamps: For a profiled entry, the binding that takes the times: ``int64[threads, calls, 2]``
+            with begin and end of each thread's share of each call, in nanoseconds.
     """
     scratch_bytes = max((call.source.scratch_bytes for call in calls), default=0)
     scratch_bytes = -(-scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
@@ -103,11 +111,19 @@ def generate_entry(calls: Sequence[Call]) -> EntrySource:
         out.line(f"own = scratch_at(scratch, thread, {scratch_bytes})")
         for binding in bindings:
             out.line(f"bound{binding} = bound(bindings, {binding})")
+        if stamps is not None:
+            row_bytes = len(calls) * STAMP_BYTES
+            out.line(f"stamps = scratch_at(bound(bindings, {stamps}), thread, {row_bytes})")
         for number, (call, hazard) in enumerate(zip(calls, _hazards(calls), strict=True)):
             if hazard:
                 out.line(f"barrier(sync, threads)  # {_reason(number, hazard)}")
             out.line(f"# {number}: {call.source.family}")
+            if stamps is None:
+                out.line(_call_text(call))
+                continue
+            out.line(f"{STAMP_SYMBOL}(int64_at(stamps, {number * STAMP_BYTES}))")
             out.line(_call_text(call))
+            out.line(f"{STAMP_SYMBOL}(int64_at(stamps, {number * STAMP_BYTES + 8}))")
         out.line("barrier(sync, threads)  # every share is done")
     return EntrySource(out.text, scratch_bytes)
 

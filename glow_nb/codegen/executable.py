@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glow_nb.codegen.cache import ObjectCache, object_key
+from glow_nb.codegen.clock import compile_clock
 from glow_nb.codegen.entry import Call, EntrySource, generate_entry
 from glow_nb.codegen.load import LoadedCode
 from glow_nb.codegen.pool import compile_objects
@@ -47,6 +48,7 @@ class Executable:
         cache: ObjectCache | None = None,
         workers: int | None = None,
         progress: bool | None = None,
+        stamps: int | None = None,
     ) -> None:
         """Compile what the cache does not have, and load all of it.
 
@@ -60,6 +62,7 @@ class Executable:
             cache: Where objects are kept, by default the user's.
             workers: Compile processes; None chooses.
             progress: Whether to draw a progress bar; None draws it on a terminal.
+            stamps: The binding that takes the times of a profiled run, see ``generate_entry``.
         """
         if threads < 1:
             raise OptionError(f"threads={threads}: there must be at least one")
@@ -68,12 +71,13 @@ class Executable:
         cache = cache or ObjectCache()
         sources = [call.source for call in calls]
         objects = compile_objects(sources, target, cache=cache, workers=workers, progress=progress)
-        self.entry: EntrySource = generate_entry(calls)
+        self.entry: EntrySource = generate_entry(calls, stamps)
         self.bindings = tuple(bindings)
         self.threads = threads
         self._constants = constants
         self._arena_bytes = arena_bytes
         native = [compile_runtime(target), _entry_object(self.entry, target, cache)]
+        native += [] if stamps is None else [compile_clock(target)]
         self._code = LoadedCode([*native, *objects.values()], target)
         self._idle: deque[_Context] = deque(maxlen=available_cores())
 

@@ -27,6 +27,14 @@ def scaled(number: float, unit: str = "") -> str:
     return f"{number:g} {unit}".rstrip()
 
 
+def duration(seconds: float) -> str:
+    """Return *seconds* with a prefix, four digits: ``97.91 ms``, ``3.204 us``."""
+    for prefix, unit in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= unit:
+            return f"{seconds / unit:.4g} {prefix}"
+    return f"{seconds * 1e6:.4g} us"
+
+
 def byte_count(size: float) -> str:
     """Return *size* bytes with a binary prefix: ``9.19 MiB``."""
     for prefix, unit in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):

@@ -68,6 +68,16 @@ def cost_of(node: Node) -> Cost:
     return Cost(others=node.type.size) if node.data_parallel else Cost()
 
 
+@singledispatch
+def executed_cost_of(node: Node) -> Cost:
+    """Return the arithmetic that a kernel of this very *node* carries out.
+
+    It is the nominal one, but for operators that compute the same by other steps, such as a
+    convolution in Winograd's form; those register a rule.
+    """
+    return cost_of(node)
+
+
 @cost_of.register
 def _(node: Convolution) -> Cost:
     products = prod(node.kernel) * node.input.type.shape[-1] // node.group

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
 
-from glow_nb.backends.backend import KernelReport
+from glow_nb.backends.backend import KernelReport, Timings
+from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.hazards import AccessMode
@@ -14,6 +16,7 @@ from glow_nb.codegen.threads import Bytes, aligned_empty
 from glow_nb.errors import CompileError
 from glow_nb.kernels.registry import generate_kernel
 from glow_nb.kernels.target import Target
+from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import (
     Activation,
@@ -27,7 +30,7 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.verify import element_interval
-from glow_nb.types import Array
+from glow_nb.types import Array, ElementKind, TensorType
 
 ALIGNMENT = 64
 
@@ -39,28 +42,40 @@ class CpuExecutable:
         """Generate, compile (or fetch from the cache) and load the kernels of *program*."""
         weights = _used_weights(program)
         offsets, self._constants = pack_constants(weights)
-        self._outputs = program.outputs
+        self._inputs, self._outputs = program.inputs, program.outputs
+        self._target, self._threads, self._cache = target, threads, ObjectCache()
+        self._arena_bytes = program.arena.size_bytes if program.arena else 0
         bindings = {buffer: i for i, buffer in enumerate((*program.inputs, *program.outputs))}
         places = _Places(program, offsets, bindings)
         work = [i for i in program.work if _computes(i)]
-        calls = [places.call(instruction, target) for instruction in work]
+        self._calls = [places.call(instruction, target) for instruction in work]
         self.kernels = tuple(
-            _report(instruction, call) for instruction, call in zip(work, calls, strict=True)
+            _report(instruction, call) for instruction, call in zip(work, self._calls, strict=True)
         )
-        arena_bytes = program.arena.size_bytes if program.arena else 0
-        self._native = Executable(
-            calls,
-            self._constants,
-            arena_bytes,
-            [
-                *(Binding(buffer.type) for buffer in program.inputs),
-                *(Binding(buffer.type, is_output=True) for buffer in program.outputs),
-            ],
-            threads=threads,
-            target=target,
-        )
-        largest = max((call.source.scratch_bytes for call in calls), default=0)
+        self._native = self._make_native()
+        largest = max((call.source.scratch_bytes for call in self._calls), default=0)
         self.scratch_bytes = threads * largest
+
+    def _make_native(self, *, profiled: bool = False) -> Executable:
+        """Return the code and its memory; *profiled* adds a binding that takes time stamps."""
+        bindings = [
+            *(Binding(buffer.type) for buffer in self._inputs),
+            *(Binding(buffer.type, is_output=True) for buffer in self._outputs),
+        ]
+        stamps = len(bindings) if profiled else None
+        if profiled:
+            type = TensorType(ElementKind.INT64, (self._threads, len(self._calls), 2))
+            bindings.append(Binding(type, is_output=True))
+        return Executable(
+            self._calls,
+            self._constants,
+            self._arena_bytes,
+            bindings,
+            threads=self._threads,
+            target=self._target,
+            cache=self._cache,
+            stamps=stamps,
+        )
 
     @property
     def constant_bytes(self) -> int:
@@ -79,6 +94,22 @@ class CpuExecutable:
         outputs: list[Array] = [np.empty(b.type.shape, b.type.kind.dtype) for b in self._outputs]
         self._native.run([*inputs, *outputs])
         return outputs
+
+    def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
+        """Run in turn an entry with time stamps and the ordinary one, *runs* times each.
+
+        Both entries call the same kernels on the same constants; the first round is not counted.
+        """
+        profiled = self._make_native(profiled=True)
+        outputs = self.run(inputs)
+        stamps = np.zeros((runs + 1, self._threads, len(self._calls), 2), np.int64)
+        seconds: list[float] = []
+        for row in stamps:
+            profiled.run([*inputs, *outputs, row])
+            began = time.perf_counter()
+            self._native.run([*inputs, *outputs])
+            seconds.append(time.perf_counter() - began)
+        return Timings(stamps[1:], tuple(seconds[1:]))
 
 
 def _computes(instruction: Instruction) -> bool:
@@ -159,4 +190,5 @@ def _report(instruction: Instruction, call: Call) -> KernelReport:
         symbol=call.source.symbol,
         source=call.source.text,
         scratch_bytes=call.source.scratch_bytes,
+        cost=instruction_cost(instruction),
     )

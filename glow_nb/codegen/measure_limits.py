@@ -1,0 +1,246 @@
+"""Measure what this machine can do at best, with three small generated kernels.
+
+``arithmetic`` keeps enough independent fused multiply-adds in registers to fill the pipelines.
+``read`` sums a block of memory again and again, ``copy`` moves one half of it to the other; blocks
+of half a cache give the rate of that cache, a block far larger than all caches that of the DRAM.
+Every thread has a block of its own. The best of several tries counts. Measuring takes well under a
+second; results are kept in the cache folder, one file for each number of threads, and belong to the
+machine with the same processor, caches and compiler.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from glow_nb.codegen.cache import default_folder, toolchain, write_whole
+from glow_nb.codegen.entry import Call, Region
+from glow_nb.codegen.executable import Binding, Executable
+from glow_nb.codegen.threads import aligned_empty
+from glow_nb.kernels.limits import MachineLimits, MemoryLevel
+from glow_nb.kernels.source import KernelSource, SourceWriter
+from glow_nb.kernels.target import Target
+from glow_nb.types import Array, ElementKind, TensorType
+
+MEBIBYTE = 2**20
+FLOAT_BYTES = 4
+CHAINS = 12
+"""Independent sums of the arithmetic kernel: more than latency times units of any processor, and
+few enough for 16 registers."""
+
+STREAMS = 8
+"""Vectors of one step of the memory kernels."""
+
+TRIES = 12
+TRY_SECONDS = 0.002
+"""Short tries, so that on a busy machine some of them are not interrupted."""
+
+BLOCK_LIMIT_BYTES = 256 * MEBIBYTE
+
+_KINDS = (ElementKind.FLOAT32, ElementKind.INT64)
+
+
+def machine_limits(
+    threads: int, target: Target | None = None, *, measure_again: bool = False
+) -> MachineLimits:
+    """Return the limits of this machine for *threads* threads, measured now or earlier.
+
+    With *measure_again* they are measured now, and the larger of each rate found so far counts: a
+    machine that was busy with other work then did not show its limits.
+    """
+    target = target or Target.host()
+    path = _path(threads, target)
+    found = _load(path, threads) if path is not None else None
+    if found is not None and not measure_again:
+        return found
+    limits = measure_limits(threads, target)
+    limits = limits if found is None else larger_rates(limits, found)
+    if path is not None:
+        write_whole(path, json.dumps(dataclasses.asdict(limits), indent=2).encode())
+    return limits
+
+
+def larger_rates(limits: MachineLimits, others: MachineLimits) -> MachineLimits:
+    """Return *limits* with the larger of each rate; both have the same levels."""
+    levels = zip(limits.levels, others.levels, strict=True)
+    return MachineLimits(
+        limits.threads,
+        max(limits.flop_rate, others.flop_rate),
+        tuple(
+            MemoryLevel(
+                one.name,
+                one.size_bytes,
+                max(one.read_rate, other.read_rate),
+                max(one.copy_rate, other.copy_rate),
+            )
+            for one, other in levels
+        ),
+    )
+
+
+def measure_limits(threads: int, target: Target) -> MachineLimits:
+    """Measure the limits of this machine now."""
+    levels = [
+        ("L1", target.l1_bytes * threads, target.l1_bytes // 2),
+        ("L2", target.l2_bytes * threads, target.l2_bytes // 2),
+        ("L3", target.l3_bytes, target.l3_bytes // 2 // threads),
+        ("DRAM", 0, min(4 * target.l3_bytes, BLOCK_LIMIT_BYTES) // threads),
+    ]
+    memory = _memory(threads, max(block for _, _, block in levels))
+    read, copy = (_Probe(text, target, memory) for text in _memory_texts(target))
+    return MachineLimits(
+        threads,
+        _arithmetic_rate(target, threads),
+        tuple(
+            MemoryLevel(name, size, read.byte_rate(block), copy.byte_rate(block))
+            for name, size, block in levels
+        ),
+    )
+
+
+def _memory(threads: int, block_bytes: int) -> Array:
+    """Return a row for each thread, aligned to cache lines.
+
+    It is written once: the system gives one page of zeros for all that was never written.
+    """
+    row_bytes = -(-block_bytes // 64) * 64
+    memory = aligned_empty(threads * row_bytes).view(np.float32).reshape(threads, -1)
+    memory.fill(1.0)
+    return memory
+
+
+class _Probe:
+    """A kernel over one block of memory for each thread, told by two numbers what to do."""
+
+    def __init__(self, text: str, target: Target, memory: Array) -> None:
+        source = KernelSource("machine_limit", text.replace("STRIDE", str(memory.shape[1])), _KINDS)
+        numbers = TensorType(ElementKind.INT64, (2,))
+        operands = (
+            Region("binding", ElementKind.FLOAT32, memory.nbytes, "inout", binding=0),
+            Region("binding", ElementKind.INT64, numbers.size_bytes, "in", binding=1),
+        )
+        self._memory = memory
+        self._threads = memory.shape[0]
+        self._executable = Executable(
+            [Call(source, operands)],
+            aligned_empty(0),
+            0,
+            [Binding(TensorType.of(memory), is_output=True), Binding(numbers)],
+            threads=self._threads,
+            target=target,
+            progress=False,
+        )
+
+    def byte_rate(self, block_bytes: int) -> float:
+        """Return the bytes a second that all threads touch in blocks of about *block_bytes*."""
+        steps = max(1, block_bytes // FLOAT_BYTES // STREAMS // 16)
+        touched = steps * 16 * STREAMS * FLOAT_BYTES * self._threads
+        return touched / self.seconds(steps)
+
+    def seconds(self, steps: int) -> float:
+        """Return the least time of one repetition with *steps* steps."""
+        count = 1
+        while (taken := self._run(count, steps)) < TRY_SECONDS and count < 1 << 30:
+            count = max(2 * count, int(count * TRY_SECONDS / max(taken, 1e-7)))
+        return min(taken, *(self._run(count, steps) for _ in range(TRIES))) / count
+
+    def _run(self, count: int, steps: int) -> float:
+        began = time.perf_counter()
+        self._executable.run([self._memory, np.array([count, steps], np.int64)])
+        return time.perf_counter() - began
+
+
+def _arithmetic_rate(target: Target, threads: int) -> float:
+    """Return the fused multiply-adds of all threads, two operations each, a second."""
+    memory = _memory(threads, CHAINS * target.lanes * FLOAT_BYTES)
+    probe = _Probe(_arithmetic_text(target), target, memory)
+    steps = 4096
+    return 2 * CHAINS * target.lanes * steps * threads / probe.seconds(steps)
+
+
+def _arithmetic_text(target: Target) -> str:
+    def body(out: SourceWriter) -> None:
+        with out.block("for step in range(get(numbers, 1)):"):
+            for chain in range(CHAINS):
+                out.line(f"sum{chain} = fma(sum{chain}, factor, factor)")
+
+    return _kernel_text(body, CHAINS, target.lanes)
+
+
+def _memory_texts(target: Target) -> tuple[str, str]:
+    """Return the text of the kernel that reads a block and of the one that copies its halves."""
+    lanes, row = target.lanes, 16 * STREAMS
+    vectors = row // lanes
+
+    def read(out: SourceWriter) -> None:
+        with out.block("for step in range(get(numbers, 1)):"):
+            for vector in range(vectors):
+                place = f"step * {row} + {vector * lanes}"
+                chain = vector % STREAMS
+                out.line(f"sum{chain} = add(sum{chain}, load(own, {place}, {lanes}))")
+
+    def copy(out: SourceWriter) -> None:
+        out.line("half = get(numbers, 1) // 2")
+        with out.block("for step in range(half):"):
+            for vector in range(vectors):
+                place = f"step * {row} + {vector * lanes}"
+                out.line(f"store(own, {place}, load(own, {place} + half * {row}, {lanes}))")
+
+    return _kernel_text(read, STREAMS, lanes), _kernel_text(copy, 0, lanes)
+
+
+def _kernel_text(body: Callable[[SourceWriter], None], sums: int, lanes: int) -> str:
+    """Return a kernel that does *body* as often as the first number says, and keeps its sums."""
+    out = SourceWriter()
+    with out.block("def kernel(block, numbers, scratch, thread, threads):"):
+        out.line("own = at(block, thread * STRIDE)")
+        out.line(f"factor = splat_float32(0.5, {lanes})")
+        for chain in range(sums):
+            out.line(f"sum{chain} = splat_float32({chain}.0, {lanes})")
+        with out.block("for repetition in range(get(numbers, 0)):"):
+            body(out)
+        for chain in range(sums):
+            out.line(f"store(own, {chain * lanes}, sum{chain})")
+    return out.text
+
+
+def _path(threads: int, target: Target) -> Path | None:
+    folder = default_folder()
+    parts = (target, toolchain(), Path(__file__).read_text(encoding="utf-8"), _processor())
+    digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
+    return folder / f"limits-{threads}.{digest}.json" if folder else None
+
+
+def _processor() -> str:
+    """Return the model name of the processor, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line for line in lines if line.startswith("model name")), "")
+
+
+def _load(path: Path, threads: int) -> MachineLimits | None:
+    """Return the limits stored at *path*; None if there are none that make sense."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        levels = tuple(
+            MemoryLevel(
+                str(level["name"]),
+                int(level["size_bytes"]),
+                float(level["read_rate"]),
+                float(level["copy_rate"]),
+            )
+            for level in stored["levels"]
+        )
+        limits = MachineLimits(int(stored["threads"]), float(stored["flop_rate"]), levels)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    rates = [limits.flop_rate, *(r for level in levels for r in (level.read_rate, level.copy_rate))]
+    return limits if levels and limits.threads == threads and min(rates) > 0 else None

@@ -1,0 +1,58 @@
+"""``glow-nb machine``: what this machine can do at best."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import click
+
+from glow_nb.codegen.measure_limits import machine_limits
+from glow_nb.commands.options import ExampleCommand, threads_option
+from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
+from glow_nb.kernels.limits import MachineLimits
+from glow_nb.kernels.target import Target
+from glow_nb.network import available_cores
+
+EXAMPLES = """\
+glow-nb machine
+glow-nb machine --threads 1 --again"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@threads_option
+@click.option("--again", is_flag=True, help="Measure again; the larger of each rate counts.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; rates a second.")
+def machine(threads: int | None, again: bool, as_json: bool) -> None:
+    """Show what this machine can do at best.
+
+    Measured with generated kernels in under a second: fused multiply-adds in registers, and reading
+    and copying memory in each cache and in the DRAM. Kept in the cache folder, for the roofline of
+    glow-nb profile. Measure while nothing else runs.
+    """
+    limits = machine_limits(threads or available_cores(), measure_again=again)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(limits), indent=2))
+        return
+    for line in describe_limits(limits):
+        click.echo(line)
+    console = make_console()
+    table = make_table(console, "", ["memory", "#size", "#read", "#copy"])
+    table.title = None
+    for level in limits.levels:
+        table.add_row(
+            level.name,
+            byte_count(level.size_bytes) if level.size_bytes else "",
+            scaled(level.read_rate, "B/s"),
+            scaled(level.copy_rate, "B/s"),
+        )
+    print_table(console, table)
+
+
+def describe_limits(limits: MachineLimits) -> list[str]:
+    """Return lines about the processor and its peak rate."""
+    target = Target.host()
+    return [
+        f"processor {target.cpu}, {target.lanes} lanes of float32, threads {limits.threads}",
+        f"peak {scaled(limits.flop_rate, 'FLOP/s')} float32, a fused multiply-add being two",
+    ]

@@ -1,0 +1,225 @@
+"""``glow-nb profile``: where the time of a run goes, kernel by kernel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.console import Console
+
+from glow_nb.api import Shapes
+from glow_nb.commands.arrays import assign_inputs, random_array
+from glow_nb.commands.machine import describe_limits
+from glow_nb.commands.models import compile_fixed_model
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    backend_option,
+    model_argument,
+    shape_option,
+    threads_option,
+)
+from glow_nb.commands.wording import duration, make_console, make_table, print_table, scaled
+from glow_nb.errors import OptionError
+from glow_nb.files import replace_file
+from glow_nb.profile import KernelTime, Profile
+from glow_nb.text import format_name
+
+ORDERS: dict[str, Callable[[KernelTime], float]] = {
+    "order": lambda _: 0.0,
+    "time": lambda kernel: -kernel.median_seconds,
+    "loss": lambda kernel: kernel.bound_seconds - kernel.min_seconds,
+    "flops": lambda kernel: -kernel.cost.nominal.flops,
+    "bytes": lambda kernel: -kernel.cost.bytes,
+}
+"""What ``--sort`` sorts by; a stable sort keeps the order of execution among equals."""
+
+EXAMPLES = """\
+glow-nb profile model.onnx --threads 1
+glow-nb profile model.onnx --sort loss --top 10
+glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE.npy",
+    help="Array for one input, instead of random numbers. Repeat it for each.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the random inputs.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1, max=100_000),
+    default=20,
+    show_default=True,
+    help="Runs with time stamps, after one that is not counted.",
+)
+@click.option(
+    "--sort",
+    "order",
+    type=click.Choice(list(ORDERS)),
+    default="order",
+    show_default=True,
+    help="Order of the kernels: as executed, or the largest first; loss is the time above the "
+    "machine's limit.",
+)
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Print only N kernels.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Write everything as JSON to this file, or with - to standard output alone.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write one run as a Chrome trace, for chrome://tracing or ui.perfetto.dev.",
+)
+@click.option(
+    "--roofline",
+    type=click.Path(path_type=Path),
+    metavar="FILE.png",
+    help="Draw each kernel under the machine's limits (needs matplotlib).",
+)
+@backend_option
+@threads_option
+@shape_option
+def profile(
+    model: Path,
+    inputs: tuple[str, ...],
+    seed: int,
+    runs: int,
+    order: str,
+    top: int | None,
+    json_file: Path | None,
+    trace: Path | None,
+    roofline: Path | None,
+    backend: str,
+    threads: int | None,
+    shapes: tuple[NamedShape, ...],
+) -> None:
+    """Show where the time of a run of MODEL goes.
+
+    MODEL is an ONNX file or IR text. It runs with a time stamp before and after each kernel on each
+    thread, in turn with ordinary runs. A kernel's time is that of the thread that took longest.
+
+    The limit is the roofline: a kernel takes at least its arithmetic at the measured peak, or its
+    bytes at the measured rate of the memory they lie in. GFLOP/s count the operator's arithmetic,
+    so a convolution in Winograd's form, which does with less, may be above the peak.
+    """
+    measured = measure(model, inputs, seed, runs, backend, threads, as_shapes(shapes))
+    if trace is not None:
+        measured.save_trace(trace)
+        click.echo(f"wrote {trace}", err=True)
+    if roofline is not None:
+        _draw(measured, roofline, f"Roofline of {format_name(model.stem)}")
+    if json_file is not None:
+        text = json.dumps(measured.as_json(), indent=2)
+        if str(json_file) == "-":
+            click.echo(text)
+            return
+        replace_file(json_file, lambda place: place.write_text(text, encoding="utf-8"))
+        click.echo(f"wrote {json_file}", err=True)
+    print_profile(measured, order, top)
+
+
+def measure(
+    model: Path,
+    inputs: Sequence[str],
+    seed: int,
+    runs: int,
+    backend: str,
+    threads: int | None,
+    shapes: Shapes | None,
+) -> Profile:
+    """Compile the file *model* and profile it on the given inputs, or on random ones."""
+    network = compile_fixed_model(model, shapes, backend, threads)
+    rng = np.random.default_rng(seed)
+    feeds = assign_inputs(inputs, list(network.inputs)) if inputs else {}
+    feeds = feeds or {name: random_array(type, rng) for name, type in network.inputs.items()}
+    return network.profile(feeds, runs=runs, limits=backend == "cpu")
+
+
+def print_profile(profile: Profile, order: str, top: int | None) -> None:
+    """Print *profile*: a line a kernel, sorted by *order*, at most *top*; and totals."""
+    console = make_console()
+    kernels = sorted(profile.kernels, key=ORDERS[order])
+    shown = kernels[:top]
+    _print_kernels(console, shown)
+    if len(shown) < len(kernels):
+        share = sum(kernel.share for kernel in shown)
+        click.echo(f"... {len(kernels) - len(shown)} more; those shown take {100 * share:.1f} %")
+    click.echo()
+    for line in totals(profile):
+        click.echo(line)
+
+
+def _print_kernels(console: Console, kernels: Sequence[KernelTime]) -> None:
+    columns = ["kernel", "made from", "#min", "#median", "#share", "#GFLOP/s", "#GB/s"]
+    table = make_table(console, "kernels", [*columns, "#of limit", "limit"])
+    for kernel in kernels:
+        table.add_row(
+            kernel.report.family,
+            format_name(kernel.report.origin) if kernel.report.origin else "",
+            duration(kernel.min_seconds),
+            duration(kernel.median_seconds),
+            f"{100 * kernel.share:.1f} %",
+            f"{kernel.flop_rate / 1e9:.1f}",
+            f"{kernel.byte_rate / 1e9:.1f}",
+            f"{100 * kernel.fraction:.0f} %" if kernel.bound else "",
+            kernel.bound,
+        )
+    print_table(console, table)
+
+
+def totals(profile: Profile) -> list[str]:
+    """Return lines about whole runs: their times, what lies between kernels, and the limits."""
+    summary = profile.as_json()
+    cost = profile.cost
+    whole = summary["run_median_seconds"]
+    between = max(0.0, whole - profile.kernel_seconds)
+    shortest = summary["run_min_seconds"] or 1.0
+    lines = [
+        f"run         min {duration(summary['run_min_seconds'])}, median {duration(whole)} over "
+        f"{profile.runs} runs with time stamps, threads {profile.threads}",
+        f"plain run   min {duration(summary['plain_run_min_seconds'])}, median "
+        f"{duration(summary['plain_run_median_seconds'])}, without time stamps, the call included",
+        f"kernels     {duration(profile.kernel_seconds)} of the median run; "
+        f"{duration(between)} between them, at barriers mostly",
+        f"arithmetic  {scaled(cost.nominal.flops, 'FLOP')}, {scaled(cost.executed.flops, 'FLOP')} "
+        f"executed; {scaled(cost.nominal.flops / shortest, 'FLOP/s')} in the shortest run",
+    ]
+    if profile.limits:
+        bound = sum(kernel.bound_seconds for kernel in profile.kernels)
+        lines.append(
+            f"limit       {duration(bound)} for all kernels at the machine's limits, "
+            f"{100 * bound / shortest:.0f} % of the shortest run"
+        )
+        lines += [f"machine     {line}" for line in describe_limits(profile.limits)]
+    return lines
+
+
+def _draw(profile: Profile, picture: Path, title: str) -> None:
+    try:
+        from glow_nb.plots.roofline import draw_roofline
+    except ModuleNotFoundError as error:
+        raise OptionError(
+            f"--roofline: {error.name} is not installed; pip install 'glow_nb[plot]'"
+        ) from error
+    draw_roofline(profile, picture, title)
+    click.echo(f"wrote {picture}", err=True)

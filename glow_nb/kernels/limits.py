@@ -1,0 +1,77 @@
+"""What a machine can do at best: arithmetic and memory traffic, and the roofline made of both.
+
+The roofline (Williams, Waterman and Patterson, 2009): a kernel takes at least as long as its
+arithmetic at the peak rate, and at least as long as its bytes at the rate of the memory level that
+they lie in. The limits are measured, see ``glow_nb.codegen.measure_limits``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Bound = Literal["arithmetic", "memory", ""]
+"""What limits a kernel; empty if it neither computes nor moves anything."""
+
+
+@dataclass(frozen=True)
+class MemoryLevel:
+    """One level of the memory, as all threads together see it.
+
+    Attributes:
+        name: ``L1``, ``L2``, ``L3`` or ``DRAM``.
+        size_bytes: How much it holds; 0 for the last level, which holds everything.
+        read_rate: Bytes a second that can be read.
+        copy_rate: Bytes a second, read and written ones together, that can be copied within it.
+    """
+
+    name: str
+    size_bytes: int
+    read_rate: float
+    copy_rate: float
+
+    @property
+    def write_rate(self) -> float:
+        """Bytes a second that can be written: what a copy takes beyond reading is writing."""
+        return 1 / max(2 / self.copy_rate - 1 / self.read_rate, 0.5 / self.copy_rate)
+
+    def seconds(self, read_bytes: float, written_bytes: float) -> float:
+        """Return the least time for this traffic."""
+        return read_bytes / self.read_rate + written_bytes / self.write_rate
+
+
+@dataclass(frozen=True)
+class MachineLimits:
+    """Measured limits of a machine for a number of threads.
+
+    Attributes:
+        threads: Threads that worked together.
+        flop_rate: float32 operations a second; a fused multiply-add is two.
+        levels: The memory, nearest level first.
+    """
+
+    threads: int
+    flop_rate: float
+    levels: tuple[MemoryLevel, ...]
+
+    def level_for(self, size_bytes: float) -> MemoryLevel:
+        """Return the nearest level that holds *size_bytes*."""
+        fitting = (level for level in self.levels[:-1] if size_bytes <= level.size_bytes)
+        return next(fitting, self.levels[-1])
+
+    def arithmetic_seconds(self, flops: float) -> float:
+        """Return the least time for *flops* operations."""
+        return flops / self.flop_rate
+
+    def memory_seconds(
+        self, read_bytes: float, written_bytes: float, constant_bytes: float, resident_bytes: float
+    ) -> float:
+        """Return the least time for the traffic of one kernel.
+
+        Activations are in the level that holds all bytes of the kernel, since an earlier kernel
+        has just made them. Constants have to come from the level that holds *resident_bytes*, all
+        that a run touches: between two uses of a weight lies the whole network.
+        """
+        near = self.level_for(read_bytes + written_bytes + constant_bytes)
+        far = self.level_for(resident_bytes)
+        return near.seconds(read_bytes, written_bytes) + far.seconds(constant_bytes, 0)

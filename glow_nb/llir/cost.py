@@ -1,0 +1,88 @@
+"""What an instruction costs: arithmetic, and bytes that must move however it is computed.
+
+Arithmetic is counted twice. *Nominal* is that of the operator, the same for every kernel that
+computes it: the count of a direct convolution. *Executed* is what the kernel really does; a
+convolution in Winograd's form executes fewer multiply-adds than its nominal count.
+
+Bytes are compulsory traffic: each byte of an operand once, however often the kernel comes back to
+it. What caches are too small for makes the real traffic larger, never smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from glow_nb.hlir.cost import Cost, cost_of, executed_cost_of
+from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.program import Buffer, Instruction, Register, Weight, mutated, read
+from glow_nb.llir.stack import StackInst
+
+_GATHERS = (GatherInst, GatherElementsInst, GatherNDInst)
+
+
+@dataclass(frozen=True)
+class InstructionCost:
+    """Arithmetic and traffic of an instruction or of many.
+
+    Attributes:
+        nominal: Arithmetic of the operators, comparable between kernels.
+        executed: Arithmetic that the kernel carries out.
+        constant_bytes: Bytes of weights read, packed as the kernel wants them.
+        read_bytes: Other bytes read: activations and inputs.
+        written_bytes: Bytes written.
+    """
+
+    nominal: Cost = field(default_factory=Cost)
+    executed: Cost = field(default_factory=Cost)
+    constant_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved in all."""
+        return self.constant_bytes + self.read_bytes + self.written_bytes
+
+    @property
+    def intensity(self) -> float:
+        """Executed operations for each byte moved; 0 if nothing moves."""
+        return self.executed.flops / self.bytes if self.bytes else 0.0
+
+    def __add__(self, other: InstructionCost) -> InstructionCost:
+        return InstructionCost(
+            self.nominal + other.nominal,
+            self.executed + other.executed,
+            self.constant_bytes + other.constant_bytes,
+            self.read_bytes + other.read_bytes,
+            self.written_bytes + other.written_bytes,
+        )
+
+
+def instruction_cost(instruction: Instruction) -> InstructionCost:
+    """Return the cost of *instruction*; that of a stack is that of its body.
+
+    Values that a stack keeps in registers move no bytes.
+    """
+    parts = instruction.body if isinstance(instruction, StackInst) else (instruction,)
+    nodes = [part.as_node() for part in parts if isinstance(part, NodeInstruction)]
+    reads = {buffer: _bytes_read(instruction, buffer) for buffer in read(instruction)}
+    constants = sum(size for buffer, size in reads.items() if isinstance(buffer.root, Weight))
+    return InstructionCost(
+        nominal=sum(map(cost_of, nodes), Cost()),
+        executed=sum(map(executed_cost_of, nodes), Cost()),
+        constant_bytes=constants,
+        read_bytes=sum(reads.values()) - constants,
+        written_bytes=sum(_size_bytes(buffer) for buffer in set(mutated(instruction))),
+    )
+
+
+def _bytes_read(instruction: Instruction, buffer: Buffer) -> int:
+    """Return the bytes of *buffer* that are read; of a table, only as many as are picked."""
+    if isinstance(instruction, _GATHERS) and buffer is instruction.input:
+        return min(buffer.type.size_bytes, instruction.dest.type.size_bytes)
+    return _size_bytes(buffer)
+
+
+def _size_bytes(buffer: Buffer) -> int:
+    return 0 if isinstance(buffer, Register) else buffer.type.size_bytes

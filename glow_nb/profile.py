@@ -1,0 +1,307 @@
+"""Where the time of a run goes: kernel by kernel, beside what the machine could do at best.
+
+Times come from a second entry, generated like the first one but with a time stamp before and after
+each kernel call of each thread. Caches, threads and barriers are those of a real run; the ordinary
+entry is left as it is, and is run in turn with the other, so that a profile also shows what the
+stamps cost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.backends.backend import KernelReport, TimedExecutable, Timings
+from glow_nb.errors import OptionError, UnsupportedError
+from glow_nb.files import replace_file
+from glow_nb.kernels.limits import Bound, MachineLimits
+from glow_nb.llir.cost import InstructionCost
+from glow_nb.types import Array
+
+NANOSECONDS = 1e-9
+SHORTEST_GAP_NS = 500
+"""A shorter pause between two kernels is not drawn in a trace."""
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """What one kernel of a network took.
+
+    Its time in one run is that of the thread that took longest for its share.
+
+    Attributes:
+        report: The kernel: its instruction, the nodes it came from, family and symbol.
+        min_seconds: Shortest time of all runs.
+        median_seconds: Median time of all runs.
+        share: Its part of the median time of all kernels.
+        bound: Whether arithmetic or memory limits it; empty if no limits are known.
+        bound_seconds: The least time that the machine's measured limits allow; 0 if not known.
+    """
+
+    report: KernelReport
+    min_seconds: float
+    median_seconds: float
+    share: float
+    bound: Bound = ""
+    bound_seconds: float = 0.0
+
+    @property
+    def cost(self) -> InstructionCost:
+        """Arithmetic and bytes."""
+        return self.report.cost
+
+    @property
+    def flop_rate(self) -> float:
+        """Operations of the operator a second; more than the machine's peak for Winograd's form."""
+        return self.cost.nominal.flops / self.min_seconds if self.min_seconds else 0.0
+
+    @property
+    def executed_flop_rate(self) -> float:
+        """Operations really carried out a second."""
+        return self.cost.executed.flops / self.min_seconds if self.min_seconds else 0.0
+
+    @property
+    def byte_rate(self) -> float:
+        """Bytes a second, each byte of an operand counted once."""
+        return self.cost.bytes / self.min_seconds if self.min_seconds else 0.0
+
+    @property
+    def fraction(self) -> float:
+        """Part of the speed that the roofline allows: least possible time over shortest time."""
+        return self.bound_seconds / self.min_seconds if self.min_seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Times of all kernels of a network over some runs, as ``net.profile`` returns it.
+
+    Attributes:
+        network: Name of the network.
+        threads: Threads that shared each kernel.
+        kernels: One entry for each instruction, in execution order.
+        timings: The time stamps themselves.
+        limits: What the machine can do at best; None if it was not asked for.
+    """
+
+    network: str
+    threads: int
+    kernels: tuple[KernelTime, ...]
+    timings: Timings = field(repr=False)
+    limits: MachineLimits | None = None
+
+    @property
+    def runs(self) -> int:
+        """How often the network ran with time stamps."""
+        return int(self.timings.stamps.shape[0])
+
+    @property
+    def run_seconds(self) -> list[float]:
+        """For each run with stamps, the time from the first begin to the last end."""
+        return [float(span) * NANOSECONDS for span in _spans(self.timings)]
+
+    @property
+    def kernel_seconds(self) -> float:
+        """Sum of the median times of the kernels."""
+        return sum(kernel.median_seconds for kernel in self.kernels)
+
+    @property
+    def cost(self) -> InstructionCost:
+        """Arithmetic and bytes of one run."""
+        return sum((kernel.cost for kernel in self.kernels), InstructionCost())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything but the single stamps as numbers and text; times in seconds."""
+        return {
+            "network": self.network,
+            "threads": self.threads,
+            "runs": self.runs,
+            "run_min_seconds": min(self.run_seconds, default=0.0),
+            "run_median_seconds": _median(self.run_seconds),
+            "plain_run_min_seconds": min(self.timings.plain_seconds, default=0.0),
+            "plain_run_median_seconds": _median(self.timings.plain_seconds),
+            "kernel_seconds": self.kernel_seconds,
+            "limits": dataclasses.asdict(self.limits) if self.limits else None,
+            "kernels": [_kernel_json(kernel) for kernel in self.kernels],
+        }
+
+    def chrome_trace(self) -> dict[str, Any]:
+        """Return one run, that of median length, in the format of ``chrome://tracing``.
+
+        Perfetto (ui.perfetto.dev) opens it as well. Each thread is a row, each share of a kernel a
+        bar, and the time between two of them, at barriers mostly, a bar called ``wait``.
+        """
+        return {"traceEvents": list(self._trace_events()), "displayTimeUnit": "ms"}
+
+    def save_trace(self, path: Path) -> None:
+        """Write :meth:`chrome_trace` to the file *path*; raise GlowError if it cannot be."""
+        text = json.dumps(self.chrome_trace())
+        replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
+
+    def _trace_events(self) -> Iterator[dict[str, Any]]:
+        yield _name_event("process_name", f"{self.network}, threads {self.threads}", 0)
+        for thread in range(self.threads):
+            yield _name_event("thread_name", f"thread {thread}", thread)
+        if not self.kernels or not self.runs:
+            return
+        spans = _spans(self.timings)
+        stamps = self.timings.stamps[int(np.argsort(spans)[len(spans) // 2])]
+        begin = int(stamps.min())
+        for thread, row in enumerate(stamps.tolist()):
+            before = begin
+            for kernel, (start, end) in zip(self.kernels, row, strict=True):
+                if start - before >= SHORTEST_GAP_NS:
+                    yield _bar("wait", "wait", thread, before - begin, start - before, {})
+                arguments = _trace_arguments(kernel)
+                yield _bar(
+                    _title(kernel), kernel.report.family, thread, start - begin, end - start,
+                    arguments,
+                )  # fmt: skip
+                before = end
+
+    @override
+    def __str__(self) -> str:
+        shortest, median = min(self.run_seconds, default=0.0), _median(self.run_seconds)
+        return (
+            f"{self.network}: {len(self.kernels)} kernels, threads {self.threads}, runs "
+            f"{self.runs}, min {shortest * 1e3:.3f} ms, median {median * 1e3:.3f} ms"
+        )
+
+
+def profile_executable(
+    name: str,
+    executable: object,
+    inputs: Sequence[Array],
+    *,
+    runs: int,
+    limits: MachineLimits | None,
+) -> Profile:
+    """Run *executable* on *inputs* and return the times of its kernels.
+
+    Raises:
+        OptionError: *runs* is not a positive number.
+        UnsupportedError: The backend does not take the time of its kernels.
+    """
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+        raise OptionError(f"runs={runs!r}: give a whole number of at least 1")
+    if not isinstance(executable, TimedExecutable):
+        raise UnsupportedError(
+            f"{type(executable).__name__}: this backend does not take the time of its kernels; "
+            "give its executable a method timings(inputs, runs)"
+        )
+    timings = executable.timings(inputs, runs)
+    reports: Sequence[KernelReport] = executable.kernels  # type: ignore[attr-defined]
+    threads = timings.stamps.shape[1]
+    return Profile(name, threads, kernel_times(reports, timings, limits), timings, limits)
+
+
+def kernel_times(
+    reports: Sequence[KernelReport], timings: Timings, limits: MachineLimits | None = None
+) -> tuple[KernelTime, ...]:
+    """Return the time of each kernel of *reports*, in their order."""
+    spans = timings.stamps[..., 1] - timings.stamps[..., 0]
+    longest = spans.max(axis=1, initial=0) * NANOSECONDS  # of the threads, [runs, kernels]
+    medians = np.median(longest, axis=0) if len(longest) else np.zeros(len(reports))
+    minima = longest.min(axis=0) if len(longest) else medians
+    total = float(medians.sum()) or 1.0
+    resident = sum(report.cost.constant_bytes for report in reports) + max(
+        (report.cost.bytes for report in reports), default=0
+    )
+    return tuple(
+        KernelTime(
+            report,
+            float(least),
+            float(median),
+            float(median) / total,
+            *_bound(report.cost, resident, limits),
+        )
+        for report, least, median in zip(reports, minima, medians, strict=True)
+    )
+
+
+def _bound(
+    cost: InstructionCost, resident_bytes: int, limits: MachineLimits | None
+) -> tuple[Bound, float]:
+    """Return what limits a kernel of *cost*, and its least time."""
+    if limits is None:
+        return "", 0.0
+    computing = limits.arithmetic_seconds(cost.executed.flops)
+    moving = limits.memory_seconds(
+        cost.read_bytes, cost.written_bytes, cost.constant_bytes, resident_bytes
+    )
+    return ("arithmetic", computing) if computing >= moving else ("memory", moving)
+
+
+def _spans(timings: Timings) -> Array:
+    """Return, for each run, the nanoseconds from the first begin to the last end."""
+    stamps = timings.stamps
+    if not stamps.size:
+        return np.zeros(len(stamps), np.int64)
+    ends: Array = stamps[..., 1].max(axis=(1, 2)) - stamps[..., 0].min(axis=(1, 2))
+    return ends
+
+
+def _median(values: Sequence[float]) -> float:
+    return statistics.median(values) if values else 0.0
+
+
+def _kernel_json(kernel: KernelTime) -> dict[str, Any]:
+    report, cost = kernel.report, kernel.cost
+    return {
+        "origin": report.origin,
+        "family": report.family,
+        "symbol": report.symbol,
+        "instruction": report.instruction,
+        "min_seconds": kernel.min_seconds,
+        "median_seconds": kernel.median_seconds,
+        "share": kernel.share,
+        "flops": cost.nominal.flops,
+        "executed_flops": cost.executed.flops,
+        "constant_bytes": cost.constant_bytes,
+        "read_bytes": cost.read_bytes,
+        "written_bytes": cost.written_bytes,
+        "flop_rate": kernel.flop_rate,
+        "byte_rate": kernel.byte_rate,
+        "bound": kernel.bound,
+        "bound_seconds": kernel.bound_seconds,
+        "fraction": kernel.fraction,
+    }
+
+
+def _title(kernel: KernelTime) -> str:
+    return kernel.report.origin or kernel.report.family
+
+
+def _trace_arguments(kernel: KernelTime) -> dict[str, Any]:
+    return {
+        "kernel": kernel.report.symbol or kernel.report.family,
+        "GFLOP/s": round(kernel.flop_rate / 1e9, 2),
+        "GB/s": round(kernel.byte_rate / 1e9, 2),
+        "instruction": kernel.report.instruction,
+    }
+
+
+def _name_event(kind: str, name: str, thread: int) -> dict[str, Any]:
+    return {"name": kind, "ph": "M", "pid": 1, "tid": thread, "args": {"name": name}}
+
+
+def _bar(
+    name: str, category: str, thread: int, start_ns: int, length_ns: int, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "cat": category,
+        "ph": "X",
+        "pid": 1,
+        "tid": thread,
+        "ts": start_ns / 1e3,
+        "dur": length_ns / 1e3,
+        "args": arguments,
+    }

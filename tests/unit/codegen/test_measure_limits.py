@@ -1,0 +1,89 @@
+"""The machine's limits: that they are measured at all, and kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from glow_nb.codegen import measure_limits
+from glow_nb.codegen.cache import CACHE_VARIABLE
+from glow_nb.codegen.measure_limits import larger_rates, machine_limits
+from glow_nb.kernels.limits import MachineLimits, MemoryLevel
+from glow_nb.kernels.target import Target
+
+
+def limits(rate: float, threads: int = 1) -> MachineLimits:
+    levels = (MemoryLevel("L1", 100, rate, 3.0), MemoryLevel("DRAM", 0, 1.0, rate))
+    return MachineLimits(threads, rate, levels)
+
+
+@pytest.fixture
+def rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the rates that the next measurements will give, in a cache folder of their own."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    found: list[float] = []
+    monkeypatch.setattr(
+        measure_limits, "measure_limits", lambda threads, target: limits(found.pop(0), threads)
+    )
+    return found
+
+
+def test_limits_are_measured_once(rates: list[float]) -> None:
+    rates += [5.0]
+    assert machine_limits(2) == machine_limits(2) == limits(5.0, 2)
+
+
+def test_each_number_of_threads_and_processor_has_its_own(rates: list[float]) -> None:
+    rates += [5.0, 7.0, 9.0]
+    host = Target.host()
+    other = Target(host.triple, "other", host.features, host.lanes)
+    assert machine_limits(1) == limits(5.0)
+    assert machine_limits(2) == limits(7.0, 2)
+    assert machine_limits(1, other) == limits(9.0)
+
+
+def test_measuring_again_keeps_the_larger_rates(rates: list[float]) -> None:
+    rates += [5.0, 4.0, 6.0]
+    machine_limits(1)
+    assert machine_limits(1, measure_again=True) == limits(5.0)
+    assert machine_limits(1, measure_again=True) == machine_limits(1) == limits(6.0)
+
+
+def test_larger_rates_are_chosen_one_by_one() -> None:
+    levels = (MemoryLevel("L1", 100, 5.0, 3.0), MemoryLevel("DRAM", 0, 1.0, 5.0))
+    assert larger_rates(MachineLimits(1, 9.0, limits(2.0).levels), limits(5.0)) == MachineLimits(
+        1, 9.0, levels
+    )
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[1]", '{"threads": 1, "flop_rate": -1, "levels": []}']
+)
+def test_a_spoilt_file_is_ignored(rates: list[float], tmp_path: Path, content: str) -> None:
+    rates += [5.0, 6.0]
+    machine_limits(1)
+    (path,) = tmp_path.glob("limits-*.json")
+    path.write_text(content)
+    assert machine_limits(1) == limits(6.0)
+
+
+def test_a_folder_that_cannot_be_written_keeps_nothing(
+    rates: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv(CACHE_VARIABLE, str(file / "folder"))
+    rates += [5.0, 6.0]
+    assert machine_limits(1) == limits(5.0)
+    assert machine_limits(1) == limits(6.0)
+
+
+@pytest.mark.jit
+def test_this_machine_has_limits() -> None:
+    target = Target.host()
+    found = measure_limits.measure_limits(2, target)
+    assert found.threads == 2
+    assert found.flop_rate > 0
+    assert [level.name for level in found.levels] == ["L1", "L2", "L3", "DRAM"]
+    assert all(level.read_rate > 0 and level.copy_rate > 0 for level in found.levels)
