@@ -29,6 +29,8 @@ INFERENCE: Pipeline = (
             "fold_batch_normalization",  # now that it stands right behind its convolution
             "fold_scales_into_products",  # the same for dense layers
             "fold_scales_into_next_convolution",  # what nothing before could take
+            "sink_channel_shuffles",  # a shuffle ends in the weights of what reads it
+            "hoist_channel_gathers",  # and a gather in the weights of what makes it
             "raise_fully_connected",  # after scales, which a product alone takes, too
             "transpose_weights",  # the transposes that no sinking could cancel
             "fold_constants",  # transposed and scaled weights

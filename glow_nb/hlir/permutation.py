@@ -27,3 +27,34 @@ def moves_nothing(shape: tuple[int, ...], permutation: Permutation) -> bool:
     """True if the permutation leaves every element where it is: it only moves axes of size 1."""
     moved = [axis for axis in permutation if shape[axis] != 1]
     return moved == sorted(moved)
+
+
+def axis_groups(
+    before: tuple[int, ...], after: tuple[int, ...]
+) -> list[tuple[list[int], list[int]]] | None:
+    """Cut both shapes into the finest runs of axes with equal products.
+
+    Returns pairs of axis lists, or None if the shapes hold no elements.
+    """
+    if 0 in before or 0 in after:
+        return None
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(before) or j < len(after):
+        left, right = [], []
+        left_size = right_size = 1
+        if i < len(before):
+            left, left_size, i = [i], before[i], i + 1
+        if j < len(after):
+            right, right_size, j = [j], after[j], j + 1
+        while left_size != right_size:
+            if left_size < right_size:
+                left_size *= before[i]
+                left.append(i)
+                i += 1
+            else:
+                right_size *= after[j]
+                right.append(j)
+                j += 1
+        groups.append((left, right))
+    return groups

@@ -106,14 +106,15 @@ class ConvolutionShape:
         """Return the same computation over the same memory in as few dimensions as possible.
 
         Outer dimensions that are plain (kernel, stride and pads of nothing) join the batch; inner
-        ones join the dimension outside them; a 1x1 convolution becomes one line of pixels.
+        ones join the dimension outside them; a 1x1 convolution becomes one line of pixels, and so
+        do lines that follow one another: windows that touch and leave nothing over.
         """
         shape = self
         while shape.rank > 1 and shape._is_plain(0):
             shape = shape._without(0, batch=shape.batch * shape.input[0])
         while shape.rank > 1 and shape._is_plain(-1) and shape._can_absorb_last():
             shape = shape._with_last_absorbed()
-        if shape.rank == 1 and shape._is_plain(0):
+        if shape.rank == 1 and shape._covers_line():
             return replace(shape, batch=1, input=(shape.batch * shape.input[0],))
         return shape
 
@@ -122,6 +123,12 @@ class ConvolutionShape:
             self.kernel[axis] == self.stride[axis] == 1
             and self.begins[axis] == self.ends[axis] == 0
         )
+
+    def _covers_line(self) -> bool:
+        """True if the windows of the only dimension lie side by side from its start to its end."""
+        is_plain = self.dilation[0] == 1 or self.kernel[0] == 1
+        touches = is_plain and self.kernel[0] == self.stride[0]
+        return touches and not any(self.pads) and self.input[0] % self.stride[0] == 0
 
     def _can_absorb_last(self) -> bool:
         """True if the last dimension, which is plain, can be a part of the one before it."""

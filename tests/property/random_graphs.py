@@ -17,6 +17,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.property.channel_patterns import CHANNEL_PATTERNS
 from tests.property.patterns import PATTERNS
 
 Draw = Callable[[st.SearchStrategy[int]], int]
@@ -91,7 +92,7 @@ class GraphMaker:
             self.product,
             self.normalize,
             self.layout_island,
-            *(partial(pattern, self) for pattern in PATTERNS),
+            *(partial(pattern, self) for pattern in (*PATTERNS, *CHANNEL_PATTERNS)),
         )
         makers[self.integer(0, len(makers) - 1)]()
 

@@ -29,6 +29,7 @@ class CpuBackend:
         """Choose packed operators, then lay out their constant operands."""
         return (
             Step(select_packed_operators.__name__, {"lanes": self.target.lanes}),
+            "sink_transposes",  # the packing of what is computed is one transpose
             "fold_constants",  # the packing of constant weights happens now
             "eliminate_noops",
             "eliminate_common_nodes",

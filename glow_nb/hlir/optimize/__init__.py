@@ -11,6 +11,7 @@ from glow_nb.hlir.optimize.fold_scales_into_next_convolution import (
 )
 from glow_nb.hlir.optimize.fold_scales_into_products import fold_scales_into_products
 from glow_nb.hlir.optimize.gathers_to_slices import gathers_to_slices
+from glow_nb.hlir.optimize.hoist_channel_gathers import hoist_channel_gathers
 from glow_nb.hlir.optimize.merge_clips import merge_clips
 from glow_nb.hlir.optimize.merge_concats import merge_concats
 from glow_nb.hlir.optimize.merge_conversions import merge_conversions
@@ -23,6 +24,7 @@ from glow_nb.hlir.optimize.raise_softmax import raise_softmax
 from glow_nb.hlir.optimize.simplify_arithmetic import simplify_arithmetic
 from glow_nb.hlir.optimize.simplify_reductions import simplify_reductions
 from glow_nb.hlir.optimize.sink_broadcasts import sink_broadcasts
+from glow_nb.hlir.optimize.sink_channel_shuffles import sink_channel_shuffles
 from glow_nb.hlir.optimize.sink_reshapes import sink_reshapes
 from glow_nb.hlir.optimize.sink_transposes import sink_transposes
 from glow_nb.hlir.optimize.transpose_weights import transpose_weights
@@ -39,6 +41,7 @@ __all__ = [
     "fold_scales_into_next_convolution",
     "fold_scales_into_products",
     "gathers_to_slices",
+    "hoist_channel_gathers",
     "merge_clips",
     "merge_concats",
     "merge_conversions",
@@ -51,6 +54,7 @@ __all__ = [
     "simplify_arithmetic",
     "simplify_reductions",
     "sink_broadcasts",
+    "sink_channel_shuffles",
     "sink_reshapes",
     "sink_transposes",
     "transpose_weights",

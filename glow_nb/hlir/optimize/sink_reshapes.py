@@ -6,8 +6,8 @@ from typing import Any
 
 from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.hlir.ops import Reshape
-from glow_nb.hlir.optimize.sink_transposes import axis_groups
 from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.permutation import axis_groups
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import map_operands, operands_of
 

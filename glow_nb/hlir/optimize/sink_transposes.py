@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import (
     ArgMax,
     ArgMin,
@@ -37,18 +38,71 @@ from glow_nb.hlir.ops import (
     Transpose,
 )
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.permutation import Permutation, compose, inverse, moves_nothing, permute
+from glow_nb.hlir.permutation import (
+    Permutation,
+    axis_groups,
+    compose,
+    inverse,
+    moves_nothing,
+    permute,
+)
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import map_operands, operands_of
+
+Shape = tuple[int, ...]
+
+MAX_DISTANCE = 8
+"""How far below a node its inverse is looked for."""
 
 
 @register_pass
 def sink_transposes(function: Function) -> Function:
     """Sink transposes below their readers, merge neighbours and drop those that move nothing."""
-    return rewrite(function, _rule)
+    below = _Below(function)
+    return rewrite(function, lambda node, rewriter: _rule(node, rewriter, below))
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+class _Below:
+    """Looks from a node towards the outputs, in the function as it was when the pass began."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    @cached_property
+    def _readers(self) -> dict[str, list[Node]]:
+        """The readers of each node, by its name: what replaces a node keeps it."""
+        readers: dict[str, list[Node]] = {}
+        for value, nodes in self._function.users().items():
+            producer = producer_of(value)
+            if producer is not None:
+                readers.setdefault(producer.name, []).extend(nodes)
+        return readers
+
+    def is_undone(self, node: Node, permutation: Permutation) -> bool:
+        """True if a transpose below *node*, which *permutation* can sink to, is its inverse."""
+        wanted, rank = inverse(permutation), len(permutation)
+        seen = {node.name}
+        waiting = [(node, 0)]
+        for current, distance in waiting:
+            for reader in self._readers.get(current.name, ()):
+                if isinstance(reader, Transpose):
+                    if reader.permutation == wanted:
+                        return True
+                elif reader.name not in seen and _keeps_axes(reader, rank):
+                    seen.add(reader.name)
+                    if distance < MAX_DISTANCE:
+                        waiting.append((reader, distance + 1))
+        return False
+
+
+def _keeps_axes(node: Node, rank: int) -> bool:
+    """True if a transpose of all axes that sinks below *node* stays the same."""
+    if node.predicate is not None or any(type.rank != rank for type in node.result_types):
+        return False
+    return node.data_parallel or isinstance(node, Concat) or type(node) in _SINKS
+
+
+def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
     if isinstance(node, Transpose):
         return _simplify(node, rewriter)
     if node.predicate is not None:
@@ -57,6 +111,8 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
         return _sink_below_data_parallel(node, rewriter)
     if isinstance(node, Concat):
         return _sink_below_concat(node, rewriter)
+    if isinstance(node, Reshape):
+        return _sink_below_reshape(node, rewriter, below)
     sink = _SINKS.get(type(node))
     source = next(operands_of(node), None)
     if sink is None or not isinstance(source, Transpose):
@@ -203,7 +259,7 @@ def _broadcast(node: Broadcast, source: Transpose, rewriter: Rewriter) -> Replac
     return rewriter.emit(Transpose(inner, permutation=source.permutation))
 
 
-def _reshape(node: Reshape, source: Transpose, rewriter: Rewriter) -> Replacement:
+def _sink_below_reshape(node: Reshape, rewriter: Rewriter, below: _Below) -> Replacement:
     """A reshape that only splits or merges axes commutes with a transpose of whole groups.
 
     ::
@@ -213,77 +269,58 @@ def _reshape(node: Reshape, source: Transpose, rewriter: Rewriter) -> Replacemen
         ->
         %s = reshape(%x) {shape = [1, 7, 7, 2, 4]}
         %r = transpose(%s) {permutation = [0, 3, 4, 1, 2]}
+
+    Axes that are merged are brought together by a transpose first; that pays only if the one
+    afterwards meets its inverse.
     """
-    groups = axis_groups(source.type.shape, node.shape)
+    if not isinstance(node.input, Transpose):
+        return None
+    whole = (node.input.input.type.shape, node.input.permutation)
+    for sizes, moved in (whole, _without_ones(*whole)):
+        found = _sink_groups(node, sizes, moved, rewriter, below)
+        if found is not None:
+            return found
+    return None
+
+
+def _sink_groups(
+    node: Reshape, sizes: Shape, moved: Permutation, rewriter: Rewriter, below: _Below
+) -> Replacement:
+    """Sink what permutes *sizes* as *moved* says below *node*, if it moves groups as a whole."""
+    groups = axis_groups(permute(sizes, moved), node.shape)
     if groups is None:
         return None
-    gathered = _gather_groups(source, [before for before, _ in groups], rewriter)
-    if gathered is None:
+    axes_of = [[moved[axis] for axis in before] for before, _ in groups]
+    order = sorted(range(len(groups)), key=lambda g: min(axes_of[g], default=-1))
+    wanted = tuple(axis for group in order for axis in axes_of[group])
+    permutation = _unordered([len(after) for _, after in groups], order)
+    if wanted == moved:
         return None
-    value, order = gathered
-    sizes = [[node.shape[axis] for axis in after] for _, after in groups]
-    shape = tuple(size for group in order for size in sizes[group])
-    inner = rewriter.emit(Reshape(value, shape=shape))
+    value: Value = node.input.input  # type: ignore[attr-defined]
+    if wanted != tuple(range(len(wanted))):
+        if not below.is_undone(node, permutation):
+            return None
+        value = rewriter.emit(Transpose(rewriter.emit(Reshape(value, sizes)), wanted))
+    shape = tuple(node.shape[axis] for group in order for axis in groups[group][1])
+    return rewriter.emit(Transpose(rewriter.emit(Reshape(value, shape=shape)), permutation))
+
+
+def _without_ones(shape: Shape, permutation: Permutation) -> tuple[Shape, Permutation]:
+    """Return the sizes that *permutation* permutes, and how, without the axes of size 1."""
+    kept = [axis for axis in range(len(shape)) if shape[axis] != 1]
+    numbers = {axis: number for number, axis in enumerate(kept)}
+    moved = tuple(numbers[axis] for axis in permutation if axis in numbers)
+    return tuple(shape[axis] for axis in kept), moved
+
+
+def _unordered(sizes: list[int], order: list[int]) -> Permutation:
+    """Return the permutation that puts groups of *sizes* axes, which stand in *order*, in line."""
     starts: dict[int, int] = {}
     position = 0
     for group in order:
         starts[group] = position
-        position += len(sizes[group])
-    permutation = tuple(
-        starts[group] + index for group in range(len(groups)) for index in range(len(sizes[group]))
-    )
-    return rewriter.emit(Transpose(inner, permutation=permutation))
-
-
-def _gather_groups(
-    source: Transpose, groups: list[list[int]], rewriter: Rewriter
-) -> tuple[Value, list[int]] | None:
-    """Bring the axes of every merged group together in memory order.
-
-    Returns the value and the order of the groups in it; None if no axis order of the untransposed
-    value would differ from the transposed one.
-    """
-    axes_of = [[source.permutation[axis] for axis in group] for group in groups]
-    order = sorted(range(len(groups)), key=lambda g: min(axes_of[g], default=-1))
-    wanted = tuple(axis for group in order for axis in axes_of[group])
-    if wanted == source.permutation:
-        return None
-    if wanted == tuple(range(len(wanted))):
-        return source.input, order
-    if all(len(group) <= 1 for group in groups):
-        return None
-    return rewriter.emit(Transpose(source.input, permutation=wanted)), order
-
-
-def axis_groups(
-    before: tuple[int, ...], after: tuple[int, ...]
-) -> list[tuple[list[int], list[int]]] | None:
-    """Cut both shapes into the finest runs of axes with equal products.
-
-    Returns pairs of axis lists, or None if the shapes hold no elements.
-    """
-    if 0 in before or 0 in after:
-        return None
-    groups: list[tuple[list[int], list[int]]] = []
-    i = j = 0
-    while i < len(before) or j < len(after):
-        left, right = [], []
-        left_size = right_size = 1
-        if i < len(before):
-            left, left_size, i = [i], before[i], i + 1
-        if j < len(after):
-            right, right_size, j = [j], after[j], j + 1
-        while left_size != right_size:
-            if left_size < right_size:
-                left_size *= before[i]
-                left.append(i)
-                i += 1
-            else:
-                right_size *= after[j]
-                right.append(j)
-                j += 1
-        groups.append((left, right))
-    return groups
+        position += sizes[group]
+    return tuple(starts[group] + index for group, size in enumerate(sizes) for index in range(size))
 
 
 _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
@@ -299,7 +336,6 @@ _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
     ReduceMin: _over_axes,
     ReduceProd: _over_axes,
     ReduceSum: _over_axes,
-    Reshape: _reshape,
     Slice: _slice,
     Softmax: _over_axis,
     Split: _split,

@@ -215,3 +215,11 @@ def test_simplified_shape_is_the_same_computation() -> None:
     assert conv(2, 3, 4, (5, 6, 7), (1, 3, 3)).simplified().batch == 10
     column = conv(1, 3, 4, (5, 6), (3, 1)).simplified()
     assert (column.input, column.dilation, column.output) == ((30,), (6,), (18,))
+
+
+def test_windows_side_by_side_are_one_line() -> None:
+    patches = replace(conv(1, 3, 4, (5, 12), (1, 4)), stride=(1, 4), batch=2)
+    line = patches.simplified()
+    assert (line.batch, line.input, line.output) == (1, (120,), (30,))
+    assert replace(patches, dilation=(1, 2), input=(5, 16)).simplified().batch == 10
+    assert replace(patches, input=(5, 13)).simplified().batch == 10
