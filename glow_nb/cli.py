@@ -6,6 +6,7 @@ import click
 
 from glow_nb import __version__
 from glow_nb.commands.check import check
+from glow_nb.commands.diff import diff
 from glow_nb.commands.dump import dump
 from glow_nb.commands.errors import CleanGroup
 from glow_nb.commands.info import info
@@ -27,5 +28,5 @@ def main() -> None:
     """
 
 
-for command in (run, dump, check, info, profile, machine):
+for command in (run, dump, diff, check, info, profile, machine):
     main.add_command(command)

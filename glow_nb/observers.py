@@ -18,13 +18,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
 from typing_extensions import override
 
+from glow_nb.difference import CONTEXT, difference, print_ir
 from glow_nb.errors import GlowError
 from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.print import print_function
-from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
 from glow_nb.passes import Observer, PassRun
 
@@ -96,9 +96,21 @@ class WriteIR:
         self.written.append(path)
 
 
-def print_ir(ir: Function | Program) -> str:
-    """Return the text of a graph or a program."""
-    return print_program(ir) if isinstance(ir, Program) else print_function(ir)
+class PrintDiff:
+    """Prints what some steps did, as a coloured difference of texts, to standard output."""
+
+    def __init__(self, *steps: str, context: int = CONTEXT) -> None:
+        """Show *steps*, all if none is named, with *context* unchanged lines around a change."""
+        self._steps, self._context = steps, context
+        self._console = Console(markup=False, emoji=False, highlight=False)
+
+    def __call__(self, run: PassRun, /) -> None:
+        """Print what *run* changed, if it is wanted, keeps the level and changed anything."""
+        is_wanted = not self._steps or run.name in self._steps
+        if is_wanted and run.changed and type(run.before) is type(run.after):
+            shown = difference(run.before, run.after, context=self._context)
+            self._console.print(f"{run.name}: {shown}")
+            shown.print(self._console)
 
 
 @dataclass

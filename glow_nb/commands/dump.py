@@ -19,13 +19,14 @@ from glow_nb.commands.options import (
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of
 from glow_nb.compiler import build_program, lower_for
+from glow_nb.difference import print_ir
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.program import Program
-from glow_nb.observers import WriteIR, print_ir
+from glow_nb.observers import WriteIR
 
 LEVELS = ("hlir", "llir", "source")
 

@@ -15,11 +15,15 @@ from glow_nb.errors import GlowError
 INTERRUPTED = 130
 """The exit code of a shell's command that Ctrl-C ended."""
 
+FOUND = 3
+"""The exit code of a command that did its work and found what it was asked to look for."""
+
 
 class CleanCommand(click.Command):
     """A command that fails with one message on standard error and no traceback.
 
-    Exit codes: 0 done, 1 the input or the machine is at fault, 2 the command line is, 130 Ctrl-C.
+    Exit codes: 0 done, 1 the input or the machine is at fault, 2 the command line is, 3 a search
+    found something, 130 Ctrl-C.
     Anything that still shows a traceback is a bug of ours.
     """
 

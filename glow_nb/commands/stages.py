@@ -65,14 +65,26 @@ class Stages:
         steps: dict[str, Callable[[], Function | Program]] = {}
         steps.update(self.graph_steps)
         steps.update(self.program_steps)
-        if step not in steps:
-            hint = closest(step, steps)
+        self.check("--after", step)
+        return steps[step]()
+
+    def check(self, option: str, step: str) -> None:
+        """Raise OptionError, in the words of the command's *option*, if there is no such *step*."""
+        if step not in (*self.graph_steps, *self.program_steps):
+            hint = closest(step, (*self.graph_steps, *self.program_steps))
             raise OptionError(
-                f"--after {step}: there is no such step{hint}\n"
+                f"{option} {step}: there is no such step{hint}\n"
                 f"  hlir: {', '.join(self.graph_steps)}\n"
                 f"  llir: {', '.join(self.program_steps)}"
             )
-        return steps[step]()
+
+    def runs_of(self, step: str) -> list[PassRun]:
+        """Return every run of *step*, in order."""
+        runs: list[PassRun] = []
+        graph = lower_for(self.function, self.backend, observer=runs.append)
+        if step in self.program_steps or step == "schedule":
+            build_program(graph, observer=runs.append)
+        return [run for run in runs if run.name == step]
 
     def _graph_after(self, name: str) -> Function:
         last = _LastRun(name)

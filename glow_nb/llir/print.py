@@ -45,7 +45,7 @@ from glow_nb.types import Array
 
 def print_program(program: Program) -> str:
     """Return *program* as text, with its placement once it is allocated."""
-    weights = [f"{w!r} = weight {w.type}, {print_initializer(w.payload)}" for w in program.weights]
+    weights = [print_weight(weight) for weight in program.weights]
     inputs = [f"{b!r} = input {b.type}" for b in program.inputs]
     outputs = [f"{b!r} = output {b.type}" for b in program.outputs]
     body = [print_instruction(i, program.arena) for i in program.instructions]
@@ -55,6 +55,11 @@ def print_program(program: Program) -> str:
         f"declare @{format_name(program.name)} {{\n{_indented(weights + inputs + outputs)}}}\n"
         f"program{header} {{\n{_indented(body)}}}\n"
     )
+
+
+def print_weight(weight: Weight) -> str:
+    """Return one weight's declaration."""
+    return f"{weight!r} = weight {weight.type}, {print_initializer(weight.payload)}"
 
 
 def external_weights(program: Program) -> dict[str, Array]:

@@ -53,9 +53,9 @@ def test_dump_pipes_into_check(tmp_path: Path) -> None:
     assert check.stdout.startswith("-: program @")
 
 
-@pytest.mark.parametrize("command", ["check", "dump", "info", "run"])
+@pytest.mark.parametrize("command", ["check", "diff", "dump", "info", "run"])
 def test_reader_that_went_away_is_no_error(tmp_path: Path, command: str) -> None:
-    options = () if command == "check" else INTERPRETER
+    options = {"check": (), "diff": (*INTERPRETER, "--pass", "schedule")}.get(command, INTERPRETER)
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as stdout:

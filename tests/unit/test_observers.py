@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.difference import print_ir
 from glow_nb.errors import GlowError
 from glow_nb.files import load_text, parse_text
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.observers import Timing, WriteIR, each, print_ir
+from glow_nb.observers import PrintDiff, Timing, WriteIR, each
 from glow_nb.passes import PassRun
 
 NAME = '../../etc/"x"\n'
@@ -117,3 +118,13 @@ def test_times_are_summed_and_sorted() -> None:
 
 def test_the_module_is_there_without_an_import_of_its_own() -> None:
     assert glow_nb.observers.WriteIR is WriteIR
+
+
+def test_what_steps_did_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    glow_nb.compile(graph(), backend="interpreter", observer=PrintDiff("sink_transposes"))
+    printed = capsys.readouterr().out
+    assert "sink_transposes: " in printed
+    assert "-  %back = transpose(" in printed
+    assert "eliminate_dead_nodes" not in printed
+    glow_nb.compile(graph(), backend="interpreter", observer=PrintDiff())
+    assert "eliminate_dead_nodes: " in capsys.readouterr().out

@@ -1,0 +1,112 @@
+"""``glow-nb diff``: what a pass did to a model, as a difference of texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from glow_nb.backends import backend_named
+from glow_nb.commands.errors import FOUND
+from glow_nb.commands.models import load_model
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    backend_option,
+    model_argument,
+    shape_option,
+)
+from glow_nb.commands.stages import Stages
+from glow_nb.commands.wording import count_of, make_console
+from glow_nb.difference import CONTEXT, difference
+from glow_nb.errors import OptionError
+from glow_nb.llir.program import Program
+from glow_nb.passes import PassRun
+
+EXAMPLES = """\
+glow-nb diff model.onnx --pass fold_batch_normalization
+glow-nb diff model.onnx --pass stack_instructions --context 0
+glow-nb diff model.onnx --pass sink_transposes --run 1"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--pass",
+    "step",
+    metavar="NAME",
+    required=True,
+    help="A pass over graphs or instructions, or one of lower, schedule, allocate. An unknown "
+    "name lists them all.",
+)
+@click.option(
+    "--run",
+    "number",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show the N-th run of the pass alone, counting from 1.  [default: all of them]",
+)
+@click.option(
+    "--context",
+    type=click.IntRange(min=0),
+    default=CONTEXT,
+    show_default=True,
+    metavar="LINES",
+    help="Unchanged lines around each change.",
+)
+@click.option("--constants", is_flag=True, help="Show the declarations of all constants.")
+@click.option("--exit-code", is_flag=True, help=f"End with {FOUND} if the pass changed anything.")
+@backend_option
+@shape_option
+@click.pass_context
+def diff(
+    context_of_click: click.Context,
+    model: Path,
+    step: str,
+    number: int | None,
+    context: int,
+    constants: bool,
+    exit_code: bool,
+    backend: str,
+    shapes: tuple[NamedShape, ...],
+) -> None:
+    """Show what a pass did to MODEL, each time it ran.
+
+    MODEL is an ONNX file or the text of a graph. Lines that begin with a minus are gone, those with
+    a plus are new. Constants are counted, and shown where their numbers changed under their name:
+    the numbers of large ones as a checksum.
+    """
+    ir = load_model(model, as_shapes(shapes))
+    if isinstance(ir, Program):
+        raise OptionError(f"{model}: the file holds a program, on which no pass is run")
+    stages = Stages(ir, backend_named(backend))
+    stages.check("--pass", step)
+    if step in ("import", "generate"):
+        raise OptionError(
+            f"--pass {step}: this step makes something new, whose text has nothing in common with "
+            f"what it is made of; use: glow-nb dump {model} --after {step}"
+        )
+    runs = stages.runs_of(step)
+    if number is not None and number > len(runs):
+        raise OptionError(f"--run {number}: {step} runs {count_of(len(runs), 'time')}")
+    shown = enumerate(runs, start=1) if number is None else [(number, runs[number - 1])]
+    console = make_console()
+    changed = [
+        _show(console, run, f"{index} of {len(runs)}", context, constants) for index, run in shown
+    ]
+    if exit_code and any(changed):
+        context_of_click.exit(FOUND)
+
+
+def _show(console: Console, run: PassRun, which: str, context: int, constants: bool) -> bool:
+    """Print what *run* did; return whether it did anything."""
+    title = f"{run.name}, run {which}"
+    if not run.changed:
+        click.echo(f"{title}: nothing changed")
+        return False
+    found = difference(run.before, run.after, context=context, constants=constants)
+    click.echo(f"{title}: {found}")
+    found.print(console)
+    return True
