@@ -130,7 +130,9 @@ def _lines(ir: Function | Program, changed: set[str], constants: bool) -> list[s
         line = _declaration(value)
         is_external = line.endswith(" external")
         checksum = (
-            f"{zlib.crc32(_bytes(value.array)):08x}" if is_external and name in changed else ""
+            f"{zlib.crc32(_bytes(value.array).tobytes()):08x}"
+            if is_external and name in changed
+            else ""
         )
         keep = constants or name in changed
         shown[line] = (f"{line}  // checksum {checksum}" if checksum else line) if keep else None
