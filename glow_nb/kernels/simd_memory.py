@@ -67,6 +67,25 @@ def store_vector_masked(builder: Any, place: Any, value: Any, kind: ElementKind,
     call_named(builder, name, ir.VoidType(), [memory, place, align, mask])
 
 
+def store_first_lanes(builder: Any, place: Any, value: Any, kind: ElementKind, count: int) -> None:
+    """Store the first *count* lanes of an LLVM vector in whole pieces of ..., 4, 2, 1 lanes.
+
+    A masked store takes many times as long on some processors (vmaskmovps on Zen: 40 operations).
+    """
+    memory = _to_memory(builder, value, kind)
+    count, start = min(count, memory.type.count), 0
+    for bit in reversed(range(count.bit_length())):
+        size = count & 1 << bit
+        if not size:
+            continue
+        numbers = constant_vector(ElementKind.INT32, range(start, start + size))
+        piece = builder.shuffle_vector(memory, ir.Constant(memory.type, ir.Undefined), numbers)
+        at = builder.gep(place, [ir.Constant(INDEX, start)], source_etype=llvm_memory_element(kind))
+        typed_place = builder.bitcast(at, piece.type.as_pointer())
+        builder.store(piece, typed_place, align=kind.size_bytes)
+        start += size
+
+
 def load_vector_masked(builder: Any, place: Any, kind: ElementKind, lanes: int, mask: Any) -> Any:
     """Load the lanes for which *mask* is true; the others are zero and not touched."""
     memory = ir.VectorType(llvm_memory_element(kind), lanes)
@@ -179,6 +198,10 @@ def store_masked(typing: Any, pointer: Any, index: Any, vector: Any, count: Any)
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
         place = address(builder, arguments[0], index, pointer.kind)
+        if are_literal(signature.args[3]):
+            wanted = literal(signature.args[3])
+            store_first_lanes(builder, place, arguments[2], pointer.kind, wanted)
+            return context.get_dummy_value()
         mask = mask_of(builder, signature.args[3], arguments[3], vector.lanes)
         store_vector_masked(builder, place, arguments[2], pointer.kind, mask)
         return context.get_dummy_value()

@@ -24,8 +24,8 @@ from glow_nb.kernels.simd_memory import (
     load_scalar,
     load_vector,
     load_vector_masked,
+    store_first_lanes,
     store_vector,
-    store_vector_masked,
     to_index,
 )
 from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, Vec, llvm_vector
@@ -259,8 +259,7 @@ def tile_store_masked(
             if left >= tile.lanes:
                 store_vector(builder, place, vector, pointer.kind)
             elif left > 0:
-                mask = first_lanes(builder, ir.Constant(INDEX, left), tile.lanes)
-                store_vector_masked(builder, place, vector, pointer.kind, mask)
+                store_first_lanes(builder, place, vector, pointer.kind, left)
         return context.get_dummy_value()
 
     return types.void(pointer, index, stride, tile, columns), codegen
