@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import inspect
 import types
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from glow_nb.errors import DefinitionError, GlowError
 from glow_nb.types import ElementKind
@@ -68,10 +69,33 @@ class FieldSpec:
     has_default: bool
 
 
+C = TypeVar("C")
+
+
+def as_dataclass(cls: type[C]) -> type[C]:
+    """Make an IR class a frozen dataclass that is compared by identity.
+
+    A class that declares no fields inherits all that a dataclass has: to make it once more for
+    each of a hundred operators is what an import would mostly do.
+    """
+    if inspect.get_annotations(cls):
+        dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+    fields_of(cls)  # a wrong annotation fails here, at import
+    return cls
+
+
+@per_class
+def _own_hints(cls: type) -> dict[str, Any]:
+    """Return what ``get_type_hints`` does for *cls* alone: each base is evaluated once."""
+    return inspect.get_annotations(cls, eval_str=True)
+
+
 @per_class
 def fields_of(cls: type) -> tuple[FieldSpec, ...]:
     """Return the declared fields of *cls* in order, but for ``name``, ``predicate``, ``body``."""
-    hints = get_type_hints(cls, include_extras=True)
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        hints |= _own_hints(base)
     return tuple(
         _field_spec(cls, f, hints[f.name])
         for f in dataclasses.fields(cls)

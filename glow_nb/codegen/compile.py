@@ -104,18 +104,30 @@ def compile_kernel(source: KernelSource, target: Target) -> bytes:
     Raises:
         CompileError: The text does not compile, or needs something outside the C library.
     """
+    module = _compile_module(source, target)
+    payload: bytes = target_machine(target).emit_object(module)
+    _check_symbols(payload, module, source)
+    return payload
+
+
+def compile_assembly(source: KernelSource, target: Target) -> str:
+    """Return *source* as the assembly text of *target*, to be read; raise as for an object."""
+    text: str = target_machine(target).emit_assembly(_compile_module(source, target))
+    return text
+
+
+def _compile_module(source: KernelSource, target: Target) -> Any:
+    """Return the optimised LLVM module of *source*."""
     try:
         with global_compiler_lock:
             module = _lower(source)
             _optimize(module, source, target)
-            payload: bytes = target_machine(target).emit_object(module)
     except COMPILER_FAILURES as error:
         raise CompileError(
             f"kernel {source.symbol}: generated source does not compile; this is a defect of its "
             f"generator\n{_numbered(source.text)}\n{type(error).__name__}: {error}"
         ) from error
-    _check_symbols(payload, module, source)
-    return payload
+    return module
 
 
 def _lower(source: KernelSource) -> Any:

@@ -16,7 +16,13 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
-from glow_nb.schema import Registry, changed_operands, check_attributes, fields_of, operands_of
+from glow_nb.schema import (
+    Registry,
+    as_dataclass,
+    changed_operands,
+    check_attributes,
+    operands_of,
+)
 from glow_nb.text import format_name
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -224,9 +230,8 @@ def define_node(opcode: str, *, data_parallel: bool = False) -> Callable[[type[N
     """
 
     def define(cls: type[N]) -> type[N]:
-        cls = dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls = as_dataclass(cls)
         cls.opcode, cls.data_parallel = opcode, data_parallel
-        fields_of(cls)  # a wrong annotation fails here, at import
         NODES.add(opcode, cls)
         return cls
 

@@ -114,14 +114,17 @@ def _block_units(nest: ProductNest, cut: Cut, target: Target) -> int:
     """Return how many units keep their input within half of the second-level cache, balanced."""
     shape, units = nest.shape, units_of(nest.shape, cut)
     budget = target.l2_bytes // 2 // nest.kind.size_bytes
-    most = 1
-    while most < units and _staged_elements(shape, cut, most + 1) <= budget:
-        most += 1
+    rows = max(0, budget // max(1, _line_elements(shape)) - shape.reach[0]) // shape.stride[0] + 1
+    most = max(1, rows // cut.rows if shape.rank == 1 else rows)
     return -(-units // -(-units // most)) if units else 1
 
 
 def _staged_elements(shape: ConvolutionShape, cut: Cut, units: int) -> int:
     """Return the input elements that *units* neighbouring units read."""
     pixels = units * cut.rows if shape.rank == 1 else units
-    first = (pixels - 1) * shape.stride[0] + shape.reach[0]
-    return first * prod(shape.needed[1:]) * shape.channels
+    return ((pixels - 1) * shape.stride[0] + shape.reach[0]) * _line_elements(shape)
+
+
+def _line_elements(shape: ConvolutionShape) -> int:
+    """Return the input elements of one line, those that are read."""
+    return prod(shape.needed[1:]) * shape.channels

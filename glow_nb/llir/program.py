@@ -19,8 +19,8 @@ from glow_nb.errors import GlowError, VerifyError
 from glow_nb.schema import (
     Qualifier,
     Registry,
+    as_dataclass,
     check_attributes,
-    fields_of,
     map_fields,
     operand_specs,
     qualified_operands_of,
@@ -245,9 +245,8 @@ def define_instruction(
     """
 
     def define(cls: type[I]) -> type[I]:
-        cls = dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls = as_dataclass(cls)
         cls.opcode, cls.scalar, cls.inplace, cls.node_class = opcode, scalar, inplace, node
-        fields_of(cls)  # a wrong annotation fails here, at import
         INSTRUCTIONS.add(opcode, cls)
         return cls
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.hazards import AccessMode
-from glow_nb.codegen.threads import Bytes, aligned_empty
+from glow_nb.codegen.threads import Bytes, aligned_empty, available_cores
 from glow_nb.errors import CompileError
 from glow_nb.kernels.registry import generate_kernel
 from glow_nb.kernels.target import Target
@@ -131,10 +133,14 @@ def pack_constants(weights: Sequence[Weight]) -> tuple[dict[Buffer, int], Bytes]
         offsets[weight] = size
         size += -(-weight.type.size_bytes // ALIGNMENT) * ALIGNMENT
     block = aligned_empty(size)
-    for weight in weights:
+
+    def copy(weight: Weight) -> None:
         start, array = offsets[weight], weight.array
         place = block[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-        np.copyto(place, array)
+        np.copyto(place, array)  # often a transpose, which a core does far below memory speed
+
+    with ThreadPoolExecutor(available_cores()) as pool:
+        deque(pool.map(copy, weights), maxlen=0)
     return offsets, block
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node
-from glow_nb.hlir.ops import Reshape
+from glow_nb.hlir.ops import Reshape, Transpose
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import operands_of
@@ -45,11 +45,14 @@ def fold_constants(function: Function) -> Function:
 
 
 def _evaluate(node: Node) -> tuple[Array, ...]:
-    """Compute the results of *node*; a reshape is a view where NumPy can give one.
+    """Compute the results of *node*; a transpose is a view, a reshape where NumPy can give one.
 
-    Packed weights are a transpose of a reshape of a transpose: so they are copied once.
+    Packed weights are a transpose of a reshape of a transpose: they are copied once, at the end, to
+    the place where the kernels read them.
     """
     match node:
         case Reshape(input=Constant() as constant):
             return (constant.array.reshape(node.shape),)
+        case Transpose(input=Constant() as constant):
+            return (constant.array.transpose(node.permutation),)
     return evaluate_node(node, {})

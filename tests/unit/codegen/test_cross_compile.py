@@ -1,0 +1,95 @@
+"""The same sources compile for processors that are not this one; what their assembly says."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.codegen.compile import compile_assembly, compile_kernel
+from glow_nb.compiler import build_program, lower_for
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Constant, Function, Value
+from glow_nb.hlir.ops import Add, Convolution, FullyConnected, MaxPool, Relu, Reshape, Softmax
+from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.target import Target
+
+pytestmark = pytest.mark.jit
+
+AVX512 = Target(
+    "x86_64-unknown-linux-gnu",
+    "skylake-avx512",
+    "+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl",
+    lanes=16,
+)
+NEON = Target("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon", lanes=4)
+TARGETS = {"avx512": AVX512, "neon": NEON}
+
+WIDE_FMA = {"avx512": r"vfn?madd\d+ps.*%zmm", "neon": r"fmla\tv\d+\.4s"}
+"""A multiplication and addition of as many numbers as a register of the target holds."""
+
+SCALAR_FMA = {"avx512": r"vfn?madd\d+ss", "neon": r"fn?madd\ts"}
+PRODUCTS = ("convolution", "depthwise", "mat_mul", "winograd")
+
+
+def network() -> Function:
+    """Return one of each: convolutions, depthwise, pooling, residual, product, softmax."""
+    b = Builder()
+
+    def convolve(x: Value, depth: int, taps: int, group: int = 1) -> Value:
+        channels = x.type.shape[-1]
+        shape = (depth, taps, taps, channels // group)
+        node = Convolution(
+            x,
+            weight(shape),
+            weight((depth,)),
+            kernel=(taps, taps),
+            stride=(1, 1),
+            pads=(taps // 2,) * 4,
+            dilation=(1, 1),
+            group=group,
+        )
+        return b.emit(node)
+
+    def weight(shape: tuple[int, ...]) -> Constant:
+        return b.constant("w", np.random.default_rng(0).standard_normal(shape, np.float32))
+
+    x = b.input("x", "float32<1 x 12 x 12 x 32>")
+    y: Value = b.emit(Relu(convolve(x, 64, 3)))
+    y = b.emit(Add(convolve(y, 64, 1), y))
+    y = b.emit(Relu(convolve(y, 64, 3, group=64)))
+    y = b.emit(MaxPool(y, kernel=(2, 2), stride=(2, 2), pads=(0,) * 4, dilation=(1, 1)))
+    y = b.emit(Reshape(y, shape=(1, 6 * 6 * 64)))
+    y = b.emit(FullyConnected(y, weight((6 * 6 * 64, 48)), weight((48,))))
+    b.save(b.emit(Softmax(y, axis=1)), "y")
+    return b.function()
+
+
+def sources(target: Target) -> dict[str, KernelSource]:
+    """Return the kernels of the network for *target*, by symbol."""
+    backend = CpuBackend(target)
+    program = build_program(lower_for(network(), backend))
+    made = (generate_kernel(instruction, target) for instruction in program.work)
+    return {source.symbol: source for source in made}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_kernel_compiles_for_the_target(name: str) -> None:
+    target = TARGETS[name]
+    for source in sources(target).values():
+        payload = compile_kernel(source, target)
+        assert payload.startswith(b"\x7fELF"), source.symbol
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_products_use_the_whole_register(name: str) -> None:
+    target = TARGETS[name]
+    products = [s for s in sources(target).values() if s.family.startswith(PRODUCTS)]
+    assert len(products) >= 3
+    for source in products:
+        assembly = compile_assembly(source, target)
+        assert re.search(WIDE_FMA[name], assembly), source.text
+        assert not re.search(SCALAR_FMA[name], assembly), source.text
