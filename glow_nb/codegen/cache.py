@@ -27,6 +27,8 @@ MAGIC = b"glow_nb1"
 TRAILER_BYTES = len(MAGIC) + 32 + 32
 LARGEST_OBJECT_BYTES = 256 << 20
 """No object comes near this; a larger file is not ours and is not read."""
+FOLDER_LIMIT_BYTES = 512 << 20
+"""What the folder may hold: the kernels of thousands of networks."""
 
 
 def object_key(text: str, arguments: str, target: Target) -> str:
@@ -103,15 +105,35 @@ class ObjectCache:
             status = path.stat()
             if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_OBJECT_BYTES:
                 return None
-            return _unseal(path.read_bytes(), key)
+            payload = _unseal(path.read_bytes(), key)
         except OSError:
             return None
+        with contextlib.suppress(OSError):  # the time of use, for trim; a folder may be read-only
+            os.utime(path)
+        return payload
 
     def store(self, name: str, key: str, payload: bytes) -> None:
         """Keep *payload* under *key*; in this process only, if the folder does not take it."""
         path = self.path(name, key)
         if path is None or not write_whole(path, _seal(payload, key)):
             self._memory[key] = payload
+
+    def trim(self, limit_bytes: int = FOLDER_LIMIT_BYTES) -> None:
+        """Delete the objects that were used longest ago until the folder holds *limit_bytes*.
+
+        What another process is about to load may go: it compiles it again.
+        """
+        if self.folder is None:
+            return
+        with contextlib.suppress(OSError):  # another process trims, or the folder is not ours
+            files = [(path, path.stat()) for path in self.folder.glob("glow_*.o")]
+            files.sort(key=lambda file: file[1].st_mtime_ns)
+            excess = sum(status.st_size for _, status in files) - limit_bytes
+            for path, status in files:
+                if excess <= 0:
+                    return
+                path.unlink(missing_ok=True)
+                excess -= status.st_size
 
 
 def _seal(payload: bytes, key: str) -> bytes:

@@ -70,6 +70,7 @@ def compile_objects(
             cache.store(source.symbol, keys[source.symbol], payload)
             objects[source.symbol] = payload
             report()
+    cache.trim()
     return objects
 
 

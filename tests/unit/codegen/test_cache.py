@@ -203,3 +203,25 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     folder = default_folder()
     assert folder is not None
     assert folder.name == "glow_nb"
+
+
+def test_trim_deletes_what_was_used_longest_ago(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path)
+    keys = {f"glow_{n}": object_key(f"text {n}", "", HOST) for n in range(4)}
+    for age, (name, key) in enumerate(keys.items()):
+        cache.store(name, key, PAYLOAD)
+        path = cache.path(name, key)
+        assert path is not None
+        os.utime(path, (1000 + age, 1000 + age))
+    assert cache.load("glow_0", keys["glow_0"]) == PAYLOAD  # the oldest, but used just now
+    (tmp_path / "other.o").write_bytes(PAYLOAD)
+    size = sum(path.stat().st_size for path in tmp_path.glob("glow_*.o"))
+    cache.trim(limit_bytes=size // 2)
+    kept = [name for name, key in keys.items() if cache.load(name, key) is not None]
+    assert kept == ["glow_0", "glow_3"]
+    assert (tmp_path / "other.o").exists(), "not ours to delete"
+
+
+def test_trim_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    ObjectCache(tmp_path / "nowhere").trim()
+    ObjectCache(None).trim()
