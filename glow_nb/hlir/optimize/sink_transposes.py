@@ -23,6 +23,7 @@ from glow_nb.hlir.ops import (
     Broadcast,
     Concat,
     CumSum,
+    Gather,
     LogSoftmax,
     Pad,
     ReduceMax,
@@ -183,6 +184,11 @@ def _over_axis(node: Any, source: Transpose, rewriter: Rewriter) -> Replacement:
     return rewriter.emit(Transpose(rewriter.emit(inner), permutation=source.permutation))
 
 
+def _gather(node: Gather, source: Transpose, rewriter: Rewriter) -> Replacement:
+    """A list of places along one axis, as in the enlargement of an image."""
+    return _over_axis(node, source, rewriter) if node.indices.type.rank == 1 else None
+
+
 def _over_axes(node: Any, source: Transpose, rewriter: Rewriter) -> Replacement:
     """A reduction: ``reduce(T(x))`` becomes ``T'(reduce'(x))`` over the mapped axes."""
     axes = tuple(sorted(source.permutation[axis] for axis in node.axes))
@@ -329,6 +335,7 @@ _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
     BatchNormalization: _batch_normalization,
     Broadcast: _broadcast,
     CumSum: _over_axis,
+    Gather: _gather,
     LogSoftmax: _over_axis,
     Pad: _pad,
     ReduceMax: _over_axes,
