@@ -12,7 +12,8 @@ import sys
 import numpy as np
 
 import glow_nb
-from experiments.twins import make_twin, random_feeds
+from experiments.twins import make_twin
+from glow_nb.duel.feeds import random_feeds
 from glow_nb.hlir.ops import Clip, Relu
 
 

@@ -55,25 +55,6 @@ def make_twin(name: str, batch: int = 1, seed: int = 0) -> onnx.ModelProto:
     return model
 
 
-def random_feeds(model: onnx.ModelProto, seed: int = 7) -> dict[str, npt.NDArray[np.generic]]:
-    """Return seeded inputs for *model*: normal floats, small integers, true booleans."""
-    rng = np.random.default_rng(seed)
-    constants = {tensor.name for tensor in model.graph.initializer}
-    feeds: dict[str, npt.NDArray[np.generic]] = {}
-    for value in model.graph.input:
-        if value.name in constants:
-            continue
-        shape = [dimension.dim_value or 1 for dimension in value.type.tensor_type.shape.dim]
-        dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        if np.issubdtype(dtype, np.floating):
-            feeds[value.name] = rng.normal(size=shape).astype(dtype)
-        elif dtype == np.bool_:
-            feeds[value.name] = np.ones(shape, dtype)
-        else:
-            feeds[value.name] = rng.integers(0, 100, size=shape).astype(dtype)
-    return feeds
-
-
 def _randomize(model: onnx.ModelProto, batch: int, rng: np.random.Generator) -> None:
     """Replace each weight made by ConstantOfShape by a random initializer; set the batch size."""
     graph = model.graph

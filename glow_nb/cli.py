@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from glow_nb import __version__
+from glow_nb.commands.bench import bench
 from glow_nb.commands.check import check
 from glow_nb.commands.diff import diff
 from glow_nb.commands.dump import dump
@@ -28,5 +29,5 @@ def main() -> None:
     """
 
 
-for command in (run, dump, diff, check, info, profile, machine):
+for command in (run, dump, diff, check, info, profile, bench, machine):
     main.add_command(command)

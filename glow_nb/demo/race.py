@@ -9,6 +9,7 @@ from functools import partial
 
 import onnx
 
+from glow_nb.duel.engines import is_installed, open_onnxruntime
 from glow_nb.types import Array
 
 FEWEST_SECONDS = 0.1
@@ -50,16 +51,10 @@ def onnxruntime_engines(
     model: onnx.ModelProto, feeds: dict[str, Array], thread_counts: Sequence[int]
 ) -> list[Engine]:
     """Return ONNX Runtime as an engine for each number of threads; none if it is not installed."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError:
+    if not is_installed("onnxruntime"):
         return []
-    engines = []
     content = model.SerializeToString()
-    for threads in thread_counts:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        engines.append(Engine("ONNX Runtime", threads, partial(session.run, None, feeds)))
-    return engines
+    return [
+        Engine("ONNX Runtime", threads, partial(open_onnxruntime(content, threads), feeds))
+        for threads in thread_counts
+    ]

@@ -17,7 +17,8 @@ import pytest
 from onnx import numpy_helper
 
 import glow_nb
-from experiments.twins import NAMES, make_twin, random_feeds
+from experiments.twins import NAMES, make_twin
+from glow_nb.duel.feeds import random_feeds
 from glow_nb.types import Array
 
 pytestmark = pytest.mark.jit

@@ -1,0 +1,256 @@
+"""``glow-nb bench``: a model in several engines, asked in turn."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from typing_extensions import override
+
+from glow_nb.api import Shapes
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    model_argument,
+    shape_option,
+    threads_option,
+)
+from glow_nb.commands.wording import count_of, duration, make_console, make_table, print_table
+from glow_nb.duel.contest import Result, difference, duel, ratio_of
+from glow_nb.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
+from glow_nb.errors import GlowError, OptionError
+from glow_nb.files import SUFFIX
+from glow_nb.network import available_cores
+
+LARGEST_FILE_BYTES = 1 << 30
+"""A larger model is written with its weights beside it: an ONNX file has at most 2 GiB."""
+
+LARGEST_DIFFERENCE = 1e-3
+"""Outputs that differ by more, over the largest output, are not the same."""
+
+
+@dataclass(frozen=True)
+class EngineRow:
+    """What one engine showed; times in seconds, the difference over the largest output."""
+
+    engine: str
+    first_seconds: float
+    min_seconds: float
+    median_seconds: float
+    runs: int
+    relative_time: float | None
+    largest_difference: float | None
+    missing: str
+
+
+class ManyEngines(ExampleCommand):
+    """A command whose ``--against`` takes all engine names that follow it."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, list(_spread(args)))
+
+
+def _spread(args: Sequence[str]) -> Iterator[str]:
+    """Yield ``--against a --against b`` for ``--against a b``."""
+    taking = False
+    for index, text in enumerate(args):
+        if taking and text in ENGINES and args[index - 1] != "--against":
+            yield "--against"
+        taking = text == "--against" or (taking and text in ENGINES)
+        yield text
+
+
+EXAMPLES = """\
+glow-nb bench model.onnx --against onnxruntime openvino
+glow-nb bench model.onnx --threads 1 --batch 8 --json
+glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
+
+
+@click.command(cls=ManyEngines, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--against",
+    type=click.Choice(PEERS),
+    multiple=True,
+    metavar="ENGINE...",
+    help=f"Engines to compare with: {', '.join(PEERS)}.  [default: those that are installed]",
+)
+@threads_option
+@click.option("--batch", type=click.IntRange(min=1), help="First dimension of every input.")
+@shape_option
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=7,
+    show_default=True,
+    help="Seed of the random inputs.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1, max=10_000),
+    default=8,
+    show_default=True,
+    help="How often each engine has its turn.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, max=3600),
+    default=0.5,
+    show_default=True,
+    help="Length of a turn; at least one run.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, times in seconds.")
+def bench(
+    model: Path,
+    against: tuple[str, ...],
+    threads: int | None,
+    batch: int | None,
+    shapes: tuple[NamedShape, ...],
+    seed: int,
+    rounds: int,
+    seconds: float,
+    as_json: bool,
+) -> None:
+    """Time the ONNX file MODEL in glow_nb and in other engines.
+
+    Each engine lives in a process of its own, and they are asked in turn, so that a machine whose
+    speed drifts slows all of them alike. All compute in float32 on the same random inputs; outputs
+    are compared. The ratio is the best other engine's shortest time over that of glow_nb: above 1
+    glow_nb is faster.
+    """
+    require_installed(against)
+    peers = dict.fromkeys(against or (engine for engine in PEERS if is_installed(engine)))
+    used = threads or available_cores()
+    with tempfile.TemporaryDirectory() as name:
+        path, feeds = _prepare(model, as_shapes(shapes) or {}, batch, seed, Path(name))
+        with _progress(as_json) as progress:
+            results = duel(
+                str(path),
+                feeds,
+                threads=used,
+                engines=(OURS, *peers),
+                rounds=rounds,
+                seconds=seconds,
+                progress=progress,
+            )
+    if results[OURS].missing:
+        raise GlowError(f"{model}: glow_nb stopped: {results[OURS].missing}")
+    _report(model, used, results, as_json)
+
+
+def _prepare(
+    model: Path, shapes: Shapes, batch: int | None, seed: int, folder: Path
+) -> tuple[Path, Arrays]:
+    """Return the path of *model* with all sizes bound, and random inputs for it.
+
+    The path is that of a copy in *folder* if a size had to be bound.
+    """
+    import onnx  # takes a while, which the other commands need not wait for
+
+    from glow_nb.duel.feeds import bind_shapes, random_feeds
+    from glow_nb.importers.onnx.model import load_model
+
+    if model.suffix == SUFFIX:
+        raise OptionError(f"{model}: IR text; other engines run only ONNX files")
+    light = load_model(model).proto  # without large weights
+    before = light.SerializeToString(deterministic=True)
+    bind_shapes(light, shapes, batch)
+    feeds = random_feeds(light, seed)
+    if light.SerializeToString(deterministic=True) == before:
+        return model.absolute(), feeds
+    path = folder / "model.onnx"
+    whole = onnx.load(model)
+    bind_shapes(whole, shapes, batch)
+    onnx.save(whole, path, save_as_external_data=whole.ByteSize() > LARGEST_FILE_BYTES)
+    return path, feeds
+
+
+@contextlib.contextmanager
+def _progress(quiet: bool) -> Iterator[Any]:
+    """Yield what draws a progress bar on a terminal, and None elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with Progress(
+        TextColumn("engines in turn"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("turns", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _report(model: Path, threads: int, results: dict[str, Result], as_json: bool) -> None:
+    rows = engine_rows(results)
+    ratio = ratio_of(results)
+    if as_json:
+        report = {
+            "model": str(model),
+            "threads": threads,
+            "ratio": ratio,
+            "engines": [asdict(row) for row in rows],
+        }
+        click.echo(json.dumps(report, indent=2))
+        return
+    click.echo(f"model {model}: {count_of(threads, 'thread')}, engines asked in turn")
+    console = make_console()
+    columns = ["engine", "#first", "#min", "#median", "#runs", "#time", "#difference"]
+    table = make_table(console, "", columns)
+    table.title = None
+    for row in rows:
+        if not row.missing:
+            table.add_row(*_cells(row))
+    print_table(console, table)
+    for row in rows:
+        if row.missing:
+            click.echo(f"{row.engine} is left out: {row.missing}")
+        elif (row.largest_difference or 0.0) > LARGEST_DIFFERENCE:
+            click.echo(f"{row.engine} computes something else: its outputs differ from {OURS}'s")
+    if ratio is not None:
+        click.echo(f"ratio {ratio:.3f}: the best other engine's shortest time over {OURS}'s")
+
+
+def _cells(row: EngineRow) -> list[str]:
+    return [
+        row.engine,
+        duration(row.first_seconds),
+        duration(row.min_seconds),
+        duration(row.median_seconds),
+        str(row.runs),
+        "" if row.relative_time is None else f"{row.relative_time:.2f} x",
+        "" if row.largest_difference is None else f"{row.largest_difference:.1e}",
+    ]
+
+
+def engine_rows(results: dict[str, Result]) -> list[EngineRow]:
+    """Return a row for each engine; times and outputs are compared with ours."""
+    ours = results[OURS]
+    return [_row(engine, result, ours) for engine, result in results.items()]
+
+
+def _row(engine: str, result: Result, ours: Result) -> EngineRow:
+    if not result.times:
+        return EngineRow(engine, result.first_seconds, 0.0, 0.0, 0, None, None, result.missing)
+    return EngineRow(
+        engine=engine,
+        first_seconds=result.first_seconds,
+        min_seconds=result.min_seconds,
+        median_seconds=result.median_seconds,
+        runs=len(result.times),
+        relative_time=result.min_seconds / ours.min_seconds if ours.times else None,
+        largest_difference=difference(result.outputs, ours.outputs) if ours.times else None,
+        missing="",
+    )

@@ -1,0 +1,192 @@
+"""Ask engines in turn, and say what their times and outputs were."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glow_nb.duel.engines import OURS, Arrays, is_installed
+from glow_nb.duel.worker import load_outputs, save_inputs
+from glow_nb.types import Array
+
+Progress = Callable[[int, int], None]
+"""Called with (turns taken, turns in all)."""
+
+LAST_LINES = 3
+"""Of what an engine wrote before it stopped, so many lines are kept."""
+
+
+@dataclass
+class Result:
+    """What one engine showed on one model.
+
+    Attributes:
+        first_seconds: Loading or compiling, and the first run.
+        times: Wall seconds of each measured run.
+        outputs: The arrays of the first run, in the model's order.
+        missing: Why there are no times; empty if there are.
+    """
+
+    first_seconds: float = 0.0
+    times: list[float] = field(default_factory=list)
+    outputs: list[Array] = field(default_factory=list)
+    missing: str = ""
+
+    @property
+    def min_seconds(self) -> float:
+        """The shortest of the times."""
+        return min(self.times)
+
+    @property
+    def median_seconds(self) -> float:
+        """The median of the times."""
+        return statistics.median(self.times)
+
+
+def duel(
+    path: str,
+    feeds: Arrays,
+    *,
+    threads: int,
+    engines: Sequence[str],
+    rounds: int,
+    seconds: float,
+    progress: Progress | None = None,
+) -> dict[str, Result]:
+    """Run the ONNX model at *path* on *feeds* in each engine, for *rounds* turns of *seconds*.
+
+    An engine that is not installed, refuses the model or stops has a result that says so.
+    """
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        save_inputs(folder, feeds)
+        workers: dict[str, _Worker] = {}
+        results = {engine: Result() for engine in engines}
+        for engine, result in results.items():
+            if not is_installed(engine):
+                result.missing = "it is not installed"
+                continue
+            worker = _Worker(engine, path, threads, folder)
+            stack.callback(worker.close)
+            if worker.start(result):
+                workers[engine] = worker
+        turns = [(e, w) for _ in range(rounds) for e, w in workers.items()]
+        for done, (engine, worker) in enumerate(turns, 1):
+            worker.measure(results[engine], seconds)
+            if progress is not None:
+                progress(done, len(turns))
+    return results
+
+
+class _Worker:
+    """One engine in a process of its own."""
+
+    def __init__(self, engine: str, path: str, threads: int, folder: Path) -> None:
+        self._engine, self._folder = engine, folder
+        self._errors = folder / f"{engine}.txt"
+        with self._errors.open("wb") as errors:
+            arguments = [engine, path, str(threads), str(folder)]
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "glow_nb.duel.worker", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=_environment(threads),
+            )
+
+    def start(self, result: Result) -> bool:
+        """Wait until the model has run once; return whether it has."""
+        answer = self._read()
+        if answer is None:
+            result.missing = self._last_words()
+            return False
+        result.first_seconds = answer
+        result.outputs = load_outputs(self._folder, self._engine)
+        return True
+
+    def measure(self, result: Result, seconds: float) -> None:
+        """Let the engine run for *seconds*."""
+        if result.missing:
+            return
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it is gone: there will be no answer
+            self._process.stdin.write(f"{seconds}\n")
+            self._process.stdin.flush()
+        answer = self._read()
+        if answer is None:
+            result.missing = self._last_words()
+            result.times = []
+        else:
+            result.times += answer
+
+    def close(self) -> None:
+        """End the process."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        self._process.wait()
+
+    def _read(self) -> Any:
+        """Return the next answer; None if the process has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def _last_words(self) -> str:
+        """Return the last lines of what the engine wrote before it stopped."""
+        status = self._process.wait()
+        text = self._errors.read_text(encoding="utf-8", errors="replace").strip()
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return " ".join(lines[-LAST_LINES:]) or f"it stopped with status {status}"
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """Return the environment of a worker: our modules, and no more threads than it is given."""
+    known = [str(Path(entry or ".").absolute()) for entry in sys.path]
+    limits = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
+    return os.environ | limits | {"PYTHONPATH": os.pathsep.join(known)}
+
+
+def ratio_of(results: dict[str, Result]) -> float | None:
+    """Return the best peer's smallest time over ours; None if either did not run."""
+    best = {name: result.min_seconds for name, result in results.items() if result.times}
+    peers = [seconds for name, seconds in best.items() if name != OURS]
+    return min(peers) / best[OURS] if peers and OURS in best else None
+
+
+def difference(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
+    """Return the largest difference over the largest finite magnitude of *expected*.
+
+    NaN is equal to NaN and an infinity to itself; where only one has them, or numbers of outputs or
+    shapes differ, the difference is infinite.
+    """
+    if [array.shape for array in outputs] != [array.shape for array in expected]:
+        return float("inf")
+    scale = max((_largest(array.astype(np.float64)) for array in expected), default=0.0)
+    pairs = zip(outputs, expected, strict=True)
+    return max((_distance(a, b) for a, b in pairs), default=0.0) / (scale or 1.0)
+
+
+def _distance(array: Array, expected: Array) -> float:
+    left, right = array.astype(np.float64), expected.astype(np.float64)
+    odd = ~(np.isfinite(left) & np.isfinite(right))
+    if not np.array_equal(left[odd], right[odd], equal_nan=True):
+        return float("inf")
+    return float(np.abs(left[~odd] - right[~odd]).max(initial=0.0))
+
+
+def _largest(array: Array) -> float:
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))

@@ -1,0 +1,136 @@
+"""Inputs for a model whose meaning nobody knows, and shapes for those that leave sizes open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from glow_nb.errors import OptionError
+from glow_nb.types import Array
+
+TOKENS = 100
+"""Random whole numbers are below this: valid as tokens of any vocabulary."""
+
+
+def random_feeds(model: onnx.ModelProto, seed: int = 7) -> dict[str, Array]:
+    """Return seeded inputs for *model*, an open dimension being 1.
+
+    Floats are normal with mean 0 and deviation 1; whole numbers are from 0 to 99, or 0 and 1 where
+    the input's name speaks of a mask; booleans are true.
+    """
+    rng = np.random.default_rng(seed)
+    feeds: dict[str, Array] = {}
+    for value in graph_inputs(model):
+        shape = [dimension.dim_value or 1 for dimension in value.type.tensor_type.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        if np.issubdtype(dtype, np.floating):
+            feeds[value.name] = rng.normal(size=shape).astype(dtype)
+        elif dtype == np.bool_:
+            feeds[value.name] = np.ones(shape, dtype)
+        else:
+            most = 2 if "mask" in value.name.lower() else TOKENS
+            feeds[value.name] = rng.integers(0, most, size=shape).astype(dtype)
+    return feeds
+
+
+def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Return the inputs of *model* that are not initializers."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in constants]
+
+
+def is_open(model: onnx.ModelProto) -> bool:
+    """Return whether an input of *model* has a dimension without a size."""
+    return any(True for _ in _open_dimensions(model))
+
+
+def bind_shapes(
+    model: onnx.ModelProto, shapes: Mapping[str, int | Sequence[int]], batch: int | None = None
+) -> None:
+    """Give the open dimensions of *model* their sizes.
+
+    Args:
+        model: Changed in place.
+        shapes: Sizes of symbolic dimensions by name, or whole shapes by input name.
+        batch: Size of the first dimension of every input.
+
+    Raises:
+        OptionError: A name is unknown, a fixed dimension has another size, or one is left open.
+    """
+    sizes = {name: size for name, size in shapes.items() if isinstance(size, int)}
+    known = {value.name for value in graph_inputs(model)}
+    known |= {dimension.dim_param for _, dimension in _dimensions(model)}
+    for name in shapes:
+        if name not in known:
+            raise OptionError(
+                f"--shape {name}: the model has no such input or dimension; it has "
+                f"{', '.join(sorted(known - {''}))}"
+            )
+    for value in graph_inputs(model):
+        whole = shapes.get(value.name)
+        if not isinstance(whole, int) and whole is not None:
+            sizes |= _bind_whole(value, tuple(whole))
+        if batch is not None and value.type.tensor_type.shape.dim:
+            sizes |= _bind(value, 0, batch)
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_param in sizes:
+                dimension.dim_value = sizes[dimension.dim_param]
+    left = [f"{value.name!r}" for value in _open_dimensions(model)]
+    if left:
+        raise OptionError(
+            f"input {', '.join(dict.fromkeys(left))}: has dimensions without a size; give them "
+            "with --shape NAME=SIZE or --batch"
+        )
+
+
+def _bind_whole(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> dict[str, int]:
+    """Give *value* the *shape*; return the sizes of its symbolic dimensions."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        for size in shape:
+            tensor.shape.dim.add().dim_value = size
+        return {}
+    if len(tensor.shape.dim) != len(shape):
+        raise OptionError(
+            f"--shape {value.name}: {list(shape)} has {len(shape)} dimensions, the input "
+            f"{len(tensor.shape.dim)}"
+        )
+    sizes: dict[str, int] = {}
+    for index, size in enumerate(shape):
+        sizes |= _bind(value, index, size)
+    return sizes
+
+
+def _bind(value: onnx.ValueInfoProto, index: int, size: int) -> dict[str, int]:
+    """Give dimension *index* of *value* its *size*; return it under its name if it has one."""
+    dimension = value.type.tensor_type.shape.dim[index]
+    if dimension.HasField("dim_value") and dimension.dim_value != size:
+        raise OptionError(
+            f"input {value.name!r}: dimension {index} is fixed to {dimension.dim_value}, not "
+            f"{size}; export the model with an open dimension there"
+        )
+    name = dimension.dim_param
+    dimension.dim_value = size
+    return {name: size} if name else {}
+
+
+def _dimensions(
+    model: onnx.ModelProto,
+) -> Iterator[tuple[onnx.ValueInfoProto, onnx.TensorShapeProto.Dimension]]:
+    for value in graph_inputs(model):
+        for dimension in value.type.tensor_type.shape.dim:
+            yield value, dimension
+
+
+def _open_dimensions(model: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
+    """Yield the input of each open dimension, and each input of unknown rank."""
+    for value in graph_inputs(model):
+        if not value.type.tensor_type.HasField("shape"):
+            yield value
+    for value, dimension in _dimensions(model):
+        if not dimension.HasField("dim_value"):
+            yield value

@@ -1,0 +1,105 @@
+"""Engines in turn: what is said of times and outputs, whatever the times are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glow_nb.duel import contest, engines
+from glow_nb.duel.contest import Result, difference, duel, ratio_of
+from glow_nb.duel.engines import open_engine, require_installed
+from glow_nb.duel.worker import load_inputs, load_outputs, save_inputs, save_outputs
+from glow_nb.errors import OptionError
+from glow_nb.types import Array
+from tests.unit.cli_samples import write_dense
+
+
+def test_ratio_is_that_of_the_best_peer() -> None:
+    results = {
+        "glow_nb": Result(times=[3.0, 2.0]),
+        "onnxruntime": Result(times=[5.0, 4.0]),
+        "openvino": Result(times=[3.0, 9.0]),
+    }
+    assert ratio_of(results) == 1.5
+    assert results["glow_nb"].median_seconds == 2.5
+    assert ratio_of({"glow_nb": Result(times=[1.0]), "openvino": Result(missing="no")}) is None
+    assert ratio_of({"openvino": Result(times=[1.0])}) is None
+
+
+def test_difference_is_relative_to_the_largest_output() -> None:
+    expected: list[Array] = [np.array([1.0, -4.0], np.float32), np.array([2], np.int64)]
+    outputs: list[Array] = [np.array([1.0, -4.0], np.float32), np.array([3], np.int64)]
+    assert difference(expected, expected) == 0
+    assert difference(outputs, expected) == 0.25
+    assert difference([], []) == 0
+    assert difference([np.zeros(0)], [np.zeros(0)]) == 0
+
+
+def test_nan_equals_nan_and_nothing_else() -> None:
+    odd = [np.array([np.nan, np.inf, 1.0])]
+    assert difference(odd, odd) == 0
+    assert difference([np.array([0.0, np.inf, 1.0])], odd) == np.inf
+    assert difference([np.array([np.nan, -np.inf, 1.0])], odd) == np.inf
+    assert difference([np.zeros(2)], [np.zeros(3)]) == np.inf
+
+
+def test_arrays_cross_the_folder(tmp_path: Path) -> None:
+    feeds: dict[str, Array] = {
+        "a/b": np.arange(3),
+        "file": np.ones((2, 2), np.float32),
+        "arr_0": np.zeros(1),
+    }
+    save_inputs(tmp_path, feeds)
+    loaded = load_inputs(tmp_path)
+    assert list(loaded) == list(feeds)
+    assert all((loaded[name] == feeds[name]).all() for name in feeds)
+    save_outputs(tmp_path, "glow_nb", [np.full(i, i) for i in range(12)])
+    assert [array.size for array in load_outputs(tmp_path, "glow_nb")] == list(range(12))
+
+
+def test_engines_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "is_installed", lambda engine: engine == "glow_nb")
+    require_installed(["glow_nb"])
+    with pytest.raises(OptionError, match=r"onnxruntime, openvino: .* 'glow_nb\[bench\]'"):
+        require_installed(["glow_nb", "onnxruntime", "openvino"])
+    with pytest.raises(OptionError, match="unknown engine 'tvm'"):
+        open_engine("tvm", "model.onnx", 1)
+
+
+def test_one_that_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(contest, "is_installed", lambda engine: False)
+    results = duel(
+        "model.onnx", {}, threads=1, engines=["openvino"], rounds=1, seconds=0.0
+    )  # fmt: skip
+    assert results["openvino"].missing == "it is not installed"
+
+
+@pytest.mark.jit
+def test_engines_answer_in_turn(tmp_path: Path) -> None:
+    turns: list[tuple[int, int]] = []
+    results = duel(
+        str(write_dense(tmp_path)),
+        {"x": np.ones((2, 3), np.float32)},
+        threads=1,
+        engines=["glow_nb", "onnxruntime"],
+        rounds=2,
+        seconds=0.0,
+        progress=lambda done, total: turns.append((done, total)),
+    )
+    assert turns == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [len(result.times) for result in results.values()] == [2, 2]
+    assert difference(results["onnxruntime"].outputs, results["glow_nb"].outputs) < 1e-5
+    assert ratio_of(results) is not None
+
+
+def test_an_engine_that_refuses_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"no model")
+    results = duel(
+        str(path), {}, threads=1, engines=["onnxruntime", "glow_nb"], rounds=1, seconds=0.0
+    )
+    assert "INVALID_PROTOBUF" in results["onnxruntime"].missing
+    assert "not an ONNX model" in results["glow_nb"].missing
+    assert results["glow_nb"].times == []
