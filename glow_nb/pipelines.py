@@ -46,6 +46,7 @@ INSTRUCTIONS: Pipeline = (
     "eliminate_dead_stores",
     "stack_instructions",  # elementwise work rides on the kernel that makes its operand
     "eliminate_copies",  # a concat's parts are made in their places
+    "share_buffers",  # now that every value is where it stays
     "shrink_lifetimes",  # the allocator sees the shortest lifetimes that are right
 )
 """Instruction passes, run before allocation."""

@@ -32,10 +32,11 @@ from glow_nb.llir.program import (
     Weight,
     is_marker,
     mutated,
+    read,
 )
 from glow_nb.llir.stack import StackInst
 from glow_nb.passes import Pipeline
-from glow_nb.schema import operand_specs
+from glow_nb.schema import map_operands, operand_specs
 from glow_nb.types import Array, TensorType
 
 POISON = 0xFF
@@ -205,17 +206,26 @@ def _step_of(instruction: Instruction) -> Step:
 
 
 def _stack_step(stack: StackInst) -> Step:
-    """Return what executes *stack*: its body in order, with an array for each register."""
-    steps = [_step_of(instruction) for instruction in stack.body]
-    written = (buffer for instruction in stack.body for buffer in mutated(instruction))
-    registers = [buffer for buffer in written if isinstance(buffer, Register)]
+    """Return what executes *stack*: its body in order, each result in an array of its own.
+
+    Memory is written at the end, since a result may lie on what a later member of the body reads.
+    """
+    arrays: dict[Buffer, Buffer] = {}
+    steps = []
+    for instruction in stack.body:
+        (dest,) = mutated(instruction)
+        if dest not in read(instruction):
+            arrays[dest] = dest if isinstance(dest, Register) else Register(dest.name, dest.type)
+        steps.append(_step_of(map_operands(instruction, lambda b: arrays.get(b, b))))
 
     def run(memory: Memory) -> None:
-        for register in registers:
+        for register in arrays.values():
             memory.regions[register] = np.full(register.type.size_bytes, POISON, np.uint8)
         for step in steps:
             step(memory)
-        for register in registers:
+        for dest, register in arrays.items():
+            if dest is not register:
+                memory.array(dest)[...] = memory.array(register)
             del memory.regions[register]
 
     return run

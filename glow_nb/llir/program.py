@@ -191,6 +191,8 @@ class Instruction:
             those of a data-parallel instruction may have any strides.
         carries_stack: Its kernel can apply data-parallel instructions to its results before it
             stores them.
+        stack_in_place: That kernel stores each result once, and loads what its stack reads at that
+            place right before, in the same thread: the result may lie on what the stack reads.
         predicate: A bool vector of the batch's length; results of false samples are arbitrary.
         name: The high-level node it was made from; for people, not unique.
     """
@@ -200,6 +202,7 @@ class Instruction:
     inplace: ClassVar[tuple[tuple[str, str], ...]]
     node_class: ClassVar[type | None]
     carries_stack: ClassVar[bool] = False
+    stack_in_place: ClassVar[bool] = False
     strided: ClassVar[tuple[str, ...]] = ()
     _: KW_ONLY
     predicate: Buffer | None = None

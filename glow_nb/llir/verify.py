@@ -8,6 +8,7 @@ operand shares memory with another operand only where the instruction says that 
 from __future__ import annotations
 
 from glow_nb.errors import VerifyError
+from glow_nb.llir.in_place import is_same_region, may_lie_on
 from glow_nb.llir.program import (
     Activation,
     Alloc,
@@ -24,7 +25,7 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.stack import StackInst
-from glow_nb.schema import operand_specs
+from glow_nb.schema import qualified_operands_of
 
 
 def verify(program: Program) -> None:
@@ -99,41 +100,17 @@ class _Verifier:
             raise VerifyError(instruction, f"{buffer!r} lies in no region of the program")
 
     def _check_sharing(self, instruction: Instruction) -> None:
-        if isinstance(instruction, StackInst):
-            self._check_stack_sharing(instruction)
-            return
-        allowed = set(instruction.inplace)
-        specs = operand_specs(type(instruction))
-        operands = [
-            (spec.name, spec.qualifier.name, buffer)
-            for spec in specs
-            if spec.qualifier is not None
-            for buffer in _as_tuple(getattr(instruction, spec.name))
-        ]
-        for index, (name, qualifier, buffer) in enumerate(operands):
+        """What is written may share memory with another operand only exactly and in place."""
+        operands = [buffer for _, buffer in qualified_operands_of(instruction)]
+        for index, (qualifier, result) in enumerate(qualified_operands_of(instruction)):
             if qualifier == "in":
                 continue
-            for other_index, (other_name, _, other) in enumerate(operands):
-                if other_index == index or not may_overlap(buffer, other):
+            for other_index, other in enumerate(operands):
+                if other_index == index or not may_overlap(result, other):
                     continue
-                if (name, other_name) in allowed and _is_same_region(buffer, other):
-                    continue
-                raise VerifyError(
-                    instruction,
-                    f"{buffer!r} shares memory with {other!r}, which it must not do in place",
-                )
-
-    def _check_stack_sharing(self, stack: StackInst) -> None:
-        """A result may lie exactly on a source that is read at the same element only."""
-        head_reads = set() if stack.head.scalar else set(read(stack.head))
-        for index, result in enumerate(stack.results):
-            for other in (*stack.results[index + 1 :], *stack.sources):
-                if not may_overlap(result, other):
-                    continue
-                elementwise = other in stack.sources and other not in head_reads
-                if not (elementwise and _is_same_region(result, other)):
+                if not (may_lie_on(instruction, result, other) and is_same_region(result, other)):
                     raise VerifyError(
-                        stack,
+                        instruction,
                         f"{result!r} shares memory with {other!r}, which it must not do in place",
                     )
 
@@ -143,12 +120,6 @@ def _registers_of(instruction: Instruction) -> list[Buffer]:
     if isinstance(instruction, StackInst):
         return [b for i in instruction.body for b in mutated(i) if isinstance(b, Register)]
     return []
-
-
-def _as_tuple(value: Buffer | tuple[Buffer, ...] | None) -> tuple[Buffer, ...]:
-    if value is None:
-        return ()
-    return value if isinstance(value, tuple) else (value,)
 
 
 def may_overlap(left: Buffer, right: Buffer) -> bool:
@@ -194,12 +165,3 @@ def element_interval(buffer: Buffer) -> tuple[int, int]:
     spans = [(n - 1) * s for n, s in zip(buffer.type.shape, buffer.strides, strict=True)]
     first = buffer.offset + sum(min(0, span) for span in spans)
     return first, buffer.offset + sum(max(0, span) for span in spans)
-
-
-def _is_same_region(left: Buffer, right: Buffer) -> bool:
-    return (
-        left.offset == right.offset
-        and left.type.shape == right.type.shape
-        and left.type.kind.size_bytes == right.type.kind.size_bytes
-        and (left.strides == right.strides or (left.is_contiguous and right.is_contiguous))
-    )

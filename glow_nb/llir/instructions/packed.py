@@ -19,6 +19,7 @@ class PackedConvolutionInst(NodeInstruction):
     """
 
     carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
     strided: ClassVar[tuple[str, ...]] = ("dest",)
     dest: Out
     input: In
@@ -42,6 +43,7 @@ class DepthwiseConvolutionInst(NodeInstruction):
     """
 
     carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
     dest: Out
     input: In
     filter: In
@@ -61,6 +63,7 @@ class PackedMatMulInst(NodeInstruction):
     """
 
     carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
     dest: Out
     lhs: In
     rhs: In

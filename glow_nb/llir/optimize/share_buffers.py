@@ -1,0 +1,75 @@
+"""Let results be written over operands that nothing reads any more."""
+
+from __future__ import annotations
+
+from glow_nb.llir.in_place import candidates
+from glow_nb.llir.lifetimes import mark_lifetimes
+from glow_nb.llir.passes import register_pass
+from glow_nb.llir.program import Activation, Buffer, Instruction, Program, View
+from glow_nb.schema import map_operands, operands_of
+
+
+@register_pass
+def share_buffers(program: Program) -> Program:
+    """Make a result a view of an operand's memory, where the operand dies and the result is born.
+
+    ::
+
+        %b = alloc float32<8>                  %b = tensor_view %a {...}
+        relu @out %b, @in %a            ->     relu @out %b, @in %a
+        dealloc %a                             ...
+        ...                                    dealloc %a
+
+    The instruction must allow it (see :mod:`glow_nb.llir.in_place`), both must be whole activations
+    of one kind and shape, and no other instruction may touch the operand later or the result
+    earlier, itself or by a view. Inputs, outputs and weights keep their memory. At no step is more
+    memory live than before, and where both were live, less by the size of one.
+
+    Only what is complete shares memory, so this runs after the passes that move results to other
+    places.
+    """
+    work = program.work
+    hosts = _hosts(work)
+    if not hosts:
+        return program
+    moved: dict[Buffer, Buffer] = {}
+
+    def place(buffer: Buffer) -> Buffer:
+        """Return what *buffer* is from now on; every base of a view is placed before it."""
+        if buffer not in moved:
+            base = hosts.get(buffer) or (buffer.base if isinstance(buffer, View) else None)
+            moved[buffer] = buffer if base is None else _on(buffer, place(base))
+        return moved[buffer]
+
+    return program.with_instructions(mark_lifetimes([map_operands(i, place) for i in work]))
+
+
+def _hosts(work: tuple[Instruction, ...]) -> dict[Buffer, Buffer]:
+    """Return the activations that move, with the one in whose memory each will lie."""
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for number, instruction in enumerate(work):
+        for buffer in operands_of(instruction):
+            first.setdefault(buffer.root, number)
+            last[buffer.root] = number
+    hosts: dict[Buffer, Buffer] = {}
+    taken: set[Buffer] = set()
+    for number, instruction in enumerate(work):
+        for result, source in candidates(instruction):
+            new, old = result.root, source.root
+            if not (isinstance(new, Activation) and isinstance(old, Activation)):
+                continue
+            if first[new] != number or last[old] != number or new in hosts or old in taken:
+                continue
+            hosts[new] = hosts.get(old, old)
+            taken.add(old)
+    return hosts
+
+
+def _on(buffer: Buffer, base: Buffer) -> Buffer:
+    """Return *buffer* as a window on *base*, the one it had or a region of equal size."""
+    if isinstance(buffer, View):
+        if base is buffer.base:
+            return buffer
+        return View(buffer.name, buffer.type, base, buffer.start, buffer.steps)
+    return View(buffer.name, buffer.type, base)
