@@ -19,12 +19,13 @@ LARGEST_PAIRS = {
 Pisarchyk & Lee (arXiv 2001.03288)."""
 
 
+@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
 @pytest.mark.parametrize("make", LARGEST_PAIRS)
-def test_the_arena_is_no_larger_than_the_published_bound(make: object) -> None:
+def test_the_arena_is_no_larger_than_the_published_bound(make: object, backend: str) -> None:
     assert callable(make)
     function = make()
     assert isinstance(function, Function)
-    lowered = compiler.lower_for(function, backend_named("cpu"))
+    lowered = compiler.lower_for(function, backend_named(backend))
     arena = compiler.build_program(lowered).arena
     assert arena is not None
     assert arena.size_bytes <= LARGEST_PAIRS[make]

@@ -16,6 +16,7 @@ from glow_nb.llir.instructions.packed import PackedMatMulInst
 from glow_nb.llir.optimize.share_buffers import share_buffers
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program, mutated
+from glow_nb.types import Array
 from tests.unit.llir.sampling import check_program, functions
 
 HEADER = """declare @main {
@@ -60,13 +61,14 @@ def shared(body: str) -> Program:
     after = PROGRAM_PASSES.run(before, ("share_buffers",))
     rng = np.random.default_rng(0)
     feeds = [rng.standard_normal((4, 4)).astype(np.float32), rng.random(4) < 0.5]
-    outputs = []
-    for program in (before, after):
-        interpreter = backend_named("interpreter")
-        made = compiler.compile_program(allocate(program), interpreter, threads=1)
-        outputs.append(made.executable.run(feeds))
-    np.testing.assert_array_equal(*outputs)
+    for got, want in zip(run(after, feeds), run(before, feeds), strict=True):
+        np.testing.assert_array_equal(got, want)
     return after
+
+
+def run(program: Program, feeds: list[Array]) -> list[Array]:
+    made = compiler.compile_program(allocate(program), backend_named("interpreter"), threads=1)
+    return made.executable.run(feeds)
 
 
 ENDS = "\n  neg @out %z, @in %b"
