@@ -41,6 +41,7 @@ test: $(VENV)/.installed
 
 slow: $(VENV)/.installed
 	$(PYTEST) -m slow --hypothesis-profile=slow
+	$(PYTEST) tests/property --hypothesis-profile=slow
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

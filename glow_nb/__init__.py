@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from glow_nb.api import compile, load
     from glow_nb.compiler import lower_for, optimize
-    from glow_nb.errors import GlowError
+    from glow_nb.errors import GlowError, GlowWarning
     from glow_nb.files import save_text
     from glow_nb.hlir.builder import Builder
     from glow_nb.hlir.evaluate import evaluate
@@ -35,6 +35,7 @@ _HOMES = {
     "Constant": "glow_nb.hlir.graph",
     "Function": "glow_nb.hlir.graph",
     "GlowError": "glow_nb.errors",
+    "GlowWarning": "glow_nb.errors",
     "INFERENCE": "glow_nb.pipelines",
     "INSTRUCTIONS": "glow_nb.pipelines",
     "Module": "glow_nb.hlir.graph",
@@ -66,6 +67,7 @@ __all__ = [
     "Constant",
     "Function",
     "GlowError",
+    "GlowWarning",
     "Module",
     "Node",
     "Placeholder",

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Union
 
+import numpy as np
+
 from glow_nb import compiler, pipelines
 from glow_nb.backends import Backend, backend_named
 from glow_nb.dynamic import DynamicNetwork
@@ -15,27 +17,39 @@ from glow_nb.hlir.graph import Function, Module
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork, available_cores
 from glow_nb.passes import Observer, Pipeline
+from glow_nb.types import Array
 
 if TYPE_CHECKING:
     import onnx
 
 Graph = Union[str, "os.PathLike[str]", bytes, "onnx.ModelProto", Function, Module, Program]
 Shapes = Mapping[str, int | Sequence[int]]
+Constants = Mapping[str, Array]
 
 
-def load(graph: Graph, *, shapes: Shapes | None = None) -> Function | Program:
+def load(
+    graph: Graph, *, shapes: Shapes | None = None, constants: Constants | None = None
+) -> Function | Program:
     """Return *graph* as a function, or as a program if it is IR text of the lower level.
 
     Args:
         graph: The path of an ONNX model or of IR text (``.glow``), the bytes of a model, an
             ``onnx.ModelProto``, a Function, a Module with one function, or a Program.
         shapes: Sizes of symbolic dimensions by name, or whole shapes by input name.
+        constants: Inputs of an ONNX model that are fixed to these arrays and no inputs any more;
+            needed where a shape is computed from their numbers.
 
     Raises:
+        OptionError: *constants* are given for what is no ONNX model.
         ModelError: The model is broken, or has symbolic dimensions that *shapes* does not bind.
         UnsupportedError: Operators that are not supported; all of them are listed.
         ParseError: The IR text is not valid.
     """
+    if constants and (_is_text(graph) or isinstance(graph, Function | Module | Program)):
+        raise OptionError(
+            f"constants={list(constants)}: only inputs of an ONNX model can be fixed; "
+            "build other graphs with a Constant in the place of the input"
+        )
     if isinstance(graph, Function | Program):
         return graph
     if isinstance(graph, Module):
@@ -43,7 +57,7 @@ def load(graph: Graph, *, shapes: Shapes | None = None) -> Function | Program:
             names = [function.name for function in graph.functions]
             raise OptionError(f"the module has the functions {names}; give one of them")
         return graph.functions[0]
-    if isinstance(graph, str | os.PathLike) and os.fspath(graph).endswith(SUFFIX):
+    if isinstance(graph, str | os.PathLike) and _is_text(graph):
         return load_text(graph)
     from glow_nb.importers.onnx import import_onnx
 
@@ -52,7 +66,11 @@ def load(graph: Graph, *, shapes: Shapes | None = None) -> Function | Program:
             f"{graph!r:.80} is a {type(graph).__name__}; give a path, the bytes of a model, an "
             "onnx.ModelProto, a Function, a Module or a Program"
         )
-    return import_onnx(graph, shapes=shapes)
+    return import_onnx(graph, shapes=shapes, constants=constants)
+
+
+def _is_text(graph: object) -> bool:
+    return isinstance(graph, str | os.PathLike) and os.fspath(graph).endswith(SUFFIX)
 
 
 def compile(
@@ -61,6 +79,7 @@ def compile(
     backend: str | Backend = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
+    constants: Constants | None = None,
     pipeline: Pipeline = pipelines.INFERENCE,
     program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
     observer: Observer | None = None,
@@ -73,6 +92,8 @@ def compile(
         threads: Cores that share the work of one run; all that are available by default.
         shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
             name. A dimension that is bound nowhere is bound by the first run, which then compiles.
+        constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
+            inputs of the network: needed where a shape is computed from their numbers.
         pipeline: Graph passes, run before and after lowering.
         program_pipeline: Instruction passes, run before allocation.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
@@ -95,8 +116,12 @@ def compile(
     if shapes is not None and not isinstance(shapes, Mapping):
         raise OptionError(f"shapes={shapes!r:.80}: give a dict such as {{'batch': 8}}")
 
+    if constants is not None and not isinstance(constants, Mapping):
+        raise OptionError(f"constants={constants!r:.80}: give a dict of arrays by input name")
+    fixed = {name: np.asarray(array) for name, array in (constants or {}).items()}
+
     def compile_for(bound: Shapes | None) -> CompiledNetwork:
-        loaded = load(graph, shapes=bound)
+        loaded = load(graph, shapes=bound, constants=fixed)
         if isinstance(loaded, Program):
             made = compiler.compile_program(loaded, chosen, threads=cores)
         else:

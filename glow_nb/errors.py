@@ -11,6 +11,10 @@ class GlowError(Exception):
     """Base of every error that glow_nb raises on purpose."""
 
 
+class GlowWarning(UserWarning):
+    """Something that works, but not as well as it could: says what and why."""
+
+
 class DefinitionError(GlowError):
     """An operator, instruction, kernel or pass is declared wrongly; found when it is declared."""
 

@@ -11,7 +11,8 @@ and ONNX's own test suite::
     onnx.backend.test.BackendTest(glow_nb.onnx_backend, __name__)
 
 The keyword ``engine`` chooses who computes: ``cpu`` (compiled code), ``interpreter`` (the same
-instructions by NumPy) or ``evaluate`` (the graph as imported, node by node).
+instructions by NumPy) or ``evaluate`` (the graph as imported, node by node); ``optimize=False``
+leaves all passes out.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import UnboundDimension, UnboundInput, import_onnx
 from glow_nb.importers.onnx.model import NEWEST_OPSET
+from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
 from glow_nb.types import Array
 
 ENGINES = ("cpu", "interpreter", "evaluate")
@@ -44,9 +46,12 @@ Key = tuple[tuple[str, tuple[int, ...], bytes], ...]
 class GlowBackendRep(BackendRep):
     """A model ready to run; compiled at the first run if its shapes depend on what is fed."""
 
-    def __init__(self, model: onnx.ModelProto, engine: str, threads: int | None) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, engine: str, threads: int | None, optimize: bool = True
+    ) -> None:
         """Prepare *model*; see :meth:`GlowBackend.prepare`."""
         self._model, self._engine, self._threads = model, engine, threads
+        self._optimize = optimize
         weights = {tensor.name for tensor in model.graph.initializer}
         self._inputs = [i.name for i in model.graph.input if i.name not in weights]
         self._outputs = namedtupledict("Outputs", [o.name for o in model.graph.output])
@@ -122,7 +127,14 @@ class GlowBackendRep(BackendRep):
         function = import_onnx(self._model, shapes=shapes, constants=constants)
         if self._engine == "evaluate":
             return function, partial(evaluate, function)
-        return function, compile(function, backend=self._engine, threads=self._threads).run
+        network = compile(
+            function,
+            backend=self._engine,
+            threads=self._threads,
+            pipeline=INFERENCE if self._optimize else (),
+            program_pipeline=INSTRUCTIONS if self._optimize else (),
+        )
+        return function, network.run
 
 
 def _require_short(name: str, array: Array) -> None:
@@ -159,6 +171,7 @@ class GlowBackend(Backend):
         *,
         engine: str = "cpu",
         threads: int | None = None,
+        optimize: bool = True,
         **kwargs: Any,
     ) -> GlowBackendRep:
         """Import and compile *model*.
@@ -168,6 +181,7 @@ class GlowBackend(Backend):
             device: ``CPU``, or ``CPU:0``.
             engine: Who computes, one of :data:`ENGINES`.
             threads: Cores for one run, all by default.
+            optimize: False to run no graph and no instruction pass, but those a backend needs.
             kwargs: Ignored; other backends have options of their own.
 
         Raises:
@@ -178,7 +192,7 @@ class GlowBackend(Backend):
             raise OptionError(f"device {device!r} is not supported; use 'CPU'")
         if engine not in ENGINES:
             raise OptionError(f"unknown engine {engine!r}; there are {list(ENGINES)}")
-        return GlowBackendRep(model, engine, threads)
+        return GlowBackendRep(model, engine, threads, optimize)
 
     @classmethod
     @override

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
-from glow_nb.errors import DefinitionError, GlowError, OptionError, PassError
+from glow_nb.errors import DefinitionError, GlowError, GlowWarning, OptionError, PassError
 from glow_nb.schema import Registry, closest
 
 IR = TypeVar("IR")
@@ -44,7 +45,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Run *steps* until the IR stops changing, at most *limit* times."""
+    """Run *steps* until the IR stops changing, at most *limit* times.
+
+    A limit that is hit is reported: to the observer, and as a :class:`GlowWarning`.
+    """
 
     steps: tuple[Step | Repeat | str, ...]
     limit: int = 10
@@ -159,15 +163,27 @@ class PassRegistry(Generic[IR]):
 
     def _run_repeat(self, ir: IR, repeat: Repeat, observer: Observer | None, done: list[str]) -> IR:
         unchanged = 0
+        changing: list[str] = []
         for _ in range(repeat.limit):
+            changing.clear()
             for entry in repeat.steps:
                 before = ir
                 ir = self._run_entries(ir, (entry,), observer, done)
                 unchanged = unchanged + 1 if ir is before else 0
+                if ir is not before:
+                    changing.append(_name_of(entry))
                 if unchanged == len(repeat.steps):
                     return ir  # each step has had this very IR and left it
         if observer:
             observer(PassRun("repeat", ir, ir, 0.0))
+        if changing:
+            warnings.warn(
+                f"after {repeat.limit} rounds of {self.passes.kind}es {', '.join(changing)} still "
+                "changed something: what they made is right, but perhaps not the best; "
+                "give Repeat a higher limit, or report two passes that undo each other",
+                GlowWarning,
+                stacklevel=2,
+            )
         return ir
 
     def _run_step(self, ir: IR, step: Step, observer: Observer | None, done: list[str]) -> IR:
@@ -183,3 +199,9 @@ class PassRegistry(Generic[IR]):
             observer(PassRun(step.name, ir, after, time.perf_counter() - started))
         done.append(step.name)
         return after
+
+
+def _name_of(entry: Entry) -> str:
+    if isinstance(entry, Repeat):
+        return "repeat"
+    return entry if isinstance(entry, str) else entry.name

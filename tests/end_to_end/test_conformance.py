@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
 from glow_nb.conformance import EXPLAINED, FAILED, PASSED, Outcome, Report, node_tests, run_tests
+from glow_nb.errors import UnsupportedError
+from glow_nb.onnx_backend import prepare
+from glow_nb.types import ElementKind
 
 pytestmark = pytest.mark.skipif(
     onnx.defs.onnx_opset_version() < 28,
@@ -55,6 +59,59 @@ def _is_done(outcome: Outcome) -> bool:
 @pytest.mark.parametrize("engine", ["evaluate", "interpreter"])
 def test_nothing_is_wrong(cases: list[Any], engine: str) -> None:
     check(Report(list(run_tests(cases, [engine]))))
+
+
+def results(case: Any, engine: str, *, optimize: bool) -> list[Any] | None:
+    """Return the outputs of the first data set of *case*, None if it is unsupported."""
+    inputs, _ = case.data_sets[0]
+    try:
+        prepared = prepare(case.model, engine=engine, threads=1, optimize=optimize)
+        return list(prepared.run(inputs))
+    except UnsupportedError:
+        return None
+
+
+def check_passes_change_nothing(cases: list[Any], engine: str) -> None:
+    """Assert that each test's outputs are the same with and without the passes, but for rounding.
+
+    The tolerance is the suite's, relative to the largest number of an output.
+    """
+    different = {}
+    for case in cases:
+        plain, best = (results(case, engine, optimize=flag) for flag in (False, True))
+        if plain is None or best is None:
+            assert plain is best, case.name
+            continue
+        for want, got in zip(plain, best, strict=True):
+            if not is_close(got, want, case.rtol):
+                different[case.name] = (got, want)
+    assert not different
+
+
+def is_close(got: Any, want: Any, tolerance: float) -> bool:
+    if (got.shape, got.dtype) != (want.shape, want.dtype):
+        return False
+    if ElementKind.of(want.dtype).is_float:
+        got, want = (array.astype(np.float64) for array in (got, want))
+        finite = np.abs(want[np.isfinite(want)])
+        scale = float(finite.max(initial=0))
+        return np.allclose(got, want, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+    return np.array_equal(got, want)
+
+
+def test_passes_change_no_result(cases: list[Any]) -> None:
+    check_passes_change_nothing(cases[::8], "interpreter")
+
+
+@pytest.mark.slow
+def test_passes_change_no_result_of_any_test(cases: list[Any]) -> None:
+    check_passes_change_nothing(cases, "interpreter")
+
+
+@pytest.mark.slow
+@pytest.mark.jit
+def test_passes_change_no_result_in_machine_code(cases: list[Any]) -> None:
+    check_passes_change_nothing(cases[::4], "cpu")
 
 
 @pytest.mark.slow

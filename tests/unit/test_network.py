@@ -8,14 +8,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto
+from onnx.helper import make_node
 
 import glow_nb
-from glow_nb.errors import FeedError, GlowError, ModelError, OptionError, ParseError
+from glow_nb.errors import (
+    FeedError,
+    GlowError,
+    ModelError,
+    OptionError,
+    ParseError,
+    UnsupportedError,
+)
 from glow_nb.files import load_constants
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork
+from tests.unit.importers.models import model, value
 
 
 def two_inputs() -> Function:
@@ -125,10 +135,27 @@ def test_what_is_no_graph_is_refused(graph: object) -> None:
         glow_nb.compile(graph)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("options", [{"backend": None}, {"backend": 3}, {"shapes": 8}])
+@pytest.mark.parametrize(
+    "options", [{"backend": None}, {"backend": 3}, {"shapes": 8}, {"constants": 8}]
+)
 def test_options_of_the_wrong_kind_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(OptionError, match=f"{next(iter(options))}=.*: give"):
         glow_nb.compile(one_input(), **options)  # type: ignore[arg-type]
+
+
+def test_an_input_that_decides_shapes_can_be_fixed() -> None:
+    inputs = [value("x", (2, 3)), value("s", (2,), TensorProto.INT64)]
+    proto = model([make_node("Reshape", ["x", "s"], ["y"])], inputs, ["y"])
+    net = glow_nb.compile(proto, backend="interpreter", constants={"s": np.array([3, -1])})
+    assert list(net.inputs) == ["x"]
+    assert net.run(np.zeros((2, 3), np.float32))["y"].shape == (3, 2)
+    with pytest.raises(UnsupportedError, match="computed from inputs"):
+        glow_nb.compile(proto, backend="interpreter")
+
+
+def test_only_inputs_of_onnx_models_can_be_fixed() -> None:
+    with pytest.raises(OptionError, match="only inputs of an ONNX model can be fixed"):
+        glow_nb.load(one_input(), constants={"x": np.zeros(3)})
 
 
 def test_an_unknown_backend_or_pass_is_refused() -> None:

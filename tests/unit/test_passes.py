@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glow_nb.errors import DefinitionError, OptionError, PassError, VerifyError
+from glow_nb.errors import DefinitionError, GlowWarning, OptionError, PassError, VerifyError
 from glow_nb.passes import PassRegistry, PassRun, Repeat, Step
 
 
@@ -50,7 +50,8 @@ def test_repeat_stops_at_the_fixed_point(registry: PassRegistry[list[int]]) -> N
 
 def test_a_limit_that_is_hit_is_reported(registry: PassRegistry[list[int]]) -> None:
     runs: list[PassRun] = []
-    assert registry.run([64], (Repeat(("halve_one",), limit=2),), runs.append) == [16]
+    with pytest.warns(GlowWarning, match="after 2 rounds of list passes halve_one still changed"):
+        assert registry.run([64], (Repeat(("halve_one",), limit=2),), runs.append) == [16]
     assert [run.name for run in runs] == ["halve_one", "halve_one", "repeat"]
 
 

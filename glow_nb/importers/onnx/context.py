@@ -122,7 +122,7 @@ class Context:
             return self._computed(value)
         raise UnboundInput(
             f"{self.place}: {what} must be known when the model is compiled, but it is computed "
-            f"from inputs {names}; give those by import_onnx(..., constants={{name: array}})",
+            f"from inputs {names}; give those by constants={{name: array}}",
             names,
         )
 
