@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 OUT ?= out
 
-.PHONY: help install demo test slow lint format types imports check bench docs-table clean
+.PHONY: help install demo test slow lint format types imports check bench figure11 docs-table clean
 
 help:
 	@echo 'make demo        compile and run ResNet50 on a photograph; writes $(OUT)/memory_map.png'
@@ -14,6 +14,7 @@ help:
 	@echo 'make check       lint, types and import contracts'
 	@echo 'make format      let ruff format and fix what it can'
 	@echo 'make bench       time the models side by side with ONNX Runtime and OpenVINO'
+	@echo 'make figure11    the paper'"'"'s evaluation against the peers, 6 to 10 minutes; rewrites docs/figure11.png'
 	@echo 'make docs-table  rewrite docs/conformance.md from the ONNX node tests'
 	@echo 'make clean       remove the environment and what the tools left behind'
 
@@ -61,6 +62,9 @@ check: lint types imports
 
 bench: $(VENV)/.bench-installed
 	$(BIN)/python -m experiments.duel
+
+figure11: $(VENV)/.bench-installed
+	$(BIN)/python -m experiments.figure11_evaluation --output docs --readme README.md
 
 docs-table: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.conformance --output docs/conformance.md
