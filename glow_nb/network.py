@@ -18,7 +18,7 @@ from glow_nb.schema import closest
 from glow_nb.types import Array, TensorType
 
 if TYPE_CHECKING:
-    from glow_nb.backends.backend import Executable, KernelReport
+    from glow_nb.backends.backend import Executable, KernelList
     from glow_nb.profile import Profile
 
 Feeds = Mapping[str, Array] | Array
@@ -119,9 +119,11 @@ class CompiledNetwork:
         )
 
     @property
-    def kernels(self) -> tuple[KernelReport, ...]:
-        """What was generated for each instruction, in execution order."""
-        return self._executable.kernels
+    def kernels(self) -> KernelList:
+        """What was generated for each instruction, and of which nodes, in execution order."""
+        from glow_nb.backends.backend import KernelList
+
+        return KernelList(self._executable.kernels)
 
     @property
     def source(self) -> str:

@@ -256,6 +256,7 @@ def _kernel_json(kernel: KernelTime) -> dict[str, Any]:
     report, cost = kernel.report, kernel.cost
     return {
         "origin": report.origin,
+        "nodes": list(report.origins),
         "family": report.family,
         "symbol": report.symbol,
         "instruction": report.instruction,

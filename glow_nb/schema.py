@@ -28,7 +28,7 @@ from glow_nb.errors import DefinitionError, GlowError
 from glow_nb.types import ElementKind
 
 _ATTRIBUTE_TYPES = (int, float, bool, str, ElementKind)
-_COMMON_FIELDS = ("name", "predicate", "body")
+_COMMON_FIELDS = ("name", "predicate", "body", "origins")
 
 
 R = TypeVar("R")
@@ -92,7 +92,7 @@ def _own_hints(cls: type) -> dict[str, Any]:
 
 @per_class
 def fields_of(cls: type) -> tuple[FieldSpec, ...]:
-    """Return the declared fields of *cls* in order, but for ``name``, ``predicate``, ``body``."""
+    """Return the declared fields of *cls* in order, but for those that are common to all."""
     hints: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         hints |= _own_hints(base)

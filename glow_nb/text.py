@@ -131,6 +131,13 @@ class TokenReader:
             raise self.error(f"expected a name that begins with '{sigil}'", token)
         return self._unquote(token, token.text[1:])
 
+    def read_names(self) -> tuple[str, ...]:
+        """Read ``%name, %name``: one name or more."""
+        names = [self.read_name()]
+        while self.accept(","):
+            names.append(self.read_name())
+        return tuple(names)
+
     def read_int(self, what: str) -> int:
         """Read a whole number."""
         token = self.expect_kind("number", what)

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Node
@@ -18,6 +19,7 @@ from glow_nb.llir.cost import InstructionCost
 from glow_nb.llir.program import Program
 from glow_nb.passes import Pipeline
 from glow_nb.schema import Registry
+from glow_nb.text import format_name
 from glow_nb.types import Array
 
 
@@ -33,15 +35,37 @@ class KernelReport:
         source: The generated Python source; empty where nothing is generated.
         scratch_bytes: Working memory for each thread, beside the arena.
         cost: Its arithmetic and the bytes that it must move.
+        origins: The imported nodes that it does the work of: all members of a stack, and what
+            passes folded into them.
     """
 
     instruction: str
     origin: str
     family: str
     symbol: str = ""
-    source: str = ""
+    source: str = field(default="", repr=False)
     scratch_bytes: int = 0
     cost: InstructionCost = field(default_factory=InstructionCost)
+    origins: tuple[str, ...] = ()
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.family}: {', '.join(map(format_name, self.origins))}"
+
+
+class KernelList(tuple[KernelReport, ...]):
+    """The kernels of a network in execution order; printed as one line for each."""
+
+    __slots__ = ()
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(f"{number:4}  {kernel}" for number, kernel in enumerate(self))
+
+    @override
+    def __repr__(self) -> str:
+        different = len({kernel.symbol or kernel.instruction for kernel in self})
+        return f"<{len(self)} kernels, {different} different>"
 
 
 @dataclass(frozen=True)

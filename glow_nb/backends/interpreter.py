@@ -84,7 +84,13 @@ class InterpretedProgram:
     def kernels(self) -> tuple[KernelReport, ...]:
         """One entry for each instruction that computes; nothing is generated."""
         return tuple(
-            KernelReport(print_instruction(i), i.name, i.opcode, cost=instruction_cost(i))
+            KernelReport(
+                instruction=print_instruction(i),
+                origin=i.name,
+                family=i.opcode,
+                cost=instruction_cost(i),
+                origins=i.imported_names,
+            )
             for i in self._program.work
         )
 

@@ -51,6 +51,15 @@ class KernelRow:
 
 
 @dataclass(frozen=True)
+class InstructionRow:
+    """One instruction: its family of kernels, and the imported nodes that went into it."""
+
+    family: str
+    symbol: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ModelReport:
     """Everything ``info`` says about a model; sizes in bytes.
 
@@ -74,16 +83,21 @@ class ModelReport:
     scratch_bytes: int
     operators: list[OperatorRow]
     kernels: list[KernelRow]
+    instructions: list[InstructionRow]
 
 
 EXAMPLES = """\
 glow-nb info model.onnx
+glow-nb info model.onnx --kernels
 glow-nb info model.onnx --shape batch=8 --json | jq .arena_bytes"""
 
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
 @model_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, sizes in bytes.")
+@click.option(
+    "--kernels", "list_kernels", is_flag=True, help="List the kernels, and the nodes in each."
+)
 @click.option(
     "--memory-map",
     "picture",
@@ -97,6 +111,7 @@ glow-nb info model.onnx --shape batch=8 --json | jq .arena_bytes"""
 def info(
     model: Path,
     as_json: bool,
+    list_kernels: bool,
     picture: Path | None,
     backend: str,
     threads: int | None,
@@ -117,7 +132,7 @@ def info(
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report), indent=2))
     else:
-        _print(report)
+        _print(report, list_kernels)
 
 
 def make_report(
@@ -146,6 +161,7 @@ def make_report(
         scratch_bytes=memory.scratch_bytes,
         operators=operators,
         kernels=_kernel_rows(network),
+        instructions=[InstructionRow(k.family, k.symbol, k.origins) for k in network.kernels],
     )
 
 
@@ -181,13 +197,23 @@ def _kernel_rows(network: CompiledNetwork) -> list[KernelRow]:
     ]
 
 
-def _print(report: ModelReport) -> None:
+def _print(report: ModelReport, list_kernels: bool) -> None:
     console = make_console()
     _print_facts(console, report)
     _print_operators(console, report)
     table = make_table(console, "kernels", ["family", "#instructions", "#different kernels"])
     for kernel in report.kernels:
         table.add_row(kernel.family, str(kernel.instructions), str(kernel.kernels))
+    print_table(console, table)
+    if list_kernels:
+        _print_instructions(console, report)
+
+
+def _print_instructions(console: Console, report: ModelReport) -> None:
+    click.echo()
+    table = make_table(console, "instructions", ["#number", "family", "nodes of the model"])
+    for number, row in enumerate(report.instructions):
+        table.add_row(str(number), row.family, ", ".join(map(format_name, row.nodes)))
     print_table(console, table)
 
 

@@ -38,6 +38,9 @@ ORDERS: dict[str, Callable[[KernelTime], float]] = {
 }
 """What ``--sort`` sorts by; a stable sort keeps the order of execution among equals."""
 
+MOST_NAMES = 4
+"""Nodes that are named beside a kernel; more of them are counted."""
+
 EXAMPLES = """\
 glow-nb profile model.onnx --threads 1
 glow-nb profile model.onnx --sort loss --top 10
@@ -175,7 +178,7 @@ def _print_kernels(console: Console, kernels: Sequence[KernelTime]) -> None:
     for kernel in kernels:
         table.add_row(
             kernel.report.family,
-            format_name(kernel.report.origin) if kernel.report.origin else "",
+            _short_list(kernel.report.origins),
             duration(kernel.min_seconds),
             duration(kernel.median_seconds),
             f"{100 * kernel.share:.1f} %",
@@ -185,6 +188,12 @@ def _print_kernels(console: Console, kernels: Sequence[KernelTime]) -> None:
             kernel.bound,
         )
     print_table(console, table)
+
+
+def _short_list(names: Sequence[str]) -> str:
+    """Return the first of *names* and how many more there are."""
+    shown = ", ".join(map(format_name, names[:MOST_NAMES]))
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 
 
 def totals(profile: Profile) -> list[str]:

@@ -31,6 +31,7 @@ class Builder:
         self.nodes: list[Node] = []
         self.inputs: list[Placeholder] = []
         self.outputs: list[Placeholder] = []
+        self.origins: dict[str, tuple[str, ...]] = {}
         self._taken = set(taken)
         self._suffixes: dict[str, int] = {}
 
@@ -71,7 +72,8 @@ class Builder:
         """Return the function built so far."""
         if not self.outputs:
             raise GlowError(f"function {self.name!r} has no output; call save() for each result")
-        return Function(self.name, tuple(self.inputs), tuple(self.outputs), tuple(self.nodes))
+        inputs, outputs, nodes = tuple(self.inputs), tuple(self.outputs), tuple(self.nodes)
+        return Function(self.name, inputs, outputs, nodes, self.origins)
 
 
 def as_type(type: TensorType | str) -> TensorType:

@@ -8,7 +8,7 @@ so a badly typed node cannot exist.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
@@ -276,12 +276,15 @@ class Function:
         inputs: Placeholders the caller binds, in signature order; unused ones stay.
         outputs: Placeholders that ``save`` nodes write, in signature order.
         nodes: The nodes, ``save`` nodes included.
+        origins: The imported nodes that a node stands for, by its name and theirs; a node that is
+            not mentioned stands for itself (:mod:`glow_nb.hlir.provenance`).
     """
 
     name: str
     inputs: tuple[Placeholder, ...]
     outputs: tuple[Placeholder, ...]
     nodes: tuple[Node, ...]
+    origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def constants(self) -> tuple[Constant, ...]:
@@ -304,9 +307,19 @@ class Function:
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
 
-    def with_nodes(self, nodes: Iterable[Node]) -> Function:
-        """Return this function with other *nodes*."""
-        return dataclasses.replace(self, nodes=tuple(nodes))
+    def origins_of(self, node: Node) -> tuple[str, ...]:
+        """Return the names of the imported nodes that *node* does the work of."""
+        return self.origins.get(node.name, (node.name,))
+
+    def with_nodes(
+        self, nodes: Iterable[Node], origins: Mapping[str, tuple[str, ...]] | None = None
+    ) -> Function:
+        """Return this function with other *nodes*, and *origins* if these are others, too."""
+        nodes = tuple(nodes)
+        names = {node.name for node in nodes}
+        known = self.origins if origins is None else origins
+        kept = {name: found for name, found in known.items() if name in names}
+        return dataclasses.replace(self, nodes=nodes, origins=kept)
 
     def users(self) -> dict[Value, list[Node]]:
         """Return the nodes that read each value, in order."""

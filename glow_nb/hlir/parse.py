@@ -107,6 +107,7 @@ class _Parser(TokenReader):
         self._payloads = constants
         self._storage: dict[str, Value] = {}
         self._nodes: dict[str, Node] = {}
+        self._origins: dict[str, tuple[str, ...]] = {}
 
     def parse(self) -> Module:
         functions: list[Function] = []
@@ -138,11 +139,11 @@ class _Parser(TokenReader):
         self.expect("->")
         outputs = self._parse_placeholders()
         self.expect("{")
-        self._nodes = {}
+        self._nodes, self._origins = {}, {}
         nodes: list[Node] = []
         while not self.accept("}"):
             nodes.append(self._parse_node())
-        function = Function(name, inputs, outputs, tuple(nodes))
+        function = Function(name, inputs, outputs, tuple(nodes), self._origins)
         verify(function)
         return function
 
@@ -186,6 +187,8 @@ class _Parser(TokenReader):
         node = self.guarded(opcode, lambda: node_class(**operands, **attributes, name=name))
         self._check_types(node)
         self._nodes[name] = node
+        if self.accept("from"):
+            self._origins[name] = self.read_names()
         return node
 
     def _check_types(self, node: Node) -> None:

@@ -6,15 +6,18 @@
     constant %zero : float32<1 x 1> = splat 0.0
     func @main(%x : float32<8 x 144>) -> (%y : float32<8 x 10>) {
       %fc = mat_mul(%x, %w) : float32<8 x 10>
-      %relu = maximum(%fc, %zero) if %mask : float32<8 x 10>
+      %relu = maximum(%fc, %zero) if %mask : float32<8 x 10> from %relu6, %clip
       %y_save = save(%relu, %y)
     }
 
+``from`` names the imported nodes that a node does the work of, where it is not the node itself.
 Small constants are written out; the numbers of the others are kept beside the text (``external``,
 see :func:`external_constants`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -74,13 +77,25 @@ def external_constants(function: Function | Module) -> dict[str, Array]:
 def _print_body(function: Function) -> str:
     inputs = ", ".join(map(_print_placeholder, function.inputs))
     outputs = ", ".join(map(_print_placeholder, function.outputs))
-    body = "".join(f"  {print_node(node)}\n" for node in function.nodes)
+    body = "".join(
+        f"  {print_node(node)}{_print_origins(function, node)}\n" for node in function.nodes
+    )
     return f"func @{format_name(function.name)}({inputs}) -> ({outputs}) {{\n{body}}}\n"
 
 
 def _print_placeholder(placeholder: Placeholder) -> str:
     marks = " trainable" * placeholder.trainable + " mutable" * placeholder.mutable
     return f"{placeholder!r}{marks}"
+
+
+def _print_origins(function: Function, node: Node) -> str:
+    names = function.origins_of(node)
+    return "" if names == (node.name,) else f" from {format_names(names)}"
+
+
+def format_names(names: Iterable[str]) -> str:
+    """Return *names* with their sigils, in one line."""
+    return ", ".join(f"%{format_name(name)}" for name in names)
 
 
 def print_node(node: Node) -> str:

@@ -10,6 +10,7 @@ from typing_extensions import override
 from glow_nb.errors import GlowError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.provenance import record_replacement
 from glow_nb.schema import map_operands, operands_of
 
 N = TypeVar("N", bound=Node)
@@ -29,6 +30,7 @@ class Rewriter(Builder):
                 counts[operand] = counts.get(operand, 0) + 1
         taken.update(value.name for value in counts if isinstance(value, Constant))
         super().__init__(function.name, taken)
+        self.origins.update(function.origins)
         self.current: Node | None = None
         self._name_is_free = False
         self._use_counts = counts
@@ -105,11 +107,12 @@ def rewrite(function: Function, rule: Rule) -> Function:
             fired = True
             values = _inherit_name(current, _as_tuple(result), rewriter, mark)
             _check_replacement(current, values)
+            record_replacement(rewriter.origins, current, rewriter.nodes[mark:], values)
         for old, looked_at, new in zip(node.results, current.results, values, strict=True):
             if new is not old:
                 replaced[old] = new
                 rewriter.carry_uses(looked_at, new)
-    return function.with_nodes(rewriter.nodes) if fired else function
+    return function.with_nodes(rewriter.nodes, rewriter.origins) if fired else function
 
 
 def substitute(function: Function, mapping: Mapping[Value, Value]) -> Function:

@@ -115,6 +115,7 @@ class Generator:
         """Declare the weights, inputs and outputs of *function*."""
         self.node: Node
         self._name = function.name
+        self._origins = function.origins
         self._work: list[Instruction] = []
         values = (*function.placeholders, *function.constants, *function.nodes)
         self._names = Builder(taken=(value.name for value in values))
@@ -179,7 +180,9 @@ class Generator:
         """Return the fields that every instruction takes over from the current node."""
         predicate = self.node.predicate
         held = None if predicate is None else self.buffer_of(predicate)
-        return {"name": self.node.name, "predicate": held}
+        name = self.node.name
+        origins = self._origins.get(name, ())
+        return {"name": name, "origins": origins, "predicate": held}
 
     def emit_node(self, instruction_class: type[Instruction], **changed: Any) -> None:
         """Append the current node as one instruction with equal fields, but for those *changed*."""

@@ -194,6 +194,8 @@ class _Parser(TokenReader):
             fields["predicate"] = self._read_buffer()
         if self.accept("from"):
             fields["name"] = self.read_name()
+            if self.accept("of"):
+                fields["origins"] = self.read_names()
         return self.guarded(opcode, lambda: cls(**fields))
 
     def _parse_operand(self, spec: FieldSpec, opcode: Token) -> Buffer | tuple[Buffer, ...] | None:

@@ -13,16 +13,18 @@
       %flat = tensor_view %conv {start = 0, steps = [1]} : float32<802816>
       stack {
         %sum = register float32<802816>
-        add @out %sum, @in %flat, @in %other from %sum
+        add @out %sum, @in %flat, @in %other from %sum of %add1, %add2
         relu @out %relu, @in %sum from %relu
       }
       dealloc %conv
     }
+``from`` names the node that an instruction was made from, ``of`` the imported nodes that this one
+stands for, where it is not the node itself.
 """
 
 from __future__ import annotations
 
-from glow_nb.hlir.print import print_initializer
+from glow_nb.hlir.print import format_names, print_initializer
 from glow_nb.llir.program import (
     Activation,
     Alloc,
@@ -89,6 +91,8 @@ def print_instruction(instruction: Instruction, arena: Arena | None = None) -> s
     operands = ", ".join(_print_operand(s, getattr(instruction, s.name)) for s in specs)
     predicate = f" if {instruction.predicate!r}" if instruction.predicate else ""
     origin = f" from %{format_name(instruction.name)}" if instruction.name else ""
+    if instruction.name and instruction.imported_names != (instruction.name,):
+        origin += f" of {format_names(instruction.imported_names)}"
     attributes = format_attributes(attributes_of(instruction))
     return f"{instruction.opcode} {operands}{attributes}{predicate}{origin}"
 

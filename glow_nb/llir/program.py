@@ -195,6 +195,7 @@ class Instruction:
             place right before, in the same thread: the result may lie on what the stack reads.
         predicate: A bool vector of the batch's length; results of false samples are arbitrary.
         name: The high-level node it was made from; for people, not unique.
+        origins: The imported nodes that this node stands for, if not for itself alone.
     """
 
     opcode: ClassVar[str]
@@ -207,10 +208,16 @@ class Instruction:
     _: KW_ONLY
     predicate: Buffer | None = None
     name: str = ""
+    origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_attributes(self)
         self.verify()
+
+    @property
+    def imported_names(self) -> tuple[str, ...]:
+        """The names of the imported nodes that this instruction does the work of."""
+        return self.origins or ((self.name,) if self.name else ())
 
     def verify(self) -> None:
         """Raise :class:`VerifyError` if the operands do not fit each other."""

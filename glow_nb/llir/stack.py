@@ -66,6 +66,12 @@ class StackInst(Instruction):
         """The first instruction."""
         return self.body[0]
 
+    @property
+    @override
+    def imported_names(self) -> tuple[str, ...]:
+        """Those of all members, each once, in order."""
+        return tuple(dict.fromkeys(name for i in self.body for name in i.imported_names))
+
     @override
     def map_operands(self, function: Callable[[Buffer], Buffer]) -> Self:
         body = tuple(map_operands(instruction, function) for instruction in self.body)

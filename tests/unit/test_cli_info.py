@@ -98,3 +98,17 @@ def test_byte_count() -> None:
 
 def test_count_of() -> None:
     assert [count_of(n, "node") for n in (0, 1, 2)] == ["0 nodes", "1 node", "2 nodes"]
+
+
+def test_kernels_are_listed_with_their_nodes(tmp_path: Path) -> None:
+    model = write_dense(tmp_path)
+    plain = call("info", model, *INTERPRETER).output
+    listed = call("info", model, "--kernels", *INTERPRETER).output
+    assert listed.startswith(plain)
+    title, head, row = listed.removeprefix(plain).split("\n", 1)[1].splitlines()[:3]
+    assert title.strip() == "instructions"
+    assert head.split() == ["number", "family", "nodes", "of", "the", "model"]
+    report = json.loads(call("info", model, "--json", *INTERPRETER).stdout)
+    nodes = [name for row in report["instructions"] for name in row["nodes"]]
+    assert {"product", "y"} <= set(nodes)
+    assert row.split()[:2] == ["0", report["instructions"][0]["family"]]

@@ -197,4 +197,5 @@ def _report(instruction: Instruction, call: Call) -> KernelReport:
         source=call.source.text,
         scratch_bytes=call.source.scratch_bytes,
         cost=instruction_cost(instruction),
+        origins=instruction.imported_names,
     )

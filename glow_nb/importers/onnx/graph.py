@@ -184,6 +184,7 @@ class Importer(Context):
             )
         self.place = f"{scope.path}: {describe(proto)}"
         self.stem = next(filter(None, proto.output), proto.op_type)
+        mark = len(self.builder.nodes)
         domain = normal_domain(proto.domain)
         opset = scope.opsets.get(domain, 0)
         try:
@@ -198,7 +199,18 @@ class Importer(Context):
             self._complaints.add(domain, proto.op_type, opset, str(error), place)
             values = None
         self._bind_outputs(proto, values, scope)
+        self._note_origin(proto.name or self.stem, mark)
         self.place, self.stem = outer_place, outer_stem
+
+    def _note_origin(self, name: str, mark: int) -> None:
+        """Let what was emitted since *mark* stand for the ONNX node called *name*.
+
+        That is the node of the model: those in the body of a function or a loop do not count.
+        """
+        for node in self.builder.nodes[mark:]:
+            self.builder.origins.pop(node.name, None)
+            if node.name != name:
+                self.builder.origins[node.name] = (name,)
 
     def _values_of(
         self, proto: onnx.NodeProto, domain: str, opset: int, scope: Scope
