@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from glow_nb.llir.lifetimes import mark_lifetimes
@@ -25,13 +26,22 @@ MAX_BODY = 24
 """Instructions in one stack: it bounds the registers and the compile time of a kernel."""
 
 
+SMALL_INPUT = 16 * 1024
+"""Elements that one thread goes through in less time than it takes to start another kernel."""
+MIN_PLACES = 16
+"""Results of a head that draws its input: with fewer, its threads have less to share out than those
+of a loop over the input would."""
+
+
 @register_pass
 def stack_instructions(program: Program) -> Program:
-    """Let a data-parallel instruction run in the kernel that makes one of its operands.
+    """Let a data-parallel instruction run in the kernel of its producer or of its consumer.
 
-    The instruction joins the latest of the kernels that produce its operands, if the shapes are the
-    same and moving that kernel down to the instruction changes nothing; kernels of other operands
-    that are data parallel themselves follow. A value that only the stack reads becomes a register.
+    It joins the latest of the kernels that produce its operands, if the shapes are the same and
+    moving that kernel down to the instruction changes nothing; kernels of other operands that are
+    data parallel themselves follow. An instruction that draws an operand element by element, such
+    as a reduction, takes in the data-parallel kernel that makes it. A value that only the stack
+    reads becomes a register.
 
     ::
 
@@ -51,13 +61,29 @@ def stack_instructions(program: Program) -> Program:
     return program.with_instructions(mark_lifetimes(stacker.stacked()))
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Group:
-    """Instructions that will be one kernel, by their numbers; runs where the last one stood."""
+    """Instructions that will be one kernel, by their numbers; runs where the last one stood.
 
-    members: list[int]
-    reads: set[Buffer]
-    writes: set[Buffer]
+    Attributes:
+        producers: What computes the operand that the head draws.
+        head: The one instruction that is not data parallel, if there is one.
+        riders: What is done to the head's result, or all instructions if there is no head.
+        reads: Regions that are read.
+        writes: Regions that are written.
+    """
+
+    producers: tuple[int, ...]
+    head: int | None
+    riders: tuple[int, ...]
+    reads: frozenset[Buffer]
+    writes: frozenset[Buffer]
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """All of them, in the order of the stack's body."""
+        head = () if self.head is None else (self.head,)
+        return (*self.producers, *head, *self.riders)
 
     @property
     def position(self) -> int:
@@ -88,40 +114,89 @@ class _Stacker:
     def run(self) -> None:
         """Put every instruction into a group."""
         for number, instruction in enumerate(self._work):
-            group = _Group(
-                [number],
-                {b.root for b in read(instruction)},
-                {b.root for b in mutated(instruction)},
-            )
-            self._group_of[number] = group
+            reads = frozenset(b.root for b in read(instruction))
+            writes = frozenset(b.root for b in mutated(instruction))
             if is_stackable(instruction):
-                self._join_producers(number, instruction)
+                self._group_of[number] = _Group((), None, (number,), reads, writes)
+                for group in self._groups_behind(number, read(instruction)):
+                    self._try_to_merge(group, self._group_of[number])
+                continue
+            alone = self._group_of[number] = _Group((), number, (), reads, writes)
+            if instruction.draws:
+                for group in self._groups_behind(number, [drawn_by(instruction)]):
+                    self._try_to_draw(group, alone)
 
-    def _join_producers(self, number: int, instruction: Instruction) -> None:
+    def _groups_behind(self, number: int, buffers: Iterable[Buffer]) -> list[_Group]:
+        """Return the groups that make *buffers* for instruction *number*, the latest first."""
         producers: dict[int, _Group] = {}
-        for buffer in read(instruction):
+        for buffer in buffers:
             made_by = self._writers.get(buffer, [])
             if isinstance(buffer, Activation) and len(made_by) == 1 and made_by[0] < number:
                 group = self._group_of[made_by[0]]
                 producers[id(group)] = group
-        for group in sorted(producers.values(), key=lambda g: g.position, reverse=True):
-            self._try_to_merge(group, self._group_of[number], instruction)
+        return sorted(producers.values(), key=lambda g: g.position, reverse=True)
 
-    def _try_to_merge(self, group: _Group, into: _Group, instruction: Instruction) -> None:
-        """Let *group* run in *into*, whose last member is *instruction*, if that is right."""
-        shape = mutated(instruction)[0].type.shape
-        members = sorted({*group.members, *into.members})
-        carriers = [m for m in members if not is_stackable(self._work[m])]
-        if len(members) > MAX_BODY or len(carriers) > 1:
+    def _try_to_merge(self, group: _Group, into: _Group) -> None:
+        """Let *group* run in *into*, which reads what it makes, if that is right."""
+        heads = [head for head in (group.head, into.head) if head is not None]
+        if len(heads) > 1:
             return
-        if any(mutated(self._work[m])[0].type.shape != shape for m in members):
+        merged = _Group(
+            group.producers or into.producers,
+            heads[0] if heads else None,
+            tuple(sorted({*group.riders, *into.riders})),
+            group.reads | into.reads,
+            group.writes | into.writes,
+        )
+        like = merged.riders[-1] if merged.head is None else merged.head
+        self._accept(merged, group, into, mutated(self._work[like])[0])
+
+    def _try_to_draw(self, group: _Group, into: _Group) -> None:
+        """Let the head of *into* compute with *group* what it draws, if that is right."""
+        assert into.head is not None
+        head = self._work[into.head]
+        if group.head is not None or head.predicate is not None:
             return
-        if carriers:  # it becomes the head, wherever it stood
-            members = [carriers[0], *(m for m in members if m != carriers[0])]
-        merged = _Group(members, group.reads | into.reads, group.writes | into.writes)
-        may_merge = self._reads_what_it_makes(merged) and self._may_lead(merged)
-        if may_merge and self._may_move(group, into) and self._fits(merged):
-            self._group_of.update(dict.fromkeys(members, merged))
+        drawn = drawn_by(head)
+        merged = _Group(
+            group.riders, into.head, (), group.reads | into.reads, group.writes | into.writes
+        )
+        if self._is_worth_drawing(merged, drawn):
+            self._accept(merged, group, into, mutated(head)[0])
+
+    def _accept(self, merged: _Group, group: _Group, into: _Group, result: Buffer) -> None:
+        """Take *merged* in place of *group* and *into*, if no rule is against it.
+
+        Every rule is a question of correctness, but for the bounds on the size.
+        """
+        riders = [mutated(self._work[rider])[0] for rider in merged.riders]
+        producers = [mutated(self._work[producer])[0] for producer in merged.producers]
+        if merged.head is not None and producers:
+            drawn = drawn_by(self._work[merged.head])
+            if any(made.type.shape != drawn.type.shape for made in producers):
+                return
+        if (
+            all(made.type.shape == result.type.shape for made in riders)
+            and self._reads_what_it_makes(merged)
+            and self._is_ordered(merged)
+            and self._may_move(group, into)
+            and self._fits(merged)
+        ):
+            self._group_of.update(dict.fromkeys(merged.members, merged))
+
+    def _is_worth_drawing(self, group: _Group, drawn: Buffer) -> bool:
+        """True if the kernel of the head computes its input no slower than a loop would.
+
+        It must have enough places to share out, and find elements side by side.
+        """
+        assert group.head is not None
+        results = mutated(self._work[group.head])[0].type.size
+        sources = [
+            b for p in group.producers for b in (*read(self._work[p]), *mutated(self._work[p]))
+        ]
+        return (results >= MIN_PLACES or drawn.type.size <= SMALL_INPUT) and all(
+            b.strides[-1:] in ((), (1,)) or b.type.shape[-1] == 1 for b in sources
+        )
 
     def _reads_what_it_makes(self, group: _Group) -> bool:
         """True if members read what others make as they make it, not by a window upon it.
@@ -133,15 +208,26 @@ class _Stacker:
         taken = (buffer for member in members for buffer in read(member))
         return not any(b is not m and may_overlap(b, m) for b in taken for m in made)
 
-    def _may_lead(self, group: _Group) -> bool:
-        """True if the head can carry a stack and needs nothing of what the others compute."""
-        head, *others = (self._work[member] for member in group.members)
-        if is_stackable(head):
+    def _is_ordered(self, group: _Group) -> bool:
+        """True if nobody needs what comes after it, or does not come by element by element.
+
+        The head reads of what the producers make only the operand that it draws, and nothing of
+        what the riders make; and riders read nothing from before the head.
+        """
+        if group.head is None:
             return True
+        head = self._work[group.head]
         if not head.carries_stack or head.predicate is not None:
             return False
-        computed = {buffer.root for other in others for buffer in mutated(other)}
-        return not any(buffer.root in computed for buffer in read(head))
+        early = self._made_by(group.producers)
+        late = self._made_by(group.riders)
+        needed = [b.root for b in read(head)]
+        if any(root in late for root in needed) or sum(root in early for root in needed) > 1:
+            return False
+        return not any(b.root in early for r in group.riders for b in read(self._work[r]))
+
+    def _made_by(self, members: Iterable[int]) -> set[Buffer]:
+        return {buffer.root for member in members for buffer in mutated(self._work[member])}
 
     def _may_move(self, group: _Group, into: _Group) -> bool:
         """True if nothing between the two writes what *group* reads, or touches what it writes."""
@@ -152,19 +238,17 @@ class _Stacker:
         return not any(n in between and n not in inside for n in (*written, *read_by))
 
     def _fits(self, group: _Group) -> bool:
-        """True if the head's kernel can reach every operand, and not too many."""
-        head = self._work[group.members[0]]
+        """True if the kernel can reach every operand, and not too many."""
         pointers = (group.reads | group.writes) - self._registers(group)
-        if len(pointers) > MAX_POINTERS:
+        if len(pointers) > MAX_POINTERS or len(group.members) > MAX_BODY:
             return False
-        if not head.carries_stack:
+        if group.head is None or self._work[group.head].reaches_all:
             return True
+        head = self._work[group.head]
         (result,) = mutated(head)
-        others = [self._work[m] for m in group.members[1:]]
-        stored = [b for i in (head, *others) for b in mutated(i) if b not in self._registers(group)]
-        return len(stored) <= 1 and all(
-            is_reachable(buffer, result) for i in others for buffer in (*read(i), *mutated(i))
-        )
+        others = [self._work[m] for m in group.riders]
+        touched = [buffer for i in others for buffer in (*read(i), *mutated(i))]
+        return all(is_reachable(buffer, result) for buffer in (result, *touched))
 
     def _registers(self, group: _Group) -> set[Buffer]:
         """Return the activations that only *group* touches, whole."""
@@ -195,6 +279,12 @@ class _Stacker:
                 body = [StackInst.of(mapped)]
             done += body
         return done
+
+
+def drawn_by(head: Instruction) -> Buffer:
+    """Return the operand that *head* draws."""
+    drawn: Buffer = getattr(head, head.draws)
+    return drawn
 
 
 def is_stackable(instruction: Instruction) -> bool:

@@ -15,7 +15,7 @@ from math import prod
 from glow_nb.kernels.blocking import Cut, lanes_of, registers_of
 from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.index_text import plus, times
-from glow_nb.kernels.register_tiles import Epilogue, write_tile_store
+from glow_nb.kernels.register_tiles import Epilogue, result_pointers, write_tile_store
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.shares import write_shares
 from glow_nb.kernels.source import KernelSource, SourceWriter
@@ -45,10 +45,10 @@ def generate_depthwise(
     """
     writer = DepthwiseWriter(shape.simplified(), kind, target, epilogue)
     extra = [extra_kind for _, extra_kind in epilogue.operands] if epilogue else []
-    dest = epilogue.dest if epilogue else kind
+    results = [result for _, result in result_pointers(epilogue, kind)]
     text = writer.write(_title(shape, kind))
     scratch_bytes = writer.scratch_elements * kind.size_bytes
-    return KernelSource("depthwise", text, (dest, kind, kind, kind, *extra), scratch_bytes)
+    return KernelSource("depthwise", text, (*results, kind, kind, kind, *extra), scratch_bytes)
 
 
 def _title(shape: ConvolutionShape, kind: ElementKind) -> str:
@@ -107,7 +107,8 @@ class DepthwiseWriter:
         out.line(f"# {title}\n# tiles of {self.cut.rows} pixels x {self.vectors} vectors of "
                  f"{self.lanes}, {lines} lines, {blocks} panels")  # fmt: skip
         extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
-        names = ["dest", "input", "filter", "bias", *extra, "scratch", "thread", "threads"]
+        names = [name for name, _ in result_pointers(self.epilogue, self.kind)]
+        names += ["input", "filter", "bias", *extra, "scratch", "thread", "threads"]
         with out.block(f"def kernel({', '.join(names)}):"):
             if min(lines, blocks, shape.output[-1]) == 0:
                 out.line("return")

@@ -15,11 +15,13 @@ from math import prod
 from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.expression import number_text
 from glow_nb.hlir.ops.families import bounds_of
+from glow_nb.kernels.fusion import Fusion
 from glow_nb.kernels.loops import index_text, loops, sum_text
+from glow_nb.kernels.pixels import Pixels
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.vectors import Block, blocks_of, computed_kind, native_lanes
+from glow_nb.kernels.vectors import Block, Site, blocks_of, computed_kind, native_lanes
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer
 from glow_nb.types import ElementKind
@@ -137,23 +139,20 @@ class _Window:
 @contextmanager
 def _each_window(
     out: SourceWriter, windows: _Windows, dest: Buffer
-) -> Iterator[tuple[_Window, str, tuple[str, ...]]]:
+) -> Iterator[tuple[_Window, tuple[str, ...]]]:
     """Write loops over the pixels of *dest* around the block.
 
-    Yields the window, the index of the pixel's channel 0 in *dest*, and the indices of the loops:
-    the sample, then the spatial ones.
+    Yields the window and the indices of the loops: the sample, then the spatial ones.
     """
     with loops(out, (dest.type.shape[0], *windows.out), shared=True) as indices:
         bounds = [_write_bounds(out, windows, axis, i) for axis, i in enumerate(indices[1:])]
         cells = [f"cell{axis}" for axis in range(len(bounds))]
         out.line(f"origin = {index_text([indices[0], *cells], windows.source.strides[:-1])}")
-        out.line(f"pixel = {index_text(indices, dest.strides[:-1])}")
         clipped = [axis for axis in range(len(bounds)) if windows.is_clipped(axis)]
         if clipped:
             taps = " and ".join(f"end{a} - begin{a} == {windows.kernel[a]}" for a in clipped)
             out.line(f"whole = {taps}")
-        window = _Window(windows, "origin", tuple(bounds), "whole" if clipped else "")
-        yield window, "pixel", indices
+        yield _Window(windows, "origin", tuple(bounds), "whole" if clipped else ""), indices
 
 
 def _write_bounds(out: SourceWriter, windows: _Windows, axis: int, index: str) -> tuple[str, str]:
@@ -254,60 +253,68 @@ def _any(tests: Sequence[str]) -> str:
 def _pool_kernel(
     family: str,
     windows: _Windows,
-    dests: Sequence[Buffer],
+    fusion: Fusion,
     lanes: int,
-    body: Callable[[SourceWriter, _Window, Block, tuple[str, ...]], None],
+    body: Callable[[SourceWriter, _Window, Site, tuple[str, ...]], None],
 ) -> KernelSource:
     """Return a kernel that writes *body* for each pixel and block of channels."""
-    names = ["dest", "places"][: len(dests)]
-    out = SourceWriter()
-    with out.block(f"def kernel({', '.join(names)}, src, scratch, thread, threads):"):
-        if not dests[0].type.size:
+    out, dest, source = SourceWriter(), fusion.made, fusion.names[windows.source]
+    results = Pixels.of(fusion.pointers, dest.type.shape)
+    with out.block(fusion.header):
+        if not dest.type.size:
             out.line("return")
         else:
-            with _each_window(out, windows, dests[0]) as (window, _, indices):
-                for block in blocks_of(out, windows.channels, lanes):
-                    body(out, window, block, indices)
-    kinds = tuple(buffer.type.kind for buffer in (*dests, windows.source))
-    return KernelSource(family, out.text, kinds)
+            if source != "src":
+                out.line(f"src = {source}")
+            with _each_window(out, windows, dest) as (window, indices):
+                places = results.write_places(out, indices)
+                for block in blocks_of(out, windows.channels, lanes if results.are_dense else 1):
+                    body(out, window, results.site(block, places), indices)
+    return KernelSource(family, out.text, fusion.kinds)
 
 
-def _write_result(out: SourceWriter, kind: ElementKind, block: Block, vector: str) -> None:
-    result = vector if computed_kind(kind) is kind else f"convert_{kind.value}({vector})"
-    out.line(block.store("dest", sum_text("pixel", block.column), result))
+def _narrowed(kind: ElementKind, vector: str) -> str:
+    """Return a vector of the kind that is computed in as *kind*."""
+    return vector if computed_kind(kind) is kind else f"convert_{kind.value}({vector})"
 
 
 @kernel_for(MaxPoolInst)
-def max_pool_source(instruction: MaxPoolInst, target: Target) -> KernelSource:
+def max_pool_source(
+    instruction: MaxPoolInst, target: Target, fusion: Fusion | None = None
+) -> KernelSource:
     """Return the kernel of a maximum over windows; NaN wins, padding never."""
-    dest, kind = instruction.dest, instruction.dest.type.kind
-    windows = _Windows.of(instruction, dest)
+    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    kind = instruction.dest.type.kind
+    windows = _Windows.of(instruction, instruction.dest)
     wide = computed_kind(kind)
     fold = _Fold("maximum", wide, bounds_of(kind)[0])
 
-    def body(out: SourceWriter, window: _Window, block: Block, _: tuple[str, ...]) -> None:
-        _write_total(out, window, block, kind, fold)
-        _write_result(out, kind, block, "total")
+    def body(out: SourceWriter, window: _Window, site: Site, _: tuple[str, ...]) -> None:
+        _write_total(out, window, site.block, kind, fold)
+        fusion.write(out, site, _narrowed(kind, "total"))
 
     lanes = UNROLL * native_lanes(target, wide)
-    return _pool_kernel("max_pool", windows, [dest], lanes, body)
+    return _pool_kernel("max_pool", windows, fusion, lanes, body)
 
 
 @kernel_for(AvgPoolInst)
-def avg_pool_source(instruction: AvgPoolInst, target: Target) -> KernelSource:
+def avg_pool_source(
+    instruction: AvgPoolInst, target: Target, fusion: Fusion | None = None
+) -> KernelSource:
     """Return the kernel of a mean over windows, which divides by the cells that count."""
-    dest, kind = instruction.dest, instruction.dest.type.kind
-    windows = _Windows.of(instruction, dest)
+    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    kind = instruction.dest.type.kind
+    windows = _Windows.of(instruction, instruction.dest)
     wide = computed_kind(kind)
 
-    def body(out: SourceWriter, window: _Window, block: Block, _: tuple[str, ...]) -> None:
-        _write_total(out, window, block, kind, _Fold("add", wide, 0.0))
+    def body(out: SourceWriter, window: _Window, site: Site, _: tuple[str, ...]) -> None:
+        _write_total(out, window, site.block, kind, _Fold("add", wide, 0.0))
         count = _count_text(window, instruction)
-        out.line(f"mean = div(total, splat_{wide.value}({count}, {block.lanes}))")
-        _write_result(out, kind, block, "mean")
+        mean = f"div(total, splat_{wide.value}({count}, {site.lanes}))"
+        fusion.write(out, site, _narrowed(kind, mean))
 
     lanes = UNROLL * native_lanes(target, wide)
-    return _pool_kernel("avg_pool", windows, [dest], lanes, body)
+    return _pool_kernel("avg_pool", windows, fusion, lanes, body)
 
 
 def _count_text(window: _Window, instruction: AvgPoolInst) -> str:
@@ -329,6 +336,7 @@ def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Targ
 
     Places count the elements of ``[N, C, *in]``; the first of equal cells wins, and NaN over all.
     """
+    fusion = Fusion.alone(instruction, "dest", "places", "src")
     values, kind = instruction.values, instruction.values.type.kind
     windows = _Windows.of(instruction, values)
     if instruction.indices.strides != values.strides:
@@ -340,8 +348,8 @@ def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Targ
     if instruction.column_major:
         spots = [prod(size[:axis]) for axis in range(len(size))]
 
-    def body(out: SourceWriter, window: _Window, block: Block, indices: tuple[str, ...]) -> None:
-        lanes = block.lanes
+    def body(out: SourceWriter, window: _Window, site: Site, indices: tuple[str, ...]) -> None:
+        block, lanes = site.block, site.lanes
         out.line(f"total = {fold.start(lanes)}")
         out.line(f"place = splat_int64(-1, {lanes})")
         with window.taps(out) as taps:
@@ -360,8 +368,8 @@ def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Targ
         out.line(f"plane = add(splat_int64({plane}, {lanes}), iota_int64({lanes}))")
         out.line(f"found = add(mul(plane, splat_int64({prod(size)}, {lanes})), place)")
         out.line(f"place = where(less(place, splat_int64(0, {lanes})), place, found)")
-        _write_result(out, kind, block, "total")
-        out.line(block.store("places", sum_text("pixel", block.column), "place"))
+        out.line(site.store("dest", _narrowed(kind, "total")))
+        out.line(site.store("places", "place"))
 
     lanes = native_lanes(target, wide)
-    return _pool_kernel("max_pool_with_argmax", windows, [values, instruction.indices], lanes, body)
+    return _pool_kernel("max_pool_with_argmax", windows, fusion, lanes, body)

@@ -6,7 +6,7 @@ from math import prod
 
 from glow_nb.kernels.convolution_plan import Plan, ProductNest, plan_product, units_of
 from glow_nb.kernels.index_text import plus, times
-from glow_nb.kernels.register_tiles import Epilogue, write_tile_store
+from glow_nb.kernels.register_tiles import Epilogue, result_pointers, write_tile_store
 from glow_nb.kernels.shares import write_shares
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
@@ -42,11 +42,11 @@ def generate_product(
     plan = plan_product(nest, target)
     writer = ProductWriter(nest, plan, names, epilogue)
     kinds = [nest.kind] * (3 if nest.has_bias else 2)
-    dest = epilogue.dest if epilogue else nest.kind
+    results = [kind for _, kind in result_pointers(epilogue, nest.kind)]
     extra = [kind for _, kind in epilogue.operands] if epilogue else []
     text = writer.write(title)
     scratch_bytes = plan.scratch_elements * nest.kind.size_bytes
-    return KernelSource(family, text, (dest, *kinds, *extra), scratch_bytes)
+    return KernelSource(family, text, (*results, *kinds, *extra), scratch_bytes)
 
 
 class ProductWriter:
@@ -74,7 +74,8 @@ class ProductWriter:
         out.line(f"# {title}\n# {self._describe()}")
         bias = [self.bias] if self.nest.has_bias else []
         extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
-        names = ["dest", self.input, self.filter, *bias, *extra, "scratch", "thread", "threads"]
+        names = [name for name, _ in result_pointers(self.epilogue, self.nest.kind)]
+        names += [self.input, self.filter, *bias, *extra, "scratch", "thread", "threads"]
         with out.block(f"def kernel({', '.join(names)}):"):
             if min(self.shape.batch, self.panels, *self.shape.output) == 0:
                 out.line("return")

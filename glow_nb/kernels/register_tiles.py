@@ -29,6 +29,13 @@ class TileVector:
     count: int
     tag: str
 
+    def write_store(self, out: SourceWriter, pointer: str, vector: str) -> None:
+        """Write the store of *vector* to a tensor that lies like ``dest``."""
+        if self.count == self.lanes:
+            out.line(f"store({pointer}, {self.index}, {vector})")
+        else:
+            out.line(f"store_masked({pointer}, {self.index}, {vector}, {self.count})")
+
 
 @dataclass(frozen=True)
 class WholeTile:
@@ -62,12 +69,19 @@ class Epilogue:
         write: Appends lines and returns the expression of the vector to store in ``dest``.
         dest: Element kind of the result.
         write_tile: Does the same for a whole tile at once, in fewer lines; None if it cannot.
+        results: Name and kind of the pointers, behind ``dest``, to what *write* stores itself.
     """
 
     operands: tuple[tuple[str, ElementKind], ...]
     write: Callable[[SourceWriter, TileVector], str]
     dest: ElementKind
     write_tile: Callable[[SourceWriter, WholeTile], str] | None = None
+    results: tuple[tuple[str, ElementKind], ...] = ()
+
+
+def result_pointers(epilogue: Epilogue | None, kind: ElementKind) -> list[tuple[str, ElementKind]]:
+    """Return name and kind of what the kernel of a product of *kind* writes."""
+    return [("dest", epilogue.dest), *epilogue.results] if epilogue else [("dest", kind)]
 
 
 def write_tile_store(
@@ -105,8 +119,4 @@ def write_tile_store(
                 count=min(lanes, columns - offset),
                 tag=f"{tile}_{row}_{vector}",
             )
-            result = epilogue.write(out, place)
-            if place.count == lanes:
-                out.line(f"store(dest, {place.index}, {result})")
-            else:
-                out.line(f"store_masked(dest, {place.index}, {result}, {place.count})")
+            place.write_store(out, "dest", epilogue.write(out, place))

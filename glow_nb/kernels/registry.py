@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from glow_nb.errors import DefinitionError, UnsupportedError
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Instruction
 
-Generator = Callable[[Any, Target], KernelSource]
+Generator = Callable[..., KernelSource]
 G = TypeVar("G", bound=Generator)
 
 KERNELS: dict[type[Instruction], Generator] = {}
@@ -18,7 +18,11 @@ KERNELS: dict[type[Instruction], Generator] = {}
 
 
 def kernel_for(*instruction_classes: type[Instruction]) -> Callable[[G], G]:
-    """Register a function ``(instruction, target) -> KernelSource`` for some instructions."""
+    """Register a function ``(instruction, target) -> KernelSource`` for some instructions.
+
+    If they carry a stack, its third argument is what stands around them: a
+    :class:`~glow_nb.kernels.fusion.Fusion`, or an ``Epilogue`` of register tiles.
+    """
 
     def register(generator: G) -> G:
         for instruction_class in instruction_classes:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.kernels.fusion import Fusion, Reader
+from glow_nb.kernels.loops import broadcast_strides
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.vectors import Block, computed_kind, native_lanes
+from glow_nb.kernels.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.walks import Walk
 from glow_nb.llir.instructions.normalization import LogSoftmaxInst, SoftmaxInst
 from glow_nb.types import ElementKind
@@ -17,26 +19,29 @@ UNROLL = 2
 
 
 @kernel_for(SoftmaxInst, LogSoftmaxInst)
-def softmax_source(instruction: SoftmaxInst | LogSoftmaxInst, target: Target) -> KernelSource:
-    """Return the kernel of a softmax, or of its logarithm, along any axis."""
-    dest, source = instruction.dest, instruction.input
-    kind = computed_kind(dest.type.kind)
-    walk = Walk.over(
-        dest.type.shape,
-        (instruction.axis,),
-        {"dest": dest.strides, "src": source.strides},
-        UNROLL * native_lanes(target, kind),
-    )
-    softmax = _Softmax(walk, dest.type.kind, isinstance(instruction, LogSoftmaxInst))
+def softmax_source(
+    instruction: SoftmaxInst | LogSoftmaxInst, target: Target, fusion: Fusion | None = None
+) -> KernelSource:
+    """Return the kernel of a softmax, or of its logarithm, along any axis, and of its stack."""
+    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    kind, shape = instruction.dest.type.kind, instruction.dest.type.shape
+    tensors = fusion.tensors(lambda buffer: broadcast_strides(buffer, shape))
+    lanes = UNROLL * native_lanes(target, computed_kind(kind))
+    walk = Walk.over(shape, (instruction.axis,), tensors, lanes, fusion.stored)
+    is_logarithm = isinstance(instruction, LogSoftmaxInst)
+    fits = _can_keep_exponentials(fusion, kind)
+    reader = Reader.of(fusion, walk, keeps=not is_logarithm and not fits)
+    softmax = _Softmax(fusion, walk, reader, kind, is_logarithm)
     out = SourceWriter()
-    with out.block("def kernel(dest, src, scratch, thread, threads):"):
-        if not dest.type.size:
+    with out.block(fusion.header):
+        if not instruction.dest.type.size:
             out.line("return")
         else:
-            for block in walk.places(out):
-                softmax.write(out, block)
-    family = "log_softmax" if softmax.is_logarithm else "softmax"
-    return KernelSource(family, out.text, (dest.type.kind, dest.type.kind))
+            softmax.reader.begin(out)
+            for place in walk.places(out):
+                softmax.write(out, place)
+    family = "log_softmax" if is_logarithm else "softmax"
+    return KernelSource(family, out.text, fusion.kinds, softmax.reader.scratch_bytes)
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,16 @@ class _Softmax:
     """The body of the kernel at one place, or at the places of a block.
 
     Attributes:
+        fusion: What stands around it.
         walk: Its loops.
+        reader: How it comes by its input.
         kind: Kind of the elements.
         is_logarithm: The result is the logarithm.
     """
 
+    fusion: Fusion
     walk: Walk
+    reader: Reader
     kind: ElementKind
     is_logarithm: bool
 
@@ -58,61 +67,82 @@ class _Softmax:
         """Name of the kind that is computed in."""
         return computed_kind(self.kind).value
 
-    def write(self, out: SourceWriter, place: Block | None) -> None:
+    def write(self, out: SourceWriter, place: Site) -> None:
         """Write the three walks.
 
         NaN is not looked for in the maximum: it comes back in the exponentials.
         """
-        lanes = self.walk.lanes if place is None else place.lanes
+        lanes = self.walk.width(place)
         out.line(f"peak = splat_{self.wide}(-1e999, {lanes})")
-        for block, places in self.walk.elements(out, place):
-            x = self._load(block, places["src"])
-            if place is None:
-                x = block.only(x, f"splat_{self.wide}(-1e999, {lanes})")
+        for site in self.walk.elements(out, place):
+            x = self.reader.first(out, site)
+            if self.walk.is_along:
+                x = site.block.only(x, f"splat_{self.wide}(-1e999, {lanes})")
             out.line(f"x = {x}")
             out.line("peak = where(less(peak, x), x, peak)")
-        if place is None:
+        if self.walk.is_along:
             out.line(f"peak = splat_{self.wide}(reduce_largest(peak), {lanes})")
         self._write_sum(out, place, lanes)
         self._write_results(out, place)
 
-    def _write_sum(self, out: SourceWriter, place: Block | None, lanes: int) -> None:
-        """Write the walk that sums exponentials and keeps them if that loses nothing."""
+    def _write_sum(self, out: SourceWriter, place: Site, lanes: int) -> None:
+        """Write the walk that sums exponentials, and keeps them if it can."""
         zero = f"splat_{self.wide}(0.0, {lanes})"
         out.line(f"total = {zero}")
         total, chain = "total", None
         if self.walk.is_long:
             total, chain = "part", (f"part = {zero}", "total = add(total, part)")
-        for block, places in self.walk.elements(out, place, chain):
-            out.line(f"e = exp_nonpositive(sub({self._load(block, places['src'])}, peak))")
-            if self._keeps_exponentials:
-                out.line(block.store("dest", places["dest"], "e"))
-            e = block.only("e", zero) if place is None else "e"
+        for site in self.walk.elements(out, place, chain):
+            x = self.reader.again(out, site)
+            out.line(f"e = exp_nonpositive(sub({x}, peak))")
+            if self._keeps_in_result:
+                out.line(site.store(self._result, "e"))
+            elif self._keeps_in_scratch:
+                out.line(f"store(kept, {site.step}, e)")
+            e = site.block.only("e", zero) if self.walk.is_along else "e"
             out.line(f"{total} = add({total}, {e})")
-        if place is None:
+        if self.walk.is_along:
             out.line(f"total = splat_{self.wide}(reduce_add(total), {lanes})")
         if self.is_logarithm:
             out.line("total = log(total)")
         else:
             out.line("factor = reciprocal(total)")
 
-    def _write_results(self, out: SourceWriter, place: Block | None) -> None:
-        for block, places in self.walk.elements(out, place):
-            x = self._load(block, places["src"])
-            if self.is_logarithm:
-                y = f"sub(sub({x}, peak), total)"
-            elif self._keeps_exponentials:
-                y = f"mul({block.load('dest', places['dest'])}, factor)"
+    def _write_results(self, out: SourceWriter, place: Site) -> None:
+        for site in self.walk.elements(out, place):
+            if self._keeps_in_result:
+                y = f"mul({site.load(self._result)}, factor)"
+            elif self._keeps_in_scratch:
+                y = f"mul(load(kept, {site.step}, {site.lanes}), factor)"
             else:
-                y = f"mul(exp_nonpositive(sub({x}, peak)), factor)"
+                x = f"sub({self.reader.again(out, site)}, peak)"
+                y = (
+                    f"sub({x}, total)"
+                    if self.is_logarithm
+                    else f"mul(exp_nonpositive({x}), factor)"
+                )
             y = y if self.kind.value == self.wide else f"convert_{self.kind.value}({y})"
-            out.line(block.store("dest", places["dest"], y))
+            self.fusion.write(out, site, y)
 
     @property
-    def _keeps_exponentials(self) -> bool:
-        """True if exponentials wait in the result: not if it would round them."""
-        return not self.is_logarithm and self.kind.value == self.wide
+    def _result(self) -> str:
+        """Name of the pointer to the result."""
+        return self.fusion.names[self.fusion.made]
 
-    def _load(self, block: Block, index: str) -> str:
-        x = block.load("src", index)
-        return x if self.kind.value == self.wide else f"convert_{self.wide}({x})"
+    @property
+    def _keeps_in_result(self) -> bool:
+        """True if exponentials wait in the result."""
+        return not self.is_logarithm and _can_keep_exponentials(self.fusion, self.kind)
+
+    @property
+    def _keeps_in_scratch(self) -> bool:
+        """True if exponentials take the place of the inputs that are kept."""
+        return not self.is_logarithm and not self._keeps_in_result and self.reader.keeps
+
+
+def _can_keep_exponentials(fusion: Fusion, kind: ElementKind) -> bool:
+    """True if exponentials may wait in the result.
+
+    Not if it would round them, and not if riders may read an operand that it lies upon.
+    """
+    return kind is computed_kind(kind) and fusion.riders is None

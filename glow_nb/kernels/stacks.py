@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.stack import Stack
 from glow_nb.kernels.convolution import packed_convolution_source
 from glow_nb.kernels.depthwise import depthwise_convolution_source
 from glow_nb.kernels.elementwise import stack_source
+from glow_nb.kernels.fusion import Fusion
 from glow_nb.kernels.matmul import packed_mat_mul_source
 from glow_nb.kernels.register_tiles import Epilogue, TileVector, WholeTile
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.registry import KERNELS, kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.packed import (
@@ -27,52 +30,71 @@ from glow_nb.schema import operand_specs
 def generate_stack(instruction: StackInst, target: Target) -> KernelSource:
     """Return the kernel of an instruction."""
     head = instruction.head
-    if head.scalar:
-        stack = Stack(instruction.body, instruction.results)
-        return stack_source(stack, target, kernel_operands(instruction))
-    epilogue = _epilogue(instruction)
     match head:
+        case None:
+            stack = Stack(instruction.body, instruction.results)
+            return stack_source(stack, target, kernel_operands(instruction))
         case PackedConvolutionInst():
-            (dest,) = instruction.results
-            return packed_convolution_source(head, target, epilogue, dest)
+            return packed_convolution_source(
+                head, target, _epilogue(instruction), instruction.results[0]
+            )
         case DepthwiseConvolutionInst():
-            return depthwise_convolution_source(head, target, epilogue)
+            return depthwise_convolution_source(head, target, _epilogue(instruction))
         case PackedMatMulInst():
-            return packed_mat_mul_source(head, target, epilogue)
-    raise UnsupportedError(f"{head!r}: its kernel cannot carry a stack")
+            return packed_mat_mul_source(head, target, _epilogue(instruction))
+    if not head.carries_stack:
+        raise UnsupportedError(f"{head!r}: its kernel cannot carry a stack")
+    generator: Callable[[Instruction, Target, Fusion], KernelSource] = KERNELS[type(head)]
+    return generator(head, target, Fusion.of(instruction))
 
 
 def _epilogue(instruction: StackInst) -> Epilogue:
     """Return what the stack does to the head's result before it is stored."""
-    (made,) = mutated(instruction.head)
-    (dest,) = instruction.results
-    stack = Stack(instruction.body[1:], (dest,))
+    head = instruction.head
+    assert head is not None
+    (made,) = mutated(head)
+    dest, *others = instruction.results
+    stack = Stack(instruction.riders, tuple(b for b in instruction.results if b is not made))
     # A kernel calls the head's operands as their fields; one of them may be read again.
-    names = {buffer: name for name, buffer in _operands_of(instruction.head)}
+    names = {buffer: name for name, buffer in _operands_of(head)}
     extra = [buffer for buffer in instruction.sources if buffer not in names]
     names.update({buffer: f"operand{index}" for index, buffer in enumerate(extra)})
+    names.update({buffer: f"result{index}" for index, buffer in enumerate(others, 1)})
     sources = [buffer for buffer in stack.inputs if buffer is not made]
 
-    def apply(out: SourceWriter, code: VectorCode, value: str, loads: list[str]) -> str:
+    def apply(
+        out: SourceWriter, code: VectorCode, value: str, loads: list[str]
+    ) -> dict[Buffer, str]:
         vectors = {made: Vector(value, made.type.kind)}
         for buffer, load in zip(sources, loads, strict=True):
             vectors[buffer] = code.assign(load, buffer.type.kind)
-        results = stack.write(code, vectors)
+        results = vectors | stack.write(code, vectors)
         for line in code.lines:
             out.line(line)
-        return results[dest].name
+        return {buffer: results[buffer].name for buffer in instruction.results}
 
     def write(out: SourceWriter, place: TileVector) -> str:
         code = VectorCode(place.lanes, f"{place.tag}_")
         value = code.assign(place.value, made.type.kind).name
-        return apply(out, code, value, [_vector(b, made, names[b], place) for b in sources])
+        loads = [_vector(b, made, names[b], place) for b in sources]
+        results = apply(out, code, value, loads)
+        for buffer in others:
+            place.write_store(out, names[buffer], results[buffer])
+        return results[dest]
 
     def write_tile(out: SourceWriter, place: WholeTile) -> str:
         code = VectorCode(place.lanes, f"{place.value}_")
-        return apply(out, code, place.value, [_tile(b, made, names[b], place) for b in sources])
+        loads = [_tile(b, made, names[b], place) for b in sources]
+        results = apply(out, code, place.value, loads)
+        for buffer in others:
+            out.line(
+                f"tile_store({names[buffer]}, {place.index}, {place.stride}, {results[buffer]})"
+            )
+        return results[dest]
 
     operands = tuple((names[buffer], buffer.type.kind) for buffer in extra)
-    return Epilogue(operands, write, dest.type.kind, write_tile)
+    results = tuple((names[buffer], buffer.type.kind) for buffer in others)
+    return Epilogue(operands, write, dest.type.kind, write_tile, results)
 
 
 def _operands_of(head: Instruction) -> list[tuple[str, Buffer]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -68,6 +68,38 @@ class Block:
             return vector
         inside = f"less(iota_int32({self.lanes}), splat_int32({self.count}, {self.lanes}))"
         return f"where({inside}, {vector}, {other})"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A block of elements in several tensors at once.
+
+    Attributes:
+        block: The lanes.
+        places: Index of the first element in each tensor, by the name of its pointer.
+        repeated: Tensors that have one element for all lanes.
+        step: Number of the element along the walk that the block belongs to, in lanes.
+    """
+
+    block: Block
+    places: Mapping[str, str]
+    repeated: frozenset[str] = frozenset()
+    step: str = "0"
+
+    @property
+    def lanes(self) -> int:
+        """Elements of the vectors."""
+        return self.block.lanes
+
+    def load(self, pointer: str) -> str:
+        """Return the load of the elements of one tensor."""
+        if pointer in self.repeated:
+            return f"broadcast({pointer}, {self.places[pointer]}, {self.lanes})"
+        return self.block.load(pointer, self.places[pointer])
+
+    def store(self, pointer: str, vector: str) -> str:
+        """Return the store of *vector* to one tensor."""
+        return self.block.store(pointer, self.places[pointer], vector)
 
 
 def ceil_power_of_two(number: int) -> int:

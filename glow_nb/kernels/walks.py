@@ -7,14 +7,21 @@ in a lane of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.kernels.loops import ENOUGH_ROWS, Nest, index_text, loops, sum_text
+from glow_nb.kernels.loops import (
+    ENOUGH_ROWS,
+    Nest,
+    broadcast_strides,
+    index_text,
+    loops,
+    sum_text,
+)
 from glow_nb.kernels.source import SourceWriter
-from glow_nb.kernels.vectors import Block, blocks_of, ceil_power_of_two
+from glow_nb.kernels.vectors import Block, Site, blocks_of, ceil_power_of_two
 from glow_nb.llir.program import Buffer
 
 
@@ -43,6 +50,7 @@ class Walk:
         axes: Sequence[int],
         tensors: dict[str, tuple[int, ...]],
         lanes: int,
+        stored: Collection[str] = ("dest",),
     ) -> Walk:
         """Return the walk along *axes* of *shape*.
 
@@ -51,6 +59,7 @@ class Walk:
             axes: Those that are walked.
             tensors: Strides of each tensor by its name, 0 along axes that it does not have.
             lanes: Elements of a vector that suit the kinds; fewer are used if there are fewer.
+            stored: Names of the tensors that are written.
         """
         kept = _part(shape, [a for a in range(len(shape)) if a not in axes], tensors)
         walked = _part(shape, list(axes), tensors)
@@ -63,21 +72,23 @@ class Walk:
         fit = [
             loop
             for loop in range(len(kept.sizes))
-            if all(tensor[loop] == 1 for tensor in kept.strides)
+            if all(
+                tensor[loop] == 1 or (tensor[loop] == 0 and name not in stored)
+                for name, tensor in zip(tensors, kept.strides, strict=True)
+            )
         ]
         kept = kept.with_innermost(fit[-1]) if fit else kept
         return cls(tuple(tensors), kept, walked, lanes if fit else 1, is_along=False)
 
-    def places(self, out: SourceWriter) -> Iterator[Block | None]:
+    def places(self, out: SourceWriter) -> Iterator[Site]:
         """Write loops over the places; what is written for each one yielded is its body.
 
-        ``dest_at`` and so on are the indices of the place in the tensors. Yields the block of
-        places that a vector holds, or None if vectors lie along the walk.
+        ``dest_at`` and so on are the indices of the place in the tensors. The site has one lane if
+        vectors lie along the walk, else a lane for each of the places that a vector holds.
         """
         if self.is_along:
             with loops(out, self.kept.sizes, shared=True) as indices:
-                self._write_places(out, indices, None)
-                yield None
+                yield self._write_site(out, indices, Block("0", 1))
             return
         *outer, columns = self.kept.sizes
         rows = prod(outer)
@@ -85,13 +96,34 @@ class Walk:
         share_rows = share_rows and rows > 1
         with loops(out, outer, shared=share_rows) as indices:
             for block in blocks_of(out, columns, self.lanes, shared=not share_rows):
-                self._write_places(out, indices, block)
-                yield block
+                yield self._write_site(out, indices, block)
 
-    def _write_places(self, out: SourceWriter, indices: Sequence[str], block: Block | None) -> None:
+    def _write_site(self, out: SourceWriter, indices: Sequence[str], block: Block) -> Site:
+        columns = [] if self.is_along else [block.column]
         for name, strides in zip(self.names, self.kept.strides, strict=True):
-            columns = [block.column] if block else []
             out.line(f"{name}_at = {index_text([*indices, *columns], strides)}")
+        places = {name: f"{name}_at" for name in self.names}
+        return Site(block, places, frozenset() if self.is_along else self._repeated(self.kept))
+
+    def _repeated(self, nest: Nest) -> frozenset[str]:
+        """Return the tensors that do not move along the innermost loop of *nest*."""
+        tensors = zip(self.names, nest.strides, strict=True)
+        return frozenset(name for name, strides in tensors if not strides[-1])
+
+    def width(self, place: Site) -> int:
+        """Return the lanes of the vectors along the walk at *place*."""
+        return self.lanes if self.is_along else place.lanes
+
+    @property
+    def row_elements(self) -> int:
+        """Elements that a copy of all that is walked at one place takes; see ``Site.step``."""
+        return prod(self.walked.sizes[:-1]) * self._pitch
+
+    @property
+    def _pitch(self) -> int:
+        """Elements of the copy from one step of the outer walked loops to the next."""
+        inner = self.walked.sizes[-1]
+        return -(-inner // self.lanes) * self.lanes if self.is_along else inner * self.lanes
 
     @property
     def is_long(self) -> bool:
@@ -101,9 +133,9 @@ class Walk:
         return prod(outer) * steps > LONGEST_CHAIN
 
     def elements(
-        self, out: SourceWriter, place: Block | None, chain: Chain | None = None
-    ) -> Iterator[tuple[Block, dict[str, str]]]:
-        """Yield the blocks that a walk comes by, each with its index in every tensor.
+        self, out: SourceWriter, place: Site, chain: Chain | None = None
+    ) -> Iterator[Site]:
+        """Yield the sites that a walk comes by.
 
         Args:
             out: Receives the loops of the walk.
@@ -113,16 +145,16 @@ class Walk:
         with ExitStack() as stack:
             *outer, inner = self.walked.sizes
             names = stack.enter_context(loops(out, outer, shared=False, prefix="k"))
-            if place is None:
+            if self.is_along:
                 for block in self._run(out, chain):
-                    yield block, self._indices(names, block.column)
+                    yield self._site(block, names, block.column)
                 return
             step = f"k{len(outer)}" if inner != 1 else "0"
             if chain is not None:
                 stack.enter_context(_chained(out, step, inner, 1, chain))
             elif inner != 1:
                 stack.enter_context(out.block(f"for {step} in range({inner}):"))
-            yield place, self._indices([*names, step], "0")
+            yield self._site(place.block, names, step)
 
     def _run(self, out: SourceWriter, chain: Chain | None) -> Iterator[Block]:
         """Yield the blocks of the run that vectors lie along, all of one width."""
@@ -140,12 +172,19 @@ class Walk:
             with _between(out, chain):
                 yield Block(str(whole), lanes, count - whole)
 
-    def _indices(self, names: Sequence[str], column: str) -> dict[str, str]:
-        """Return the index in each tensor at the steps *names*, and *column* of a run."""
-        return {
-            name: sum_text(f"{name}_at", index_text(names, strides[: len(names)]), column)
+    def _site(self, block: Block, names: Sequence[str], inner: str) -> Site:
+        """Return the site at the steps *names* of the outer loops and *inner* of the last."""
+        steps = [*names, inner]
+        places = {
+            name: sum_text(f"{name}_at", index_text(steps, strides))
             for name, strides in zip(self.names, self.walked.strides, strict=True)
         }
+        sizes = self.walked.sizes[:-1]
+        pitches = [prod(sizes[loop + 1 :]) * self._pitch for loop in range(len(sizes))]
+        along = index_text(steps, [*pitches, 1 if self.is_along else self.lanes])
+        return Site(
+            block, places, self._repeated(self.walked if self.is_along else self.kept), along
+        )
 
 
 Chain = tuple[str, str]
@@ -196,11 +235,13 @@ def _part(shape: tuple[int, ...], axes: list[int], tensors: dict[str, tuple[int,
     return Nest(tuple(shape[axis] for axis in axes), strides).collapsed()
 
 
-def strides_of(tensor: Buffer, shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a result over *shape*: 0 along *axes*, which it may not even have."""
-    if tensor.type.rank == len(shape):
-        strides = list(tensor.strides)
-    else:
-        own = iter(tensor.strides)
-        strides = [0 if axis in axes else next(own) for axis in range(len(shape))]
-    return tuple(0 if axis in axes else stride for axis, stride in enumerate(strides))
+def strides_of(tensor: Buffer, shape: tuple[int, ...], axes: Collection[int]) -> tuple[int, ...]:
+    """Return the strides over *shape* of a tensor that has no more than one element along *axes*.
+
+    They are 0 along *axes*, which it may not even have, and where it is broadcast.
+    """
+    has_axes = tensor.type.rank == len(shape)
+    own = [axis for axis in range(len(shape)) if has_axes or axis not in axes]
+    sizes = tuple(1 if axis in axes else shape[axis] for axis in own)
+    strides = dict(zip(own, broadcast_strides(tensor, sizes), strict=True))
+    return tuple(0 if axis in axes else strides[axis] for axis in range(len(shape)))

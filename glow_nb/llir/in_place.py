@@ -3,8 +3,8 @@
 An instruction that is declared in place for an operand reads each element of it before it writes
 that element, in the same thread, and never again. A stack does so for what it reads element by
 element: a loop over memory loads a piece of all operands before it stores a piece of any result,
-and the kernel of a convolution or product that says so (``stack_in_place``) loads the operands of
-its stack right before it stores a finished tile, which it does once.
+and the kernel of a head that says so (``stack_in_place``) loads the operands of what rides on it
+right before it stores a finished piece, which it does once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,30 @@ def may_lie_on(instruction: Instruction, result: Buffer, source: Buffer) -> bool
     A source that the instruction reads in some other way as well is none.
     """
     if isinstance(instruction, StackInst):
-        head = instruction.head
-        if source not in instruction.sources or result not in instruction.results:
-            return False
-        return bool(head.scalar) or (head.stack_in_place and source not in read(head))
+        return _stack_may_write(instruction, result, source)
     sources = _fields_of(instruction, source)
     if not sources or source is instruction.predicate:
         return False
     pairs = {(field, taken) for field in _fields_of(instruction, result) for taken in sources}
     return pairs <= set(instruction.inplace)
+
+
+def _stack_may_write(stack: StackInst, result: Buffer, source: Buffer) -> bool:
+    """True if *stack* reads each element of *source* for the last time before it stores *result*.
+
+    A head may walk over its input several times. What its producers store is there from the first
+    time on; later only the operand that it draws is read, if that is what is stored.
+    """
+    if source not in stack.sources or result not in stack.results:
+        return False
+    head = stack.head
+    if head is None:
+        return True
+    if not head.stack_in_place or source in read(head):
+        return False
+    if not any(result in mutated(producer) for producer in stack.producers):
+        return True
+    return result in read(head) and not any(source in read(rider) for rider in stack.riders)
 
 
 def _fields_of(instruction: Instruction, buffer: Buffer) -> list[str]:

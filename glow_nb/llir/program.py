@@ -193,6 +193,10 @@ class Instruction:
             stores them.
         stack_in_place: That kernel stores each result once, and loads what its stack reads at that
             place right before, in the same thread: the result may lie on what the stack reads.
+        reaches_all: These may then read and write operands of any strides; otherwise only such
+            as have the shape of the result, vary along the last axis only, or are one number.
+        draws: The operand that its kernel reads element by element, so that data-parallel
+            instructions may compute it there; empty if there is none.
         predicate: A bool vector of the batch's length; results of false samples are arbitrary.
         name: The high-level node it was made from; for people, not unique.
         origins: The imported nodes that this node stands for, if not for itself alone.
@@ -204,6 +208,8 @@ class Instruction:
     node_class: ClassVar[type | None]
     carries_stack: ClassVar[bool] = False
     stack_in_place: ClassVar[bool] = False
+    reaches_all: ClassVar[bool] = False
+    draws: ClassVar[str] = ""
     strided: ClassVar[tuple[str, ...]] = ()
     _: KW_ONLY
     predicate: Buffer | None = None

@@ -1,17 +1,24 @@
 """A stack: several instructions that run as one kernel (paper 5.2).
 
-The first instruction, the *head*, may be data parallel or one whose kernel can do more with its
-results before it stores them (a convolution, a matrix product). All others are data parallel over
-the shape of the head's result. What only the stack itself reads is a :class:`Register`: it has a
-type and a name but no memory.
+All instructions of a stack are data parallel but one, the *head*, if there is one at all. Those
+after the head, the *riders*, are data parallel over the shape of its result: the kernel of the head
+applies them before it stores. Those before it, the *producers*, are data parallel over the shape of
+the operand that the head draws (``Instruction.draws``): its kernel computes them as it reads.
+Without a head, all are riders, and the kernel is a plain loop.
 
-::
+What only the stack itself reads is a :class:`Register`: it has a type and a name but no memory. ::
 
     stack {
-      %conv1 = register float32<1 x 56 x 56 x 64>
-      packed_convolution @out %conv1, @in %x, @in %filter, @in %bias {...} from %conv1
-      relu @out %relu1, @in %conv1 from %relu1
+      %scaled = register float32<64 x 1000>
+      mul @out %scaled, @in %x, @in %factor from %scaled
+      %softmax = register float32<64 x 1000>
+      softmax @out %softmax, @in %scaled {axis = 1} from %softmax
+      add @out %y, @in %softmax, @in %x from %y
     }
+
+The body is in order: what an instruction reads is made outside or further up. A kernel is free to
+run all producers for one element, then the head, then the riders, or to compute a producer again,
+as long as it reads an element of a source before it stores a result at the same place.
 """
 
 from __future__ import annotations
@@ -62,9 +69,19 @@ class StackInst(Instruction):
         return cls(tuple(results), tuple(sources), body, name=body[-1].name if body else "")
 
     @property
-    def head(self) -> Instruction:
-        """The first instruction."""
-        return self.body[0]
+    def head(self) -> Instruction | None:
+        """The instruction that is not data parallel, if there is one."""
+        return next((instruction for instruction in self.body if not instruction.scalar), None)
+
+    @property
+    def producers(self) -> tuple[Instruction, ...]:
+        """The instructions before the head."""
+        return self.body[: self.body.index(self.head)] if self.head else ()
+
+    @property
+    def riders(self) -> tuple[Instruction, ...]:
+        """The instructions after the head; all, if there is none."""
+        return self.body[self.body.index(self.head) + 1 :] if self.head else self.body
 
     @property
     @override
@@ -82,7 +99,6 @@ class StackInst(Instruction):
     def verify(self) -> None:
         self.require(len(self.body) >= 1, "it has no instructions")
         known: set[Buffer] = set()
-        shape = mutated(self.head)[0].type.shape
         for instruction in self.body:
             self.require(
                 instruction is self.head or bool(instruction.scalar),
@@ -90,10 +106,6 @@ class StackInst(Instruction):
             )
             self.require(len(mutated(instruction)) == 1, f"{instruction} has several results")
             (result,) = mutated(instruction)
-            self.require(
-                result.type.shape == shape,
-                f"{instruction} has shape {list(result.type.shape)}, its head {list(shape)}",
-            )
             for buffer in read(instruction):
                 self.require(
                     not isinstance(buffer, Register) or buffer in known,
@@ -101,3 +113,31 @@ class StackInst(Instruction):
                 )
             self.require(result not in known, f"{result!r} is written twice")
             known.add(result)
+        self._verify_shapes(self.riders, mutated(self.head or self.body[0])[0])
+        if self.producers:
+            self._verify_producers()
+
+    def _verify_shapes(self, instructions: Iterable[Instruction], like: Buffer) -> None:
+        for instruction in instructions:
+            (result,) = mutated(instruction)
+            self.require(
+                result.type.shape == like.type.shape,
+                f"{instruction} has shape {list(result.type.shape)}, "
+                f"{like!r} has {list(like.type.shape)}",
+            )
+
+    def _verify_producers(self) -> None:
+        head = self.head
+        assert head is not None
+        self.require(bool(head.draws), f"{head} draws no operand that the others could compute")
+        drawn = getattr(head, head.draws)
+        self._verify_shapes(self.producers, drawn)
+        made = {mutated(producer)[0] for producer in self.producers}
+        self.require(drawn in made, f"{drawn!r} is not computed by what stands before {head}")
+        self.require(
+            [b for b in read(head) if b in made] == [drawn],
+            f"{head} reads more of it than {drawn!r}",
+        )
+        for rider in self.riders:
+            for buffer in read(rider):
+                self.require(buffer not in made, f"{rider} reads {buffer!r} from before the head")

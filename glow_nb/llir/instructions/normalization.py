@@ -43,6 +43,10 @@ class LayerNormalizationInst(NodeInstruction):
     Mean and variance go over the axes from *axis* on; the variance is of the centred values.
     """
 
+    carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
+    reaches_all: ClassVar[bool] = True
+    draws: ClassVar[str] = "input"
     strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     dest: Out
     input: In
@@ -56,6 +60,10 @@ class LayerNormalizationInst(NodeInstruction):
 class SoftmaxInst(UnaryInstruction):
     """``dest = exp(input - m) / sum(exp(input - m))`` along *axis*, with m the maximum."""
 
+    carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
+    reaches_all: ClassVar[bool] = True
+    draws: ClassVar[str] = "input"
     strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     axis: int
 
@@ -64,5 +72,9 @@ class SoftmaxInst(UnaryInstruction):
 class LogSoftmaxInst(UnaryInstruction):
     """``dest = input - m - log(sum(exp(input - m)))`` along *axis*, with m the maximum."""
 
+    carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
+    reaches_all: ClassVar[bool] = True
+    draws: ClassVar[str] = "input"
     strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     axis: int

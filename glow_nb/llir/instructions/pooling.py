@@ -13,6 +13,9 @@ from glow_nb.llir.program import In, Out, define_instruction
 class MaxPoolInst(UnaryInstruction):
     """``dest[n, p, c] = max_t input[n, p*stride + t*dilation - pad, c]``; padding never wins."""
 
+    carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
+    reaches_all: ClassVar[bool] = True
     strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -42,6 +45,9 @@ class AvgPoolInst(UnaryInstruction):
     *uncounted* outermost ones of the end padding.
     """
 
+    carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
+    reaches_all: ClassVar[bool] = True
     strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     kernel: tuple[int, ...]
     stride: tuple[int, ...]

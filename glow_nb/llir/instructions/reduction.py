@@ -14,6 +14,10 @@ from glow_nb.llir.program import In, Out, define_instruction
 class ReductionInstruction(UnaryInstruction):
     """``dest = reduce(input)`` over *axes*, which stay as dimensions of 1 with *keep_dims*."""
 
+    carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
+    reaches_all: ClassVar[bool] = True
+    draws: ClassVar[str] = "input"
     strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     axes: tuple[int, ...]
     keep_dims: bool

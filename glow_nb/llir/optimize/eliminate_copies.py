@@ -131,10 +131,12 @@ def can_be_strided(instruction: Instruction, buffer: Buffer, place: Buffer) -> b
 def _stack_can_be_strided(stack: StackInst, buffer: Buffer, place: Buffer) -> bool:
     """A stack on tiles stores its result by pixels, if it reads nothing else of that shape."""
     head = stack.head
-    if head.scalar:
+    if head is None:
         return True
-    if buffer in read(head):
+    if buffer in read(head) or (head.reaches_all and buffer in mutated(head)):
         return can_be_strided(head, buffer, place)
+    if head.reaches_all:
+        return pixel_stride(place) is not None
     others = (b for b in stack.sources if b not in read(head))
     return (
         stack.results == (buffer,)

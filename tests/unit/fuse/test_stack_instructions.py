@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from glow_nb.errors import GlowError, VerifyError
 from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Value
+from glow_nb.hlir.graph import Node, Value
 from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
@@ -81,25 +83,28 @@ def test_producer_and_consumer_become_one_loop(b: Builder, x: Value) -> None:
 def test_what_is_read_later_is_stored(b: Builder, x: Value) -> None:
     tanh = b.emit(ops.Tanh(x), "tanh")
     b.save(b.emit(ops.Neg(tanh)), "y")
-    b.save(b.emit(ops.ReduceSum(tanh, axes=(3,), keep_dims=True)), "z")
+    b.save(b.emit(ops.Transpose(tanh, permutation=(3, 0, 1, 2))), "z")
     program, kernels = stacked(b)
-    assert kernels == ["tanh+neg", "reduce_sum"]
+    assert kernels == ["tanh+neg", "transpose"]
     (stack,) = (i for i in program.work if isinstance(i, StackInst))
     assert [buffer.name for buffer in stack.results] == ["tanh", "y"]
 
 
-def test_a_convolution_whose_result_is_read_twice_stays_alone(b: Builder, x: Value) -> None:
+def test_what_a_convolution_makes_is_stored_beside_what_rides_on_it(b: Builder, x: Value) -> None:
     made = packed_convolution(b, x, "made")
     b.save(b.emit(ops.Relu(made)), "y")
-    b.save(b.emit(ops.ReduceSum(made, axes=(3,), keep_dims=True)), "z")
-    assert stacked(b)[1] == ["packed_convolution", "relu", "reduce_sum"]
+    b.save(b.emit(ops.Transpose(made, permutation=(3, 0, 1, 2))), "z")
+    program, kernels = stacked(b)
+    assert kernels == ["packed_convolution+relu", "transpose"]
+    (stack,) = (i for i in program.work if isinstance(i, StackInst))
+    assert [buffer.name for buffer in stack.results] == ["made", "y"]
 
 
 def test_a_reader_in_between_keeps_the_producer_where_it_is(b: Builder, x: Value) -> None:
     tanh = b.emit(ops.Tanh(x))
-    total = b.emit(ops.ReduceSum(tanh, axes=(0, 1, 2, 3), keep_dims=True))
-    b.save(b.emit(ops.Add(tanh, total)), "y")
-    assert stacked(b)[1] == ["tanh", "reduce_sum", "add"]
+    sums = b.emit(ops.CumSum(tanh, axis=3, exclusive=False, reverse=False))
+    b.save(b.emit(ops.Add(tanh, sums)), "y")
+    assert stacked(b)[1] == ["tanh", "cum_sum", "add"]
 
 
 def test_a_broadcast_value_does_not_join(b: Builder, x: Value) -> None:
@@ -155,6 +160,141 @@ def test_a_long_chain_is_cut(b: Builder, x: Value) -> None:
     assert sum(kernel.count("neg") for kernel in kernels) == 60
 
 
+HEADS: dict[str, Callable[[Value], Node]] = {
+    "max_pool": lambda x: ops.MaxPool(
+        x, kernel=(2, 2), stride=(2, 2), pads=(0, 0, 0, 0), dilation=(1, 1)
+    ),
+    "avg_pool": lambda x: ops.AvgPool(
+        x, kernel=(2, 2), stride=(2, 2), pads=(0, 0, 0, 0), dilation=(1, 1), count_padding=True
+    ),
+    "reduce_sum": lambda x: ops.ReduceSum(x, axes=(1, 2), keep_dims=True),
+    "reduce_max": lambda x: ops.ReduceMax(x, axes=(3,), keep_dims=False),
+    "softmax": lambda x: ops.Softmax(x, axis=3),
+    "log_softmax": lambda x: ops.LogSoftmax(x, axis=1),
+}
+DRAWING = [name for name in HEADS if "pool" not in name]
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_stack_rides_on_pools_reductions_and_softmax(b: Builder, x: Value, head: str) -> None:
+    made = b.emit(HEADS[head](x))
+    other = b.input("other", str(made.type))
+    b.save(b.emit(ops.Relu(b.emit(ops.Add(made, other)))), "y")
+    assert stacked(b)[1] == [f"{head}+add+relu"]
+
+
+@pytest.mark.parametrize("head", DRAWING)
+def test_what_computes_its_input_is_drawn_into_a_head(b: Builder, x: Value, head: str) -> None:
+    row = b.input("row", "float32<1 x 4 x 1 x 8>")
+    b.save(b.emit(ops.Neg(b.emit(HEADS[head](b.emit(ops.Tanh(b.emit(ops.Add(x, row)))))))), "y")
+    program, kernels = stacked(b)
+    assert kernels == [f"add+tanh+{head}+neg"]
+    (stack,) = (i for i in program.work if isinstance(i, StackInst))
+    assert [i.opcode for i in stack.producers] == ["add", "tanh"]
+    assert [i.opcode for i in stack.riders] == ["neg"]
+    assert [buffer.name for buffer in stack.results] == ["y"]
+
+
+def test_a_pool_draws_nothing_since_it_reads_elements_often(b: Builder, x: Value) -> None:
+    b.save(b.emit(HEADS["max_pool"](b.emit(ops.Tanh(x)))), "y")
+    assert stacked(b)[1] == ["tanh", "max_pool"]
+
+
+def test_what_is_drawn_and_read_later_is_stored(b: Builder, x: Value) -> None:
+    made = b.emit(ops.Tanh(x), "tanh")
+    b.save(b.emit(HEADS["softmax"](made)), "y")
+    b.save(b.emit(ops.Transpose(made, permutation=(3, 0, 1, 2))), "z")
+    program, kernels = stacked(b)
+    assert kernels == ["tanh+softmax", "transpose"]
+    (stack,) = (i for i in program.work if isinstance(i, StackInst))
+    assert [buffer.name for buffer in stack.results] == ["tanh", "y"]
+
+
+def test_riders_read_nothing_from_before_the_head(b: Builder, x: Value) -> None:
+    made = b.emit(ops.Tanh(x))
+    b.save(b.emit(ops.Mul(made, b.emit(ops.Softmax(made, axis=3)))), "y")
+    assert stacked(b)[1] == ["tanh+softmax", "mul"]
+
+
+def test_a_head_draws_only_what_it_reads_once(b: Builder) -> None:
+    made = b.emit(ops.Tanh(b.input("x", "float32<32>")))
+    b.save(b.emit(ops.LayerNormalization(made, made, None, axis=0, epsilon=1e-5)), "y")
+    nets = PROGRAM_PASSES.run(generate(b.function()), ("stack_instructions",))
+    assert [i.opcode for i in nets.work] == ["tanh", "layer_normalization"]
+
+
+def test_a_window_is_not_drawn(b: Builder, x: Value) -> None:
+    made = b.emit(ops.Reshape(b.emit(ops.Tanh(x)), shape=(16, 8)))
+    b.save(b.emit(ops.ReduceSum(made, axes=(1,), keep_dims=False)), "y")
+    assert stacked(b)[1] == ["tanh", "reduce_sum"]
+
+
+def test_a_predicate_keeps_a_head_from_drawing_and_carrying(b: Builder, x: Value) -> None:
+    mask = b.input("mask", "bool<1>")
+    made = b.emit(ops.Softmax(b.emit(ops.Tanh(x)), axis=3, predicate=mask))
+    b.save(b.emit(ops.Neg(made)), "y")
+    assert stacked(b)[1] == ["tanh", "softmax", "neg"]
+
+
+def test_few_results_leave_a_long_input_to_its_own_loop(b: Builder) -> None:
+    made = b.emit(ops.Tanh(b.input("x", "float32<4 x 65536>")))
+    b.save(b.emit(ops.ReduceSum(made, axes=(1,), keep_dims=False)), "y")
+    assert stacked(b)[1] == ["tanh", "reduce_sum"]
+
+
+def test_a_reader_in_between_keeps_what_a_head_could_draw(b: Builder, x: Value) -> None:
+    tanh = b.emit(ops.Tanh(x))
+    sums = b.emit(ops.CumSum(tanh, axis=3, exclusive=False, reverse=False))
+    b.save(sums, "z")
+    b.save(b.emit(ops.Softmax(tanh, axis=3)), "y")
+    assert stacked(b)[1] == ["tanh", "cum_sum", "softmax"]
+
+
+DRAWN = """declare @main {
+  %x = input float32<4 x 8>
+  %z = input float32<4 x 8>
+  %y = output float32<4 x 8>
+}
+program {
+  %m = alloc float32<4 x 8>
+  stack {
+    tanh @out %m, @in %x
+    %s = register float32<4 x 8>
+    softmax @out %s, @in %m {axis = 1}
+    add @out %y, @in %s, @in %z
+  }
+  dealloc %m
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("add @out %y, @in %s, @in %z", "add @out %y, @in %s, @in %m", "from before the head"),
+        ("softmax @out %s, @in %m", "softmax @out %s, @in %x", "%x is not computed by"),
+        ("softmax @out %s, @in %m {axis = 1}", "cum_sum @out %s, @in %m {axis = 1, "
+         "exclusive = false, reverse = false}", "draws no operand"),
+        ("add @out %y, @in %s, @in %z", "softmax @out %y, @in %s {axis = 0}", "not data parallel"),
+    ],
+)  # fmt: skip
+def test_broken_producers_are_refused(old: str, new: str, message: str) -> None:
+    program = parse_program(DRAWN)
+    assert print_program(program) == DRAWN
+    with pytest.raises(GlowError, match=message):
+        parse_program(DRAWN.replace(old, new))
+
+
+def test_a_register_before_the_head_may_not_lie_upon_what_is_read_late() -> None:
+    text = DRAWN.replace("%m = alloc", "%a = alloc").replace("dealloc %m", "dealloc %a")
+    text = text.replace("  stack {", "  copy @out %a, @in %x\n  %m = tensor_view %a "
+                        "{start = 0, steps = [8, 1]} : float32<4 x 8>\n  stack {")  # fmt: skip
+    text = text.replace("@out %m, @in %x", "@out %m, @in %a")
+    parse_program(text)  # the head reads only what has replaced it
+    with pytest.raises(VerifyError, match="shares memory"):
+        parse_program(text.replace("@in %s, @in %z", "@in %s, @in %a"))
+
+
 STACK = """declare @main {
   %x = input float32<4>
   %y = output float32<4>
@@ -176,8 +316,8 @@ program {
         ("tanh @out %a, @in %x", "tanh @out %a, @in %a", "%a is read before it is written"),
         (
             "neg @out %y, @in %a",
-            "reduce_sum @out %y, @in %a {axes = [], keep_dims = true}",
-            "not data",
+            "cum_sum @out %y, @in %a {axis = 0, exclusive = false, reverse = false}",
+            "draws no operand",
         ),
         ("    %a = register float32<4>\n", "", "'%a' is not defined"),
     ],

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from glow_nb.kernels.registry import generate_kernel
 from glow_nb.kernels.target import Target
-from glow_nb.llir.instructions.activation import ReluInst
+from glow_nb.llir.in_place import may_lie_on
+from glow_nb.llir.instructions.activation import ReluInst, TanhInst
 from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.normalization import (
+    LayerNormalizationInst,
+    LogSoftmaxInst,
+    SoftmaxInst,
+)
 from glow_nb.llir.instructions.packed import (
     DepthwiseConvolutionInst,
     PackedConvolutionInst,
     PackedMatMulInst,
 )
+from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst
+from glow_nb.llir.instructions.reduction import (
+    ReduceMaxInst,
+    ReduceMeanInst,
+    ReduceMinInst,
+    ReduceProdInst,
+    ReduceSumInst,
+)
 from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel
 
 RANDOM = np.random.default_rng(0)
@@ -80,6 +97,36 @@ HEADS: tuple[Instruction, ...] = (
 )
 
 
+def drawing(cls: type[Instruction], **attributes: Any) -> Instruction:
+    return instruction_of(cls, [float32(9, 5, 37)], **attributes)
+
+
+def pool(cls: type[Instruction], **attributes: Any) -> Instruction:
+    window = {"kernel": (3, 3), "stride": (1, 1), "pads": (1,) * 4, "dilation": (1, 1)}
+    return instruction_of(cls, [float32(2, 6, 7, 21)], **window, **attributes)
+
+
+DRAWING: tuple[Instruction, ...] = (
+    *(
+        drawing(cls, axes=axes, keep_dims=True)
+        for cls, axes in (
+            (ReduceSumInst, (2,)),
+            (ReduceMeanInst, (1,)),
+            (ReduceMaxInst, (0, 2)),
+            (ReduceMinInst, (2,)),
+            (ReduceProdInst, (0,)),
+        )
+    ),
+    drawing(SoftmaxInst, axis=2),
+    drawing(SoftmaxInst, axis=1),
+    drawing(LogSoftmaxInst, axis=2),
+    instruction_of(
+        LayerNormalizationInst, [float32(9, 5, 37), float32(37), float32(37)], axis=2, epsilon=1e-5
+    ),
+)
+POOLS = (pool(MaxPoolInst), pool(AvgPoolInst, count_padding=False))
+
+
 def residual(head: Instruction) -> StackInst:
     """Return ``relu(head + x)``, whose result and ``x`` are the first and the last operand."""
     made = kernel_operands(head)[0]
@@ -95,11 +142,11 @@ def random(type: TensorType) -> Array:
 
 def test_every_kernel_that_says_so_is_tested() -> None:
     said = {cls for cls in INSTRUCTIONS.values() if cls.stack_in_place}
-    assert said == {type(head) for head in HEADS}
+    assert said == {type(head) for head in (*HEADS, *DRAWING, *POOLS)}
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("head", HEADS, ids=repr)
+@pytest.mark.parametrize("head", [*HEADS, *DRAWING, *POOLS], ids=repr)
 def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
     stack, target = residual(head), Target.host()
     kernel = RunningKernel(generate_kernel(stack, target), target)
@@ -109,6 +156,43 @@ def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
         place = x.copy()
         kernel(place, *sources, place, threads=threads)
         np.testing.assert_array_equal(place, dest)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("dear", [False, True])
+@pytest.mark.parametrize("head", DRAWING, ids=repr)
+def test_a_result_lies_on_what_producers_read(head: Instruction, dear: bool) -> None:
+    made, drawn = kernel_operands(head)[0], head.input  # type: ignore[attr-defined]
+    x, result = Buffer("x", drawn.type), Buffer("result", made.type)
+    # The result lies on x, or if it is smaller, what the head draws.
+    is_smaller = made.type != drawn.type
+    bent = Buffer("bent", drawn.type) if is_smaller else Register("bent", drawn.type)
+    last = head.map_operands(lambda b: result if b is made else bent if b is drawn else b)
+    stack = StackInst.of([TanhInst(bent, x) if dear else AddInst(bent, x, x), last])
+    assert may_lie_on(stack, stack.results[0], x)
+    kernel = RunningKernel(generate_kernel(stack, Target.host()), Target.host())
+    wanted = [random(buffer.type) for buffer in kernel_operands(stack)]
+    kernel(*wanted)
+    place_of_x = kernel_operands(stack).index(x)
+    for threads in THREADS:
+        found = [array.copy() for array in wanted]
+        found[0] = found[place_of_x]
+        kernel(*found, threads=threads)
+        for got, want in zip(found, wanted[: len(stack.results)], strict=False):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_a_head_that_walks_twice_keeps_what_it_must_read_again() -> None:
+    x, y = Buffer("x", float32(4, 8)), Buffer("y", float32(4, 8))
+    bent, scaled, made = (Buffer(name, x.type) for name in ("bent", "scaled", "made"))
+    stack = StackInst.of(
+        [TanhInst(bent, x), AddInst(scaled, bent, y), SoftmaxInst(made, scaled, axis=1),
+         AddInst(Buffer("z", x.type), made, y)]
+    )  # fmt: skip
+    assert may_lie_on(stack, scaled, x)
+    assert not may_lie_on(stack, scaled, y)  # the rider reads it
+    assert not may_lie_on(stack, bent, x)  # may be computed a second time
+    assert may_lie_on(stack, stack.results[-1], y)
 
 
 @pytest.mark.jit
