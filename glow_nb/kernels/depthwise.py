@@ -24,6 +24,8 @@ from glow_nb.llir.instructions.packed import DepthwiseConvolutionInst
 from glow_nb.types import ElementKind
 
 MIN_PIXELS, MAX_PIXELS = 4, 12
+MIN_CHUNK = 4
+"""Panels that are worth taking apart from the others."""
 
 
 def generate_depthwise(
@@ -83,7 +85,7 @@ class DepthwiseWriter:
         target: Target,
         epilogue: Epilogue | None,
     ) -> None:
-        self.shape, self.kind, self.epilogue = shape, kind, epilogue
+        self.shape, self.kind, self.epilogue, self.target = shape, kind, epilogue, target
         self.lanes = lanes_of(kind, target)
         self.vectors, limit = tile_size(shape, self.lanes, registers_of(target))
         self.block = self.vectors * self.lanes
@@ -113,13 +115,27 @@ class DepthwiseWriter:
             if min(lines, blocks, shape.output[-1]) == 0:
                 out.line("return")
                 return out.text
-            write_shares(out, lines, blocks, panels_first=False)
+            write_shares(out, lines, blocks, panels_first=shape.depth > prod(shape.output))
             if self.is_expanded:
                 out.line(f"rows = as_{self.kind.value}(scratch)")
-            with out.block("if panel_begin < panel_end:"):
+            out.line("panels_end = panel_end")
+            with out.block(f"for panel_begin in range(panel_begin, panels_end, {self.chunk}):"):
+                out.line(f"panel_end = min(panel_begin + {self.chunk}, panels_end)")
                 with out.block("for line in range(unit, unit_end):"):
                     self._write_line()
         return out.text
+
+    @property
+    def chunk(self) -> int:
+        """Panels taken through all lines at once: as many as leave a window of lines in L1.
+
+        Each input line is then read once and not once for each line of the kernel. If few panels
+        fit, the short pieces of memory cost more than that gains: all panels are taken together.
+        """
+        shape, panels = self.shape, -(-self.shape.depth // self.block)
+        window = prod(shape.kernel[:-1]) * shape.input[-1] * self.block * self.kind.size_bytes
+        fitting = self.target.l1_bytes // 2 // window
+        return panels if self.is_expanded or fitting < MIN_CHUNK else min(fitting, panels)
 
     def _write_line(self) -> None:
         """Locate one output line and the taps it has, then compute it panel by panel."""

@@ -1,10 +1,12 @@
 """Depthwise convolution kernels against the definition."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from glow_nb.kernels.convolution_shape import ConvolutionShape
-from glow_nb.kernels.depthwise import generate_depthwise
+from glow_nb.kernels.depthwise import DepthwiseWriter, generate_depthwise
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
@@ -60,6 +62,17 @@ def test_depthwise_convolution_keeps_its_definition(name: str) -> None:
 @pytest.mark.parametrize("threads", [1, 3, 30])
 def test_every_width_and_share_computes_all(lanes: int, threads: int) -> None:
     check(SHAPES["3x3"], Target.host(lanes), threads)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_many_channels_are_taken_in_chunks_that_leave_their_lines_in_the_cache(
+    threads: int,
+) -> None:
+    target = replace(Target.host(8), l1_bytes=12 * 1024)
+    shape = conv(2, 200, 200, (5, 6), (3, 3), pads=1, group=200)
+    assert DepthwiseWriter(shape, FLOAT32, target, None).chunk == 5
+    check(shape, target, threads)
 
 
 @pytest.mark.jit
