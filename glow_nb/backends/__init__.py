@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from glow_nb.backends.backend import BACKENDS, Backend, backend_named
+from glow_nb.backends.backend import BACKENDS, Backend, BackendOptions, backend_named
 
 
-def _cpu() -> Backend:
+def _cpu(options: BackendOptions) -> Backend:
     from glow_nb.backends.cpu.backend import CpuBackend
 
-    return CpuBackend()
+    return CpuBackend(options=options)
 
 
-def _interpreter() -> Backend:
+def _interpreter(options: BackendOptions) -> Backend:
     from glow_nb.backends.interpreter import Interpreter
 
     return Interpreter()
@@ -20,4 +20,4 @@ def _interpreter() -> Backend:
 BACKENDS.add("cpu", _cpu)
 BACKENDS.add("interpreter", _interpreter)
 
-__all__ = ["BACKENDS", "Backend", "backend_named"]
+__all__ = ["BACKENDS", "Backend", "BackendOptions", "backend_named"]

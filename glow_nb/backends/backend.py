@@ -148,11 +148,29 @@ class Backend(Protocol):
         ...
 
 
-BACKENDS: Registry[Callable[[], Backend]] = Registry("backend")
+WINOGRAD_CHOICES = ("auto", "off")
 
 
-def backend_named(name: str) -> Backend:
+@dataclass(frozen=True)
+class BackendOptions:
+    """What a user may ask of a backend; one that has no use for an option ignores it.
+
+    Attributes:
+        winograd: Whether convolutions may be done by Winograd's algorithm: "auto" or "off".
+    """
+
+    winograd: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.winograd not in WINOGRAD_CHOICES:
+            raise OptionError(f"winograd={self.winograd!r:.80}: give one of {WINOGRAD_CHOICES}")
+
+
+BACKENDS: Registry[Callable[[BackendOptions], Backend]] = Registry("backend")
+
+
+def backend_named(name: str, options: BackendOptions | None = None) -> Backend:
     """Return a new backend called *name*; raise OptionError if there is none."""
     if name not in BACKENDS:
         raise OptionError(f"unknown backend {name!r}; use one of {', '.join(sorted(BACKENDS))}")
-    return BACKENDS[name]()
+    return BACKENDS[name](options or BackendOptions())

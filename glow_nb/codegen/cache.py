@@ -51,9 +51,13 @@ def object_key(text: str, arguments: str, target: Target) -> str:
 def toolchain() -> str:
     """Return what identifies the compiler: versions, and the source of what shapes an object."""
     package = Path(__file__).parent.parent
-    shaping = sorted(package.glob("kernels/simd*.py")) + [
-        package / "codegen" / name
-        for name in ("compile.py", "machine.py", "runtime.py", "translate.py")
+    shaping = [
+        *sorted(package.glob("kernels/simd*.py")),
+        package / "cook_toom.py",
+        *(
+            package / "codegen" / name
+            for name in ("compile.py", "machine.py", "runtime.py", "translate.py")
+        ),
     ]
     digest = hashlib.sha256()
     for path in shaping:

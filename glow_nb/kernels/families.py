@@ -20,6 +20,7 @@ from glow_nb.kernels import (
     tile,
     top_k,
     transpose,
+    winograd,
 )
 
 __all__ = [
@@ -40,4 +41,5 @@ __all__ = [
     "tile",
     "top_k",
     "transpose",
+    "winograd",
 ]

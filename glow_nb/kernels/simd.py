@@ -11,7 +11,7 @@
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
-| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide`` |
+| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide tile_winograd_input tile_winograd_output`` |
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """  # noqa: E501
@@ -32,6 +32,7 @@ from glow_nb.kernels import simd_memory as memory
 from glow_nb.kernels import simd_tile as tile
 from glow_nb.kernels import simd_transpose as transpose
 from glow_nb.kernels import simd_window as window
+from glow_nb.kernels import simd_winograd as winograd
 from glow_nb.kernels.simd_convert import convert
 from glow_nb.kernels.simd_lanes import BOOL, FLOAT32, Lanes
 from glow_nb.kernels.simd_types import Pointer, Tile, Vec, kernel_signature, scalar_type
@@ -272,6 +273,8 @@ def _namespace() -> dict[str, object]:
         names[name] = getattr(memory, name)
     names["tile_bias_masked"] = window.tile_bias_masked
     names["tile_slide"] = window.tile_slide
+    names["tile_winograd_input"] = winograd.tile_winograd_input
+    names["tile_winograd_output"] = winograd.tile_winograd_output
     names["tile_dot"] = dot.tile_dot
     for name in ("bias", "fill", "zero", "load", "fma", "get", "set", "store", "store_masked"):
         names[f"tile_{name}"] = getattr(tile, f"tile_{name}")

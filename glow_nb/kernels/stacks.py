@@ -16,11 +16,13 @@ from glow_nb.kernels.register_tiles import Epilogue, TileVector, WholeTile
 from glow_nb.kernels.registry import KERNELS, kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.winograd import winograd_convolution_source
 from glow_nb.llir.instructions.packed import (
     DepthwiseConvolutionInst,
     PackedConvolutionInst,
     PackedMatMulInst,
 )
+from glow_nb.llir.instructions.winograd import WinogradConvolutionInst
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands, mutated, read
 from glow_nb.llir.stack import StackInst
 from glow_nb.schema import operand_specs
@@ -36,6 +38,10 @@ def generate_stack(instruction: StackInst, target: Target) -> KernelSource:
             return stack_source(stack, target, kernel_operands(instruction))
         case PackedConvolutionInst():
             return packed_convolution_source(
+                head, target, _epilogue(instruction), instruction.results[0]
+            )
+        case WinogradConvolutionInst():
+            return winograd_convolution_source(
                 head, target, _epilogue(instruction), instruction.results[0]
             )
         case DepthwiseConvolutionInst():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.backends.backend import BackendOptions
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.graph import Node
@@ -20,17 +21,21 @@ class CpuBackend:
 
     name = "cpu"
 
-    def __init__(self, target: Target | None = None) -> None:
+    def __init__(self, target: Target | None = None, options: BackendOptions | None = None) -> None:
         """Compile for *target*, by default the processor this runs on."""
         self.target = target or Target.host()
+        self.options = options or BackendOptions()
 
     @property
     def graph_pipeline(self) -> Pipeline:
         """Choose packed operators, then lay out their constant operands."""
         return (
-            Step(select_packed_operators.__name__, {"lanes": self.target.lanes}),
+            Step(
+                select_packed_operators.__name__,
+                {"target": self.target, "winograd": self.options.winograd},
+            ),
             "sink_transposes",  # the packing of what is computed is one transpose
-            "fold_constants",  # the packing of constant weights happens now
+            "fold_constants",  # constant weights are packed and transformed now
             "eliminate_noops",
             "eliminate_common_nodes",
             "eliminate_dead_nodes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import (
     Convolution,
     DepthwiseConvolution,
@@ -12,6 +12,8 @@ from glow_nb.hlir.ops import (
     MatMul,
     PackedConvolution,
     PackedMatMul,
+    WinogradConvolution,
+    WinogradFilter,
 )
 from glow_nb.hlir.ops.packed import (
     pack_bias,
@@ -21,13 +23,20 @@ from glow_nb.hlir.ops.packed import (
 )
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.kernels.convolution import ConvolutionShape, choose_convolution_block
+from glow_nb.kernels.convolution_cost import Candidate, convolution_candidates
+from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.matmul import MatMulShape, choose_matmul_block
+from glow_nb.kernels.target import Target
 
 
 @register_pass
-def select_packed_operators(function: Function, *, lanes: int = 8) -> Function:
+def select_packed_operators(
+    function: Function, *, target: Target | None = None, winograd: str = "auto"
+) -> Function:
     """Lay filters and right-hand sides out in panels as wide as the kernels' register tiles.
+
+    A convolution with a constant filter is done by Winograd's algorithm where that is estimated to
+    be faster, unless *winograd* is "off"; *target* is the processor, by default this one.
 
     ::
 
@@ -35,23 +44,29 @@ def select_packed_operators(function: Function, *, lanes: int = 8) -> Function:
         ->
         %w_panels = ... pad, reshape and transpose of %w     // <1 x 4 x 3 x 3 x 32 x 16>
         %y = packed_convolution(%x, %w_panels, %b_panels) {block = 16, ...}
+        or
+        %u = winograd_filter(%w_panels) {tile = [4, 4]}      // <1 x 4 x 6 x 6 x 32 x 16>
+        %y = winograd_convolution(%x, %u, %b_panels) {tile = [4, 4], block = 16, ...}
     """
+    chosen = target or Target.host()
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         match node:
             case Convolution():
-                return _select_convolution(node, rewriter, lanes)
+                return _select_convolution(node, rewriter, chosen, winograd)
             case FullyConnected(input=input, weights=weights, bias=bias):
-                return _pack_product(node, input, weights, bias, rewriter, lanes)
+                return _pack_product(node, input, weights, bias, rewriter, chosen.lanes)
             case MatMul(lhs=lhs, rhs=rhs):
-                return _pack_product(node, lhs, rhs, None, rewriter, lanes)
+                return _pack_product(node, lhs, rhs, None, rewriter, chosen.lanes)
         return None
 
     return rewrite(function, rule)
 
 
-def _select_convolution(node: Convolution, rewriter: Rewriter, lanes: int) -> Replacement:
-    depth, channels = node.filter.type.shape[0], node.input.type.shape[-1]
+def _select_convolution(
+    node: Convolution, rewriter: Rewriter, target: Target, winograd: str
+) -> Replacement:
+    channels = node.input.type.shape[-1]
     if node.group == channels and node.group > 1:
         filter = pack_depthwise_filter(rewriter, node.filter)
         return rewriter.emit(
@@ -66,12 +81,38 @@ def _select_convolution(node: Convolution, rewriter: Rewriter, lanes: int) -> Re
                 predicate=node.predicate,
             )
         )
-    block = choose_convolution_block(_shape_of(node), node.type.kind, lanes)
+    may_transform = winograd == "auto" and isinstance(node.filter, Constant)
+    candidates = convolution_candidates(
+        _shape_of(node), node.type.kind, target, winograd=may_transform
+    )
+    return emit_candidate(node, rewriter, candidates[0])
+
+
+def emit_candidate(node: Convolution, rewriter: Rewriter, candidate: Candidate) -> Value:
+    """Emit the packed operator that carries *node* out in the way of *candidate*."""
+    depth, block = node.filter.type.shape[0], candidate.block
+    filter = pack_filter(rewriter, node.filter, node.group, block)
+    bias = pack_bias(rewriter, node.bias, node.group, block)
+    if candidate.tile is not None:
+        return rewriter.emit(
+            WinogradConvolution(
+                node.input,
+                rewriter.emit(WinogradFilter(filter, candidate.tile)),
+                bias,
+                depth=depth,
+                kernel=node.kernel,
+                tile=candidate.tile,
+                pads=node.pads,
+                group=node.group,
+                block=block,
+                predicate=node.predicate,
+            )
+        )
     return rewriter.emit(
         PackedConvolution(
             node.input,
-            pack_filter(rewriter, node.filter, node.group, block),
-            pack_bias(rewriter, node.bias, node.group, block),
+            filter,
+            bias,
             depth=depth,
             kernel=node.kernel,
             stride=node.stride,

@@ -83,6 +83,7 @@ from glow_nb.hlir.ops.reduction import (
     TopK,
 )
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Split, Tile, Transpose
+from glow_nb.hlir.ops.winograd import WinogradConvolution, WinogradFilter
 
 __all__ = [
     "Abs",
@@ -176,5 +177,7 @@ __all__ = [
     "Tile",
     "TopK",
     "Transpose",
+    "WinogradConvolution",
+    "WinogradFilter",
     "Xor",
 ]

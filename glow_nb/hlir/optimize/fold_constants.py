@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node
-from glow_nb.hlir.ops import Reshape, Transpose
+from glow_nb.hlir.ops import Reshape, Transpose, WinogradFilter
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import operands_of
@@ -12,7 +12,8 @@ from glow_nb.types import Array
 
 GROWTH_LIMIT_BYTES = 1 << 20
 """A result larger than this is folded only if it is at most twice as large as its operands, so that
-a broadcast of one number does not become a hundred megabytes of weights."""
+a broadcast of one number does not become a hundred megabytes of weights. A transformed filter is
+always folded: it is selected for that."""
 
 
 @register_pass
@@ -33,7 +34,8 @@ def fold_constants(function: Function) -> Function:
             return None
         read_bytes = sum(value.type.size_bytes for value in operands)
         made_bytes = sum(type.size_bytes for type in node.result_types)
-        if made_bytes > max(GROWTH_LIMIT_BYTES, 2 * read_bytes):
+        is_meant_to = isinstance(node, WinogradFilter)
+        if made_bytes > max(GROWTH_LIMIT_BYTES, 2 * read_bytes) and not is_meant_to:
             return None
         arrays = _evaluate(node)
         names = [result.name.replace("#", "_") for result in node.results]

@@ -19,6 +19,7 @@ from glow_nb.llir.instructions import (
     pooling,
     reduction,
     shape,
+    winograd,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "pooling",
     "reduction",
     "shape",
+    "winograd",
 ]

@@ -7,7 +7,7 @@ import pytest
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.cost import Cost, cost_of, total_cost
+from glow_nb.hlir.cost import Cost, cost_of, executed_cost_of, total_cost
 from glow_nb.hlir.graph import NODES, Node
 
 MOVES = {
@@ -71,3 +71,14 @@ def test_every_operator_has_a_cost_or_moves_data() -> None:
     for opcode, node in ours.items():
         has_rule = any(base in rules for base in node.__mro__ if base not in (Node, object))
         assert has_rule + node.data_parallel + (opcode in MOVES) == 1, opcode
+
+
+def test_winograd_convolution_executes_fewer_products(b: Builder) -> None:
+    x = b.input("x", "float32<1 x 8 x 8 x 4>")
+    filter = b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>")
+    bias = b.input("b", "float32<8>")
+    node = ops.WinogradConvolution(x, filter, bias, 8, (3, 3), (4, 4), (1, 1, 1, 1), 1, 8)
+    assert cost_of(node) == Cost(64 * 8 * 9 * 4, 64 * 8)
+    assert executed_cost_of(node).multiply_adds == 4 * 36 * 8 * 4
+    rows, columns = 6 * 22 + 6 * 22, 6 * 18 + 4 * 18  # numbers other than 0 in B, and in A
+    assert executed_cost_of(node).others == 4 * (4 * rows + 8 * columns) + 64 * 8

@@ -1,0 +1,92 @@
+"""Winograd's short convolutions, made from the points at which polynomials are compared.
+
+``m`` neighbouring outputs of a convolution with ``r`` taps are ``y = A ((G g) * (B d))``: ``g`` the
+taps, ``d`` the ``n = m + r - 1`` inputs, ``*`` element by element. So they take ``n`` products in
+place of ``m r``. In two dimensions ``Y = A ((G g G^T) * (B d B^T)) A^T``.
+
+The construction is Toom's and Cook's: a polynomial product is known from its values at ``n - 1``
+points and its highest coefficient, and a convolution is the transpose of that product. With points
+``p_j`` and ``N_j`` the product of all ``p_j - p_k``, ``k != j``,
+
+- row j of ``G`` is ``(1, p_j, p_j^2, ...) / N_j``,
+- column j of ``A`` is ``(1, p_j, p_j^2, ...)``,
+- row j of ``B`` holds the coefficients of the product of all ``x - p_k``, ``k != j``,
+
+and the highest coefficient adds the last row of each (Lavin and Gray, arXiv 1509.09308; Barabasz and
+others, arXiv 1803.10986, on the choice of points).
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import prod, sqrt
+
+import numpy as np
+from numpy.polynomial import polynomial
+
+from glow_nb.types import Array
+
+POINT_PAIRS = {
+    4: (1.0,),
+    6: (sqrt(0.5), sqrt(2.0)),
+    8: (0.5, 1.0, 2.0),
+}
+"""For each number of inputs n, the points besides 0: both signs of each. With the roots of 1/2 and
+of 2, rounding errors are half of those with 1 and 2 (ncnn's choice)."""
+
+DIGITS = 14
+"""Decimals to round to, so that what is a whole number, or zero, is exactly that."""
+
+
+@dataclass(frozen=True)
+class ShortConvolution:
+    """The matrices for *outputs* outputs of *taps* taps, in ``float64``.
+
+    Attributes:
+        outputs: m.
+        taps: r.
+        input: B, ``[n, n]``. Rows 1 and 2, 3 and 4, ... belong to points of opposite signs.
+        filter: G, ``[n, r]``.
+        output: A, ``[m, n]``.
+    """
+
+    outputs: int
+    taps: int
+    input: Array
+    filter: Array
+    output: Array
+
+    @property
+    def size(self) -> int:
+        """Inputs, and products: n."""
+        return self.outputs + self.taps - 1
+
+
+def is_known(outputs: int, taps: int) -> bool:
+    """True if there are points for so many inputs; one tap and one output need none."""
+    return outputs >= 1 and taps >= 1 and (outputs + taps - 1 in (1, *POINT_PAIRS))
+
+
+@cache
+def short_convolution(outputs: int, taps: int) -> ShortConvolution:
+    """Return the matrices; there must be points for ``outputs + taps - 1`` inputs."""
+    size = outputs + taps - 1
+    if size == 1:
+        one = np.ones((1, 1))
+        return ShortConvolution(outputs, taps, one, one, one)
+    points = [0.0, *(sign * point for point in POINT_PAIRS[size] for sign in (1.0, -1.0))]
+    output, filter = (np.vander(points, count, increasing=True) for count in (outputs, taps))
+    input = np.zeros((size, size))
+    for j, point in enumerate(points):
+        others = points[:j] + points[j + 1 :]
+        filter[j] /= prod(point - other for other in others)
+        input[j, :-1] = polynomial.polyfromroots(others)
+    input[-1] = polynomial.polyfromroots(points)
+    return ShortConvolution(
+        outputs,
+        taps,
+        np.round(input, DIGITS),
+        np.round(np.vstack([filter, np.eye(taps)[-1]]), DIGITS),
+        np.round(np.hstack([output.T, np.eye(outputs)[:, -1:]]), DIGITS),
+    )

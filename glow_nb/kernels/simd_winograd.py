@@ -1,0 +1,132 @@
+"""The transforms of Winograd's convolutions on the rows of a register tile.
+
+The matrices have zeros, ones, and rows (or columns) in pairs that differ in the signs of every
+second element; so a pair costs the sum and the difference of an even and an odd part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from glow_nb.cook_toom import is_known, short_convolution
+from glow_nb.kernels.simd_lanes import Lanes
+from glow_nb.kernels.simd_memory import are_literal, literal
+from glow_nb.kernels.simd_types import Tile
+from glow_nb.types import Array
+
+
+@intrinsic(prefer_literal=True)
+def tile_winograd_input(typing: Any, tile: Any, outputs: Any, taps: Any) -> Any:
+    """``tile_winograd_input(t, m, r)``: ``B t``, for m outputs of a convolution with r taps.
+
+    Row i of t is input i, of ``m + r - 1``; row j of the result is a factor of product j.
+    """
+    if not _fits(tile, outputs, taps):
+        return None
+    matrix = short_convolution(literal(outputs), literal(taps)).input
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _by_columns(builder, arguments[0], tile, tile, matrix, _times_paired_rows)
+
+    return tile(tile, outputs, taps), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_winograd_output(typing: Any, tile: Any, outputs: Any, taps: Any, count: Any) -> Any:
+    """``tile_winograd_output(t, m, r, count)``: the first *count* rows of ``A t``.
+
+    Row j of t is product j, of ``m + r - 1``; row i of the result is output i of m.
+    """
+    if not (_fits(tile, outputs, taps) and are_literal(count)):
+        return None
+    matrix = short_convolution(literal(outputs), literal(taps)).output[: literal(count)]
+    result = Tile(tile.kind, tile.lanes, literal(count), tile.vectors)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _by_columns(builder, arguments[0], tile, result, matrix, _times_paired_columns)
+
+    return result(tile, outputs, taps, count), codegen
+
+
+def _fits(tile: Any, outputs: Any, taps: Any) -> bool:
+    return (
+        isinstance(tile, Tile)
+        and are_literal(outputs, taps)
+        and is_known(literal(outputs), literal(taps))
+        and tile.rows == literal(outputs) + literal(taps) - 1
+    )
+
+
+def _by_columns(
+    builder: Any, value: Any, tile: Tile, result: Tile, matrix: Array, multiply: Any
+) -> Any:
+    """Multiply *matrix* by each column of vectors of the tile *value*."""
+    made = ir.Constant(result.llvm, ir.Undefined)
+    for column in range(tile.vectors):
+        parts = [row * tile.vectors + column for row in range(tile.rows)]
+        rows = [
+            Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
+            for part in parts
+        ]
+        for row, vector in enumerate(multiply(matrix, rows)):
+            made = builder.insert_value(made, vector.value, row * tile.vectors + column)
+    return made
+
+
+def _times_paired_rows(matrix: Array, vectors: Sequence[Lanes]) -> list[Lanes]:
+    """Return ``matrix @ vectors``, where rows 1 and 2, 3 and 4, ... are an even +- an odd part."""
+    results: dict[int, Lanes] = {}
+    for first in range(1, len(matrix) - 1, 2):
+        plus, minus = matrix[first], matrix[first + 1]
+        even, even_scale = _form((plus + minus) / 2, vectors)
+        odd, odd_scale = _form((plus - minus) / 2, vectors)
+        even = _scaled(even, even_scale)
+        results[first] = _add(even, odd, odd_scale)
+        results[first + 1] = _add(even, odd, -odd_scale)
+    for row in {0, len(matrix) - 1}:
+        results[row] = _scaled(*_form(matrix[row], vectors))
+    return [results[row] for row in range(len(matrix))]
+
+
+def _times_paired_columns(matrix: Array, vectors: Sequence[Lanes]) -> list[Lanes]:
+    """Return ``matrix @ vectors``, where columns 1 and 2, ... are equal or opposite in each row."""
+    matrix, vectors = matrix.copy(), list(vectors)
+    for first in range(1, len(vectors) - 1, 2):
+        plus, minus = matrix[:, first].copy(), matrix[:, first + 1].copy()
+        matrix[:, first], matrix[:, first + 1] = (plus + minus) / 2, (plus - minus) / 2
+        left, right = vectors[first], vectors[first + 1]
+        vectors[first], vectors[first + 1] = left + right, left - right
+    return [_scaled(*_form(row, vectors)) for row in matrix]
+
+
+def _form(coefficients: Array, vectors: Sequence[Lanes]) -> tuple[Lanes, float]:
+    """Return ``v`` and ``s`` such that ``s v`` is the sum of *coefficients* times *vectors*.
+
+    One coefficient of v is 1: that of s v which is nearest to 1 in magnitude.
+    """
+    used = [index for index in range(len(vectors)) if coefficients[index]]
+    start = min(used, key=lambda index: abs(abs(np.log2(abs(coefficients[index])))))
+    scale = float(coefficients[start])
+    total = vectors[start]
+    for index in used:
+        if index != start:
+            total = _add(total, vectors[index], float(coefficients[index]) / scale)
+    return total, scale
+
+
+def _scaled(vector: Lanes, scale: float) -> Lanes:
+    return vector if scale == 1.0 else vector * scale
+
+
+def _add(total: Lanes, vector: Lanes, factor: float) -> Lanes:
+    """Return ``total + factor * vector``."""
+    if factor == 1.0:
+        return total + vector
+    if factor == -1.0:
+        return total - vector
+    return vector.fma(factor, total)
