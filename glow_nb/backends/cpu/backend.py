@@ -6,12 +6,12 @@ from glow_nb.backends.backend import BackendOptions
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.graph import Node
-from glow_nb.hlir.ops import BatchNormalization
+from glow_nb.hlir.ops import BatchNormalization, WinogradFilter
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 from glow_nb.passes import Pipeline, Step
 
-LOWERED: tuple[type[Node], ...] = (BatchNormalization,)
+LOWERED: tuple[type[Node], ...] = (BatchNormalization, WinogradFilter)
 """Operators that have no kernel of their own; all others are vetoed, because their scalar
 expression or their kernel does in one go what the lowered nodes do in several."""
 

@@ -9,6 +9,15 @@ from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, Out, define_instruction
 
 
+@define_instruction("winograd_filter", node=nodes.WinogradFilter)
+class WinogradFilterInst(NodeInstruction):
+    """Transform a packed filter of ``[group, panels, *kernel, C / group, block]`` for *tile*."""
+
+    dest: Out
+    filter: In
+    tile: tuple[int, ...]
+
+
 @define_instruction("winograd_convolution", node=nodes.WinogradConvolution)
 class WinogradConvolutionInst(NodeInstruction):
     """Convolve by tiles of *tile* outputs, with a transformed filter cut into panels.
