@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from glow_nb import pipelines
 from glow_nb.backends.backend import Backend, Executable
+from glow_nb.backends.held_weights import share_weights
 from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
@@ -88,13 +89,15 @@ def compile_function(
     """Compile a graph: optimize, lower, schedule, generate, optimize, allocate, make code."""
     lowered = lower_for(function, backend, pipeline=pipeline, observer=observer)
     program = build_program(lowered, pipeline=program_pipeline, observer=observer)
-    return Compilation(lowered, program, make_executable(program, backend, threads=threads))
+    executable = make_executable(program, backend, threads=threads)
+    return Compilation(*share_weights(lowered, program, executable), executable)
 
 
 def compile_program(program: Program, backend: Backend, *, threads: int) -> Compilation:
     """Compile a program that is given as it is; it is allocated if it was not."""
     allocated = program if program.arena else allocate(program)
-    return Compilation(None, allocated, make_executable(allocated, backend, threads=threads))
+    executable = make_executable(allocated, backend, threads=threads)
+    return Compilation(*share_weights(None, allocated, executable), executable)
 
 
 def make_executable(program: Program, backend: Backend, *, threads: int) -> Executable:

@@ -5,7 +5,7 @@ Nothing above this level knows which backend runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -110,6 +110,16 @@ class Executable(Protocol):
 
         May be called from many threads at once.
         """
+        ...
+
+
+@runtime_checkable
+class WeightHolder(Protocol):
+    """An executable that has copied the weights to where it wants them."""
+
+    @property
+    def held_weights(self) -> Mapping[str, Array]:
+        """The weights of its program in its own memory, by name: no other copy must be kept."""
         ...
 
 

@@ -44,6 +44,7 @@ class CpuExecutable:
         """Generate, compile (or fetch from the cache) and load the kernels of *program*."""
         weights = _used_weights(program)
         offsets, self._constants = pack_constants(weights)
+        self.held_weights = _held(self._constants, offsets)
         self._inputs, self._outputs = program.inputs, program.outputs
         self._target, self._threads, self._cache = target, threads, ObjectCache()
         self._arena_bytes = program.arena.size_bytes if program.arena else 0
@@ -135,13 +136,27 @@ def pack_constants(weights: Sequence[Weight]) -> tuple[dict[Buffer, int], Bytes]
     block = aligned_empty(size)
 
     def copy(weight: Weight) -> None:
-        start, array = offsets[weight], weight.array
-        place = block[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-        np.copyto(place, array)  # often a transpose, which a core does far below memory speed
+        place = _array_in(block, offsets[weight], weight.type)
+        np.copyto(
+            place, weight.array
+        )  # often a transpose, which a core does far below memory speed
 
     with ThreadPoolExecutor(available_cores()) as pool:
         deque(pool.map(copy, weights), maxlen=0)
     return offsets, block
+
+
+def _array_in(block: Bytes, offset: int, type: TensorType) -> Array:
+    """Return the array of *type* that lies in *block* from *offset* on."""
+    return block[offset : offset + type.size_bytes].view(type.kind.dtype).reshape(type.shape)
+
+
+def _held(block: Bytes, offsets: dict[Buffer, int]) -> dict[str, Array]:
+    """Return the packed weights by name, as arrays that cannot be written."""
+    held = {weight.name: _array_in(block, at, weight.type) for weight, at in offsets.items()}
+    for array in held.values():
+        array.flags.writeable = False
+    return held
 
 
 class _Places:

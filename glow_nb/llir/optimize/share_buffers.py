@@ -6,7 +6,8 @@ from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, View
-from glow_nb.schema import map_operands, operands_of
+from glow_nb.llir.substitute import substitute
+from glow_nb.schema import operands_of
 
 
 @register_pass
@@ -32,16 +33,8 @@ def share_buffers(program: Program) -> Program:
     hosts = _hosts(work)
     if not hosts:
         return program
-    moved: dict[Buffer, Buffer] = {}
-
-    def place(buffer: Buffer) -> Buffer:
-        """Return what *buffer* is from now on; every base of a view is placed before it."""
-        if buffer not in moved:
-            base = hosts.get(buffer) or (buffer.base if isinstance(buffer, View) else None)
-            moved[buffer] = buffer if base is None else _on(buffer, place(base))
-        return moved[buffer]
-
-    return program.with_instructions(mark_lifetimes([map_operands(i, place) for i in work]))
+    tenants = {new: View(new.name, new.type, host) for new, host in hosts.items()}
+    return program.with_instructions(mark_lifetimes(substitute(work, tenants)))
 
 
 def _hosts(work: tuple[Instruction, ...]) -> dict[Buffer, Buffer]:
@@ -64,12 +57,3 @@ def _hosts(work: tuple[Instruction, ...]) -> dict[Buffer, Buffer]:
             hosts[new] = hosts.get(old, old)
             taken.add(old)
     return hosts
-
-
-def _on(buffer: Buffer, base: Buffer) -> Buffer:
-    """Return *buffer* as a window on *base*, the one it had or a region of equal size."""
-    if isinstance(buffer, View):
-        if base is buffer.base:
-            return buffer
-        return View(buffer.name, buffer.type, base, buffer.start, buffer.steps)
-    return View(buffer.name, buffer.type, base)

@@ -1,0 +1,29 @@
+"""Putting other buffers into instructions, under the views that look at them, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from glow_nb.llir.program import Buffer, Instruction, View
+from glow_nb.schema import map_operands
+
+
+def substitute(
+    instructions: Iterable[Instruction], replaced: Mapping[Buffer, Buffer]
+) -> tuple[Instruction, ...]:
+    """Return *instructions* with each key of *replaced* as its value, and views of it upon that."""
+    moved: dict[Buffer, Buffer] = dict(replaced)
+
+    def place(buffer: Buffer) -> Buffer:
+        if buffer not in moved:
+            moved[buffer] = _on(buffer, place(buffer.base)) if isinstance(buffer, View) else buffer
+        return moved[buffer]
+
+    return tuple(map_operands(instruction, place) for instruction in instructions)
+
+
+def _on(view: View, base: Buffer) -> View:
+    """Return *view* upon *base*, itself if that is where it was."""
+    if base is view.base:
+        return view
+    return View(view.name, view.type, base, view.start, view.steps)

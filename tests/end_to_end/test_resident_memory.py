@@ -1,0 +1,54 @@
+"""The memory of a process that runs resnet50: little more than constants and arena, and flat."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx.backend.test
+import pytest
+
+import glow_nb
+
+RESNET50 = Path(onnx.backend.test.__file__).parent / "data" / "light" / "light_resnet50.onnx"
+STATM = Path("/proc/self/statm")
+ALLOWED_BYTES = 200_000_000
+"""For the interpreter, NumPy, LLVM and the ONNX parser, beside constants and arena."""
+SCRIPT = """
+import gc, json, mmap, sys
+from pathlib import Path
+import numpy as np
+import glow_nb
+
+def resident():
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+net = glow_nb.compile(sys.argv[1], threads=2)
+(type,) = net.inputs.values()
+x = np.ones(type.shape, np.float32)
+for _ in range(10):
+    net.run(x)
+early = resident()
+for _ in range(int(sys.argv[2])):
+    net.run(x)
+needed = net.memory.arena_bytes + net.memory.constant_bytes
+print(json.dumps({"early": early, "late": resident(), "needed": needed}))
+"""
+
+pytestmark = [
+    pytest.mark.jit,
+    pytest.mark.skipif(not STATM.exists(), reason="the system does not tell resident memory"),
+]
+
+
+@pytest.mark.parametrize("runs", [20, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_resident_memory_of_resnet50(runs: int) -> None:
+    glow_nb.compile(RESNET50, threads=1)  # the child finds its kernels in the cache
+    command = [sys.executable, "-c", SCRIPT, str(RESNET50), str(runs)]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(made.stdout)
+    assert found["early"] - found["needed"] < ALLOWED_BYTES
+    assert found["late"] - found["early"] < 2**20

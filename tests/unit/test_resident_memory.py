@@ -1,0 +1,92 @@
+"""What a compiled network holds on to, and that running it takes nothing more."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function
+
+KIB = 1024
+RUNS = 10_000
+
+
+def dense(columns: int) -> Function:
+    """Return ``relu(x w + b)``; the weights are nobody else's."""
+    b = Builder()
+    x = b.input("x", f"float32<1 x {columns}>")
+    w = b.constant("w", np.random.default_rng(0).random((columns, columns), np.float32))
+    bias = b.constant("bias", np.full(columns, 0.5, np.float32))
+    made = b.emit(ops.FullyConnected(x, w, bias))
+    b.save(b.emit(ops.Relu(made)), "y")
+    return b.function()
+
+
+def resident_bytes() -> int:
+    """Return the bytes of this process that lie in memory now; 0 where the system does not say."""
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return 0
+    return int(statm.read_text(encoding="ascii").split()[1]) * mmap.PAGESIZE
+
+
+@pytest.fixture
+def _traced() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.jit
+@pytest.mark.usefixtures("_traced")
+@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+def test_the_weights_are_kept_once(backend: str) -> None:
+    glow_nb.compile(dense(8), backend=backend, threads=1)  # what any first network leaves behind
+    gc.collect()
+    before, _ = tracemalloc.get_traced_memory()
+    net = glow_nb.compile(dense(1024), backend=backend, threads=1)
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    assert net.memory.constant_bytes >= 4096 * KIB
+    assert after - before < net.memory.constant_bytes + net.memory.arena_bytes + 512 * KIB
+
+
+@pytest.mark.jit
+def test_function_and_program_still_hold_their_numbers() -> None:
+    function = dense(40)
+    x = np.random.default_rng(1).random((1, 40), np.float32)
+    expected = glow_nb.evaluate(function, {"x": x})["y"]
+    net = glow_nb.compile(function, threads=1)
+    assert net.function is not None
+    again = glow_nb.compile(net.program, backend="interpreter")
+    np.testing.assert_allclose(again.run(x)["y"], expected, rtol=1e-5)
+    np.testing.assert_allclose(glow_nb.evaluate(net.function, {"x": x})["y"], expected, rtol=1e-5)
+    for weight in net.program.weights:
+        with pytest.raises(ValueError, match="read-only"):
+            weight.array[...] = 0
+
+
+@pytest.mark.jit
+@pytest.mark.usefixtures("_traced")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ten_thousand_runs_take_no_memory(threads: int) -> None:
+    net = glow_nb.compile(dense(40), threads=threads)
+    x = np.ones((1, 40), np.float32)
+    for _ in range(100):
+        net.run(x)
+    gc.collect()
+    traced, resident = tracemalloc.get_traced_memory()[0], resident_bytes()
+    for _ in range(RUNS):
+        net.run(x)
+    gc.collect()
+    assert tracemalloc.get_traced_memory()[0] - traced < 16 * KIB
+    assert resident_bytes() - resident < 1024 * KIB
