@@ -7,13 +7,15 @@ producers compute the input from what they read, and the riders go on with the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.stack import Stack
 from glow_nb.kernels.source import SourceWriter
-from glow_nb.kernels.vectors import Site, computed_kind
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.turns import Square, squares
+from glow_nb.kernels.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.walks import Walk
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands, mutated
 from glow_nb.llir.stack import StackInst
@@ -124,7 +126,12 @@ class Fusion:
             for name, buffer in self.pointers
         }
 
-    def read(self, out: SourceWriter, site: Site) -> str:
+    @property
+    def may_turn(self) -> bool:
+        """True if rows of these kinds can be turned over in registers."""
+        return all(kind is ElementKind.FLOAT32 for kind in self.kinds)
+
+    def read(self, out: SourceWriter, site: Site | Square) -> str:
         """Return the input of the head at *site*, once what computes it is written."""
         if self.producers is None:
             return site.load(self.names[self.input])
@@ -138,7 +145,7 @@ class Fusion:
         rest = [i for i in self.producers.instructions if mutated(i)[0] not in stored]
         return self._run(Stack(tuple(rest), ()), out, site, {}, "p")[self.input].name
 
-    def write(self, out: SourceWriter, site: Site, result: str) -> None:
+    def write(self, out: SourceWriter, site: Site | Square, result: str) -> None:
         """Write what becomes of *result*, a vector of the kind of the head's result."""
         if self.riders is not None:
             made = {self.made: Vector(result, self.made.type.kind)}
@@ -150,7 +157,7 @@ class Fusion:
         self,
         stack: Stack,
         out: SourceWriter,
-        site: Site,
+        site: Site | Square,
         known: Mapping[Buffer, Vector],
         prefix: str,
     ) -> dict[Buffer, Vector]:
@@ -184,27 +191,32 @@ class Fusion:
 
 
 @dataclass(frozen=True)
-class Reader:
-    """How a kernel that walks over its input several times comes by it.
+class Rows:
+    """How a kernel that walks over its input several times comes by it, and where results go.
 
     What producers compute is stored anyhow, or kept in scratch for the row, or computed again.
 
     Attributes:
-        fusion: The head and its producers.
+        fusion: The head, its producers and its riders.
         walk: The loops.
         keeps: The first walk keeps the input in ``kept``, a row of scratch.
+        native_lanes: Elements of a vector register.
     """
 
     fusion: Fusion
     walk: Walk
     keeps: bool
+    native_lanes: int
 
     @classmethod
-    def of(cls, fusion: Fusion, walk: Walk, *, keeps: bool = False) -> Reader:
+    def of(cls, fusion: Fusion, walk: Walk, target: Target, *, keeps: bool = False) -> Rows:
         """Return the cheapest way for *fusion*; with *keeps*, the row is kept if it is short."""
+        lanes = native_lanes(target, computed_kind(fusion.input.type.kind))
         is_stored = fusion.input in fusion.names
-        reader = cls(fusion, walk, keeps or not (is_stored or fusion.is_cheap))
-        return reader if reader.scratch_bytes <= LONGEST_COPY else cls(fusion, walk, keeps=False)
+        keeps = walk.is_turned or keeps or not (is_stored or fusion.is_cheap)
+        rows = cls(fusion, walk, keeps, lanes)
+        fits = rows.scratch_bytes <= LONGEST_COPY
+        return rows if fits else cls(fusion, walk, keeps=False, native_lanes=lanes)
 
     @property
     def kind(self) -> ElementKind:
@@ -216,13 +228,20 @@ class Reader:
         """Bytes of scratch for a row."""
         return self.walk.row_elements * self.kind.size_bytes if self.keeps else 0
 
-    def begin(self, out: SourceWriter) -> None:
-        """Write what stands at the beginning of the kernel."""
+    def places(self, out: SourceWriter) -> Iterator[Site]:
+        """Write loops over the places; what is written for each one yielded is its body."""
         if self.keeps:
             out.line(f"kept = as_{self.kind.value}(scratch)")
+        for place in self.walk.places(out):
+            if self.walk.is_turned:
+                for square in squares(out, self.walk, place, self.native_lanes):
+                    out.line(square.keep(self.fusion.read(out, square)))
+            yield place
 
     def first(self, out: SourceWriter, site: Site) -> str:
         """Return the input at *site* for the first walk, in the kind that is computed in."""
+        if self.walk.is_turned:
+            return self.again(out, site)
         value = self._widened(self.fusion.read(out, site))
         if self.keeps:
             out.line(f"store(kept, {site.step}, {value})")
@@ -233,6 +252,20 @@ class Reader:
         if self.keeps:
             return f"load(kept, {site.step}, {site.lanes})"
         return self._widened(self.fusion.read_again(out, site))
+
+    def write(self, out: SourceWriter, site: Site, result: str) -> None:
+        """Write what becomes of a result that takes the place of the input at *site*."""
+        if self.walk.is_turned:
+            out.line(f"store(kept, {site.step}, {result})")
+        else:
+            self.fusion.write(out, site, result)
+
+    def finish(self, out: SourceWriter, place: Site) -> None:
+        """Write what follows the last walk at *place*, if results were written."""
+        if self.walk.is_turned:
+            for square in squares(out, self.walk, place, self.native_lanes):
+                out.line(f"turned = {square.kept}")
+                self.fusion.write(out, square, "turned")
 
     def _widened(self, value: str) -> str:
         kind = self.fusion.input.type.kind

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.fuse.expression import number_text
-from glow_nb.kernels.fusion import Fusion, Reader
+from glow_nb.kernels.fusion import Fusion, Rows
 from glow_nb.kernels.loops import broadcast_strides
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
@@ -38,17 +38,16 @@ def layer_normalization_source(
     lanes = UNROLL * native_lanes(target, computed_kind(kind))
     walk = Walk.over(shape, range(axis, len(shape)), tensors, lanes, fusion.stored)
     body = _LayerNormalization(
-        fusion, walk, Reader.of(fusion, walk), kind, prod(shape[axis:]), instruction
+        fusion, walk, Rows.of(fusion, walk, target), kind, prod(shape[axis:]), instruction
     )
     out = SourceWriter()
     with out.block(fusion.header):
         if not dest.type.size:
             out.line("return")
         else:
-            body.reader.begin(out)
-            for place in walk.places(out):
+            for place in body.rows.places(out):
                 body.write(out, place)
-    return KernelSource("layer_normalization", out.text, fusion.kinds, body.reader.scratch_bytes)
+    return KernelSource("layer_normalization", out.text, fusion.kinds, body.rows.scratch_bytes)
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class _LayerNormalization:
     Attributes:
         fusion: What stands around it.
         walk: Its loops.
-        reader: How it comes by its input.
+        rows: How it comes by its input, and where results go.
         kind: Kind of the elements.
         count: Elements that are normalized together.
         instruction: Its weights, and what is added to the variance.
@@ -66,7 +65,7 @@ class _LayerNormalization:
 
     fusion: Fusion
     walk: Walk
-    reader: Reader
+    rows: Rows
     kind: ElementKind
     count: int
     instruction: LayerNormalizationInst
@@ -85,13 +84,13 @@ class _LayerNormalization:
             total, chain = "part", (f"part = {zero}", "total = add(total, part)")
         out.line(f"total = {zero}")
         for site in self.walk.elements(out, place, chain):
-            x = self.reader.first(out, site)
+            x = self.rows.first(out, site)
             x = site.block.only(x, zero) if is_along and self.fusion.producers else x
             out.line(f"{total} = add({total}, {x})")
         out.line(f"mean = {self._mean(lanes)}")
         out.line(f"total = {zero}")
         for site in self.walk.elements(out, place, chain):
-            centred = f"sub({self.reader.again(out, site)}, mean)"
+            centred = f"sub({self.rows.again(out, site)}, mean)"
             out.line(f"x = {site.block.only(centred, zero) if is_along else centred}")
             out.line(f"{total} = fma(x, x, {total})")
         epsilon = f"splat_{self.wide}({number_text(self.instruction.epsilon)}, {lanes})"
@@ -99,12 +98,13 @@ class _LayerNormalization:
         names = self.fusion.names
         scale, bias = self.instruction.scale, self.instruction.bias
         for site in self.walk.elements(out, place):
-            y = f"mul(sub({self.reader.again(out, site)}, mean), factor)"
+            y = f"mul(sub({self.rows.again(out, site)}, mean), factor)"
             y = f"mul({y}, {self._widened(site.load(names[scale]))})"
             if bias is not None:
                 y = f"add({y}, {self._widened(site.load(names[bias]))})"
             y = y if self.kind.value == self.wide else f"convert_{self.kind.value}({y})"
-            self.fusion.write(out, site, y)
+            self.rows.write(out, site, y)
+        self.rows.finish(out, place)
 
     def _mean(self, lanes: int) -> str:
         """Return the mean that belongs to ``total``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.kernels.fusion import Fusion, Reader
+from glow_nb.kernels.fusion import Fusion, Rows
 from glow_nb.kernels.loops import broadcast_strides
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
@@ -27,21 +27,24 @@ def softmax_source(
     kind, shape = instruction.dest.type.kind, instruction.dest.type.shape
     tensors = fusion.tensors(lambda buffer: broadcast_strides(buffer, shape))
     lanes = UNROLL * native_lanes(target, computed_kind(kind))
-    walk = Walk.over(shape, (instruction.axis,), tensors, lanes, fusion.stored)
+    axes = (instruction.axis,)
+    walk = Walk.over(shape, axes, tensors, lanes, fusion.stored, may_turn=fusion.may_turn)
     is_logarithm = isinstance(instruction, LogSoftmaxInst)
-    fits = _can_keep_exponentials(fusion, kind)
-    reader = Reader.of(fusion, walk, keeps=not is_logarithm and not fits)
-    softmax = _Softmax(fusion, walk, reader, kind, is_logarithm)
+    # Exponentials may wait in the result, unless it would round them, and unless riders may read an
+    # operand that it lies upon.
+    fits = kind is computed_kind(kind) and fusion.riders is None
+    rows = Rows.of(fusion, walk, target, keeps=not is_logarithm and not fits)
+    waits = "" if is_logarithm else "kept" if rows.keeps else "result" if fits else ""
+    softmax = _Softmax(fusion, walk, rows, kind, is_logarithm, waits)
     out = SourceWriter()
     with out.block(fusion.header):
         if not instruction.dest.type.size:
             out.line("return")
         else:
-            softmax.reader.begin(out)
-            for place in walk.places(out):
+            for place in rows.places(out):
                 softmax.write(out, place)
     family = "log_softmax" if is_logarithm else "softmax"
-    return KernelSource(family, out.text, fusion.kinds, softmax.reader.scratch_bytes)
+    return KernelSource(family, out.text, fusion.kinds, softmax.rows.scratch_bytes)
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,19 @@ class _Softmax:
     Attributes:
         fusion: What stands around it.
         walk: Its loops.
-        reader: How it comes by its input.
+        rows: How it comes by its input, and where results go.
         kind: Kind of the elements.
         is_logarithm: The result is the logarithm.
+        waits: Where exponentials wait for their sum: ``kept`` in scratch, in the ``result``, or
+            nowhere, which is empty.
     """
 
     fusion: Fusion
     walk: Walk
-    reader: Reader
+    rows: Rows
     kind: ElementKind
     is_logarithm: bool
+    waits: str
 
     @property
     def wide(self) -> str:
@@ -75,7 +81,7 @@ class _Softmax:
         lanes = self.walk.width(place)
         out.line(f"peak = splat_{self.wide}(-1e999, {lanes})")
         for site in self.walk.elements(out, place):
-            x = self.reader.first(out, site)
+            x = self.rows.first(out, site)
             if self.walk.is_along:
                 x = site.block.only(x, f"splat_{self.wide}(-1e999, {lanes})")
             out.line(f"x = {x}")
@@ -93,11 +99,11 @@ class _Softmax:
         if self.walk.is_long:
             total, chain = "part", (f"part = {zero}", "total = add(total, part)")
         for site in self.walk.elements(out, place, chain):
-            x = self.reader.again(out, site)
+            x = self.rows.again(out, site)
             out.line(f"e = exp_nonpositive(sub({x}, peak))")
-            if self._keeps_in_result:
+            if self.waits == "result":
                 out.line(site.store(self._result, "e"))
-            elif self._keeps_in_scratch:
+            elif self.waits:
                 out.line(f"store(kept, {site.step}, e)")
             e = site.block.only("e", zero) if self.walk.is_along else "e"
             out.line(f"{total} = add({total}, {e})")
@@ -110,39 +116,22 @@ class _Softmax:
 
     def _write_results(self, out: SourceWriter, place: Site) -> None:
         for site in self.walk.elements(out, place):
-            if self._keeps_in_result:
+            if self.waits == "result":
                 y = f"mul({site.load(self._result)}, factor)"
-            elif self._keeps_in_scratch:
+            elif self.waits:
                 y = f"mul(load(kept, {site.step}, {site.lanes}), factor)"
             else:
-                x = f"sub({self.reader.again(out, site)}, peak)"
+                x = f"sub({self.rows.again(out, site)}, peak)"
                 y = (
                     f"sub({x}, total)"
                     if self.is_logarithm
                     else f"mul(exp_nonpositive({x}), factor)"
                 )
             y = y if self.kind.value == self.wide else f"convert_{self.kind.value}({y})"
-            self.fusion.write(out, site, y)
+            self.rows.write(out, site, y)
+        self.rows.finish(out, place)
 
     @property
     def _result(self) -> str:
         """Name of the pointer to the result."""
         return self.fusion.names[self.fusion.made]
-
-    @property
-    def _keeps_in_result(self) -> bool:
-        """True if exponentials wait in the result."""
-        return not self.is_logarithm and _can_keep_exponentials(self.fusion, self.kind)
-
-    @property
-    def _keeps_in_scratch(self) -> bool:
-        """True if exponentials take the place of the inputs that are kept."""
-        return not self.is_logarithm and not self._keeps_in_result and self.reader.keeps
-
-
-def _can_keep_exponentials(fusion: Fusion, kind: ElementKind) -> bool:
-    """True if exponentials may wait in the result.
-
-    Not if it would round them, and not if riders may read an operand that it lies upon.
-    """
-    return kind is computed_kind(kind) and fusion.riders is None

@@ -7,7 +7,7 @@ in a lane of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -35,6 +35,8 @@ class Walk:
         walked: Loops that are walked at each place, with the strides of all tensors.
         lanes: Elements of a vector.
         is_along: Vectors lie along the innermost walked loop, not across places.
+        is_turned: Rows are short, and vectors lie across them in a copy that is turned over; see
+            :mod:`glow_nb.kernels.turns`.
     """
 
     names: tuple[str, ...]
@@ -42,6 +44,7 @@ class Walk:
     walked: Nest
     lanes: int
     is_along: bool
+    is_turned: bool = False
 
     @classmethod
     def over(
@@ -51,6 +54,8 @@ class Walk:
         tensors: dict[str, tuple[int, ...]],
         lanes: int,
         stored: Collection[str] = ("dest",),
+        *,
+        may_turn: bool = False,
     ) -> Walk:
         """Return the walk along *axes* of *shape*.
 
@@ -60,12 +65,16 @@ class Walk:
             tensors: Strides of each tensor by its name, 0 along axes that it does not have.
             lanes: Elements of a vector that suit the kinds; fewer are used if there are fewer.
             stored: Names of the tensors that are written.
+            may_turn: True if the kernel can turn short rows over.
         """
         kept = _part(shape, [a for a in range(len(shape)) if a not in axes], tensors)
         walked = _part(shape, list(axes), tensors)
         is_along = all(tensor[-1] in (0, 1) for tensor in walked.strides) and any(
             tensor[-1] == 1 for tensor in walked.strides
         )
+        if is_along and may_turn and _are_short(kept, walked, tensors, stored, lanes):
+            names = tuple(tensors)
+            return cls(names, kept, walked, lanes, is_along=False, is_turned=True)
         if is_along and walked.sizes[-1] > 1:
             lanes = _lanes_along(walked.sizes[-1], lanes)
             return cls(tuple(tensors), kept, walked, lanes, is_along=True)
@@ -213,6 +222,27 @@ def _chained(out: SourceWriter, name: str, count: int, step: int, chain: Chain) 
     with out.block(f"for begin in range(0, {count}, {length}):"), _between(out, chain):
         with out.block(f"for {name} in range(begin, min(begin + {length}, {count}){by}):"):
             yield
+
+
+LONGEST_TURNED = 64
+"""Elements of a row that is short: bringing lanes together costs more than turning rows over."""
+
+
+def _are_short(
+    kept: Nest, walked: Nest, tensors: Iterable[str], stored: Collection[str], lanes: int
+) -> bool:
+    """True if there are many short rows, at equal distances, that squares can be cut from.
+
+    A tensor that does not move along rows is loaded for several rows at once.
+    """
+    if len(kept.sizes) > 1 or len(walked.sizes) > 1:
+        return False
+    if kept.sizes[0] < lanes or not 1 < walked.sizes[0] <= LONGEST_TURNED:
+        return False
+    return all(
+        along or across == 1 or (across == 0 and name not in stored)
+        for name, (across,), (along,) in zip(tensors, kept.strides, walked.strides, strict=True)
+    )
 
 
 NARROWER_COST = 0.05

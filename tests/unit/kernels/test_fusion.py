@@ -169,6 +169,26 @@ def test_layer_normalization_of_a_sum_and_an_activation_upon_it(target: Target) 
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize("softmax", [ops.Softmax, ops.LogSoftmax])
+def test_short_rows_are_turned_over_with_all_that_stands_around(
+    softmax: Callable[..., Node], target: Target
+) -> None:
+    for rows, length in ((70, 12), (33, 3), (64, 32), (35, 17)):
+        case = Case(length)
+        value = case.emit(ops.Mul(case.input(rows, length), case.input(rows, 1)))
+        value = case.emit(ops.Add(value, case.input(1, length)))
+        value = case.emit(ops.Sub(value, case.input(1, 1)))
+        case.save(value)
+        made = case.emit(softmax(value, axis=1))
+        made = case.emit(ops.Mul(made, case.input(rows, 1)))
+        case.save(made)
+        case.save(case.emit(ops.Sub(case.input(rows, length), made)))
+        stack = case.check(target)
+        assert "tile_transpose" in generate_kernel(stack, target).text
+
+
+@pytest.mark.jit
 def test_element_kinds_mix_in_one_kernel() -> None:
     case = Case()
     half = case.input(*SHAPES[0], kind="float16")
