@@ -81,6 +81,7 @@ def compile(
     shapes: Shapes | None = None,
     constants: Constants | None = None,
     winograd: str = "auto",
+    tune: bool = False,
     pipeline: Pipeline = pipelines.INFERENCE,
     program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
     observer: Observer | None = None,
@@ -100,6 +101,10 @@ def compile(
             of the direct sum. Over a whole network (largest difference from the result in
             ``float64`` over the largest output) it is at most 1e-4; the networks of the test suite
             stay below 2e-5. "off" sums up directly. A backend that has but one way ignores this.
+        tune: Measure on this machine which of the ways to compute each convolution and matrix
+            product is the fastest, in place of estimating it. This takes a while, the longer the
+            more different ones there are; measurements are kept in the cache folder, and the next
+            compilation makes the same choices from them at once.
         pipeline: Graph passes, run before and after lowering.
         program_pipeline: Instruction passes, run before allocation.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
@@ -116,7 +121,7 @@ def compile(
     cores = available_cores() if threads is None else threads
     if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
         raise OptionError(f"threads={threads!r}: give a whole number of at least 1, or None")
-    options = BackendOptions(winograd=winograd)
+    options = BackendOptions(winograd=winograd, tune=tune, threads=cores)
     chosen = backend_named(backend, options) if isinstance(backend, str) else backend
     if not hasattr(chosen, "should_lower"):
         raise OptionError(f"backend={backend!r:.80}: give the name of one, or a Backend")

@@ -167,13 +167,19 @@ class BackendOptions:
 
     Attributes:
         winograd: Whether convolutions may be done by Winograd's algorithm: "auto" or "off".
+        tune: Whether to measure how products are computed fastest, in place of estimating it.
+        threads: Threads that will run the network; measurements are made with as many.
     """
 
     winograd: str = "auto"
+    tune: bool = False
+    threads: int = 1
 
     def __post_init__(self) -> None:
         if self.winograd not in WINOGRAD_CHOICES:
             raise OptionError(f"winograd={self.winograd!r:.80}: give one of {WINOGRAD_CHOICES}")
+        if not isinstance(self.tune, bool):
+            raise OptionError(f"tune={self.tune!r:.80}: give True or False")
 
 
 BACKENDS: Registry[Callable[[BackendOptions], Backend]] = Registry("backend")

@@ -26,18 +26,28 @@ def load_model(model: Path, shapes: Shapes | None) -> Function | Program:
 
 
 def compile_model(
-    model: Path, shapes: Shapes | None, backend: str, threads: int | None
+    model: Path,
+    shapes: Shapes | None,
+    backend: str,
+    threads: int | None,
+    *,
+    tune: bool = False,
 ) -> CompiledNetwork:
     """Compile the file *model*; the network is a DynamicNetwork if dimensions are left unbound."""
     _check_shapes_apply(model, shapes)
-    return glow_nb.compile(str(model), backend=backend, threads=threads, shapes=shapes)
+    return glow_nb.compile(str(model), backend=backend, threads=threads, shapes=shapes, tune=tune)
 
 
 def compile_fixed_model(
-    model: Path, shapes: Shapes | None, backend: str, threads: int | None
+    model: Path,
+    shapes: Shapes | None,
+    backend: str,
+    threads: int | None,
+    *,
+    tune: bool = False,
 ) -> CompiledNetwork:
     """Compile the file *model*; raise OptionError if dimensions are left unbound."""
-    network = compile_model(model, shapes, backend, threads)
+    network = compile_model(model, shapes, backend, threads, tune=tune)
     if isinstance(network, DynamicNetwork):
         raise unbound_error(model, network.signature)
     return network

@@ -80,3 +80,10 @@ threads_option = click.option(
     metavar="N",
     help="Cores that share the work.  [default: all that are available]",
 )
+
+tune_option = click.option(
+    "--tune",
+    is_flag=True,
+    help="Measure how each product is computed fastest, in place of estimating it; takes a while "
+    "the first time.",
+)

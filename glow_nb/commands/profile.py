@@ -10,7 +10,6 @@ import click
 import numpy as np
 from rich.console import Console
 
-from glow_nb.api import Shapes
 from glow_nb.commands.arrays import assign_inputs, random_array
 from glow_nb.commands.machine import describe_limits
 from glow_nb.commands.models import compile_fixed_model
@@ -22,10 +21,12 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
     threads_option,
+    tune_option,
 )
 from glow_nb.commands.wording import duration, make_console, make_table, print_table, scaled
 from glow_nb.errors import OptionError
 from glow_nb.files import replace_file
+from glow_nb.network import CompiledNetwork
 from glow_nb.profile import KernelTime, Profile
 from glow_nb.text import format_name
 
@@ -101,6 +102,7 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
 )
 @backend_option
 @threads_option
+@tune_option
 @shape_option
 def profile(
     model: Path,
@@ -114,6 +116,7 @@ def profile(
     roofline: Path | None,
     backend: str,
     threads: int | None,
+    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Show where the time of a run of MODEL goes.
@@ -125,7 +128,8 @@ def profile(
     bytes at the measured rate of the memory they lie in. GFLOP/s count the operator's arithmetic,
     so a convolution in Winograd's form, which does with less, may be above the peak.
     """
-    measured = measure(model, inputs, seed, runs, backend, threads, as_shapes(shapes))
+    network = compile_fixed_model(model, as_shapes(shapes), backend, threads, tune=tune)
+    measured = measure(network, inputs, seed, runs, limits=backend == "cpu")
     if trace is not None:
         measured.save_trace(trace)
         click.echo(f"wrote {trace}", err=True)
@@ -142,20 +146,13 @@ def profile(
 
 
 def measure(
-    model: Path,
-    inputs: Sequence[str],
-    seed: int,
-    runs: int,
-    backend: str,
-    threads: int | None,
-    shapes: Shapes | None,
+    network: CompiledNetwork, inputs: Sequence[str], seed: int, runs: int, *, limits: bool
 ) -> Profile:
-    """Compile the file *model* and profile it on the given inputs, or on random ones."""
-    network = compile_fixed_model(model, shapes, backend, threads)
+    """Profile *network* on the given inputs, or on random ones."""
     rng = np.random.default_rng(seed)
     feeds = assign_inputs(inputs, list(network.inputs)) if inputs else {}
     feeds = feeds or {name: random_array(type, rng) for name, type in network.inputs.items()}
-    return network.profile(feeds, runs=runs, limits=backend == "cpu")
+    return network.profile(feeds, runs=runs, limits=limits)
 
 
 def print_profile(profile: Profile, order: str, top: int | None) -> None:

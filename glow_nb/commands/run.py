@@ -21,6 +21,7 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
     threads_option,
+    tune_option,
 )
 from glow_nb.commands.wording import count_of
 from glow_nb.dynamic import DynamicNetwork
@@ -75,6 +76,7 @@ glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
 )
 @backend_option
 @threads_option
+@tune_option
 @shape_option
 def run(
     model: Path,
@@ -84,6 +86,7 @@ def run(
     repeat: int,
     backend: str,
     threads: int | None,
+    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Run MODEL and describe its outputs.
@@ -93,7 +96,7 @@ def run(
     """
     _check_save_path(save, model)
     started = time.perf_counter()
-    network, feeds = _prepare(model, inputs, as_shapes(shapes), backend, threads)
+    network, feeds = _prepare(model, inputs, as_shapes(shapes), backend, threads, tune)
     compiled_seconds = time.perf_counter() - started
     origin = "from file" if feeds else f"random with seed {seed}"
     rng = np.random.default_rng(seed)
@@ -121,10 +124,15 @@ def _check_save_path(save: Path | None, model: Path) -> None:
 
 
 def _prepare(
-    model: Path, inputs: tuple[str, ...], shapes: Shapes | None, backend: str, threads: int | None
+    model: Path,
+    inputs: tuple[str, ...],
+    shapes: Shapes | None,
+    backend: str,
+    threads: int | None,
+    tune: bool,
 ) -> tuple[CompiledNetwork, dict[str, Array]]:
     """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions."""
-    network = compile_model(model, shapes, backend, threads)
+    network = compile_model(model, shapes, backend, threads, tune=tune)
     if not isinstance(network, DynamicNetwork):
         return network, assign_inputs(inputs, list(network.inputs))
     if not inputs:
@@ -132,7 +140,7 @@ def _prepare(
     feeds = assign_inputs(inputs, list(network.signature))
     name_feeds(list(network.signature), feeds)
     bound = {name: array.shape for name, array in feeds.items()}
-    return compile_fixed_model(model, bound, backend, threads), feeds
+    return compile_fixed_model(model, bound, backend, threads, tune=tune), feeds
 
 
 def _run_repeatedly(

@@ -154,7 +154,19 @@ def choose_block(
     steps: int = 256,
     kind: ElementKind = ElementKind.FLOAT32,
 ) -> int:
-    """Return the columns of one panel with the least estimated time.
+    """Return the columns of one panel with the least estimated time; see :func:`rank_blocks`."""
+    return rank_blocks(depth_per_group, lanes, pixels=pixels, steps=steps, kind=kind)[0]
+
+
+def rank_blocks(
+    depth_per_group: int,
+    lanes: int,
+    *,
+    pixels: int = 64,
+    steps: int = 256,
+    kind: ElementKind = ElementKind.FLOAT32,
+) -> list[int]:
+    """Return the widths that a panel may have in columns, that with the least estimated time first.
 
     Args:
         depth_per_group: Columns of the product (output channels of one group).
@@ -179,4 +191,4 @@ def choose_block(
         return cycles, vectors
 
     widest = min(MAX_VECTORS, -(-depth_per_group // kind_lanes))
-    return kind_lanes * min(range(1, max(1, widest) + 1), key=cost)
+    return [kind_lanes * vectors for vectors in sorted(range(1, max(1, widest) + 1), key=cost)]

@@ -8,14 +8,14 @@ from math import prod
 from glow_nb.kernels.blocking import (
     Columns,
     Cut,
-    choose_block,
     lanes_of,
     line_cycles,
+    rank_blocks,
     registers_of,
     row_limit,
 )
-from glow_nb.kernels.convolution_plan import choose_convolution_block
 from glow_nb.kernels.convolution_shape import ConvolutionShape
+from glow_nb.kernels.matmul import MatMulShape
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd_plan import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.types import ElementKind
@@ -49,7 +49,12 @@ class Candidate:
 
 
 def convolution_candidates(
-    shape: ConvolutionShape, kind: ElementKind, target: Target, *, winograd: bool = True
+    shape: ConvolutionShape,
+    kind: ElementKind,
+    target: Target,
+    *,
+    winograd: bool = True,
+    blocks: int = 1,
 ) -> list[Candidate]:
     """Return the ways to compute a convolution, that with the least estimated time first.
 
@@ -58,11 +63,29 @@ def convolution_candidates(
         kind: Element kind of the operands.
         target: The processor.
         winograd: Whether filters may be transformed.
+        blocks: How many widths of panels to try in each way.
     """
-    candidates = [_direct(shape, kind, target)]
+    simple = shape.simplified()
+    widths = rank_blocks(
+        simple.depth_per_group,
+        target.lanes,
+        pixels=simple.output[-1],
+        steps=simple.steps,
+        kind=kind,
+    )
+    candidates = [_direct(shape, kind, target, block) for block in widths[:blocks]]
     if winograd and kind is ElementKind.FLOAT32 and prod(shape.output) * shape.batch > 0:
         tiles = [tile for tile in _tiles(shape) if suits_winograd(shape, tile)]
-        candidates += [_winograd(shape, tile, kind, target) for tile in tiles]
+        for tile in tiles:
+            rows = WinogradNest(shape, tile, kind, target.lanes).tiles
+            widths = rank_blocks(
+                shape.depth_per_group,
+                target.lanes,
+                pixels=rows,
+                steps=shape.channels_per_group,
+                kind=kind,
+            )
+            candidates += [_winograd(shape, tile, kind, target, block) for block in widths[:blocks]]
     return sorted(candidates, key=lambda candidate: candidate.cycles)
 
 
@@ -75,8 +98,22 @@ def _tiles(shape: ConvolutionShape) -> list[tuple[int, ...]]:
     return tiles
 
 
-def _direct(shape: ConvolutionShape, kind: ElementKind, target: Target) -> Candidate:
-    block = choose_convolution_block(shape, kind, target.lanes)
+def product_candidates(
+    shape: MatMulShape, kind: ElementKind, target: Target, *, blocks: int = 1
+) -> list[Candidate]:
+    """Return the ways to compute a matrix product, that with the least estimated time first."""
+    widths = rank_blocks(shape.depth, target.lanes, pixels=shape.rows, steps=shape.inner, kind=kind)
+    candidates: list[Candidate] = []
+    for block in widths[:blocks]:
+        columns = Columns(shape.depth, block, lanes_of(kind, target))
+        cycles = shape.batch * _product_cycles(columns, shape.rows, shape.inner, kind, target)
+        streamed = shape.batch * shape.inner * shape.depth * kind.size_bytes
+        cycles = max(cycles, streamed / MEMORY_BYTES_PER_CYCLE)
+        candidates.append(Candidate(None, block, cycles))
+    return candidates
+
+
+def _direct(shape: ConvolutionShape, kind: ElementKind, target: Target, block: int) -> Candidate:
     simple = shape.simplified()
     columns = Columns(simple.depth_per_group, block, lanes_of(kind, target))
     lines = simple.batch * simple.group * prod(simple.output[:-1])
@@ -87,11 +124,10 @@ def _direct(shape: ConvolutionShape, kind: ElementKind, target: Target) -> Candi
 
 
 def _winograd(
-    shape: ConvolutionShape, tile: tuple[int, ...], kind: ElementKind, target: Target
+    shape: ConvolutionShape, tile: tuple[int, ...], kind: ElementKind, target: Target, block: int
 ) -> Candidate:
     inner = shape.channels_per_group
     pixels = WinogradNest(shape, tile, kind, target.lanes).tiles
-    block = choose_block(shape.depth_per_group, target.lanes, pixels=pixels, steps=inner, kind=kind)
     nest = WinogradNest(shape, tile, kind, block)
     plan = plan_winograd(nest, target)
     lanes = lanes_of(kind, target)

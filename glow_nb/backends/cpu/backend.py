@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glow_nb.backends.backend import BackendOptions
 from glow_nb.backends.cpu.executable import CpuExecutable
-from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
+from glow_nb.backends.cpu.select_packed_operators import Tuner, select_packed_operators
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.ops import BatchNormalization, WinogradFilter
 from glow_nb.kernels.target import Target
@@ -32,7 +32,7 @@ class CpuBackend:
         return (
             Step(
                 select_packed_operators.__name__,
-                {"target": self.target, "winograd": self.options.winograd},
+                {"target": self.target, "winograd": self.options.winograd, "tuner": self._tuner()},
             ),
             "sink_transposes",  # the packing of what is computed is one transpose
             "fold_constants",  # constant weights are packed and transformed now
@@ -40,6 +40,14 @@ class CpuBackend:
             "eliminate_common_nodes",
             "eliminate_dead_nodes",
         )
+
+    def _tuner(self) -> Tuner | None:
+        """Return who measures how products are computed fastest, if that is asked for."""
+        if not self.options.tune:
+            return None
+        from glow_nb.backends.cpu.tune import MeasuringTuner
+
+        return MeasuringTuner(self.target, self.options.threads)
 
     def should_lower(self, node: Node) -> bool:
         """True for the operators without a kernel."""

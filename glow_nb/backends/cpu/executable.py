@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import numpy.typing as npt
 
 from glow_nb.backends.backend import KernelReport, Timings
 from glow_nb.codegen.cache import ObjectCache
@@ -103,16 +104,30 @@ class CpuExecutable:
 
         Both entries call the same kernels on the same constants; the first round is not counted.
         """
-        profiled = self._make_native(profiled=True)
+        stamped = self.stamped_run(inputs)
         outputs = self.run(inputs)
-        stamps = np.zeros((runs + 1, self._threads, len(self._calls), 2), np.int64)
-        seconds: list[float] = []
-        for row in stamps:
-            profiled.run([*inputs, *outputs, row])
+        stamps, seconds = [], []
+        for _ in range(runs + 1):
+            stamps.append(stamped())
             began = time.perf_counter()
             self._native.run([*inputs, *outputs])
             seconds.append(time.perf_counter() - began)
-        return Timings(stamps[1:], tuple(seconds[1:]))
+        return Timings(np.stack(stamps[1:]), tuple(seconds[1:]))
+
+    def stamped_run(self, inputs: Sequence[Array]) -> Callable[[], npt.NDArray[np.int64]]:
+        """Return a function that runs on *inputs* and returns the time stamps of the kernels.
+
+        They are ``int64[threads, kernels, 2]``: begin and end in nanoseconds.
+        """
+        native = self._make_native(profiled=True)
+        outputs: list[Array] = [np.empty(b.type.shape, b.type.kind.dtype) for b in self._outputs]
+
+        def run() -> npt.NDArray[np.int64]:
+            stamps = np.zeros((self._threads, len(self._calls), 2), np.int64)
+            native.run([*inputs, *outputs, stamps])
+            return stamps
+
+        return run
 
 
 def _computes(instruction: Instruction) -> bool:

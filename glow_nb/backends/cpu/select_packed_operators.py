@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Protocol, TypeGuard
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import (
@@ -23,20 +25,37 @@ from glow_nb.hlir.ops.packed import (
 )
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.kernels.convolution_cost import Candidate, convolution_candidates
+from glow_nb.kernels.convolution_cost import Candidate, convolution_candidates, product_candidates
 from glow_nb.kernels.convolution_shape import ConvolutionShape
-from glow_nb.kernels.matmul import MatMulShape, choose_matmul_block
+from glow_nb.kernels.matmul import MatMulShape
 from glow_nb.kernels.target import Target
+from glow_nb.schema import attributes_of, operands_of
+
+Product = Convolution | FullyConnected | MatMul
+PRODUCTS = (Convolution, FullyConnected, MatMul)
+
+
+class Tuner(Protocol):
+    """Somebody who knows which way to compute a product is the fastest."""
+
+    def choose(self, nodes: Sequence[Product], winograd: str) -> Mapping[str, Candidate]:
+        """Return the choice for *nodes* by their :func:`product_key`; it may leave some out."""
+        ...
 
 
 @register_pass
 def select_packed_operators(
-    function: Function, *, target: Target | None = None, winograd: str = "auto"
+    function: Function,
+    *,
+    target: Target | None = None,
+    winograd: str = "auto",
+    tuner: Tuner | None = None,
 ) -> Function:
     """Lay filters and right-hand sides out in panels as wide as the kernels' register tiles.
 
     A convolution with a constant filter is done by Winograd's algorithm where that is estimated to
     be faster, unless *winograd* is "off"; *target* is the processor, by default this one.
+    With a *tuner*, measurements decide in place of estimates.
 
     ::
 
@@ -49,47 +68,77 @@ def select_packed_operators(
         %y = winograd_convolution(%x, %u, %b_panels) {tile = [4, 4], block = 16, ...}
     """
     chosen = target or Target.host()
+    products = [node for node in function if isinstance(node, PRODUCTS) and not is_depthwise(node)]
+    picks = tuner.choose(products, winograd) if tuner else {}
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
-        match node:
-            case Convolution():
-                return _select_convolution(node, rewriter, chosen, winograd)
-            case FullyConnected(input=input, weights=weights, bias=bias):
-                return _pack_product(node, input, weights, bias, rewriter, chosen.lanes)
-            case MatMul(lhs=lhs, rhs=rhs):
-                return _pack_product(node, lhs, rhs, None, rewriter, chosen.lanes)
-        return None
+        if not isinstance(node, PRODUCTS):
+            return None
+        if is_depthwise(node):
+            return _emit_depthwise(node, rewriter)
+        pick = picks.get(product_key(node)) or candidates_of(node, chosen, winograd)[0]
+        return emit_candidate(node, rewriter, pick)
 
     return rewrite(function, rule)
 
 
-def _select_convolution(
-    node: Convolution, rewriter: Rewriter, target: Target, winograd: str
-) -> Replacement:
-    channels = node.input.type.shape[-1]
-    if node.group == channels and node.group > 1:
-        filter = pack_depthwise_filter(rewriter, node.filter)
-        return rewriter.emit(
-            DepthwiseConvolution(
-                node.input,
-                filter,
-                node.bias,
-                kernel=node.kernel,
-                stride=node.stride,
-                pads=node.pads,
-                dilation=node.dilation,
-                predicate=node.predicate,
-            )
+def is_depthwise(node: Node) -> TypeGuard[Convolution]:
+    """Return whether *node* is a convolution of every channel by itself."""
+    return isinstance(node, Convolution) and 1 < node.group == node.input.type.shape[-1]
+
+
+def candidates_of(node: Product, target: Target, winograd: str, blocks: int = 1) -> list[Candidate]:
+    """Return the ways to compute *node*, that with the least estimated time first.
+
+    Args:
+        node: A convolution that is not depthwise, or a matrix product.
+        target: The processor.
+        winograd: "auto" or "off".
+        blocks: How many widths of panels to try in each way.
+    """
+    kind = node.type.kind
+    if isinstance(node, Convolution):
+        transforms = winograd == "auto" and isinstance(node.filter, Constant)
+        return convolution_candidates(
+            _shape_of(node), kind, target, winograd=transforms, blocks=blocks
         )
-    may_transform = winograd == "auto" and isinstance(node.filter, Constant)
-    candidates = convolution_candidates(
-        _shape_of(node), node.type.kind, target, winograd=may_transform
-    )
-    return emit_candidate(node, rewriter, candidates[0])
+    return product_candidates(_product_shape(node), kind, target, blocks=blocks)
 
 
-def emit_candidate(node: Convolution, rewriter: Rewriter, candidate: Candidate) -> Value:
+def product_key(node: Product) -> str:
+    """Return text that is the same for nodes whose kernels have the same choice."""
+    operands = [value for value in operands_of(node) if isinstance(value, Value)]
+    types = [f"{value.type}{' constant' * isinstance(value, Constant)}" for value in operands]
+    return f"{node.opcode}({', '.join(types)}) {attributes_of(node)}"
+
+
+def emit_candidate(node: Product, rewriter: Rewriter, candidate: Candidate) -> Value:
     """Emit the packed operator that carries *node* out in the way of *candidate*."""
+    match node:
+        case FullyConnected(input=input, weights=weights, bias=bias):
+            return _emit_product(node, input, weights, bias, rewriter, candidate.block)
+        case MatMul(lhs=lhs, rhs=rhs):
+            return _emit_product(node, lhs, rhs, None, rewriter, candidate.block)
+    return _emit_convolution(node, rewriter, candidate)
+
+
+def _emit_depthwise(node: Convolution, rewriter: Rewriter) -> Value:
+    filter = pack_depthwise_filter(rewriter, node.filter)
+    return rewriter.emit(
+        DepthwiseConvolution(
+            node.input,
+            filter,
+            node.bias,
+            kernel=node.kernel,
+            stride=node.stride,
+            pads=node.pads,
+            dilation=node.dilation,
+            predicate=node.predicate,
+        )
+    )
+
+
+def _emit_convolution(node: Convolution, rewriter: Rewriter, candidate: Candidate) -> Value:
     depth, block = node.filter.type.shape[0], candidate.block
     filter = pack_filter(rewriter, node.filter, node.group, block)
     bias = pack_bias(rewriter, node.bias, node.group, block)
@@ -140,27 +189,29 @@ def _shape_of(node: Convolution) -> ConvolutionShape:
     )
 
 
-def _pack_product(
-    node: Node, lhs: Value, rhs: Value, bias: Value | None, rewriter: Rewriter, lanes: int
-) -> Replacement:
+def _product_shape(node: MatMul | FullyConnected) -> MatMulShape:
+    lhs, rhs = (node.lhs, node.rhs) if isinstance(node, MatMul) else (node.input, node.weights)
     *batch, rows, inner = lhs.type.shape
-    depth = rhs.type.shape[-1]
     is_batched = rhs.type.rank > 2
-    shape = MatMulShape(
+    return MatMulShape(
         batch=prod(batch) if is_batched else 1,
         rows=rows if is_batched else prod(batch) * rows,
         inner=inner,
-        depth=depth,
-        has_bias=bias is not None,
+        depth=rhs.type.shape[-1],
+        has_bias=isinstance(node, FullyConnected),
     )
-    block = choose_matmul_block(shape, node.type.kind, lanes)
+
+
+def _emit_product(
+    node: Node, lhs: Value, rhs: Value, bias: Value | None, rewriter: Rewriter, block: int
+) -> Value:
     packed_bias = None if bias is None else pack_bias(rewriter, bias, 1, block)
     return rewriter.emit(
         PackedMatMul(
             lhs,
             pack_matrix(rewriter, rhs, block),
             packed_bias,
-            depth=depth,
+            depth=rhs.type.shape[-1],
             block=block,
             predicate=node.predicate,
         )

@@ -1,0 +1,107 @@
+"""How long the ways to compute a product take on this machine, measured as in a run.
+
+Each way becomes a small program of its own. Its first kernel reads a large block of memory, so that
+the weights are no nearer than in a run of the whole network; its second one writes the operands, so
+that these are as near as an earlier kernel would leave them; then comes what is measured. The ways
+are measured in turn, some rounds, and the shortest time of each counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.backends.cpu.select_packed_operators import Product, emit_candidate
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.ops import Maximum, ReduceMax, Reshape
+from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.schedule import schedule
+from glow_nb.kernels.convolution_cost import Candidate
+from glow_nb.kernels.target import Target
+from glow_nb.llir.allocate import allocate
+from glow_nb.llir.generate import generate
+from glow_nb.llir.program import Program
+from glow_nb.types import Array, ElementKind, TensorType
+
+PREPARATIONS = frozenset({"reduce_max", "maximum"})
+"""Opcodes of the instructions of a program that are not measured."""
+
+LOWEST = -1e30
+"""Below every operand, so that ``maximum`` with it changes nothing."""
+
+ROWS = 64
+NANOSECONDS = 1e-9
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 25
+ROUND_SECONDS = 0.25
+"""More rounds than the fewest, as long as they take no longer than this."""
+
+
+def candidate_program(node: Product, candidate: Candidate, far_bytes: int) -> Program:
+    """Return the program that measures one *candidate* for *node*.
+
+    Its first input is the block of *far_bytes* bytes to read first; constants are random.
+    """
+    builder = Builder("candidate")
+    columns = max(1, far_bytes // ROWS // 4)
+    block = builder.input("block", TensorType(ElementKind.FLOAT32, (ROWS, columns)))
+    rows = builder.emit(ReduceMax(block, (1,), True))
+    lowest = builder.emit(ReduceMax(rows, (0,), True))
+    rng = np.random.default_rng(0)
+
+    def operand(value: Value) -> Value:
+        if isinstance(value, Constant):
+            numbers = rng.standard_normal(value.type.shape, np.float32)
+            return builder.constant("weights", numbers * np.float32(0.05))
+        scalar = builder.emit(Reshape(lowest, (1,) * value.type.rank))
+        return builder.emit(Maximum(builder.input("operand", value.type), scalar))
+
+    made = builder.emit(node.map_operands(operand))
+    builder.save(made, "result")
+
+    def rule(other: Node, rewriter: Rewriter) -> Replacement:
+        if isinstance(other, type(node)):
+            return emit_candidate(other, rewriter, candidate)
+        return None
+
+    function: Function = rewrite(builder.function(), rule)
+    pipeline = ("fold_constants", "eliminate_noops", "eliminate_dead_nodes")
+    return allocate(generate(schedule(GRAPH_PASSES.run(function, pipeline))))
+
+
+def measure_programs(programs: Sequence[Program], target: Target, threads: int) -> list[float]:
+    """Return the shortest time in seconds that each of *programs* took, run in turn.
+
+    They have the same inputs.
+    """
+    inputs = _inputs(programs[0])
+    clocks = [_clock(CpuExecutable(p, target, threads=threads), inputs) for p in programs]
+    best = [clock() for clock in clocks]  # also brings the code into memory
+    rounds = int(ROUND_SECONDS / max(sum(best), 1e-6))
+    for _ in range(min(max(rounds, FEWEST_ROUNDS), MOST_ROUNDS)):
+        best = [min(seconds, clock()) for seconds, clock in zip(best, clocks, strict=True)]
+    return best
+
+
+def _inputs(program: Program) -> list[Array]:
+    rng = np.random.default_rng(1)
+    block, *operands = (buffer.type for buffer in program.inputs)
+    random = (rng.standard_normal(type.shape, np.float32) for type in operands)
+    return [np.full(block.shape, LOWEST, np.float32), *random]
+
+
+def _clock(executable: CpuExecutable, inputs: Sequence[Array]) -> Callable[[], float]:
+    """Return a function that runs *executable* and returns the time of what is to be measured."""
+    opcodes = [report.instruction.split()[0] for report in executable.kernels]
+    counted = [opcode not in PREPARATIONS for opcode in opcodes]
+    run = executable.stamped_run(inputs)
+
+    def seconds() -> float:
+        stamps = run()
+        longest = (stamps[..., 1] - stamps[..., 0]).max(axis=0)  # of the threads
+        return float(longest[counted].sum()) * NANOSECONDS
+
+    return seconds

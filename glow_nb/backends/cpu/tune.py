@@ -1,0 +1,163 @@
+"""Choosing by measurement: ``compile(tune=True)``.
+
+The ways to compute a convolution or a matrix product that are worth trying are timed on this
+machine (see :mod:`glow_nb.backends.cpu.measure_candidates`) and the fastest is taken. What was
+measured is kept in the cache folder, one file for each product, so that the next compilation makes
+the same choice without measuring. A file belongs to the shape, the element kind, the number of
+threads, the processor and the version of the kernels; what is not whole or not of these is measured
+anew. In a folder that cannot be written, measurements last for the process.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
+from glow_nb.backends.cpu.select_packed_operators import Product, candidates_of, product_key
+from glow_nb.codegen.cache import ObjectCache, default_folder, toolchain, write_whole
+from glow_nb.codegen.pool import compile_objects
+from glow_nb.hlir.graph import Constant
+from glow_nb.kernels.convolution_cost import Candidate
+from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.target import Target
+from glow_nb.llir.program import Program
+from glow_nb.schema import operands_of
+from glow_nb.types import ElementKind
+
+BLOCKS = 3
+"""Widths of panels that are tried in each way."""
+
+WORST_ESTIMATE = 2.0
+"""What is estimated to take so many times the best estimate is not tried."""
+
+_measured: dict[str, dict[str, float]] = {}
+"""What was measured in this process, by key."""
+
+
+class MeasuringTuner:
+    """Chooses the fastest way to compute each product on this machine."""
+
+    def __init__(
+        self, target: Target, threads: int, folder: Path | None = None, *, blocks: int = BLOCKS
+    ) -> None:
+        """Choose for *target* and *threads*; *folder*, by default the cache, keeps measurements."""
+        self.target, self.threads, self.blocks = target, threads, blocks
+        self.folder = folder or default_folder()
+
+    def choose(self, nodes: Sequence[Product], winograd: str) -> Mapping[str, Candidate]:
+        """Return the fastest way for each of *nodes* by its key, measuring what is not known."""
+        picks: dict[str, Candidate] = {}
+        for key, times in self.measure(nodes, winograd).items():
+            picks[key] = min(times, key=lambda candidate: times[candidate])
+        return picks
+
+    def measure(
+        self, nodes: Sequence[Product], winograd: str = "auto"
+    ) -> dict[str, dict[Candidate, float]]:
+        """Return the seconds of each way to compute each of *nodes*, by the key of the node.
+
+        Nodes of other kinds than float32, and those with only one way, are left out.
+        """
+        far_bytes = self._far_bytes(nodes)
+        known: dict[str, dict[Candidate, float]] = {}
+        unknown: dict[str, tuple[Product, list[Candidate]]] = {}
+        for node in nodes:
+            key = product_key(node)
+            ways = self._worth_trying(node, winograd)
+            if node.type.kind is not ElementKind.FLOAT32 or len(ways) < 2 or key in known:
+                continue
+            times = self._load(key, far_bytes, ways)
+            if times is None:
+                unknown[key] = node, ways
+            else:
+                known[key] = times
+        self._compile([(node, ways) for node, ways in unknown.values()], far_bytes)
+        for key, (node, ways) in unknown.items():
+            programs = [candidate_program(node, way, far_bytes) for way in ways]
+            seconds = measure_programs(programs, self.target, self.threads)
+            known[key] = dict(zip(ways, seconds, strict=True))
+            self._store(key, far_bytes, known[key])
+        return known
+
+    def _worth_trying(self, node: Product, winograd: str) -> list[Candidate]:
+        ways = candidates_of(node, self.target, winograd, self.blocks)
+        return [way for way in ways if way.cycles <= WORST_ESTIMATE * ways[0].cycles]
+
+    def _far_bytes(self, nodes: Sequence[Product]) -> int:
+        """Return what passes through the caches between two uses of a weight: all weights.
+
+        It is rounded to a power of two, so that networks of like size share measurements, and need
+        not be more than what clears the last cache.
+        """
+        weights = {v for node in nodes for v in operands_of(node) if isinstance(v, Constant)}
+        size = sum(weight.type.size_bytes for weight in weights)
+        return min(1 << max(16, size.bit_length()), 2 * self.target.l3_bytes)
+
+    def _compile(self, requests: Sequence[tuple[Product, list[Candidate]]], far_bytes: int) -> None:
+        """Compile all kernels of *requests* in parallel, so that measuring finds them."""
+        programs = (candidate_program(n, way, far_bytes) for n, ways in requests for way in ways)
+        sources = [s for program in programs for s in _sources(program, self.target)]
+        compile_objects(sources, self.target, cache=ObjectCache())
+
+    def _key(self, key: str, far_bytes: int) -> str:
+        parts = (key, far_bytes, self.threads, self.target, toolchain(), _kernel_sources())
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def _path(self, digest: str) -> Path | None:
+        return self.folder / f"tuned-{digest[:32]}.json" if self.folder else None
+
+    def _load(
+        self, key: str, far_bytes: int, ways: Sequence[Candidate]
+    ) -> dict[Candidate, float] | None:
+        """Return the stored seconds of *ways*; None unless all of them are there."""
+        digest = self._key(key, far_bytes)
+        stored = _measured.get(digest) or _read(self._path(digest), digest)
+        if stored is None or any(_name(way) not in stored for way in ways):
+            return None
+        return {way: stored[_name(way)] for way in ways}
+
+    def _store(self, key: str, far_bytes: int, times: Mapping[Candidate, float]) -> None:
+        digest = self._key(key, far_bytes)
+        _measured[digest] = {_name(way): seconds for way, seconds in times.items()}
+        path = self._path(digest)
+        if path is not None:
+            entry = {"key": digest, "node": key, "seconds": _measured[digest]}
+            write_whole(path, json.dumps(entry, indent=1).encode())
+
+
+def _name(way: Candidate) -> str:
+    """Return what a stored measurement calls *way*."""
+    return f"tile {way.tile} block {way.block}"
+
+
+def _read(path: Path | None, digest: str) -> dict[str, float] | None:
+    """Return the seconds by name stored in the file *path* under *digest*; None if it is spoilt."""
+    if path is None:
+        return None
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        if entry["key"] != digest:
+            return None
+        seconds = {str(name): float(value) for name, value in entry["seconds"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return seconds if seconds and min(seconds.values()) > 0 else None
+
+
+def _sources(program: Program, target: Target) -> list[KernelSource]:
+    return [generate_kernel(instruction, target) for instruction in program.work]
+
+
+@functools.cache
+def _kernel_sources() -> str:
+    """Return a hash of the generators: measurements of other kernels tell nothing."""
+    folder = Path(generate_kernel.__code__.co_filename).parent
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
