@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.index_text import plus, times
 from glow_nb.kernels.product_loops import LONGEST_CHAIN, chains_of
-from glow_nb.kernels.register_tiles import Epilogue, write_tile_store
+from glow_nb.kernels.register_tiles import Epilogue, result_pointers, write_tile_store
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.shares import write_shares
 from glow_nb.kernels.source import KernelSource, SourceWriter
@@ -38,7 +38,8 @@ def generate_winograd(
     """
     writer = WinogradWriter(nest.plane, plan or plan_winograd(nest, target), epilogue)
     extra = [kind for _, kind in epilogue.operands] if epilogue else []
-    kinds = (epilogue.dest if epilogue else nest.kind, *[nest.kind] * 3, *extra)
+    results = [kind for _, kind in result_pointers(epilogue, nest.kind)]
+    kinds = (*results, *[nest.kind] * 3, *extra)
     text = writer.write(_title(nest))
     return KernelSource("winograd", text, kinds, writer.scratch.size * nest.kind.size_bytes)
 
@@ -66,7 +67,8 @@ class WinogradWriter:
         out, shape = self.out, self.shape
         out.line(f"# {title}\n# {self._describe()}")
         extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
-        names = ["dest", "input", "filter", "bias", *extra, "scratch", "thread", "threads"]
+        names = [name for name, _ in result_pointers(self.epilogue, self.nest.kind)]
+        names += ["input", "filter", "bias", *extra, "scratch", "thread", "threads"]
         with out.block(f"def kernel({', '.join(names)}):"):
             if min(shape.batch, self.nest.panels, *shape.output) == 0:
                 out.line("return")
