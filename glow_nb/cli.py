@@ -6,6 +6,7 @@ import click
 
 from glow_nb import __version__
 from glow_nb.commands.bench import bench
+from glow_nb.commands.bisect import bisect
 from glow_nb.commands.check import check
 from glow_nb.commands.diff import diff
 from glow_nb.commands.dump import dump
@@ -29,5 +30,5 @@ def main() -> None:
     """
 
 
-for command in (run, dump, diff, check, info, profile, bench, machine):
+for command in (run, dump, diff, bisect, check, info, profile, bench, machine):
     main.add_command(command)

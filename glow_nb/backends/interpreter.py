@@ -44,6 +44,8 @@ POISON = 0xFF
 
 Bytes = npt.NDArray[np.uint8]
 
+Watch = Callable[[Instruction, Array], None]
+
 
 class Interpreter:
     """Runs programs with NumPy, one instruction after another, on one thread."""
@@ -99,13 +101,18 @@ class InterpretedProgram:
         """Memory that holds the weights."""
         return sum(weight.type.size_bytes for weight in self._program.weights)
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], *, watch: Watch | None = None) -> list[Array]:
         """Run on *inputs* in the program's order; return its outputs in order.
+
+        Args:
+            inputs: One array for each input.
+            watch: Called with each result of each instruction when it is made, those inside of
+                stacks included. The array is memory of the run, which is written again later.
 
         Raises:
             FeedError: There are not as many arrays as inputs, or one has another type.
         """
-        return self._execute(inputs, self._steps)
+        return self._execute(inputs, self._steps, watch)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run *runs* times with the time taken around each instruction, and as often without."""
@@ -121,8 +128,11 @@ class InterpretedProgram:
         shape = (runs, 1, len(self._program.work), 2)
         return Timings(np.array(stamps, np.int64).reshape(shape), tuple(seconds))
 
-    def _execute(self, inputs: Sequence[Array], steps: Sequence[Step]) -> list[Array]:
+    def _execute(
+        self, inputs: Sequence[Array], steps: Sequence[Step], watch: Watch | None = None
+    ) -> list[Array]:
         memory = Memory(self._program, self._arena, self._weights)
+        memory.watch = watch
         self._bind(memory, inputs)
         with np.errstate(all="ignore"):
             for step in steps:
@@ -145,10 +155,12 @@ class Memory:
 
     Attributes:
         regions: The bytes of each region.
+        watch: What is told of each result, if anything is.
     """
 
     def __init__(self, program: Program, arena: Arena, weights: dict[Weight, Bytes]) -> None:
         """Make the memory for *program*, poisoned but for the *weights*."""
+        self.watch: Watch | None = None
         block = np.full(arena.size_bytes, POISON, np.uint8)
         self.regions: dict[Buffer, Bytes] = dict(weights.items())
         for buffer, offset in arena.offsets.items():
@@ -202,13 +214,25 @@ def _step_of(instruction: Instruction) -> Step:
     if isinstance(instruction, StackInst):
         return _stack_step(instruction)
     if instruction.scalar:
-        return lambda memory: _run_scalar(instruction, memory)
+        return _watched(instruction, lambda memory: _run_scalar(instruction, memory))
     if isinstance(instruction, NodeInstruction):
         node = instruction.as_node()
-        return lambda memory: _run_node(instruction, node, memory)
+        return _watched(instruction, lambda memory: _run_node(instruction, node, memory))
     raise UnsupportedError(
         f"{instruction}: the interpreter knows neither a scalar expression nor an operator for it"
     )
+
+
+def _watched(instruction: Instruction, step: Step) -> Step:
+    """Return *step* that also tells who watches the memory what it made."""
+
+    def run(memory: Memory) -> None:
+        step(memory)
+        if memory.watch is not None:
+            for dest in mutated(instruction):
+                memory.watch(instruction, memory.array(dest))
+
+    return run
 
 
 def _stack_step(stack: StackInst) -> Step:

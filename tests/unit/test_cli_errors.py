@@ -55,7 +55,7 @@ def test_version() -> None:
     assert call("--version").output.startswith("glow-nb, version ")
 
 
-@pytest.mark.parametrize("command", ["run", "dump", "diff", "check", "info"])
+@pytest.mark.parametrize("command", ["run", "dump", "diff", "bisect", "check", "info"])
 def test_help_has_examples_and_fits(command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0

@@ -1,0 +1,243 @@
+"""``bisect``: runs a model after each step of the compiler and names the first that changes it.
+
+Each graph is evaluated with NumPy, each program runs in the interpreter, and in the end the
+backend's own code runs. All must give what the graph gave that was imported. The states are tried
+in order: a state may be wrong between two that are right, so halving could miss the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from glow_nb import compiler, pipelines
+from glow_nb.api import Graph, Shapes, load
+from glow_nb.backends import Backend, backend_named
+from glow_nb.bisection.compare import largest_distance
+from glow_nb.bisection.kernels import first_bad_instruction
+from glow_nb.bisection.states import Evaluator, Outcome, culprit_value, with_own_places
+from glow_nb.errors import OptionError, PassError
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.allocate import allocate
+from glow_nb.llir.print import print_instruction
+from glow_nb.llir.program import Bound, Instruction, Program
+from glow_nb.network import available_cores, check_feeds
+from glow_nb.passes import PassRun, Pipeline
+from glow_nb.text import format_name
+from glow_nb.types import Array
+
+TOLERANCE = 1e-4
+"""Largest difference over the largest output that still counts as rounding."""
+
+State = Function | Program
+Progress = Callable[[str, int, int], None]
+"""Called with what is run next, its number and how many there are."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What came out after one step.
+
+    Attributes:
+        number: Of the step, counting from 0, which is the import; only steps that changed something
+            are there.
+        step: Its name: a pass, ``lower``, ``schedule``, ``generate``, ``allocate``, or the name of
+            the backend that ran.
+        level: ``graph``, ``program`` or ``code``.
+        distance: The largest difference to the imported graph's outputs, over the largest output.
+    """
+
+    number: int
+    step: str
+    level: str
+    distance: float
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What :func:`bisect` found.
+
+    Attributes:
+        steps: Every step that was tried, in order.
+        tolerance: The largest distance that counts as right.
+        first_bad: The first step with a larger one; None if there is none.
+        value: The first value that differs from what it was before this step: a node, or the node
+            that an instruction was made from; empty if none can be told.
+        instruction: The instruction whose kernel is wrong, as text, if the code is.
+    """
+
+    steps: tuple[StepResult, ...]
+    tolerance: float
+    first_bad: StepResult | None = None
+    value: str = ""
+    instruction: str = ""
+
+    @override
+    def __str__(self) -> str:
+        if self.first_bad is None:
+            return f"all {len(self.steps)} states agree within {self.tolerance:g}"
+        where = f", first in %{format_name(self.value)}" if self.value else ""
+        lines = [
+            f"step {self.first_bad.number}, {self.first_bad.step}, is the first that differs: "
+            f"{self.first_bad.distance:.3g} of the largest output{where}"
+        ]
+        return "\n".join([*lines, *([self.instruction] if self.instruction else [])])
+
+
+def bisect(
+    graph: Graph,
+    inputs: Mapping[str, Array] | Array,
+    *,
+    backend: str | Backend = "cpu",
+    threads: int | None = None,
+    shapes: Shapes | None = None,
+    tolerance: float = TOLERANCE,
+    keep_going: bool = False,
+    pipeline: Pipeline = pipelines.INFERENCE,
+    program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
+    progress: Progress | None = None,
+) -> Bisection:
+    """Return the first step of the compiler after which *graph* computes something else.
+
+    Args:
+        graph: What ``glow_nb.compile`` takes; with a program, only its code is tried.
+        inputs: What ``net.run`` takes.
+        backend: What to compile for.
+        threads: Cores that share the backend's work; all by default.
+        shapes: As for ``compile``.
+        tolerance: Largest difference over the largest output that counts as rounding.
+        keep_going: Try the steps after the first bad one, too.
+        pipeline: Graph passes.
+        program_pipeline: Instruction passes.
+        progress: Told what is tried.
+
+    Raises:
+        OptionError: An argument has no meaning.
+        FeedError: An input is missing, unknown, or of another type.
+        PassError: A pass failed, and all states before it are right.
+    """
+    if not 0 <= tolerance < float("inf"):
+        raise OptionError(f"tolerance={tolerance!r}: give a number of at least 0")
+    chosen = backend_named(backend) if isinstance(backend, str) else backend
+    loaded = load(graph, shapes=shapes)
+    states, failure = _states(loaded, chosen, pipeline, program_pipeline)
+    search = _Search(states, chosen, threads or available_cores(), tolerance, progress)
+    found = search.run(_named(loaded, inputs), keep_going, run_code=failure is None)
+    if failure is not None and found.first_bad is None:
+        raise failure
+    return found
+
+
+def _states(
+    ir: State, backend: Backend, pipeline: Pipeline, program_pipeline: Pipeline
+) -> tuple[list[tuple[str, State]], PassError | None]:
+    """Return the import and what each step made that changed something, and what went wrong."""
+    if isinstance(ir, Program):
+        placed = ir if ir.arena else allocate(ir)
+        return [("import", ir), *([("allocate", placed)] if placed is not ir else [])], None
+    states: list[tuple[str, State]] = [("import", ir)]
+
+    def note(run: PassRun, /) -> None:
+        if run.changed:
+            states.append((run.name, run.after))
+
+    try:
+        lowered = compiler.lower_for(ir, backend, pipeline=pipeline, observer=note)
+        compiler.build_program(lowered, pipeline=program_pipeline, observer=note)
+    except PassError as error:
+        return states, error
+    return states, None
+
+
+def _named(ir: State, inputs: Mapping[str, Array] | Array) -> dict[str, Array]:
+    """Return *inputs* by name; raise FeedError unless they fit."""
+    program = ir if isinstance(ir, Program) else _signature(ir)
+    arrays = check_feeds(program.inputs, inputs)
+    return {buffer.name: array for buffer, array in zip(program.inputs, arrays, strict=True)}
+
+
+def _signature(function: Function) -> Program:
+    inputs = tuple(Bound(p.name, p.type) for p in function.inputs)
+    return Program(function.name, (), inputs, (), ())
+
+
+class _Search:
+    """Runs the states in order."""
+
+    def __init__(
+        self,
+        states: list[tuple[str, State]],
+        backend: Backend,
+        threads: int,
+        tolerance: float,
+        progress: Progress | None,
+    ) -> None:
+        self._states, self._backend, self._threads = states, backend, threads
+        self._tolerance, self._progress = tolerance, progress
+
+    def run(self, feeds: Mapping[str, Array], keep_going: bool, *, run_code: bool) -> Bisection:
+        steps: list[StepResult] = []
+        first_bad: StepResult | None = None
+        value = instruction = ""
+        expected: Outcome | None = None
+        before: Outcome | None = None
+        for number, (step, level, outcome) in enumerate(self._outcomes(feeds, run_code)):
+            expected = expected or outcome
+            distance = largest_distance(expected.outputs, outcome.outputs)
+            steps.append(StepResult(number, step, level, distance))
+            if distance > self._tolerance and first_bad is None:
+                first_bad = steps[-1]
+                if level == "code":
+                    value, instruction = self._bad_kernel(feeds)
+                elif before is not None:
+                    value = culprit_value(before, outcome, self._tolerance)
+                if not keep_going:
+                    break
+            before = outcome
+        return Bisection(tuple(steps), self._tolerance, first_bad, value, instruction)
+
+    def _outcomes(
+        self, feeds: Mapping[str, Array], run_code: bool
+    ) -> Iterator[tuple[str, str, Outcome]]:
+        evaluate = Evaluator(feeds)
+        count = len(self._states) + run_code
+        for number, (step, state) in enumerate(self._states):
+            self._tell(step, number, count)
+            yield step, "program" if isinstance(state, Program) else "graph", evaluate(state)
+        if run_code:
+            self._tell(self._backend.name, count - 1, count)
+            yield self._backend.name, "code", self._run_code(feeds)
+
+    def _tell(self, step: str, number: int, count: int) -> None:
+        if self._progress:
+            self._progress(step, number, count)
+
+    def _final(self) -> Program:
+        _, program = self._states[-1]
+        assert isinstance(program, Program)
+        return program if program.arena else with_own_places(program)
+
+    def _run_code(self, feeds: Mapping[str, Array]) -> Outcome:
+        program = self._final()
+        executable = compiler.make_executable(program, self._backend, threads=self._threads)
+        arrays = executable.run([feeds[buffer.name] for buffer in program.inputs])
+        return Outcome({b.name: a for b, a in zip(program.outputs, arrays, strict=True)}, {})
+
+    def _bad_kernel(self, feeds: Mapping[str, Array]) -> tuple[str, str]:
+        """Return the node and the text of the instruction whose kernel is wrong."""
+        program = self._final()
+
+        def report(good: int, bad: int) -> None:
+            self._tell(f"kernels {good} to {bad}", len(self._states), len(self._states) + 1)
+
+        culprit: Instruction | None = first_bad_instruction(
+            program,
+            self._backend,
+            [feeds[buffer.name] for buffer in program.inputs],
+            self._tolerance,
+            threads=self._threads,
+            report=report,
+        )
+        return (culprit.name, print_instruction(culprit)) if culprit else ("", "")

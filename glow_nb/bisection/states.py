@@ -1,0 +1,162 @@
+"""What a state of the compiler computes: its outputs, and every value on the way by its name.
+
+Graphs are evaluated node by node. States follow one another closely, so a node whose operands are
+the same bits as before is not evaluated again. Programs run in the interpreter, with a place of its
+own for every activation as long as they are not allocated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from glow_nb.backends.interpreter import InterpretedProgram
+from glow_nb.bisection.compare import distance
+from glow_nb.hlir.evaluate import evaluate_node
+from glow_nb.hlir.graph import Constant, Function, Node, Result, Save, Value
+from glow_nb.llir.program import Arena, Buffer, Instruction, Program
+from glow_nb.schema import attributes_of, operands_of
+from glow_nb.types import Array
+
+Key = tuple[str, int]
+"""A node's name, and which of the results made for this node."""
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a state computes.
+
+    Attributes:
+        outputs: By name.
+        values: Every value computed on the way, in order.
+        function: The graph, if it was one.
+    """
+
+    outputs: dict[str, Array]
+    values: dict[Key, Array]
+    function: Function | None = None
+
+
+class Evaluator:
+    """Evaluates one state after another on the same inputs."""
+
+    def __init__(self, feeds: Mapping[str, Array]) -> None:
+        """Feed *feeds*, by input name, to all states."""
+        self._feeds = feeds
+        self._known: dict[tuple[object, ...], tuple[Array, ...]] = {}
+        self._digests: dict[int, tuple[Array, bytes]] = {}
+
+    def __call__(self, state: Function | Program) -> Outcome:
+        """Return what *state* computes."""
+        if isinstance(state, Program):
+            return self._run(state)
+        return self._evaluate(state)
+
+    def _evaluate(self, function: Function) -> Outcome:
+        values: dict[Value, Array] = {p: self._feeds[p.name] for p in function.inputs}
+        values.update({constant: constant.array for constant in function.constants})
+        computed: dict[tuple[object, ...], tuple[Array, ...]] = {}
+        outputs: dict[str, Array] = {}
+        named: dict[Key, Array] = {}
+        for node in function.nodes:
+            if isinstance(node, Save):
+                outputs[node.output.name] = values[node.input]
+                continue
+            key = (type(node), node.result_types, *self._identity(node, values))
+            arrays = self._known.get(key) or computed.get(key) or evaluate_node(node, values)
+            computed[key] = arrays
+            values.update(zip(node.results, arrays, strict=True))
+            named.update({(node.name, index): array for index, array in enumerate(arrays)})
+        self._known = computed  # those of the last state: the next one differs in little
+        self._forget_digests(values)
+        return Outcome({o.name: outputs[o.name] for o in function.outputs}, named, function)
+
+    def _identity(self, node: Node, values: Mapping[Value, Array]) -> Iterator[object]:
+        """Yield what the result of *node* depends on, beside its type."""
+        yield from map(repr, attributes_of(node).values())
+        for operand in operands_of(node):
+            yield self._digest(values[operand])
+
+    def _digest(self, array: Array) -> bytes:
+        known = self._digests.get(id(array))
+        if known is None:
+            content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            header = f"{array.dtype}{array.shape}".encode()
+            digest = hashlib.blake2b(content.tobytes(), digest_size=16, key=header[:64]).digest()
+            known = self._digests[id(array)] = (array, digest)  # the array keeps its id taken
+        return known[1]
+
+    def _forget_digests(self, values: Mapping[Value, Array]) -> None:
+        alive = {id(array) for array in values.values()}
+        self._digests = {key: kept for key, kept in self._digests.items() if key in alive}
+
+    def _run(self, program: Program) -> Outcome:
+        placed = program if program.arena else with_own_places(program)
+        counts: dict[str, int] = {}
+        named: dict[Key, Array] = {}
+
+        def watch(instruction: Instruction, array: Array) -> None:
+            count = counts[instruction.name] = counts.get(instruction.name, -1) + 1
+            named[instruction.name, count] = array.copy()
+
+        inputs = [self._feeds[buffer.name] for buffer in program.inputs]
+        arrays = InterpretedProgram(placed).run(inputs, watch=watch)
+        outputs = {b.name: array for b, array in zip(program.outputs, arrays, strict=True)}
+        return Outcome(outputs, named)
+
+
+def with_own_places(program: Program) -> Program:
+    """Return *program* with an arena in which no two activations share memory."""
+    offsets: dict[Buffer, int] = {}
+    size = 0
+    for activation in program.activations:
+        offsets[activation] = size
+        size += -(-activation.type.size_bytes // ALIGNMENT) * ALIGNMENT
+    return dataclasses.replace(program, arena=Arena(offsets, size, size))
+
+
+def culprit_value(before: Outcome, after: Outcome, far: float) -> str:
+    """Return the name of the first value of *after* that is not what it was; empty if none is.
+
+    Values are compared by name. A pass may give a name to something else on the way, as long as
+    what comes out in the end is the same; so in a graph, only those values count from which a
+    difference of more than *far* reaches an output.
+    """
+    moved = {
+        key
+        for key, array in after.values.items()
+        if key in before.values
+        and before.values[key].shape == array.shape
+        and before.values[key].dtype == array.dtype
+        and distance(before.values[key], array) > far
+    }
+    if after.function is not None:
+        moved &= _reaching(after.function, set(after.values) - set(before.values) | moved)
+    return next((name for name, index in after.values if (name, index) in moved), "")
+
+
+def _reaching(function: Function, doubtful: set[Key]) -> set[Key]:
+    """Return those *doubtful* values from which a way through doubtful ones leads to an output."""
+    reached: set[Key] = set()
+    for node in reversed(function.nodes):
+        is_save = isinstance(node, Save)
+        keys = {(node.name, index) for index in range(len(node.result_types))}
+        if not is_save and not keys & reached:
+            continue
+        for operand in operands_of(node):
+            key = _key_of(operand)
+            if key in doubtful:
+                reached.add(key)
+    return reached
+
+
+def _key_of(value: Value) -> Key:
+    if isinstance(value, Constant):
+        return ("", -1)
+    return (value.node.name, value.index) if isinstance(value, Result) else (value.name, 0)

@@ -1,0 +1,140 @@
+"""``glow-nb bisect``: the first step of the compiler that makes a result wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.console import Console
+
+from glow_nb import pipelines
+from glow_nb.commands.arrays import assign_inputs, random_array
+from glow_nb.commands.errors import FOUND
+from glow_nb.commands.models import load_model
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    backend_option,
+    model_argument,
+    shape_option,
+    threads_option,
+)
+from glow_nb.commands.wording import make_console, make_table, print_table
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Program
+from glow_nb.types import Array
+
+EXAMPLES = """\
+glow-nb bisect model.onnx
+glow-nb bisect model.onnx --input data=image.npy --tolerance 1e-5
+glow-nb bisect model.onnx --backend interpreter --keep-going"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0.0, max=1e30),
+    default=1e-4,
+    show_default=True,
+    metavar="T",
+    help="Largest difference over the largest output that counts as rounding.",
+)
+@click.option("--keep-going", is_flag=True, help="Try the steps after the first bad one, too.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE.npy",
+    help="Array for one input, instead of random numbers. Repeat it for each.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the random inputs.",
+)
+@backend_option
+@threads_option
+@shape_option
+@click.pass_context
+def bisect(
+    context: click.Context,
+    model: Path,
+    tolerance: float,
+    keep_going: bool,
+    inputs: tuple[str, ...],
+    seed: int,
+    backend: str,
+    threads: int | None,
+    shapes: tuple[NamedShape, ...],
+) -> None:
+    """Find the step of the compiler that makes MODEL go wrong.
+
+    MODEL is an ONNX file or IR text. It is run after each step that changed it: graphs with NumPy,
+    programs in the interpreter, in the end the code of the backend. All must give what the imported
+    graph gives. Of wrong code, the kernel at fault is looked for. Ends with 0 if all agree, with 3
+    if a step is found.
+    """
+    from glow_nb import bisection
+
+    ir = load_model(model, as_shapes(shapes))
+    feeds = _feeds(ir, inputs, seed)
+    with _progress() as status:
+        found = bisection.bisect(
+            ir,
+            feeds,
+            backend=backend,
+            threads=threads,
+            tolerance=tolerance,
+            keep_going=keep_going,
+            pipeline=pipelines.INFERENCE,
+            program_pipeline=pipelines.INSTRUCTIONS,
+            progress=status,
+        )
+    console = make_console()
+    table = make_table(console, "states", ["#step", "made by", "level", "#difference", ""])
+    for step in found.steps:
+        verdict = "" if step.distance <= tolerance else "differs"
+        name, level = step.step, step.level
+        table.add_row(str(step.number), name, level, f"{step.distance:.3g}", verdict)
+    print_table(console, table)
+    click.echo()
+    click.echo(str(found))
+    if found.first_bad is not None:
+        context.exit(FOUND)
+
+
+def _feeds(ir: Function | Program, inputs: tuple[str, ...], seed: int) -> dict[str, Array]:
+    """Return the arrays that the options give, or random ones."""
+    rng = np.random.default_rng(seed)
+    if inputs:
+        return assign_inputs(inputs, [value.name for value in ir.inputs])
+    return {value.name: random_array(value.type, rng) for value in ir.inputs}
+
+
+class _Status:
+    """Shows on a terminal what is tried, and nothing elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self.status = console.status("compile")
+
+    def __call__(self, step: str, number: int, count: int) -> None:
+        self.status.update(f"{step} ({number + 1} of {count})")
+
+
+@contextmanager
+def _progress() -> Iterator[_Status]:
+    console = Console(stderr=True, force_terminal=sys.stderr.isatty(), markup=False)
+    shown = _Status(console)
+    if not console.is_terminal:
+        yield shown
+        return
+    with shown.status:
+        yield shown
