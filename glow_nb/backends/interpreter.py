@@ -45,6 +45,12 @@ POISON = 0xFF
 Bytes = npt.NDArray[np.uint8]
 
 Watch = Callable[[Instruction, Array], None]
+Evaluate = Callable[[Node, Sequence[Any]], Any]
+
+
+def evaluate_node(node: Node, arguments: Sequence[Any]) -> Any:
+    """Return what *node* means on the arrays of its operand fields."""
+    return node.evaluate(*arguments)
 
 
 class Interpreter:
@@ -101,18 +107,27 @@ class InterpretedProgram:
         """Memory that holds the weights."""
         return sum(weight.type.size_bytes for weight in self._program.weights)
 
-    def run(self, inputs: Sequence[Array], *, watch: Watch | None = None) -> list[Array]:
+    def run(
+        self,
+        inputs: Sequence[Array],
+        *,
+        watch: Watch | None = None,
+        evaluate: Evaluate = evaluate_node,
+    ) -> list[Array]:
         """Run on *inputs* in the program's order; return its outputs in order.
 
         Args:
             inputs: One array for each input.
             watch: Called with each result of each instruction when it is made, those inside of
                 stacks included. The array is memory of the run, which is written again later.
+            evaluate: Computes what an operator means on the arrays of its operands.
 
         Raises:
             FeedError: There are not as many arrays as inputs, or one has another type.
         """
-        return self._execute(inputs, self._steps, watch)
+        memory = Memory(self._program, self._arena, self._weights)
+        memory.watch, memory.evaluate = watch, evaluate
+        return self._execute(inputs, self._steps, memory)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run *runs* times with the time taken around each instruction, and as often without."""
@@ -129,10 +144,9 @@ class InterpretedProgram:
         return Timings(np.array(stamps, np.int64).reshape(shape), tuple(seconds))
 
     def _execute(
-        self, inputs: Sequence[Array], steps: Sequence[Step], watch: Watch | None = None
+        self, inputs: Sequence[Array], steps: Sequence[Step], memory: Memory | None = None
     ) -> list[Array]:
-        memory = Memory(self._program, self._arena, self._weights)
-        memory.watch = watch
+        memory = memory or Memory(self._program, self._arena, self._weights)
         self._bind(memory, inputs)
         with np.errstate(all="ignore"):
             for step in steps:
@@ -156,11 +170,13 @@ class Memory:
     Attributes:
         regions: The bytes of each region.
         watch: What is told of each result, if anything is.
+        evaluate: What computes the operators.
     """
 
     def __init__(self, program: Program, arena: Arena, weights: dict[Weight, Bytes]) -> None:
         """Make the memory for *program*, poisoned but for the *weights*."""
         self.watch: Watch | None = None
+        self.evaluate: Evaluate = evaluate_node
         block = np.full(arena.size_bytes, POISON, np.uint8)
         self.regions: dict[Buffer, Bytes] = dict(weights.items())
         for buffer, offset in arena.offsets.items():
@@ -288,7 +304,7 @@ def _run_node(instruction: Instruction, node: Node, memory: Memory) -> None:
             arguments.append(tuple(map(memory.array, operand)))
         else:
             arguments.append(None if operand is None else memory.array(operand))
-    results = node.evaluate(*arguments)
+    results = memory.evaluate(node, arguments)
     arrays: Iterable[Array] = results if isinstance(results, tuple) else (results,)
     for buffer, array in zip(mutated(instruction), arrays, strict=True):
         memory.array(buffer)[...] = array

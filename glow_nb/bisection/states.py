@@ -1,25 +1,25 @@
 """What a state of the compiler computes: its outputs, and every value on the way by its name.
 
-Graphs are evaluated node by node. States follow one another closely, so a node whose operands are
-the same bits as before is not evaluated again. Programs run in the interpreter, with a place of its
-own for every activation as long as they are not allocated.
+Graphs are evaluated node by node. Programs run in the interpreter, with a place of its own for
+every activation as long as they are not allocated. States follow one another closely, so an
+operator whose operands have the same bits as in the state before is not computed again.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from glow_nb.backends.interpreter import InterpretedProgram
 from glow_nb.bisection.compare import distance
-from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Result, Save, Value
 from glow_nb.llir.program import Arena, Buffer, Instruction, Program
-from glow_nb.schema import attributes_of, operands_of
+from glow_nb.schema import attributes_of, operand_specs, operands_of
 from glow_nb.types import Array
 
 Key = tuple[str, int]
@@ -49,52 +49,30 @@ class Evaluator:
     def __init__(self, feeds: Mapping[str, Array]) -> None:
         """Feed *feeds*, by input name, to all states."""
         self._feeds = feeds
-        self._known: dict[tuple[object, ...], tuple[Array, ...]] = {}
-        self._digests: dict[int, tuple[Array, bytes]] = {}
+        self._known: dict[object, tuple[Array, ...]] = {}
+        self._used: dict[object, tuple[Array, ...]] = {}
 
     def __call__(self, state: Function | Program) -> Outcome:
         """Return what *state* computes."""
-        if isinstance(state, Program):
-            return self._run(state)
-        return self._evaluate(state)
+        self._used = {}
+        with np.errstate(all="ignore"):
+            outcome = self._run(state) if isinstance(state, Program) else self._evaluate(state)
+        self._known = self._used  # the next state differs in little
+        return outcome
 
     def _evaluate(self, function: Function) -> Outcome:
         values: dict[Value, Array] = {p: self._feeds[p.name] for p in function.inputs}
         values.update({constant: constant.array for constant in function.constants})
-        computed: dict[tuple[object, ...], tuple[Array, ...]] = {}
         outputs: dict[str, Array] = {}
         named: dict[Key, Array] = {}
         for node in function.nodes:
             if isinstance(node, Save):
                 outputs[node.output.name] = values[node.input]
                 continue
-            key = (type(node), node.result_types, *self._identity(node, values))
-            arrays = self._known.get(key) or computed.get(key) or evaluate_node(node, values)
-            computed[key] = arrays
+            arrays = self._compute(node, _arguments(node, values))
             values.update(zip(node.results, arrays, strict=True))
             named.update({(node.name, index): array for index, array in enumerate(arrays)})
-        self._known = computed  # those of the last state: the next one differs in little
-        self._forget_digests(values)
         return Outcome({o.name: outputs[o.name] for o in function.outputs}, named, function)
-
-    def _identity(self, node: Node, values: Mapping[Value, Array]) -> Iterator[object]:
-        """Yield what the result of *node* depends on, beside its type."""
-        yield from map(repr, attributes_of(node).values())
-        for operand in operands_of(node):
-            yield self._digest(values[operand])
-
-    def _digest(self, array: Array) -> bytes:
-        known = self._digests.get(id(array))
-        if known is None:
-            content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            header = f"{array.dtype}{array.shape}".encode()
-            digest = hashlib.blake2b(content.tobytes(), digest_size=16, key=header[:64]).digest()
-            known = self._digests[id(array)] = (array, digest)  # the array keeps its id taken
-        return known[1]
-
-    def _forget_digests(self, values: Mapping[Value, Array]) -> None:
-        alive = {id(array) for array in values.values()}
-        self._digests = {key: kept for key, kept in self._digests.items() if key in alive}
 
     def _run(self, program: Program) -> Outcome:
         placed = program if program.arena else with_own_places(program)
@@ -106,9 +84,47 @@ class Evaluator:
             named[instruction.name, count] = array.copy()
 
         inputs = [self._feeds[buffer.name] for buffer in program.inputs]
-        arrays = InterpretedProgram(placed).run(inputs, watch=watch)
+        executable = InterpretedProgram(placed)
+        arrays = executable.run(inputs, watch=watch, evaluate=self._compute)
         outputs = {b.name: array for b, array in zip(program.outputs, arrays, strict=True)}
         return Outcome(outputs, named)
+
+    def _compute(self, node: Node, arguments: Sequence[Any]) -> tuple[Array, ...]:
+        """Return the results of *node*, those of the last state if it computed the same."""
+        attributes = tuple(map(repr, attributes_of(node).values()))
+        operands = tuple(map(_identity, arguments))
+        key = (type(node), node.result_types, attributes, operands)
+        if key not in self._used:
+            self._used[key] = self._known.get(key) or _as_arrays(node.evaluate(*arguments))
+        return self._used[key]
+
+
+def _arguments(node: Node, values: Mapping[Value, Array]) -> list[Any]:
+    """Return the arrays of each operand field of *node*."""
+    arguments: list[Any] = []
+    for spec in operand_specs(type(node)):
+        operand = getattr(node, spec.name)
+        if spec.is_variadic:
+            arguments.append(tuple(values[value] for value in operand))
+        else:
+            arguments.append(None if operand is None else values[operand])
+    return arguments
+
+
+def _identity(argument: Any) -> object:
+    """Return what is equal for arrays, or tuples of them, with the same bits."""
+    if argument is None or isinstance(argument, tuple):
+        return argument and tuple(map(_identity, argument))
+    content = np.ascontiguousarray(argument).reshape(-1).view(np.uint8)
+    return (
+        argument.dtype,
+        argument.shape,
+        hashlib.sha1(content.tobytes(), usedforsecurity=False).digest(),
+    )
+
+
+def _as_arrays(results: Any) -> tuple[Array, ...]:
+    return tuple(map(np.asarray, results if isinstance(results, tuple) else (results,)))
 
 
 def with_own_places(program: Program) -> Program:

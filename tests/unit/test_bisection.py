@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 import glow_nb
 from glow_nb import bisection, pipelines
@@ -91,7 +93,8 @@ class BrokenKernels:
         opcode = self._opcode
 
         class Broken(InterpretedProgram):
-            def run(self, inputs: Sequence[Array], **options: object) -> list[Array]:
+            @override
+            def run(self, inputs: Sequence[Array], **options: Any) -> list[Array]:
                 def spoil(instruction: Instruction, array: Array) -> None:
                     if instruction.opcode == opcode:
                         array += 1
