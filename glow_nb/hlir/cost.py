@@ -22,6 +22,7 @@ from glow_nb.hlir.ops import (
     CumSum,
     DepthwiseConvolution,
     FullyConnected,
+    GroupedConvolution,
     LayerNormalization,
     LocalResponseNormalization,
     LogSoftmax,
@@ -124,6 +125,11 @@ def _(node: PackedConvolution) -> Cost:
 @cost_of.register
 def _(node: DepthwiseConvolution) -> Cost:
     return Cost(node.type.size * prod(node.kernel), node.type.size)
+
+
+@cost_of.register
+def _(node: GroupedConvolution) -> Cost:
+    return Cost(node.type.size * prod(node.kernel) * node.size, node.type.size)
 
 
 @cost_of.register

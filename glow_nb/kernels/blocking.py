@@ -106,11 +106,14 @@ def lanes_of(kind: ElementKind, target: Target) -> int:
     """Return the sums of *kind* that one vector of the target accumulates."""
     if kind is ElementKind.BOOL:
         raise UnsupportedError("matrix product of bool: no kernel; convert the operands to int32")
-    return _kind_lanes(kind, target.lanes)
+    return lanes_for(kind, target.lanes)
 
 
-def _kind_lanes(kind: ElementKind, lanes: int) -> int:
-    """Elements smaller than ``float32`` fill vectors of as many lanes, not longer ones."""
+def lanes_for(kind: ElementKind, lanes: int) -> int:
+    """Return the sums of *kind* in a vector of *lanes* ``float32``.
+
+    Elements smaller than ``float32`` fill vectors of as many lanes, not longer ones.
+    """
     return max(1, lanes * ElementKind.FLOAT32.size_bytes // max(4, kind.size_bytes))
 
 
@@ -176,7 +179,7 @@ def rank_blocks(
         steps: Length of the sums (taps times input channels of one group).
         kind: Element kind of the operands.
     """
-    kind_lanes, vector_bytes = _kind_lanes(kind, lanes), lanes * ElementKind.FLOAT32.size_bytes
+    kind_lanes, vector_bytes = lanes_for(kind, lanes), lanes * ElementKind.FLOAT32.size_bytes
     registers = 32 if lanes == LANE_COUNTS[-1] else 16
 
     def cost(vectors: int) -> tuple[float, int]:

@@ -1,9 +1,10 @@
-"""Kernels of depthwise convolutions: every channel is convolved by itself.
+"""Kernels of depthwise convolutions and of those with few channels in a group.
 
-Channels lie in the lanes. A tile is some neighbouring pixels of one output line by two vectors of
-channels; the weights of a tap are loaded once for all its pixels. Nothing is padded: taps above and
-below the input are left out of the loop over kernel lines, and the tiles at the ends of a line are
-written out with the taps that they have.
+Channels lie in the lanes: each is convolved by itself, or with the others of its group, which lie
+in the same vector and are brought to its lane one after the other. A tile is some neighbouring
+pixels of one output line by two vectors of channels; the weights of a tap are loaded once for all
+its pixels. Nothing is padded: taps above and below the input are left out of the loop over kernel
+lines, and the tiles at the ends of a line are written out with the taps that they have.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from math import prod
 
-from glow_nb.kernels.blocking import Cut, lanes_of, registers_of
+from glow_nb.kernels.blocking import Cut, lanes_for, lanes_of, registers_of
 from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.index_text import plus, times
 from glow_nb.kernels.register_tiles import Epilogue, result_pointers, write_tile_store
@@ -20,10 +21,13 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.shares import write_shares
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
-from glow_nb.llir.instructions.packed import DepthwiseConvolutionInst
+from glow_nb.llir.instructions.packed import DepthwiseConvolutionInst, GroupedConvolutionInst
 from glow_nb.types import ElementKind
 
 MIN_PIXELS, MAX_PIXELS = 4, 12
+LONGEST_CHAIN = 64
+"""Products of a grouped convolution that are summed up one after the other."""
+
 MIN_CHUNK = 4
 """Panels that are worth taking apart from the others."""
 
@@ -34,10 +38,11 @@ def generate_depthwise(
     """Return the kernel ``(dest, input, filter, bias, *epilogue operands)`` of a convolution.
 
     Input ``[N, *spatial, C]``, filter ``[*kernel, depth]``, bias ``[depth]``, dest
-    ``[N, *out, depth]``; output channel ``k`` reads input channel ``k // (depth / C)``.
+    ``[N, *out, depth]``; output channel ``k`` reads input channel ``k // (depth / C)``. If there
+    are m channels in a group, they give m results, and the filter is ``[*kernel, m, depth]``.
 
     Args:
-        shape: Sizes, with ``group == channels``.
+        shape: Sizes, with ``group == channels``, or such that :func:`suits_lanes`.
         kind: Element kind of all operands.
         target: The processor.
         epilogue: What to do with each vector of results before it is stored.
@@ -50,16 +55,29 @@ def generate_depthwise(
     results = [result for _, result in result_pointers(epilogue, kind)]
     text = writer.write(_title(shape, kind))
     scratch_bytes = writer.scratch_elements * kind.size_bytes
-    return KernelSource("depthwise", text, (*results, kind, kind, kind, *extra), scratch_bytes)
+    family = "depthwise" if shape.group == shape.channels else "grouped"
+    return KernelSource(family, text, (*results, kind, kind, kind, *extra), scratch_bytes)
 
 
 def _title(shape: ConvolutionShape, kind: ElementKind) -> str:
     taps = " x ".join(map(str, shape.kernel))
     sizes = " x ".join(map(str, (shape.batch, *shape.input, shape.channels)))
+    family = "depthwise" if shape.group == shape.channels else "grouped"
     return (
-        f"depthwise convolution {taps} of {kind.value}<{sizes}> to {shape.depth} channels, stride "
-        f"{shape.stride}, pads {shape.pads}, dilation {shape.dilation}"
+        f"{family} convolution {taps} of {kind.value}<{sizes}> to {shape.depth} channels, stride "
+        f"{shape.stride}, pads {shape.pads}, dilation {shape.dilation}, group {shape.group}"
     )
+
+
+def suits_lanes(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> bool:
+    """True if whole groups of several channels share a vector, for *lanes* of ``float32``.
+
+    The sums are single chains, which are to be short (see ``product_loops``).
+    """
+    size = shape.channels_per_group
+    is_square = 1 < size == shape.depth_per_group
+    wide = lanes_for(kind, lanes)
+    return is_square and size < wide and wide % size == 0 and shape.steps <= LONGEST_CHAIN
 
 
 def tile_size(shape: ConvolutionShape, lanes: int, registers: int) -> tuple[int, int]:
@@ -67,6 +85,8 @@ def tile_size(shape: ConvolutionShape, lanes: int, registers: int) -> tuple[int,
 
     Two vectors are better than one, since they are what lies in one line of the cache.
     """
+    if shape.channels_per_group > 1:  # a vector of the input, and channels of it spread out
+        return 1, min(max(registers - 6, MIN_PIXELS), MAX_PIXELS)
     widest = min(2, -(-shape.depth // lanes))
     for vectors in range(widest, 0, -1):
         pixels = (registers - 2) // vectors - shape.kernel[-1]
@@ -134,7 +154,7 @@ class DepthwiseWriter:
         """
         shape, panels = self.shape, -(-self.shape.depth // self.block)
         window = prod(shape.kernel[:-1]) * shape.input[-1] * self.block * self.kind.size_bytes
-        fitting = self.target.l1_bytes // 2 // window
+        fitting = self.target.l1_bytes // 2 // max(1, window)
         return panels if self.is_expanded or fitting < MIN_CHUNK else min(fitting, panels)
 
     def _write_line(self) -> None:
@@ -219,7 +239,8 @@ class DepthwiseWriter:
                 line = times(self._tap(name), shape.input[-1])
             first = plus(line, times(at, shape.stride[-1]), -shape.begins[-1])
             out.line(f"x_{name} = {plus(times(f'({first})', shape.depth), f'channel_{name}')}")
-            weights = times(self._tap(name), shape.kernel[-1] * shape.depth)
+            line_weights = shape.kernel[-1] * shape.channels_per_group * shape.depth
+            weights = times(self._tap(name), line_weights)
             out.line(f"w_{name} = {plus(weights, f'channel_{name}')}")
             self._write_slide(name, columns, pixel)
         out.line(f"d_{name} = (line * {shape.output[-1]} + {at}) * {shape.depth} + channel_{name}")
@@ -243,9 +264,12 @@ class DepthwiseWriter:
             first = pixel * shape.stride[-1] - shape.begins[-1]
             begin, end = -first, shape.input[-1] - first
         window = f"{shape.kernel[-1]}, {shape.stride[-1]}, {shape.dilation[-1]}"
+        slide, size = "tile_slide", ""
+        if shape.channels_per_group > 1:
+            slide, size = "tile_slide_groups", f", {shape.channels_per_group}"
         self.out.line(
-            f"t_{name} = tile_slide(t_{name}, {self.source}, x_{name}, filter, w_{name}, "
-            f"{shape.depth}, {window}, {columns}, {begin}, {end})"
+            f"t_{name} = {slide}(t_{name}, {self.source}, x_{name}, filter, w_{name}, "
+            f"{shape.depth}{size}, {window}, {columns}, {begin}, {end})"
         )
 
     @contextmanager
@@ -272,11 +296,15 @@ class DepthwiseWriter:
         return times(line, self.shape.input[-1])
 
 
-@kernel_for(DepthwiseConvolutionInst)
+@kernel_for(DepthwiseConvolutionInst, GroupedConvolutionInst)
 def depthwise_convolution_source(
-    instruction: DepthwiseConvolutionInst, target: Target, epilogue: Epilogue | None = None
+    instruction: DepthwiseConvolutionInst | GroupedConvolutionInst,
+    target: Target,
+    epilogue: Epilogue | None = None,
 ) -> KernelSource:
     """Return the kernel of an instruction, with the *epilogue* of its stack."""
+    is_grouped = isinstance(instruction, GroupedConvolutionInst)
+    size = instruction.filter.type.shape[-2] if is_grouped else 1
     batch, *spatial, channels = instruction.input.type.shape
     shape = ConvolutionShape(
         batch=batch,
@@ -287,6 +315,6 @@ def depthwise_convolution_source(
         stride=instruction.stride,
         pads=instruction.pads,
         dilation=instruction.dilation,
-        group=channels,
+        group=channels // size,
     )
     return generate_depthwise(shape, instruction.input.type.kind, target, epilogue)

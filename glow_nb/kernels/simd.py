@@ -11,7 +11,7 @@
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
-| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide tile_winograd_input tile_winograd_output`` |
+| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide tile_slide_groups tile_winograd_input tile_winograd_output`` |
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """  # noqa: E501
@@ -273,6 +273,7 @@ def _namespace() -> dict[str, object]:
         names[name] = getattr(memory, name)
     names["tile_bias_masked"] = window.tile_bias_masked
     names["tile_slide"] = window.tile_slide
+    names["tile_slide_groups"] = window.tile_slide_groups
     names["tile_winograd_input"] = winograd.tile_winograd_input
     names["tile_winograd_output"] = winograd.tile_winograd_output
     names["tile_dot"] = dot.tile_dot

@@ -8,10 +8,11 @@ from typing import Any
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from glow_nb.kernels.simd_lanes import Lanes
+from glow_nb.kernels.simd_lanes import Lanes, constant_vector
 from glow_nb.kernels.simd_memory import are_literal, literal, to_index
 from glow_nb.kernels.simd_tile import accumulator, read_vector
 from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, llvm_vector
+from glow_nb.types import ElementKind
 
 WINDOW_REGISTERS = 14
 """Accumulators and weights of a window that stay in registers; one more holds the input."""
@@ -65,12 +66,7 @@ def tile_slide(
         return None
     if not are_literal(begin, end):
         return None
-    pairs = [
-        (r, k, r * literal(stride) + k * literal(dilation))
-        for r in range(tile.rows)
-        for k in range(literal(taps))
-    ]
-    pairs = [pair for pair in pairs if literal(begin) <= pair[2] < literal(end)]
+    pairs = _pairs(tile, taps, stride, dilation, range(literal(begin), literal(end)))
     if (literal(taps) + tile.rows) * tile.vectors <= WINDOW_REGISTERS:
         # All weights stay in registers, and each pixel is loaded once.
         pairs.sort(key=lambda pair: (pair[2], pair[0]))
@@ -95,14 +91,94 @@ def tile_slide(
         value = arguments[0]
         for r, k, p in pairs:
             for v, (x, w) in enumerate(zip(pixel(p), weight(k), strict=True)):
-                part = r * tile.vectors + v
-                total = Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
-                total = total.like(x).fma(total.like(w), total)
-                value = builder.insert_value(value, total.value, part)
+                value = _accumulate(builder, tile, value, r * tile.vectors + v, x, w)
         return value
 
     operands = (tile, source, start, weights, index, channels, taps, stride, dilation, columns)
     return tile(*operands, begin, end), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_slide_groups(
+    typing: Any,
+    tile: Any,
+    source: Any,
+    start: Any,
+    weights: Any,
+    index: Any,
+    channels: Any,
+    size: Any,
+    taps: Any,
+    stride: Any,
+    dilation: Any,
+    columns: Any,
+    begin: Any,
+    end: Any,
+) -> Any:
+    """``tile_slide_groups(t, x, i, w, j, channels, m, taps, stride, dilation, n, begin, end)``.
+
+    Like tile_slide, for groups of m channels, which lie in one vector:
+    ``t[r, c] += x[i + p * channels + c - c % m + g] * w[j + (k * m + g) * channels + c]`` for
+    every row r, tap k and channel g of a group. Each pixel is loaded once, each of its channels
+    spread over its group once, and the weights are operands in memory.
+    """
+    if not (isinstance(tile, Tile) and are_literal(channels, size, taps, stride, dilation)):
+        return None
+    if not are_literal(columns, begin, end):
+        return None
+    group = literal(size)
+    pairs = _pairs(tile, taps, stride, dilation, range(literal(begin), literal(end)))
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = to_index(context, builder, arguments[2], signature.args[2])
+        place = to_index(context, builder, arguments[4], signature.args[4])
+
+        @cache
+        def weight(k: int, g: int) -> list[Any]:
+            step = (k * group + g) * literal(channels)
+            at = builder.add(place, ir.Constant(INDEX, step))
+            return _load_columns(builder, arguments[3], at, weights, tile, literal(columns))
+
+        value = arguments[0]
+        for p in sorted({p for _, _, p in pairs}):
+            here = [(r, k) for r, k, pixel in pairs if pixel == p]
+            at = builder.add(first, ir.Constant(INDEX, p * literal(channels)))
+            vectors = _load_columns(builder, arguments[1], at, source, tile, literal(columns))
+            for g in range(group):
+                lanes = [lane - lane % group + g for lane in range(tile.lanes)]
+                spread = [_shuffled(builder, vector, lanes) for vector in vectors]
+                for r, k in here:
+                    for v, (x, w) in enumerate(zip(spread, weight(k, g), strict=True)):
+                        value = _accumulate(builder, tile, value, r * tile.vectors + v, x, w)
+        return value
+
+    operands = (tile, source, start, weights, index, channels, size, taps, stride, dilation)
+    return tile(*operands, columns, begin, end), codegen
+
+
+def _pairs(
+    tile: Tile, taps: Any, stride: Any, dilation: Any, inside: range
+) -> list[tuple[int, int, int]]:
+    """Return row, tap and pixel of all products of a tile whose pixel is *inside*."""
+    places = (
+        (r, k, r * literal(stride) + k * literal(dilation))
+        for r in range(tile.rows)
+        for k in range(literal(taps))
+    )
+    return [(r, k, p) for r, k, p in places if p in inside]
+
+
+def _shuffled(builder: Any, vector: Any, lanes: list[int]) -> Any:
+    """Return the *lanes* of an LLVM vector."""
+    numbers = constant_vector(ElementKind.INT32, lanes)
+    return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), numbers)
+
+
+def _accumulate(builder: Any, tile: Tile, value: Any, part: int, x: Any, w: Any) -> Any:
+    """Return the tile *value* with ``x * w`` added to one of its vectors."""
+    total = Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
+    total = total.like(x).fma(total.like(w), total)
+    return builder.insert_value(value, total.value, part)
 
 
 def _load_columns(

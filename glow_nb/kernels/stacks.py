@@ -19,6 +19,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd import winograd_convolution_source
 from glow_nb.llir.instructions.packed import (
     DepthwiseConvolutionInst,
+    GroupedConvolutionInst,
     PackedConvolutionInst,
     PackedMatMulInst,
 )
@@ -44,7 +45,7 @@ def generate_stack(instruction: StackInst, target: Target) -> KernelSource:
             return winograd_convolution_source(
                 head, target, _epilogue(instruction), instruction.results[0]
             )
-        case DepthwiseConvolutionInst():
+        case DepthwiseConvolutionInst() | GroupedConvolutionInst():
             return depthwise_convolution_source(head, target, _epilogue(instruction))
         case PackedMatMulInst():
             return packed_mat_mul_source(head, target, _epilogue(instruction))

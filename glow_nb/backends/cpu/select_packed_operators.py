@@ -11,6 +11,7 @@ from glow_nb.hlir.ops import (
     Convolution,
     DepthwiseConvolution,
     FullyConnected,
+    GroupedConvolution,
     MatMul,
     PackedConvolution,
     PackedMatMul,
@@ -21,12 +22,14 @@ from glow_nb.hlir.ops.packed import (
     pack_bias,
     pack_depthwise_filter,
     pack_filter,
+    pack_grouped_filter,
     pack_matrix,
 )
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.convolution_cost import Candidate, convolution_candidates, product_candidates
 from glow_nb.kernels.convolution_shape import ConvolutionShape
+from glow_nb.kernels.depthwise import suits_lanes
 from glow_nb.kernels.matmul import MatMulShape
 from glow_nb.kernels.target import Target
 from glow_nb.schema import attributes_of, operands_of
@@ -68,30 +71,40 @@ def select_packed_operators(
         %y = winograd_convolution(%x, %u, %b_panels) {tile = [4, 4], block = 16, ...}
     """
     chosen = target or Target.host()
-    products = [node for node in function if isinstance(node, PRODUCTS) and not is_depthwise(node)]
+    products = [
+        node
+        for node in function
+        if isinstance(node, PRODUCTS) and not is_channel_wise(node, chosen)
+    ]
     picks = tuner.choose(products, winograd) if tuner else {}
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS):
             return None
-        if is_depthwise(node):
-            return _emit_depthwise(node, rewriter)
+        if is_channel_wise(node, chosen):
+            return _emit_channel_wise(node, rewriter)
         pick = picks.get(product_key(node)) or candidates_of(node, chosen, winograd)[0]
         return emit_candidate(node, rewriter, pick)
 
     return rewrite(function, rule)
 
 
-def is_depthwise(node: Node) -> TypeGuard[Convolution]:
-    """Return whether *node* is a convolution of every channel by itself."""
-    return isinstance(node, Convolution) and 1 < node.group == node.input.type.shape[-1]
+def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
+    """Return whether *node* is a convolution whose channels are the lanes of its kernel.
+
+    Either every channel is convolved by itself, or a few in a group.
+    """
+    if not isinstance(node, Convolution):
+        return False
+    is_depthwise = 1 < node.group == node.input.type.shape[-1]
+    return is_depthwise or suits_lanes(_shape_of(node), node.type.kind, target.lanes)
 
 
 def candidates_of(node: Product, target: Target, winograd: str, blocks: int = 1) -> list[Candidate]:
     """Return the ways to compute *node*, that with the least estimated time first.
 
     Args:
-        node: A convolution that is not depthwise, or a matrix product.
+        node: A convolution that is not channel-wise, or a matrix product.
         target: The processor.
         winograd: "auto" or "off".
         blocks: How many widths of panels to try in each way.
@@ -122,12 +135,15 @@ def emit_candidate(node: Product, rewriter: Rewriter, candidate: Candidate) -> V
     return _emit_convolution(node, rewriter, candidate)
 
 
-def _emit_depthwise(node: Convolution, rewriter: Rewriter) -> Value:
-    filter = pack_depthwise_filter(rewriter, node.filter)
+def _emit_channel_wise(node: Convolution, rewriter: Rewriter) -> Value:
+    form: type[DepthwiseConvolution | GroupedConvolution] = GroupedConvolution
+    pack = pack_grouped_filter
+    if node.group == node.input.type.shape[-1]:
+        form, pack = DepthwiseConvolution, pack_depthwise_filter
     return rewriter.emit(
-        DepthwiseConvolution(
+        form(
             node.input,
-            filter,
+            pack(rewriter, node.filter),
             node.bias,
             kernel=node.kernel,
             stride=node.stride,

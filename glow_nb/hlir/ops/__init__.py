@@ -69,7 +69,12 @@ from glow_nb.hlir.ops.normalization import (
     LogSoftmax,
     Softmax,
 )
-from glow_nb.hlir.ops.packed import DepthwiseConvolution, PackedConvolution, PackedMatMul
+from glow_nb.hlir.ops.packed import (
+    DepthwiseConvolution,
+    GroupedConvolution,
+    PackedConvolution,
+    PackedMatMul,
+)
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax
 from glow_nb.hlir.ops.reduction import (
     ArgMax,
@@ -126,6 +131,7 @@ __all__ = [
     "Gelu",
     "Greater",
     "GreaterEqual",
+    "GroupedConvolution",
     "HardSigmoid",
     "HardSwish",
     "IsInf",

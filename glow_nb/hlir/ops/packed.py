@@ -144,6 +144,59 @@ class DepthwiseConvolution(Node):
             return fitted(sums + widest(bias), self.type)
 
 
+@define_node("grouped_convolution")
+class GroupedConvolution(Node):
+    """Convolve groups of ``m`` channels, each of which gives ``m`` results.
+
+    ``filter`` is ``[*kernel, m, C]`` and ``bias`` ``[C]``, with ``m`` a divisor of ``C``; output
+    channel ``k`` reads the input channels from ``k - k % m`` on, number ``j`` of them with the
+    weights ``filter[..., j, k]``. The result is ``[N, *out, C]``.
+
+    Attributes:
+        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
+        stride: Step of the window.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance of the taps.
+    """
+
+    input: Value
+    filter: Value
+    bias: Value
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Channels of a group."""
+        return self.filter.type.shape[-2]
+
+    @override
+    def infer_type(self) -> TensorType:
+        input, filter, bias = self.input.type, self.filter.type, self.bias.type
+        require_kind(self, "input", input, NUMBERS)
+        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        channels = input.shape[-1]
+        size = filter.shape[-2] if filter.rank > 1 else 0
+        wanted = TensorType(input.kind, (*self.kernel, size, channels))
+        self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
+        self.require(
+            size > 0 and channels % size == 0,
+            f"{channels} channels of input {input} are no multiple of {size}, as in {filter}",
+        )
+        wanted = TensorType(input.kind, (channels,))
+        self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
+        return input.with_shape((input.shape[0], *out, channels))
+
+    @override
+    def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
+        plain = np.moveaxis(widest(filter), -1, 0)
+        with np.errstate(all="ignore"):
+            sums = convolve(self, widest(input), plain, input.shape[-1] // self.size)
+            return fitted(sums + widest(bias), self.type)
+
+
 @define_node("packed_mat_mul")
 class PackedMatMul(Node):
     """Multiply matrices like :class:`MatMul`, ``rhs`` packed into panels, and add a bias row.
@@ -217,6 +270,11 @@ def pack_depthwise_filter(builder: Builder, filter: Value) -> Value:
     """Emit the nodes that pack a ``[C * m, *kernel, 1]`` *filter* for DepthwiseConvolution."""
     rows = builder.emit(Reshape(filter, filter.type.shape[:-1]))
     return builder.emit(Transpose(rows, (*range(1, rows.type.rank), 0)))
+
+
+def pack_grouped_filter(builder: Builder, filter: Value) -> Value:
+    """Emit the node that packs a ``[C, *kernel, m]`` *filter* for GroupedConvolution."""
+    return builder.emit(Transpose(filter, (*range(1, filter.type.rank), 0)))
 
 
 def pack_matrix(builder: Builder, rhs: Value, block: int) -> Value:

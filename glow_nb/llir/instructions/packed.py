@@ -54,6 +54,25 @@ class DepthwiseConvolutionInst(NodeInstruction):
     dilation: tuple[int, ...]
 
 
+@define_instruction("grouped_convolution", node=nodes.GroupedConvolution)
+class GroupedConvolutionInst(NodeInstruction):
+    """Convolve groups of ``m`` channels: channel ``k`` reads those from ``k - k % m`` on.
+
+    Input ``[N, *spatial, C]``, filter ``[*kernel, m, C]``, bias ``[C]``, dest ``[N, *out, C]``.
+    """
+
+    carries_stack: ClassVar[bool] = True
+    stack_in_place: ClassVar[bool] = True
+    dest: Out
+    input: In
+    filter: In
+    bias: In
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+
 @define_instruction("packed_mat_mul", node=nodes.PackedMatMul)
 class PackedMatMulInst(NodeInstruction):
     """Multiply by a matrix cut into panels of *block* columns, and add a bias.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glow_nb.kernels.convolution_shape import ConvolutionShape
-from glow_nb.kernels.depthwise import DepthwiseWriter, generate_depthwise
+from glow_nb.kernels.depthwise import DepthwiseWriter, generate_depthwise, suits_lanes
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
@@ -20,9 +20,10 @@ def check(
 ) -> None:
     random = np.random.default_rng(0)
     x = random.integers(-4, 5, (shape.batch, *shape.input, shape.channels)).astype(kind.dtype)
-    w = random.integers(-4, 5, (shape.depth, *shape.kernel, 1)).astype(kind.dtype)
+    inputs = shape.channels_per_group
+    w = random.integers(-4, 5, (shape.depth, *shape.kernel, inputs)).astype(kind.dtype)
     bias = random.integers(-9, 10, shape.depth).astype(kind.dtype)
-    filter = np.ascontiguousarray(np.moveaxis(w[..., 0], 0, -1))
+    filter = np.ascontiguousarray(np.moveaxis(w if inputs > 1 else w[..., 0], 0, -1))
     dest, whole = guarded((shape.batch, *shape.output, shape.depth), kind)
     kernel = RunningKernel(generate_depthwise(shape, kind, target), target)
     kernel(dest, x, filter, bias, threads=threads)
@@ -30,6 +31,16 @@ def check(
     np.testing.assert_array_equal(dest.astype(float), expected)
     assert guards_are_intact(whole)
 
+
+GROUPED = {
+    "pairs": conv(2, 20, 20, (9, 13), (3, 3), pads=1, group=10),
+    "fours": conv(1, 36, 36, (7, 14), (3, 3), pads=1, group=9),
+    "fours stride 2": conv(1, 12, 12, (9, 27), (3, 3), stride=2, pads=1, group=3),
+    "eights": conv(1, 40, 40, (5, 9), (3, 2), pads=(0, 2, 1, 0), group=5),
+    "pairs dilated": conv(1, 6, 6, (12, 13), (5, 3), pads=4, dilation=2, group=3),
+    "fours rank 3": conv(2, 8, 8, (4, 3, 6), (1, 3, 3), pads=1, group=2),
+    "pairs of 1x1": conv(2, 14, 14, (3, 4), (1, 1), group=7),
+}
 
 SHAPES = {
     "3x3": conv(2, 20, 20, (9, 13), (3, 3), pads=1, group=20),
@@ -59,6 +70,22 @@ def test_depthwise_convolution_keeps_its_definition(name: str) -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("name", GROUPED)
+def test_channels_of_a_group_share_a_vector(name: str, lanes: int) -> None:
+    shape = GROUPED[name]
+    if suits_lanes(shape, FLOAT32, lanes):
+        check(shape, Target.host(lanes), threads=1 + len(name) % 4)
+
+
+@pytest.mark.parametrize(("size", "lanes"), [(1, 8), (8, 8), (3, 16), (5, 8), (16, 16)])
+def test_other_groups_do_not_suit_the_lanes(size: int, lanes: int) -> None:
+    shape = conv(1, 4 * size, 4 * size, (9, 9), (3, 3), pads=1, group=4)
+    assert not suits_lanes(shape, FLOAT32, lanes)
+    assert not suits_lanes(replace(shape, depth=8 * size), FLOAT32, lanes)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
 @pytest.mark.parametrize("threads", [1, 3, 30])
 def test_every_width_and_share_computes_all(lanes: int, threads: int) -> None:
     check(SHAPES["3x3"], Target.host(lanes), threads)
@@ -79,3 +106,4 @@ def test_many_channels_are_taken_in_chunks_that_leave_their_lines_in_the_cache(
 @pytest.mark.parametrize("kind", [ElementKind.FLOAT64, ElementKind.BFLOAT16, ElementKind.INT32])
 def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
     check(SHAPES["threefold"], Target.host(8), kind=kind)
+    check(GROUPED["pairs"], Target.host(8), kind=kind)

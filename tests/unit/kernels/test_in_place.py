@@ -19,6 +19,7 @@ from glow_nb.llir.instructions.normalization import (
 )
 from glow_nb.llir.instructions.packed import (
     DepthwiseConvolutionInst,
+    GroupedConvolutionInst,
     PackedConvolutionInst,
     PackedMatMulInst,
 )
@@ -74,6 +75,19 @@ def depthwise(depth: int) -> DepthwiseConvolutionInst:
     )
 
 
+def grouped(channels: int) -> GroupedConvolutionInst:
+    return GroupedConvolutionInst(
+        Buffer("made", float32(2, 9, 13, channels)),
+        Buffer("input", float32(2, 9, 13, channels)),
+        Buffer("filter", float32(3, 3, 4, channels)),
+        Buffer("bias", float32(channels)),
+        kernel=(3, 3),
+        stride=(1, 1),
+        pads=(1, 1, 1, 1),
+        dilation=(1, 1),
+    )
+
+
 def product(rows: int, depth: int, block: int = 16) -> PackedMatMulInst:
     panels = -(-depth // block)
     return PackedMatMulInst(
@@ -92,6 +106,7 @@ HEADS: tuple[Instruction, ...] = (
     convolution(3, kernel=1),
     depthwise(40),
     depthwise(13),
+    grouped(20),
     product(17, 48),
     product(1, 21),
 )

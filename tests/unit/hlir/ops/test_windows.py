@@ -20,6 +20,7 @@ from glow_nb.hlir.ops.packed import (
     pack_bias,
     pack_depthwise_filter,
     pack_filter,
+    pack_grouped_filter,
     pack_matrix,
 )
 from glow_nb.types import TensorType
@@ -207,6 +208,21 @@ def test_depthwise_convolution_means_the_same(w: Window, channels: int, multipli
         return ops.DepthwiseConvolution(x, packed, bias, **w.attributes)
 
     expected = apply(ops.Convolution, x, filter, bias, **w.attributes, group=channels)
+    check_close(run_packed(node_of, x, filter, bias), expected)
+
+
+@given(windows(), st.integers(1, 3), st.integers(1, 4))
+@settings(max_examples=50)
+def test_grouped_convolution_means_the_same(w: Window, groups: int, size: int) -> None:
+    channels = groups * size
+    x = floats(2, *w.size, channels)
+    filter, bias = floats(channels, *w.kernel, size, seed=1), floats(channels, seed=2)
+
+    def node_of(b: Builder, x: Value, filter: Value, bias: Value) -> ops.GroupedConvolution:
+        packed = pack_grouped_filter(b, filter)
+        return ops.GroupedConvolution(x, packed, bias, **w.attributes)
+
+    expected = apply(ops.Convolution, x, filter, bias, **w.attributes, group=groups)
     check_close(run_packed(node_of, x, filter, bias), expected)
 
 
