@@ -277,7 +277,7 @@ def _kernel_json(kernel: KernelTime) -> dict[str, Any]:
 
 
 def _title(kernel: KernelTime) -> str:
-    return kernel.report.origin or kernel.report.family
+    return ", ".join(kernel.report.origins) or kernel.report.origin or kernel.report.family
 
 
 def _trace_arguments(kernel: KernelTime) -> dict[str, Any]:

@@ -259,7 +259,7 @@ def _label(figure: Figure, axes: Axes, kernels: Sequence[KernelTime], roofs: Seq
         radius = (max(SMALLEST_DOT, LARGEST_DOT * kernel.share) / np.pi) ** 0.5
         for right, up, side in PLACES:
             label = axes.annotate(
-                _short(format_name(kernel.report.origin or kernel.report.family)),
+                _short(_title(kernel)),
                 (kernel.cost.intensity, kernel.executed_flop_rate / GIGA),
                 xytext=(right + np.sign(right) * (radius - 4), up + np.sign(up) * (radius - 4)),
                 textcoords="offset points",
@@ -275,6 +275,12 @@ def _label(figure: Figure, axes: Axes, kernels: Sequence[KernelTime], roofs: Seq
                 taken.append(extent)
                 break
             label.remove()
+
+
+def _title(kernel: KernelTime) -> str:
+    """Return the last of the nodes that *kernel* does the work of: that which made its result."""
+    names = kernel.report.origins or (kernel.report.origin,)
+    return format_name(names[-1] or kernel.report.family)
 
 
 def _short(text: str) -> str:

@@ -29,11 +29,13 @@ from glow_nb.llir.program import Program
 from glow_nb.schema import operands_of
 from glow_nb.types import ElementKind
 
-BLOCKS = 3
+BLOCKS = 2
 """Widths of panels that are tried in each way."""
 
-WORST_ESTIMATE = 2.0
-"""What is estimated to take so many times the best estimate is not tried."""
+MOST_WAYS = 5
+WORST_ESTIMATE = 1.5
+"""Tried are the ways of the best estimates, so many, unless they take so many times the best; and
+always the best of the direct ones."""
 
 _measured: dict[str, dict[str, float]] = {}
 """What was measured in this process, by key."""
@@ -86,7 +88,9 @@ class MeasuringTuner:
 
     def _worth_trying(self, node: Product, winograd: str) -> list[Candidate]:
         ways = candidates_of(node, self.target, winograd, self.blocks)
-        return [way for way in ways if way.cycles <= WORST_ESTIMATE * ways[0].cycles]
+        direct = next(way for way in ways if way.tile is None)
+        near = [way for way in ways if way.cycles <= WORST_ESTIMATE * ways[0].cycles][:MOST_WAYS]
+        return near if direct in near else [*near, direct]
 
     def _far_bytes(self, nodes: Sequence[Product]) -> int:
         """Return what passes through the caches between two uses of a weight: all weights.

@@ -1,0 +1,187 @@
+"""How good is the estimate that decides how a convolution or a matrix product is computed?
+
+Every product of the twins is measured in all ways that are worth trying, as ``compile(tune=True)``
+does it, and compared with the estimate in cycles. What counts is not whether the estimate is right
+but whether it picks well: the last table says what its picks cost over the best measured ones, for
+each network as a whole::
+
+    python -m experiments.cost_model --output out
+    python -m experiments.cost_model --only resnet50 vgg19
+
+writes ``cost_model.png``, predicted against measured time of each way. Measurements are kept in the
+cache folder; measure on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+import glow_nb
+from experiments.twins import NAMES, make_twin
+from glow_nb.backends.cpu.select_packed_operators import PRODUCTS, is_depthwise, product_key
+from glow_nb.backends.cpu.tune import MeasuringTuner
+from glow_nb.codegen.measure_limits import machine_limits
+from glow_nb.hlir.graph import Function
+from glow_nb.kernels.blocking import FMA_PER_CYCLE
+from glow_nb.kernels.convolution_cost import Candidate
+from glow_nb.kernels.target import Target
+from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
+
+WAYS = ("direct", "matrix product", "Winograd")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One product of a network, and all its equals.
+
+    Attributes:
+        network: Name of the twin.
+        key: The node as text.
+        count: How often it occurs.
+        times: Measured seconds by way, that with the least estimate first.
+    """
+
+    network: str
+    key: str
+    count: int
+    times: dict[Candidate, float]
+
+    @property
+    def pick(self) -> Candidate:
+        """The way with the least estimate."""
+        return next(iter(self.times))
+
+    @property
+    def best(self) -> Candidate:
+        """The fastest way."""
+        return min(self.times, key=lambda way: self.times[way])
+
+    @property
+    def lost_seconds(self) -> float:
+        """What the picks of all these layers take longer than the best."""
+        return (self.times[self.pick] - self.times[self.best]) * self.count
+
+
+def measure(network: str, target: Target, threads: int) -> list[Layer]:
+    """Measure every product of the twin *network* that has more than one way."""
+    function = glow_nb.load(make_twin(network))
+    assert isinstance(function, Function)
+    nodes = [
+        node
+        for node in glow_nb.optimize(function)
+        if isinstance(node, PRODUCTS) and not is_depthwise(node)
+    ]
+    counts = Counter(map(product_key, nodes))
+    times = MeasuringTuner(target, threads).measure(nodes)
+    return [Layer(network, key, counts[key], found) for key, found in times.items()]
+
+
+def way_of(layer: Layer, way: Candidate) -> str:
+    """Return the family of *way*, one of :data:`WAYS`."""
+    if way.tile is not None:
+        return "Winograd"
+    return "direct" if layer.key.startswith("convolution") else "matrix product"
+
+
+def cycles_per_second(target: Target, threads: int) -> float:
+    """Return the cycles a second of one core, by the measured peak of multiply-adds."""
+    return machine_limits(threads, target).flop_rate / threads / (2 * FMA_PER_CYCLE * target.lanes)
+
+
+def report(layers: Sequence[Layer], worst: int) -> None:
+    """Print the layers whose pick loses most, then what the picks cost in each network."""
+    for layer in sorted(layers, key=lambda layer: -layer.lost_seconds)[:worst]:
+        if layer.lost_seconds > 0:
+            print(
+                f"{layer.network}: {1e6 * layer.lost_seconds:.0f} us lost, {layer.count} x "
+                f"{layer.key}\n    picked {_describe(layer, layer.pick)}, "
+                f"best {_describe(layer, layer.best)}"
+            )
+    print(f"{'network':14s} {'picked':>10s} {'best':>10s} {'excess':>8s}")
+    for network in dict.fromkeys(layer.network for layer in layers):
+        mine = [layer for layer in layers if layer.network == network]
+        picked = sum(layer.times[layer.pick] * layer.count for layer in mine)
+        best = picked - sum(layer.lost_seconds for layer in mine)
+        excess = 100 * (picked / best - 1)
+        print(f"{network:14s} {1e3 * picked:7.2f} ms {1e3 * best:7.2f} ms {excess:6.1f} %")
+
+
+def _describe(layer: Layer, way: Candidate) -> str:
+    return f"tile {way.tile} block {way.block} {1e6 * layer.times[way]:.1f} us"
+
+
+def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
+    """Draw predicted against measured time of each way to the PNG file *path*."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams["text.color"] = INK
+        figure = Figure(figsize=(9, 8.4))
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        figure.subplots_adjust(left=0.09, right=0.97, top=0.88, bottom=0.08)
+        shown = set()
+        for place, name in enumerate(WAYS):
+            points = [
+                (1e6 * way.cycles / rate, 1e6 * seconds)
+                for layer in layers
+                for way, seconds in layer.times.items()
+                if way_of(layer, way) == name
+            ]
+            if points:
+                xs, ys = zip(*points, strict=True)
+                axes.scatter(xs, ys, s=16, alpha=0.65, color=PALETTE[place], linewidth=0,
+                             label=f"{name}: {len(points)}")  # fmt: skip
+                shown |= {*xs, *ys}
+        low, high = min(shown) / 1.5, max(shown) * 1.5
+        for factor, style in ((1.0, "-"), (1.25, (0, (4, 4))), (0.8, (0, (4, 4)))):
+            axes.plot([low, high], [low * factor, high * factor], color=INK, linewidth=0.9,
+                      linestyle=style, zorder=0.5)  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(low, high)
+        axes.set_ylim(low, high)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_xlabel("estimated, microseconds")
+        axes.set_ylabel("measured, microseconds")
+        axes.set_facecolor(BACKGROUND)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        for side in ("left", "bottom"):
+            axes.spines[side].set_color(FAINT)
+        axes.legend(loc="upper left", frameon=False, fontsize=10)
+        names = ", ".join(dict.fromkeys(layer.network for layer in layers))
+        figure.text(0.09, 0.945, "Estimated against measured time", fontsize=15, fontweight="bold")
+        figure.text(0.09, 0.912, f"ways to compute the products of {names}; dashed: 25 % off",
+                    fontsize=8.5, color="#55585e")  # fmt: skip
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    """Measure, print and draw."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--worst", type=int, default=12, help="layers to list")
+    parser.add_argument("--output", type=Path, default=Path("out"), help="folder for the picture")
+    arguments = parser.parse_args()
+    target = Target.host()
+    layers: list[Layer] = []
+    for network in arguments.only:
+        layers += measure(network, target, arguments.threads)
+        print(f"{network}: {sum(layer.network == network for layer in layers)} layers", flush=True)
+    report(layers, arguments.worst)
+    draw(layers, cycles_per_second(target, arguments.threads), arguments.output / "cost_model.png")
+
+
+if __name__ == "__main__":
+    main()
