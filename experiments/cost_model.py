@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 
 import glow_nb
 from experiments.twins import NAMES, make_twin
-from glow_nb.backends.cpu.select_packed_operators import PRODUCTS, is_depthwise, product_key
+from glow_nb.backends.cpu.select_packed_operators import PRODUCTS, is_channel_wise, product_key
 from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.hlir.graph import Function
@@ -77,7 +77,7 @@ def measure(network: str, target: Target, threads: int) -> list[Layer]:
     nodes = [
         node
         for node in glow_nb.optimize(function)
-        if isinstance(node, PRODUCTS) and not is_depthwise(node)
+        if isinstance(node, PRODUCTS) and not is_channel_wise(node, target)
     ]
     counts = Counter(map(product_key, nodes))
     times = MeasuringTuner(target, threads).measure(nodes)

@@ -41,7 +41,7 @@ class KernelTime:
         report: The kernel: its instruction, the nodes it came from, family and symbol.
         min_seconds: Shortest time of all runs.
         median_seconds: Median time of all runs.
-        share: Its part of the median time of all kernels.
+        share: Its part of the shortest times of all kernels.
         bound: Whether arithmetic or memory limits it; empty if no limits are known.
         bound_seconds: The least time that the machine's measured limits allow; 0 if not known.
     """
@@ -210,7 +210,7 @@ def kernel_times(
     longest = spans.max(axis=1, initial=0) * NANOSECONDS  # of the threads, [runs, kernels]
     medians = np.median(longest, axis=0) if len(longest) else np.zeros(len(reports))
     minima = longest.min(axis=0) if len(longest) else medians
-    total = float(medians.sum()) or 1.0
+    total = float(minima.sum()) or 1.0
     resident = sum(report.cost.constant_bytes for report in reports) + max(
         (report.cost.bytes for report in reports), default=0
     )
@@ -219,7 +219,7 @@ def kernel_times(
             report,
             float(least),
             float(median),
-            float(median) / total,
+            float(least) / total,
             *_bound(report.cost, resident, limits),
         )
         for report, least, median in zip(reports, minima, medians, strict=True)
