@@ -24,14 +24,19 @@ INFERENCE: Pipeline = (
             "raise_softmax",  # what exporters write out has one kernel
             "raise_gelu",
             "raise_leaky_relu",
+            "raise_swish",
             "raise_layer_normalization",  # lowers to fewer, and cheaper, operators than it was
             "fold_pads",  # a convolution pads in its scratch rows, without a copy
+            "trim_windows",  # and sees not only padding
             "fold_batch_normalization",  # now that it stands right behind its convolution
             "fold_scales_into_products",  # the same for dense layers
             "fold_scales_into_next_convolution",  # what nothing before could take
             "sink_channel_shuffles",  # a shuffle ends in the weights of what reads it
             "hoist_channel_gathers",  # and a gather in the weights of what makes it
+            "hoist_slices",  # rows that nothing reads are not computed
+            "sink_scales",  # a scale rides on the product that follows
             "raise_fully_connected",  # after scales, which a product alone takes, too
+            "merge_products",  # narrow ones, once they are written alike
             "transpose_weights",  # the transposes that no sinking could cancel
             "fold_constants",  # transposed and scaled weights
             "eliminate_common_nodes",  # what has become the same, weights included

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+T = TypeVar("T")
+
 Permutation = tuple[int, ...]
 
 
@@ -18,7 +22,7 @@ def compose(first: Permutation, second: Permutation) -> Permutation:
     return tuple(first[axis] for axis in second)
 
 
-def permute(items: tuple[int, ...], permutation: Permutation) -> tuple[int, ...]:
+def permute(items: tuple[T, ...], permutation: Permutation) -> tuple[T, ...]:
     """Return *items* in the order that *permutation* gives to axes."""
     return tuple(items[axis] for axis in permutation)
 

@@ -19,6 +19,7 @@ from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.property.channel_patterns import CHANNEL_PATTERNS
 from tests.property.patterns import PATTERNS
+from tests.property.product_patterns import PRODUCT_PATTERNS
 
 Draw = Callable[[st.SearchStrategy[int]], int]
 
@@ -28,6 +29,8 @@ CONTINUOUS: tuple[Callable[[Value], Node], ...] = (
     ops.Erf,
     ops.Softplus,
     ops.HardSwish,
+    ops.Swish,
+    lambda x: ops.Swish(x, alpha=0.5),
     ops.Sin,
     ops.Cos,
     lambda x: ops.Gelu(x, approximate="none"),
@@ -92,7 +95,10 @@ class GraphMaker:
             self.product,
             self.normalize,
             self.layout_island,
-            *(partial(pattern, self) for pattern in (*PATTERNS, *CHANNEL_PATTERNS)),
+            *(
+                partial(pattern, self)
+                for pattern in (*PATTERNS, *CHANNEL_PATTERNS, *PRODUCT_PATTERNS)
+            ),
         )
         makers[self.integer(0, len(makers) - 1)]()
 

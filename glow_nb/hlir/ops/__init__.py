@@ -11,6 +11,7 @@ from glow_nb.hlir.ops.activation import (
     Relu,
     Sigmoid,
     Softplus,
+    Swish,
     Tanh,
 )
 from glow_nb.hlir.ops.arithmetic import (
@@ -178,6 +179,7 @@ __all__ = [
     "Split",
     "Sqrt",
     "Sub",
+    "Swish",
     "Tan",
     "Tanh",
     "Tile",

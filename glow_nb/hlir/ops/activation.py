@@ -218,6 +218,27 @@ def lower_hard_sigmoid(node: HardSigmoid, rewriter: Rewriter) -> Value:
     return rewriter.emit(Clip(line, 0.0, 1.0))
 
 
+@define_node("swish", data_parallel=True)
+class Swish(UnaryElementwise):
+    """The element times its sigmoid: ``x / (1 + exp(-alpha * x))``; also called SiLU."""
+
+    alpha: float = 1.0
+
+    @override
+    def compute(self, x: Any) -> Any:
+        return x * (1 / (1 + np.exp(-self.alpha * x)))
+
+
+@lowers(Swish)
+def lower_swish(node: Swish, rewriter: Rewriter) -> Value:
+    """Express it as the element times the sigmoid of its multiple."""
+    scaled = node.input
+    if node.alpha != 1:
+        alpha = splat(rewriter, node.type, node.alpha, f"{node.name}_alpha")
+        scaled = rewriter.emit(Mul(scaled, alpha))
+    return rewriter.emit(Mul(node.input, rewriter.emit(Sigmoid(scaled))))
+
+
 @define_node("hard_swish", data_parallel=True)
 class HardSwish(UnaryElementwise):
     """Piecewise swish: ``x * max(0, min(1, x / 6 + 1 / 2))``."""

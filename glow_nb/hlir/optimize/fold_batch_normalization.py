@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.ops import Add, BatchNormalization, Convolution, Div, Mul, Sub
+from glow_nb.hlir.ops import Add, BatchNormalization, Convolution, Div, Mul, Neg, Sub
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.types import Array
@@ -57,6 +57,10 @@ def affine_forms(node: Node) -> list[tuple[Value, Array | float, Array | float]]
             return [(value, 1.0, v) for v in _per_channel(c)]
         case Sub(lhs=value, rhs=Constant() as c):
             return [(value, 1.0, -v) for v in _per_channel(c)]
+        case Sub(lhs=Constant() as c, rhs=value):
+            return [(value, -1.0, v) for v in _per_channel(c)]
+        case Neg(input=value):
+            return [(value, -1.0, 0.0)]
         case Mul(lhs=value, rhs=Constant() as c) | Mul(lhs=Constant() as c, rhs=value):
             return [(value, v, 0.0) for v in _per_channel(c)]
         case Div(lhs=value, rhs=Constant() as c):

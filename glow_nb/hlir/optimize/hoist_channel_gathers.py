@@ -62,12 +62,26 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
             return _hoist_above_convolution(value, places, rewriter)
         case MatMul() | FullyConnected():
             return _hoist_above_product(value, places, rewriter)
-        case AvgPool() | MaxPool():
+        case AvgPool() | MaxPool() if _reaches_weights(value.input, rewriter):
             taken = _take(value.input, places, -1, rewriter)
             return rewriter.emit(dataclasses.replace(value, input=taken))
-        case _ if value.data_parallel:
+        case _ if value.data_parallel and _reaches_weights(value, rewriter):
             return _hoist_above_elementwise(value, places, rewriter)
     return None
+
+
+def _reaches_weights(value: Value, rewriter: Rewriter) -> bool:
+    """True if *value* follows a convolution or product that can do without some channels."""
+    while isinstance(value, Node) and rewriter.use_count(value) == 1 and value.predicate is None:
+        if isinstance(value, Convolution | FullyConnected | MatMul):
+            return True
+        if not (value.data_parallel or isinstance(value, AvgPool | MaxPool)):
+            return False
+        varying = [operand for operand in operands_of(value) if not isinstance(operand, Constant)]
+        if len(varying) != 1:
+            return False
+        value = varying[0]
+    return False
 
 
 def _places(node: Gather | Slice) -> Array | None:

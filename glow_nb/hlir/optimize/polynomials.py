@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops import Add, Div, Mul, Neg, Pow, Sub
 from glow_nb.hlir.optimize.uniform import tolerance_of, uniform
+from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.types import ElementKind
 
 Polynomial = dict[int, float]
@@ -76,3 +77,27 @@ def is_close(p: Polynomial | None, wanted: Mapping[int, float], kind: ElementKin
         return False
     tolerance = 4 * tolerance_of(kind)
     return all(math.isclose(p[degree], wanted[degree], rel_tol=tolerance) for degree in p)
+
+
+def factors_of(value: Value, rewriter: Rewriter) -> tuple[float, list[Value]]:
+    """Return ``(c, values)`` such that *value* is ``c`` times the product of the values.
+
+    Products and quotients that something else reads, too, count as one factor, but for *value*.
+    """
+    return _factors(value, rewriter, is_root=True)
+
+
+def _factors(value: Value, rewriter: Rewriter, *, is_root: bool) -> tuple[float, list[Value]]:
+    number = uniform(value)
+    if number is not None:
+        return float(number), []
+    is_own = is_root or rewriter.use_count(value) == 1
+    match value:
+        case Mul(lhs=lhs, rhs=rhs, predicate=None) if is_own:
+            c, left = _factors(lhs, rewriter, is_root=False)
+            d, right = _factors(rhs, rewriter, is_root=False)
+            return c * d, left + right
+        case Div(lhs=lhs, rhs=rhs, predicate=None) if is_own and uniform(rhs):
+            c, left = _factors(lhs, rewriter, is_root=False)
+            return c / uniform(rhs), left
+    return 1.0, [value]

@@ -6,8 +6,8 @@ import math
 
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Add, Div, Erf, Gelu, Mul, Tanh
-from glow_nb.hlir.optimize.polynomials import is_close, polynomial_of
-from glow_nb.hlir.optimize.uniform import is_about, uniform
+from glow_nb.hlir.optimize.polynomials import factors_of, is_close, polynomial_of
+from glow_nb.hlir.optimize.uniform import is_about
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
@@ -35,7 +35,7 @@ def raise_gelu(function: Function) -> Function:
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     if not isinstance(node, Mul | Div) or not node.type.kind.is_float:
         return None
-    scale, factors = _factors(node, rewriter, is_root=True)
+    scale, factors = factors_of(node, rewriter)
     if len(factors) != 2 or scale != 0.5:
         return None
     for x, weight in (factors, factors[::-1]):
@@ -43,23 +43,6 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
         if approximate is not None and x.type == node.type:
             return rewriter.emit(Gelu(x, approximate=approximate))
     return None
-
-
-def _factors(value: Value, rewriter: Rewriter, *, is_root: bool) -> tuple[float, list[Value]]:
-    """Return ``(c, values)`` such that *value* is ``c`` times the product of the values."""
-    number = uniform(value)
-    if number is not None:
-        return float(number), []
-    is_own = is_root or rewriter.use_count(value) == 1
-    match value:
-        case Mul(lhs=lhs, rhs=rhs, predicate=None) if is_own:
-            c, left = _factors(lhs, rewriter, is_root=False)
-            d, right = _factors(rhs, rewriter, is_root=False)
-            return c * d, left + right
-        case Div(lhs=lhs, rhs=rhs, predicate=None) if is_own and uniform(rhs):
-            c, left = _factors(lhs, rewriter, is_root=False)
-            return c / uniform(rhs), left
-    return 1.0, [value]
 
 
 def _approximation(weight: Value, x: Value, rewriter: Rewriter) -> str | None:

@@ -35,6 +35,9 @@ def raise_softmax(function: Function) -> Function:
         %e = exp(%x)                                          ->
         %s = reduce_sum(%e) {axes = [1], keep_dims = true}
         %y = div(%e, %s)                                          %y = softmax(%x) {axis = 1}
+
+        %l = log(%s)                                          ->
+        %y = sub(%x, %l)                                          %y = log_softmax(%x) {axis = 1}
     """
     return rewrite(function, _rule)
 
@@ -45,6 +48,8 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     match node:
         case Log(input=Softmax(predicate=None) as softmax) if rewriter.use_count(softmax) == 1:
             return rewriter.emit(LogSoftmax(softmax.input, axis=softmax.axis))
+        case Sub(lhs=shifted, rhs=Log(input=total, predicate=None)):
+            return _log_softmax(shifted, total, rewriter)
         case Div(lhs=Exp(predicate=None) as power, rhs=total):
             pass
         case (
@@ -58,6 +63,18 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     if axis is None or rewriter.use_count(power) != 2:
         return None
     return rewriter.emit(Softmax(_unshifted(power.input, axis), axis=axis))
+
+
+def _log_softmax(value: Value, total: Value, rewriter: Rewriter) -> Replacement:
+    """``x - log(sum(exp(x)))``."""
+    reduction: Any = total.input if isinstance(total, Reshape) else total
+    power = getattr(reduction, "input", None)
+    if not isinstance(power, Exp) or power.predicate is not None or power.input is not value:
+        return None
+    axis = _reduced_axis(total, power, ReduceSum)
+    if axis is None or rewriter.use_count(power) != 1:
+        return None
+    return rewriter.emit(LogSoftmax(_unshifted(value, axis), axis=axis))
 
 
 def _reduced_axis(value: Value, source: Value, kind: type[ReduceSum | ReduceMax]) -> int | None:

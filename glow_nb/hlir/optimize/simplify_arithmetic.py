@@ -13,7 +13,9 @@ from glow_nb.hlir.ops import (
     Add,
     And,
     Broadcast,
+    Ceil,
     Div,
+    Floor,
     Maximum,
     Minimum,
     Mul,
@@ -22,6 +24,7 @@ from glow_nb.hlir.ops import (
     Or,
     Pow,
     Reciprocal,
+    Round,
     Select,
     Sqrt,
     Sub,
@@ -160,8 +163,23 @@ def _without_bound(node: Maximum | Minimum, bound: Any) -> Replacement:
     return _kept(node, node.rhs) if uniform(node.lhs) == bound else None
 
 
-def _same(node: And | Or, rewriter: Rewriter) -> Replacement:
-    return node.lhs if node.lhs is node.rhs else None
+def _logic(node: And | Or, rewriter: Rewriter) -> Replacement:
+    """``x and true`` and ``x or false`` are ``x``, as is ``x`` with itself."""
+    if node.lhs is node.rhs:
+        return node.lhs
+    neutral = isinstance(node, And)
+    for constant, value in ((node.rhs, node.lhs), (node.lhs, node.rhs)):
+        if uniform(constant) is neutral:
+            return _kept(node, value)
+    return None
+
+
+def _whole_numbers(node: Ceil | Floor | Round, rewriter: Rewriter) -> Replacement:
+    """What is rounded already stays."""
+    match node.input:
+        case Ceil(predicate=None) | Floor(predicate=None) | Round(predicate=None):
+            return node.input
+    return None
 
 
 def _neg(node: Neg, rewriter: Rewriter) -> Replacement:
@@ -191,6 +209,9 @@ def _abs(node: Abs, rewriter: Rewriter) -> Replacement:
 def _select(node: Select, rewriter: Rewriter) -> Replacement:
     if node.lhs is node.rhs:
         return _kept(node, node.lhs)
+    match node.condition:
+        case Not(input=opposite, predicate=None):
+            return rewriter.emit(Select(opposite, node.rhs, node.lhs))
     condition = uniform(node.condition)
     if condition is None:
         return None
@@ -200,15 +221,18 @@ def _select(node: Select, rewriter: Rewriter) -> Replacement:
 _RULES: dict[type[Node], Callable[[Any, Rewriter], Replacement]] = {
     Abs: _abs,
     Add: _add,
-    And: _same,
+    And: _logic,
+    Ceil: _whole_numbers,
     Div: _div,
+    Floor: _whole_numbers,
     Maximum: _maximum,
     Minimum: _minimum,
     Mul: _mul,
     Neg: _neg,
     Not: _not,
-    Or: _same,
+    Or: _logic,
     Pow: _pow,
+    Round: _whole_numbers,
     Select: _select,
     Sub: _sub,
 }

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.ops import Broadcast, MatMul, Reshape, Select, Tile
+from glow_nb.hlir.ops import Broadcast, MatMul, Reshape, Select, Slice, Tile, Transpose
 from glow_nb.hlir.ops.families import BinaryElementwise, UnaryElementwise
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -17,8 +17,8 @@ from glow_nb.schema import map_operands
 def sink_broadcasts(function: Function) -> Function:
     """Sink broadcasts below elementwise operators, which broadcast by themselves.
 
-    A tile of axes of size 1 is a broadcast. One matrix repeated for a whole batch of products is
-    shared by the batch.
+    A tile of axes of size 1 is a broadcast, and so is what moves one repeated number about. One
+    matrix repeated for a whole batch of products is shared by the batch.
 
     ::
 
@@ -37,11 +37,26 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
             return rewriter.emit(Broadcast(value, node.type.shape))
         case Broadcast(input=Broadcast(input=value, predicate=None)):
             return rewriter.emit(Broadcast(value, node.shape))
+        case Reshape() | Slice() | Transpose() if _is_one_number(node.input) and node.type.size:
+            return _repeat_anew(node, rewriter)
         case MatMul(rhs=Broadcast(input=matrix, predicate=None)):
             return _share_matrix(node, matrix, rewriter)
         case UnaryElementwise() | BinaryElementwise() | Select():
             return _sink(node, rewriter)
     return None
+
+
+def _is_one_number(value: Value) -> bool:
+    """True for one number, repeated."""
+    return isinstance(value, Broadcast) and value.predicate is None and value.input.type.size == 1
+
+
+def _repeat_anew(node: Reshape | Slice | Transpose, rewriter: Rewriter) -> Replacement:
+    """Repeat the one number to the shape that moving its repetitions about gives."""
+    assert isinstance(node.input, Broadcast)
+    ones = (1,) * node.type.rank
+    number = rewriter.emit(Reshape(node.input.input, ones))
+    return rewriter.emit(Broadcast(number, node.type.shape))
 
 
 def _repeats_single(node: Tile) -> bool:

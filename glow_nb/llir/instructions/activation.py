@@ -94,6 +94,18 @@ class HardSigmoidInst(UnaryInstruction):
 
 
 @define_instruction(
+    "swish",
+    scalar="input * sigmoid(input * alpha)",
+    inplace=INPLACE_UNARY,
+    node=nodes.Swish,
+)
+class SwishInst(UnaryInstruction):
+    """``dest = input / (1 + exp(-alpha * input))``."""
+
+    alpha: float
+
+
+@define_instruction(
     "hard_swish",
     scalar="input * minimum(maximum(input * 0.16666666666666666 + 0.5, 0), 1)",
     inplace=INPLACE_UNARY,

@@ -95,9 +95,7 @@ def mish(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Swish")
 def swish(ctx: Context, node: OnnxNode) -> Value:
     """``x * sigmoid(alpha * x)``."""
-    x, alpha = node.operand(0), node.number("alpha")
-    scaled = x if alpha == 1 else ctx.emit(ops.Mul(x, ctx.scalar(x.type, alpha)))
-    return ops.Mul(x, ctx.emit(ops.Sigmoid(scaled)))
+    return ops.Swish(node.operand(0), alpha=node.number("alpha"))
 
 
 @onnx_op("ThresholdedRelu")

@@ -45,6 +45,8 @@ LOWERED: list[tuple[type[Node], dict[str, Any]]] = [
     (ops.Relu, {}),
     (ops.Softplus, {}),
     (ops.HardSwish, {}),
+    (ops.Swish, {}),
+    (ops.Swish, {"alpha": 1.5}),
     (ops.Clip, {"minimum": -0.5, "maximum": 1.0}),
     (ops.Clip, {"minimum": 1.0, "maximum": -1.0}),
     (ops.Clip, {"minimum": 0.0}),
