@@ -21,8 +21,11 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.vectors import ceil_power_of_two, floor_power_of_two, native_lanes
 from glow_nb.llir import instructions  # noqa: F401 - registers them
 from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction, kernel_operands
+from glow_nb.llir.verify import may_overlap
 from glow_nb.types import ElementKind
 
+LINE_BYTES = 64
+"""Bytes of a cache line."""
 UNROLL = 4
 """Vectors taken at a time: enough to cover latencies; fewer where registers are short."""
 
@@ -86,7 +89,27 @@ def _plan(stack: Stack, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
-    return _Loop(stack, nest.sizes, strides, pointers, lanes, is_light=len(trial.lines) <= 2)
+    streams = len(nest.sizes) == 1 and _may_stream(stack, lanes, target)
+    is_light = len(trial.lines) <= 2
+    return _Loop(stack, nest.sizes, strides, pointers, lanes, is_light, streams)
+
+
+def _may_stream(stack: Stack, lanes: int, target: Target) -> bool:
+    """True if the one result should go past the caches, since it does not fit there anyhow.
+
+    Vectors must fill lines, and lines that have been read for an operand are there already.
+    """
+    if len(stack.stored) != 1:
+        return False
+    (dest,) = stack.stored
+    kind = dest.type.kind
+    return (
+        dest.type.size_bytes >= target.l3_bytes
+        and dest.is_contiguous
+        and kind is not ElementKind.BOOL
+        and lanes * kind.size_bytes % LINE_BYTES == 0
+        and not any(may_overlap(dest, buffer) for buffer in stack.inputs)
+    )
 
 
 def _vectorizable(nest: Nest, stored: int) -> Nest:
@@ -139,6 +162,7 @@ class _Loop:
         pointers: Name of the argument that points to each buffer.
         lanes: Elements of the wide vectors; 1 if elements of a row do not lie side by side.
         is_light: The code of a piece is short enough to be repeated.
+        streams: There is one row and one result, which is written past the caches.
     """
 
     stack: Stack
@@ -147,6 +171,7 @@ class _Loop:
     pointers: dict[Buffer, str]
     lanes: int
     is_light: bool
+    streams: bool = False
 
     def write(self, out: SourceWriter) -> None:
         """Write the whole nest, for the share of one thread."""
@@ -155,6 +180,9 @@ class _Loop:
         share_rows = rows > 1 and (rows >= ENOUGH_ROWS or rows >= blocks)
         with loops(out, outer, shared=share_rows) as indices:
             offsets = self._write_offsets(out, indices)
+            if self.streams:
+                self._write_stream(out, offsets)
+                return
             if share_rows:
                 self._write_blocks(out, offsets, range(0, blocks * self.lanes, self.lanes))
                 self._write_rest(out, offsets, blocks * self.lanes)
@@ -196,6 +224,23 @@ class _Loop:
         with out.block(f"for block in {share(blocks)}:"):
             out.line(f"j = block * {self.lanes}")
             piece.write(out, "j")
+
+    def _write_stream(self, out: SourceWriter, offsets: dict[Buffer, str]) -> None:
+        """Write the thread's share of a long row: whole lines, and what is left at its ends."""
+        columns, (dest,) = self.sizes[-1], self.stack.stored
+        out.line(f"first = to_line({self.pointers[dest]})")
+        out.line(f"blocks = ({columns} - first) // {self.lanes}")
+        out.line(f"rest = first + blocks * {self.lanes}")
+        with out.block("if thread == threads - 1:"):
+            self._begin_piece(out, offsets, self.lanes).write(out, "0", "first")
+            self._begin_piece(out, offsets, self.lanes).write(out, "rest", f"{columns} - rest")
+        piece = self._begin_piece(out, offsets, self.lanes)
+        with out.block(
+            "for block in range(thread * blocks // threads, (thread + 1) * blocks // threads):"
+        ):
+            out.line(f"j = first + block * {self.lanes}")
+            piece.write(out, "j", streams=True)
+        out.line("fence()")
 
     def _write_rest(
         self, out: SourceWriter, offsets: dict[Buffer, str], begin: int, end: int | None = None
@@ -239,8 +284,15 @@ class _Piece:
     invariant: dict[Buffer, Vector]
     written: int
 
-    def write(self, out: SourceWriter, column: str, count: int | None = None) -> None:
-        """Write it for the lanes from *column* on, or *count* of them."""
+    def write(
+        self,
+        out: SourceWriter,
+        column: str,
+        count: int | str | None = None,
+        *,
+        streams: bool = False,
+    ) -> None:
+        """Write it for the lanes from *column* on, or *count* of them; it may stream."""
         suffix, mask = ("", "") if count is None else ("_masked", f", {count}")
         vectors = dict(self.invariant)
         for buffer in self.loop.stack.inputs:
@@ -248,11 +300,12 @@ class _Piece:
                 text = f"load{suffix}({self._place(buffer, column)}, {self.code.lanes}{mask})"
                 vectors[buffer] = self.code.assign(text, buffer.type.kind)
         results = self.loop.stack.write(self.code, vectors)
+        store = "store_streaming" if streams else f"store{suffix}"
         for line in self.code.lines[self.written :]:
             out.line(line)
         for buffer in self.loop.stack.stored:
             place = self._place(buffer, column)
-            out.line(f"store{suffix}({place}, {results[buffer].name}{mask})")
+            out.line(f"{store}({place}, {results[buffer].name}{mask})")
 
     def _place(self, buffer: Buffer, column: str) -> str:
         """Return pointer and index of the first element of *buffer* in the piece."""

@@ -2,8 +2,8 @@
 
 | kind of name | names |
 |---|---|
-| memory | ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)`` ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)`` ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``prefetch(p, i)`` |
-| addresses | ``at(p, elements)``, ``as_<kind>(p)`` |
+| memory | ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)`` ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)`` ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``prefetch(p, i)`` ``store_streaming(p, i, v)`` ``fence()`` |
+| addresses | ``at(p, elements)``, ``as_<kind>(p)``, ``to_line(p)`` |
 | constants | ``splat_<kind>(x, lanes)``, ``iota_<kind>(lanes)`` |
 | arithmetic | ``add sub mul fma div floor_div mod fmod neg abs sign maximum minimum sqrt rsqrt reciprocal floor ceil rint trunc copysign`` |
 | logic | ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and bit_or bit_xor bit_not shift_left shift_right`` |
@@ -29,6 +29,7 @@ from glow_nb.kernels import simd_arithmetic as arithmetic
 from glow_nb.kernels import simd_dot as dot
 from glow_nb.kernels import simd_math as elementary
 from glow_nb.kernels import simd_memory as memory
+from glow_nb.kernels import simd_stream as stream
 from glow_nb.kernels import simd_tile as tile
 from glow_nb.kernels import simd_transpose as transpose
 from glow_nb.kernels import simd_window as window
@@ -271,6 +272,8 @@ def _namespace() -> dict[str, object]:
         names[name] = getattr(memory, name)
     for name in ("copy", "clear", "prefetch"):
         names[name] = getattr(memory, name)
+    for name in ("store_streaming", "to_line", "fence"):
+        names[name] = getattr(stream, name)
     names["tile_bias_masked"] = window.tile_bias_masked
     names["tile_slide"] = window.tile_slide
     names["tile_slide_groups"] = window.tile_slide_groups

@@ -1,5 +1,6 @@
 """Every data-parallel instruction, compiled, against its operator."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -310,3 +311,33 @@ def test_stack_stores_only_what_is_read_later(target: Target) -> None:
         assert_close(first, wanted, ulp=0)
         np.testing.assert_array_equal(second, wanted < bias)
         assert guards_are_intact(whole)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize(("kind", "size"), [(FLOAT32, 5_003), (INT64, 1_031), (FLOAT32, 4_096)])
+def test_what_no_cache_holds_is_streamed(kind: ElementKind, size: int, lanes: int) -> None:
+    target = replace(Target.host(lanes), l3_bytes=4096)
+    type = TensorType(kind, (size,))
+    x, row, total, dest = (Buffer(name, type) for name in ("x", "row", "total", "dest"))
+    number = Buffer("number", TensorType(kind, (1,)))
+    stack = Stack((AddInst(total, x, number), MulInst(dest, total, row)), (dest,))
+    kernel = RunningKernel(stack_source(stack, target), target)
+    assert "store_streaming" in kernel.source.text
+    rng = np.random.default_rng(size)
+    a, b, c = (random_array(rng, t, specials=False) for t in (type, number.type, type))
+    for skew in range(0, 18, 3):  # elements from the beginning of a line
+        for threads in (1, 2, 3):
+            whole = np.full(size + 64, 77, kind.dtype)
+            start = -whole.ctypes.data % 64 // kind.size_bytes + skew
+            kernel(whole[start : start + size], a, b, c, threads=threads)
+            assert_close(whole[start : start + size], (a + b) * c)
+            assert (whole[:start] == 77).all() and (whole[start + size :] == 77).all()
+
+
+def test_a_result_upon_an_operand_is_not_streamed() -> None:
+    target = replace(Target.host(8), l3_bytes=4096)
+    x = Buffer("x", TensorType(FLOAT32, (5_000,)))
+    stack = Stack.of(ReluInst(View("dest", x.type, base=x), x))
+    assert "stream" not in stack_source(stack, target).text
+    assert "stream" in stack_source(Stack.of(ReluInst(Buffer("dest", x.type), x)), target).text
