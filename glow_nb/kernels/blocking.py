@@ -13,6 +13,7 @@ vector per row at most 88 % (the loads show), and weights stream from L2 at abou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.target import LANE_COUNTS, Target
@@ -161,6 +162,7 @@ def choose_block(
     return rank_blocks(depth_per_group, lanes, pixels=pixels, steps=steps, kind=kind)[0]
 
 
+@cache
 def rank_blocks(
     depth_per_group: int,
     lanes: int,
@@ -168,7 +170,7 @@ def rank_blocks(
     pixels: int = 64,
     steps: int = 256,
     kind: ElementKind = ElementKind.FLOAT32,
-) -> list[int]:
+) -> tuple[int, ...]:
     """Return the widths that a panel may have in columns, that with the least estimated time first.
 
     Args:
@@ -194,4 +196,4 @@ def rank_blocks(
         return cycles, vectors
 
     widest = min(MAX_VECTORS, -(-depth_per_group // kind_lanes))
-    return [kind_lanes * vectors for vectors in sorted(range(1, max(1, widest) + 1), key=cost)]
+    return tuple(kind_lanes * vectors for vectors in sorted(range(1, max(1, widest) + 1), key=cost))
