@@ -71,11 +71,13 @@ class WinogradFilter(Node):
         group, panels, *_, channels, block = filter.shape
         matrix = self.matrix
         result = np.empty((group * panels, len(matrix), channels * block), filter.dtype)
-        # One panel at a time, so that its numbers in float64 stay in the cache.
+        # One panel at a time, so that its numbers in float64 stay in the cache; without BLAS, whose
+        # threads would get into the way of those that fold several filters at a time.
         for panel, made in zip(
             filter.reshape(-1, prod(self.taps), channels * block), result, strict=True
         ):
-            np.copyto(made, matrix @ widest(panel), casting="same_kind")
+            product = np.einsum("ij,jk->ik", matrix, widest(panel))
+            np.copyto(made, product, casting="same_kind")
         return result.reshape(self.type.shape)
 
 
