@@ -51,9 +51,13 @@ def hoist_channel_gathers(function: Function) -> Function:
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     if node.predicate is not None or not isinstance(node, Gather | Slice):
         return None
-    value = node.input
     places = _places(node)
-    if places is None or not isinstance(value, Node) or value.predicate is not None:
+    return None if places is None else _computed(node.input, places, rewriter)
+
+
+def _computed(value: Value, places: Array, rewriter: Rewriter) -> Value | None:
+    """Emit what computes *places* of the last axis of *value* alone; None if that is wrong."""
+    if not isinstance(value, Node) or value.predicate is not None:
         return None
     if rewriter.use_count(value) != 1 or places.size > MAX_GROWTH * value.type.shape[-1]:
         return None
@@ -63,11 +67,17 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
         case MatMul() | FullyConnected():
             return _hoist_above_product(value, places, rewriter)
         case AvgPool() | MaxPool() if _reaches_weights(value.input, rewriter):
-            taken = _take(value.input, places, -1, rewriter)
+            taken = _channels(value.input, places, rewriter)
             return rewriter.emit(dataclasses.replace(value, input=taken))
         case _ if value.data_parallel and _reaches_weights(value, rewriter):
             return _hoist_above_elementwise(value, places, rewriter)
     return None
+
+
+def _channels(value: Value, places: Array, rewriter: Rewriter) -> Value:
+    """Emit *places* of the last axis of *value*, taken as far up as that is right."""
+    found = _computed(value, places, rewriter)
+    return _take(value, places, -1, rewriter) if found is None else found
 
 
 def _reaches_weights(value: Value, rewriter: Rewriter) -> bool:
@@ -106,7 +116,7 @@ def _take(value: Value, places: Array, axis: int, rewriter: Rewriter) -> Value:
     return rewriter.emit(Gather(value, indices, axis=axis % value.type.rank))
 
 
-def _hoist_above_convolution(node: Convolution, places: Array, rewriter: Rewriter) -> Replacement:
+def _hoist_above_convolution(node: Convolution, places: Array, rewriter: Rewriter) -> Value | None:
     depth, channels, group = node.filter.type.shape[0], node.input.type.shape[-1], node.group
     if not _has_constants(node.filter, node.bias):
         return None
@@ -115,7 +125,7 @@ def _hoist_above_convolution(node: Convolution, places: Array, rewriter: Rewrite
         "bias": _take(node.bias, places, 0, rewriter),
     }
     if 1 < group == channels == depth:  # each channel is a group, and goes where its result goes
-        changes |= {"input": _take(node.input, places, -1, rewriter), "group": places.size}
+        changes |= {"input": _channels(node.input, places, rewriter), "group": places.size}
     elif places.size % group or not _keeps_groups(places, group, depth // group):
         return None
     return rewriter.emit(dataclasses.replace(node, **changes))
@@ -128,7 +138,7 @@ def _keeps_groups(places: Array, group: int, size: int) -> bool:
 
 def _hoist_above_product(
     node: MatMul | FullyConnected, places: Array, rewriter: Rewriter
-) -> Replacement:
+) -> Value | None:
     if isinstance(node, MatMul):
         if not _has_constants(node.rhs):
             return None
@@ -144,7 +154,7 @@ def _has_constants(*values: Value) -> bool:
     return all(isinstance(value, Constant) for value in values)
 
 
-def _hoist_above_elementwise(node: Node, places: Array, rewriter: Rewriter) -> Replacement:
+def _hoist_above_elementwise(node: Node, places: Array, rewriter: Rewriter) -> Value | None:
     """Gather the one operand that varies along the channels and is no constant, and constants."""
     size = node.type.shape[-1]
     varying = [value for value in operands_of(node) if not isinstance(value, Constant)]
@@ -154,9 +164,11 @@ def _hoist_above_elementwise(node: Node, places: Array, rewriter: Rewriter) -> R
         return None
 
     def taken(value: Any) -> Any:
-        if isinstance(value, Value) and value.type.shape[-1] == size:
-            return _take(value, places, -1, rewriter)
-        return value
+        if not isinstance(value, Value) or value.type.shape[-1] != size:
+            return value
+        if value is varying[0]:
+            return _channels(value, places, rewriter)
+        return _take(value, places, -1, rewriter)
 
     inner: Node = map_operands(node, taken)
     return rewriter.emit(inner)

@@ -63,13 +63,21 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
         return None
     if not _pays(node.input, node.ranges, rewriter, MAX_DISTANCE):
         return None
-    value = node.input
-    found = _hoisted(value, node.ranges)
-    if found is None:
-        return None
-    taken = {id(operand): _slice(operand, cut, rewriter) for operand, cut in found.cuts}
+    return _cut(node.input, node.ranges, rewriter)
+
+
+def _cut(value: Value, ranges: Ranges, rewriter: Rewriter) -> Value:
+    """Emit *ranges* of *value*: what computes them alone, as far up as that pays, or a slice."""
+    if not _cut_axes(value, ranges):
+        return value
+    found = _hoisted(value, ranges) if _pays(value, ranges, rewriter, MAX_DISTANCE) else None
+    if found is None or not isinstance(value, Node):
+        starts, stops, steps = zip(*((r.start, r.stop, r.step) for r in ranges), strict=True)
+        return rewriter.emit(Slice(value, starts, stops, steps), f"{value.name}_part")
+    taken = {id(operand): _cut(operand, cut, rewriter) for operand, cut in found.cuts}
     changes = changed_operands(value, lambda operand: taken.get(id(operand), operand))
-    return rewriter.emit(dataclasses.replace(value, **changes, **found.changes))  # type: ignore[type-var]
+    part = dataclasses.replace(value, **changes, **found.changes)
+    return rewriter.emit(part, f"{value.name}_part")
 
 
 @dataclass(frozen=True)
@@ -194,13 +202,6 @@ def _gather(node: Gather, ranges: Ranges) -> _Hoisted | None:
     if node.axis or any(axis >= rank for axis in _cut_axes(node, ranges)):
         return None
     return _Hoisted([(node.indices, ranges[:rank])])
-
-
-def _slice(value: Value, ranges: Ranges, rewriter: Rewriter) -> Value:
-    if not _cut_axes(value, ranges):
-        return value
-    starts, stops, steps = zip(*((r.start, r.stop, r.step) for r in ranges), strict=True)
-    return rewriter.emit(Slice(value, starts, stops, steps))
 
 
 _WORK = (Convolution, FullyConnected, Gather, LayerNormalization, LogSoftmax, MatMul, Softmax)
