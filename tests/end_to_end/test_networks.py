@@ -7,6 +7,7 @@ output.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from onnx import numpy_helper
 
 import glow_nb
+from experiments.mobile_networks import NETWORKS, odd
 from experiments.twins import NAMES, make_twin
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.types import Array
@@ -106,3 +108,17 @@ def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> Non
         assert difference(again, list(expected.values())) <= TOLERANCE
         for path in tmp_path.iterdir():
             path.unlink()  # hundreds of megabytes a network
+
+
+@pytest.mark.parametrize(
+    "network",
+    [n if n is odd else pytest.param(n, marks=pytest.mark.slow) for n in NETWORKS],
+)
+def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.ModelProto]) -> None:
+    model = network()
+    feeds = random_feeds(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = session.run(None, feeds)
+    for backend, threads in ENGINES:
+        net = glow_nb.compile(model, backend=backend, threads=threads, winograd="off")
+        assert difference(net.run(feeds), expected) <= TOLERANCE, (backend, threads)
