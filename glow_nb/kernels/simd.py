@@ -11,7 +11,7 @@
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
-| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_bias_masked tile_slide tile_slide_groups tile_winograd_input tile_winograd_output`` |
+| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_zip tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups tile_winograd_input tile_winograd_output`` |
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """  # noqa: E501
@@ -283,7 +283,8 @@ def _namespace() -> dict[str, object]:
     for name in ("bias", "fill", "zero", "load", "fma", "get", "set", "store", "store_masked"):
         names[f"tile_{name}"] = getattr(tile, f"tile_{name}")
     names["tile_transpose"] = transpose.tile_transpose
-    names["tile_load_masked"] = transpose.tile_load_masked
+    for name in ("load_masked", "zip", "unzip", "prefetch"):
+        names[f"tile_{name}"] = getattr(transpose, f"tile_{name}")
     return names
 
 

@@ -37,6 +37,9 @@ from glow_nb.kernels.simd_types import (
 )
 from glow_nb.types import ElementKind
 
+_ALL_LEVELS, _SECOND_LEVEL = 3, 2
+"""How near a prefetch brings data, as LLVM counts it."""
+
 _NO = ir.Constant(ir.IntType(1), 0)
 
 
@@ -279,11 +282,20 @@ def prefetch(typing: Any, pointer: Any, index: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
         place = address(builder, arguments[0], index, pointer.kind)
-        hints = [ir.Constant(I32, hint) for hint in (0, 3, 1)]
-        call_named(builder, "llvm.prefetch.p0", ir.VoidType(), [place, *hints])
+        _hint(builder, place, _ALL_LEVELS)
         return context.get_dummy_value()
 
     return types.void(pointer, index), codegen
+
+
+def hint_second_level(builder: Any, place: Any) -> None:
+    """Start to bring what is at an LLVM address into the second-level cache; any is harmless."""
+    _hint(builder, place, _SECOND_LEVEL)
+
+
+def _hint(builder: Any, place: Any, locality: int) -> None:
+    hints = [ir.Constant(I32, hint) for hint in (0, locality, 1)]
+    call_named(builder, "llvm.prefetch.p0", ir.VoidType(), [place, *hints])
 
 
 @intrinsic(prefer_literal=True)

@@ -18,6 +18,7 @@ from glow_nb.kernels.simd_lanes import I32
 from glow_nb.kernels.simd_memory import (
     address,
     are_literal,
+    hint_second_level,
     literal,
     load_vector_masked,
     mask_of,
@@ -124,3 +125,52 @@ def tile_load_masked(
         return value
 
     return tile(pointer, types.unliteral(index), stride, rows, lanes, columns), codegen
+
+
+@intrinsic
+def tile_zip(typing: Any, tile: Any) -> Any:
+    """``tile_zip(t)``: two rows of a vector each as one row of both, their elements in turn."""
+    if not (isinstance(tile, Tile) and (tile.rows, tile.vectors) == (2, 1)):
+        return None
+    lanes = tile.lanes
+    low = [lane // 2 + lane % 2 * lanes for lane in range(lanes)]
+    high = [index + lanes // 2 for index in low]
+    return _pair(Tile(tile.kind, lanes, 1, 2), tile, low, high)
+
+
+@intrinsic
+def tile_unzip(typing: Any, tile: Any) -> Any:
+    """``tile_unzip(t)``: the even elements of a row of two vectors, and below them the odd ones."""
+    if not (isinstance(tile, Tile) and (tile.rows, tile.vectors) == (1, 2)):
+        return None
+    even = list(range(0, 2 * tile.lanes, 2))
+    return _pair(Tile(tile.kind, tile.lanes, 2, 1), tile, even, [index + 1 for index in even])
+
+
+def _pair(result: Tile, tile: Tile, first: Sequence[int], second: Sequence[int]) -> Any:
+    """Return an intrinsic's typing: two shuffles of the two vectors of *tile*."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        left, right = (builder.extract_value(arguments[0], part) for part in (0, 1))
+        value = ir.Constant(result.llvm, ir.Undefined)
+        for part, order in enumerate((first, second)):
+            value = builder.insert_value(value, _shuffle(builder, left, right, order), part)
+        return value
+
+    return result(tile), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_prefetch(typing: Any, pointer: Any, index: Any, stride: Any, rows: Any) -> Any:
+    """``tile_prefetch(p, i, stride, rows)``: bring the elements i + r * stride nearer, into L2."""
+    if not (isinstance(pointer, Pointer) and are_literal(stride, rows)):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        for row in range(literal(rows)):
+            start = builder.add(index, ir.Constant(INDEX, row * literal(stride)))
+            hint_second_level(builder, address(builder, arguments[0], start, pointer.kind))
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.unliteral(index), stride, rows), codegen

@@ -12,7 +12,7 @@ from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.running import RunningKernel, guarded
 
 FLOAT32 = ElementKind.FLOAT32
-SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 33, 70)
+SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 33, 70, 128)
 TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
 
 
@@ -35,6 +35,12 @@ CASES = [
     ((70, 130), (1, 0)),
     ((256, 64), (1, 0)),  # rows of 256 bytes
     ((9, 256), (1, 0)),  # rows of 1 KiB
+    ((200, 512), (1, 0)),  # through scratch, in blocks that overlap at the ends
+    ((257, 8, 128), (2, 1, 0)),
+    ((2, 1024, 7, 7), (0, 2, 3, 1)),
+    ((2, 1001), (1, 0)),  # two rows become pairs
+    ((3, 1001, 2), (0, 2, 1)),  # and back
+    ((20, 30, 2), (1, 0, 2)),  # pairs that stay together
     ((1, 7, 1), (2, 0, 1)),
     ((0, 3), (1, 0)),
     ((), ()),
@@ -55,6 +61,9 @@ def test_transpose_moves_every_element(
 def test_every_kind_is_moved(kind: ElementKind) -> None:
     check(_transpose((19, 35), (1, 0), kind), Target.host(), ulp=0)
     check(_transpose((3, 35), (1, 0), kind), Target.host(), ulp=0)
+    check(_transpose((2, 35), (1, 0), kind), Target.host(), ulp=0)
+    check(_transpose((160, 1024), (1, 0), kind), Target.host(), ulp=0)
+    check(_transpose((9, 7, 2), (1, 0, 2), kind), Target.host(), ulp=0)
 
 
 @pytest.mark.jit
