@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from glow_nb.hlir.ops.elementwise import error_function
+from glow_nb.hlir.ops.elementwise import error_complement, error_function
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.scalar import number_as, scalar_expression
 from glow_nb.schema import attributes_of
@@ -107,6 +108,10 @@ def _reciprocal_sqrt(x: Any) -> Any:
     return np.reciprocal(np.sqrt(x))
 
 
+def _gelu(x: Any) -> Any:
+    return (x / 2 * error_complement(-x / math.sqrt(2))).astype(x.dtype)
+
+
 def _sigmoid(x: Any) -> Any:
     return np.reciprocal(1 + np.exp(-x))
 
@@ -147,6 +152,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "rsqrt": _reciprocal_sqrt,
     "erf": _error_function,
+    "gelu": _gelu,
     "sigmoid": _sigmoid,
     "floor": np.floor,
     "ceil": np.ceil,

@@ -29,7 +29,7 @@ LINE_BYTES = 64
 UNROLL = 4
 """Vectors taken at a time: enough to cover latencies; fewer where registers are short."""
 
-_POLYNOMIALS = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid"})
+_POLYNOMIALS = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "gelu", "sigmoid"})
 _LIBRARY = frozenset(
     {"sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
     | {"pow", "fmod", "mod", "floor_div"}

@@ -7,7 +7,7 @@
 | constants | ``splat_<kind>(x, lanes)``, ``iota_<kind>(lanes)`` |
 | arithmetic | ``add sub mul fma div floor_div mod fmod neg abs sign maximum minimum sqrt rsqrt reciprocal floor ceil rint trunc copysign`` |
 | logic | ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and bit_or bit_xor bit_not shift_left shift_right`` |
-| functions | ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid pow sin cos tan asin acos atan sinh cosh asinh acosh atanh`` |
+| functions | ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid gelu pow sin cos tan asin acos atan sinh cosh asinh acosh atanh`` |
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
@@ -32,6 +32,7 @@ from glow_nb.kernels import simd_memory as memory
 from glow_nb.kernels import simd_stream as stream
 from glow_nb.kernels import simd_tile as tile
 from glow_nb.kernels import simd_transpose as transpose
+from glow_nb.kernels import simd_wide as wide
 from glow_nb.kernels import simd_window as window
 from glow_nb.kernels import simd_winograd as winograd
 from glow_nb.kernels.simd_convert import convert
@@ -41,7 +42,13 @@ from glow_nb.types import ElementKind
 
 __all__ = ["NAMESPACE", "Pointer", "Vec", "kernel_signature"]
 
-_LIBRARY = ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
+
+def _power(x: Lanes, exponent: Lanes) -> Lanes:
+    """``x ** exponent``."""
+    if not x.kind.is_float:
+        return elementary.integer_power(x, exponent)
+    return wide.power(x, exponent) if x.kind is FLOAT32 else x.call_library("pow", exponent)
+
 
 _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "neg": arithmetic.neg,
@@ -62,7 +69,8 @@ _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "tanh": elementary.tanh,
     "erf": elementary.erf,
     "sigmoid": elementary.sigmoid,
-    **{name: elementary.library(name) for name in _LIBRARY},
+    "gelu": elementary.gelu,
+    **wide.FUNCTIONS,
 }
 _BINARY: dict[str, Callable[[Lanes, Lanes], Lanes]] = {
     "add": arithmetic.add,
@@ -72,7 +80,7 @@ _BINARY: dict[str, Callable[[Lanes, Lanes], Lanes]] = {
     "floor_div": arithmetic.floor_div,
     "mod": arithmetic.mod,
     "fmod": arithmetic.fmod,
-    "pow": elementary.power,
+    "pow": _power,
     "maximum": arithmetic.maximum,
     "minimum": arithmetic.minimum,
     "copysign": arithmetic.copysign,

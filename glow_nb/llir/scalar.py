@@ -43,7 +43,7 @@ ARITIES: dict[str, int] = {
     "where": 3,
     **dict.fromkeys(("maximum", "minimum", "pow", "fmod"), 2),
     **dict.fromkeys(("abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt"), 1),
-    **dict.fromkeys(("erf", "sigmoid", "floor", "ceil", "rint", "trunc"), 1),
+    **dict.fromkeys(("erf", "gelu", "sigmoid", "floor", "ceil", "rint", "trunc"), 1),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), 1),
     **dict.fromkeys(("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"), 1),
     **dict.fromkeys(("isnan", "isinf", "convert"), 1),

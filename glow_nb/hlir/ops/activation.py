@@ -11,7 +11,7 @@ from typing_extensions import override
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Maximum, Minimum, Mul, Sub
 from glow_nb.hlir.ops.comparison import GreaterEqual, Select
-from glow_nb.hlir.ops.elementwise import Abs, Erf, Exp, Log, Neg, error_function
+from glow_nb.hlir.ops.elementwise import Abs, Erf, Exp, Log, Neg, error_complement
 from glow_nb.hlir.ops.families import (
     NUMBERS,
     SIGNED,
@@ -297,7 +297,7 @@ class Gelu(UnaryElementwise):
     @override
     def compute(self, x: Any) -> Any:
         if self.approximate == "none":
-            return x / 2 * (1 + error_function(x / math.sqrt(2)))
+            return x / 2 * error_complement(-x / math.sqrt(2))
         return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 

@@ -20,7 +20,7 @@ from glow_nb.hlir.ops.families import (
 )
 from glow_nb.types import ElementKind, TensorType
 
-_erf = np.frompyfunc(math.erf, 1, 1)
+_erf, _erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
 
 
 @define_node("exp", data_parallel=True)
@@ -71,6 +71,11 @@ class Erf(UnaryElementwise):
 def error_function(x: Any) -> Any:
     """Return erf of each element of *x*, as float64."""
     return np.asarray(_erf(x)).astype(np.float64)
+
+
+def error_complement(x: Any) -> Any:
+    """Return 1 - erf of each element of *x*, without cancellation, as float64."""
+    return np.asarray(_erfc(x)).astype(np.float64)
 
 
 @define_node("neg", data_parallel=True)

@@ -128,8 +128,8 @@ class SoftplusInst(UnaryInstruction):
 @define_instruction(
     "gelu",
     scalar=(
-        "0.5 * input * (1 + tanh(0.7978845608028654 * (input + 0.044715 * input * input * input)))"
-        " if approximate == 'tanh' else 0.5 * input * (1 + erf(input * 0.7071067811865476))"
+        "input * sigmoid(1.5957691216057308 * (input + 0.044715 * input * input * input))"
+        " if approximate == 'tanh' else gelu(input)"
     ),
     inplace=INPLACE_UNARY,
     node=nodes.Gelu,
