@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
 
 from glow_nb.backends.backend import KernelReport, Timings
+from glow_nb.backends.cpu.constants import ConstantBlock
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.hazards import AccessMode
-from glow_nb.codegen.threads import Bytes, aligned_empty, available_cores
 from glow_nb.errors import CompileError
 from glow_nb.kernels.registry import generate_kernel
 from glow_nb.kernels.target import Target
@@ -35,27 +33,24 @@ from glow_nb.llir.program import (
 from glow_nb.llir.verify import element_interval
 from glow_nb.types import Array, ElementKind, TensorType
 
-ALIGNMENT = 64
-
 
 class CpuExecutable:
     """An allocated program as machine code."""
 
     def __init__(self, program: Program, target: Target, *, threads: int) -> None:
         """Generate, compile (or fetch from the cache) and load the kernels of *program*."""
-        weights = _used_weights(program)
-        offsets, self._constants = pack_constants(weights)
-        self.held_weights = _held(self._constants, offsets)
+        constants = ConstantBlock(_used_weights(program))
+        self._constants, self.held_weights = constants.block, constants.arrays
         self._inputs, self._outputs = program.inputs, program.outputs
         self._target, self._threads, self._cache = target, threads, ObjectCache()
         self._arena_bytes = program.arena.size_bytes if program.arena else 0
         bindings = {buffer: i for i, buffer in enumerate((*program.inputs, *program.outputs))}
-        places = _Places(program, offsets, bindings)
+        places = _Places(program, constants.offsets, bindings)
         work = [i for i in program.work if _computes(i)]
-        self._calls = [places.call(instruction, target) for instruction in work]
-        self.kernels = tuple(
-            _report(instruction, call) for instruction, call in zip(work, self._calls, strict=True)
-        )
+        with constants.being_filled():  # while the kernels are written
+            self._calls = [places.call(instruction, target) for instruction in work]
+            reports = zip(work, self._calls, strict=True)
+            self.kernels = tuple(_report(instruction, call) for instruction, call in reports)
         self._native = self._make_native()
         largest = max((call.source.scratch_bytes for call in self._calls), default=0)
         self.scratch_bytes = threads * largest
@@ -139,39 +134,6 @@ def _used_weights(program: Program) -> list[Weight]:
     """Return the weights that instructions read: others take no memory at run time."""
     roots = (buffer.root for i in program.work if _computes(i) for buffer in read(i))
     return [root for root in dict.fromkeys(roots) if isinstance(root, Weight)]
-
-
-def pack_constants(weights: Sequence[Weight]) -> tuple[dict[Buffer, int], Bytes]:
-    """Copy all weights into one aligned block; return the offset of each, and the block."""
-    offsets: dict[Buffer, int] = {}
-    size = 0
-    for weight in weights:
-        offsets[weight] = size
-        size += -(-weight.type.size_bytes // ALIGNMENT) * ALIGNMENT
-    block = aligned_empty(size)
-
-    def copy(weight: Weight) -> None:
-        place = _array_in(block, offsets[weight], weight.type)
-        np.copyto(
-            place, weight.array
-        )  # often a transpose, which a core does far below memory speed
-
-    with ThreadPoolExecutor(available_cores()) as pool:
-        deque(pool.map(copy, weights), maxlen=0)
-    return offsets, block
-
-
-def _array_in(block: Bytes, offset: int, type: TensorType) -> Array:
-    """Return the array of *type* that lies in *block* from *offset* on."""
-    return block[offset : offset + type.size_bytes].view(type.kind.dtype).reshape(type.shape)
-
-
-def _held(block: Bytes, offsets: dict[Buffer, int]) -> dict[str, Array]:
-    """Return the packed weights by name, as arrays that cannot be written."""
-    held = {weight.name: _array_in(block, at, weight.type) for weight, at in offsets.items()}
-    for array in held.values():
-        array.flags.writeable = False
-    return held
 
 
 class _Places:
