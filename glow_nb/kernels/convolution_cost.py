@@ -1,4 +1,12 @@
-"""Estimated time of the ways to compute a convolution."""
+"""Estimated time of the ways to compute a convolution or a matrix product.
+
+The time has these parts: the multiply-adds of all register tiles, tails included (see
+:mod:`glow_nb.kernels.blocking`); what a register tile costs beside them; the transforms; and the
+bytes that come from far: weights, which no cache holds from one run to the next, the weights that
+each further block of the input reads once more from a nearer cache, and the padded copy of the
+input. The constants are fitted to measurements of the products of ResNet50, VGG19 and SqueezeNet on
+one Zen 4 core; ``experiments/cost_model.py`` shows how well.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +22,7 @@ from glow_nb.kernels.blocking import (
     registers_of,
     row_limit,
 )
+from glow_nb.kernels.convolution_plan import ProductNest, plan_product, units_of
 from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.matmul import MatMulShape
 from glow_nb.kernels.target import Target
@@ -23,14 +32,26 @@ from glow_nb.types import ElementKind
 LARGEST_TILES = {3: (2, 4), 5: (2,), 7: (2,)}
 """Outputs of a tile that are tried for so many taps: what is larger costs too much accuracy."""
 
-TILE_CYCLES = 30.0
-"""Of a register tile beside its products: clearing and storing it, and the loops around it."""
+DIRECT_FACTOR, WINOGRAD_FACTOR = 1.127, 0.95
+"""Measured over estimated time of the multiply-adds."""
 
-INPUT_CYCLES, OUTPUT_CYCLES = 2.6, 3.0
+WEIGHT_CYCLES, STAGED_CYCLES = 0.03, 0.055
+"""Of each byte of the weights, which are mostly fetched in time, and of a padded copy."""
+
+TILE_CYCLES = 133.0
+"""Of a register tile of a Winograd product: storing it, and transforming it back later."""
+
+PANEL_CYCLES = 90.0
+"""Of a panel of weights of one Winograd product, which begins somewhere else in memory."""
+
+INPUT_CYCLES = 4.0
 """Of a transform, for each of the n x n elements of a tile and each vector of channels."""
 
-MEMORY_BYTES_PER_CYCLE = 7.0
-"""Main memory to core, for weights that no cache holds from one run to the next."""
+FAR_CYCLES, NEAR_CYCLES = 0.12, 0.13
+"""Of each byte of Winograd's weights: from memory, and for every further block from a cache."""
+
+MEMORY_BYTES_PER_CYCLE = 10.5
+"""Main memory to core, when that is all there is to do."""
 
 
 @dataclass(frozen=True)
@@ -107,38 +128,46 @@ def product_candidates(
     for block in widths[:blocks]:
         columns = Columns(shape.depth, block, lanes_of(kind, target))
         cycles = shape.batch * _product_cycles(columns, shape.rows, shape.inner, kind, target)
-        streamed = shape.batch * shape.inner * shape.depth * kind.size_bytes
-        cycles = max(cycles, streamed / MEMORY_BYTES_PER_CYCLE)
-        candidates.append(Candidate(None, block, cycles))
+        weights = shape.batch * shape.inner * shape.depth
+        candidates.append(Candidate(None, block, _streamed(DIRECT_FACTOR * cycles, weights, kind)))
     return candidates
 
 
 def _direct(shape: ConvolutionShape, kind: ElementKind, target: Target, block: int) -> Candidate:
     simple = shape.simplified()
-    columns = Columns(simple.depth_per_group, block, lanes_of(kind, target))
+    plan = plan_product(ProductNest(simple, kind, block), target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]
-    cycles = lines * _product_cycles(columns, pixels, simple.steps, kind, target)
-    streamed = shape.steps * shape.depth * kind.size_bytes / MEMORY_BYTES_PER_CYCLE
-    return Candidate(None, block, max(cycles, streamed))
+    cycles = lines * _product_cycles(plan.columns, pixels, simple.steps, kind, target)
+    blocks = simple.batch * -(-units_of(simple, plan.cut) // max(1, plan.block_units))
+    staged = blocks * plan.scratch_elements * kind.size_bytes
+    cycles = DIRECT_FACTOR * cycles + STAGED_CYCLES * staged
+    return Candidate(None, block, _streamed(cycles, shape.steps * shape.depth, kind))
 
 
 def _winograd(
     shape: ConvolutionShape, tile: tuple[int, ...], kind: ElementKind, target: Target, block: int
 ) -> Candidate:
     inner = shape.channels_per_group
-    pixels = WinogradNest(shape, tile, kind, target.lanes).tiles
     nest = WinogradNest(shape, tile, kind, block)
     plan = plan_winograd(nest, target)
-    lanes = lanes_of(kind, target)
     matrices = nest.elements * shape.group
-    cycles = matrices * _product_cycles(plan.columns, pixels, inner, kind, target)
-    cycles += nest.elements * nest.panels * plan.cut.tiles * TILE_CYCLES
-    vectors = INPUT_CYCLES * -(-shape.channels // lanes) + OUTPUT_CYCLES * -(-shape.depth // lanes)
-    transforms = nest.tiles * nest.elements * vectors
+    cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, kind, target)
+    cycles *= WINOGRAD_FACTOR
+    cycles += TILE_CYCLES * nest.elements * nest.panels * plan.cut.tiles
+    vectors = -(-shape.channels // lanes_of(kind, target))
+    cycles += INPUT_CYCLES * nest.tiles * nest.elements * vectors
+    blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     filter_bytes = nest.elements * inner * nest.panels * block * kind.size_bytes
-    streamed = filter_bytes / MEMORY_BYTES_PER_CYCLE
-    return Candidate(tile, block, max(cycles, streamed) + transforms)
+    cycles += (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * filter_bytes
+    cycles += PANEL_CYCLES * nest.elements * nest.panels * blocks
+    return Candidate(tile, block, cycles)
+
+
+def _streamed(cycles: float, weights: int, kind: ElementKind) -> float:
+    """Return the time of *cycles* of work that reads so many *weights* meanwhile."""
+    weight_bytes = weights * kind.size_bytes
+    return max(cycles + WEIGHT_CYCLES * weight_bytes, weight_bytes / MEMORY_BYTES_PER_CYCLE)
 
 
 def _product_cycles(
