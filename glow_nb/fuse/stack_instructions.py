@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.passes import register_pass
@@ -130,9 +131,9 @@ class _Stacker:
         """Return the groups that make *buffers* for instruction *number*, the latest first."""
         producers: dict[int, _Group] = {}
         for buffer in buffers:
-            made_by = self._writers.get(buffer, [])
-            if isinstance(buffer, Activation) and len(made_by) == 1 and made_by[0] < number:
-                group = self._group_of[made_by[0]]
+            made_by = [writer for writer in self._writers.get(buffer, ()) if writer < number]
+            if made_by:
+                group = self._group_of[made_by[-1]]
                 producers[id(group)] = group
         return sorted(producers.values(), key=lambda g: g.position, reverse=True)
 
@@ -155,7 +156,7 @@ class _Stacker:
         """Let the head of *into* compute with *group* what it draws, if that is right."""
         assert into.head is not None
         head = self._work[into.head]
-        if group.head is not None or head.predicate is not None:
+        if group.head is not None:
             return
         drawn = drawn_by(head)
         merged = _Group(
@@ -170,14 +171,9 @@ class _Stacker:
         Every rule is a question of correctness, but for the bounds on the size.
         """
         riders = [mutated(self._work[rider])[0] for rider in merged.riders]
-        producers = [mutated(self._work[producer])[0] for producer in merged.producers]
-        if merged.head is not None and producers:
-            drawn = drawn_by(self._work[merged.head])
-            if any(made.type.shape != drawn.type.shape for made in producers):
-                return
         if (
             all(made.type.shape == result.type.shape for made in riders)
-            and self._reads_what_it_makes(merged)
+            and self._touches_each_element_once(merged)
             and self._is_ordered(merged)
             and self._may_move(group, into)
             and self._fits(merged)
@@ -198,15 +194,17 @@ class _Stacker:
             b.strides[-1:] in ((), (1,)) or b.type.shape[-1] == 1 for b in sources
         )
 
-    def _reads_what_it_makes(self, group: _Group) -> bool:
-        """True if members read what others make as they make it, not by a window upon it.
+    def _touches_each_element_once(self, group: _Group) -> bool:
+        """True if members read what others make as they make it, and no two make the same.
 
         A window may show other elements at the same index, some that are not made yet.
         """
         members = [self._work[member] for member in group.members]
         made = [buffer for member in members for buffer in mutated(member)]
         taken = (buffer for member in members for buffer in read(member))
-        return not any(b is not m and may_overlap(b, m) for b in taken for m in made)
+        if any(b is not m and may_overlap(b, m) for b in taken for m in made):
+            return False
+        return not any(may_overlap(*pair) for pair in combinations(made, 2))
 
     def _is_ordered(self, group: _Group) -> bool:
         """True if nobody needs what comes after it, or does not come by element by element.
@@ -248,23 +246,19 @@ class _Stacker:
         (result,) = mutated(head)
         others = [self._work[m] for m in group.riders]
         touched = [buffer for i in others for buffer in (*read(i), *mutated(i))]
-        return all(is_reachable(buffer, result) for buffer in (result, *touched))
+        return all(is_reachable(buffer, result) for buffer in touched)
 
     def _registers(self, group: _Group) -> set[Buffer]:
-        """Return the activations that only *group* touches, whole."""
+        """Return the activations that only *group* touches; it makes them whole."""
         members = set(group.members)
+        made = (buffer for member in members for buffer in mutated(self._work[member]))
         return {
             buffer
-            for buffer in group.writes
+            for buffer in made
             if isinstance(buffer, Activation)
             and members.issuperset(self._readers.get(buffer, ()))
             and members.issuperset(self._writers.get(buffer, ()))
-            and self._is_whole(buffer, members)
         }
-
-    def _is_whole(self, buffer: Buffer, members: set[int]) -> bool:
-        touched = (b for m in members for b in (*read(self._work[m]), *mutated(self._work[m])))
-        return all(b is buffer for b in touched if b.root is buffer)
 
     def stacked(self) -> list[Instruction]:
         """Return the instructions, groups of several as stacks."""
@@ -288,12 +282,8 @@ def drawn_by(head: Instruction) -> Buffer:
 
 
 def is_stackable(instruction: Instruction) -> bool:
-    """True if *instruction* may stand in a stack: data parallel, unconditional, one result."""
-    return (
-        bool(instruction.scalar)
-        and instruction.predicate is None
-        and len(mutated(instruction)) == 1
-    )
+    """True if *instruction* may stand in a stack: data parallel and unconditional."""
+    return bool(instruction.scalar) and instruction.predicate is None
 
 
 def is_reachable(buffer: Buffer, result: Buffer) -> bool:
@@ -304,11 +294,7 @@ def is_reachable(buffer: Buffer, result: Buffer) -> bool:
     if not buffer.is_contiguous:
         return False
     shape = buffer.type.shape
-    return (
-        shape == result.type.shape
-        or buffer.type.size == 1
-        or (all(n == 1 for n in shape[:-1]) and shape[-1] == result.type.shape[-1])
-    )
+    return shape == result.type.shape or all(n == 1 for n in shape[:-1])
 
 
 def _with_registers(instruction: Instruction, registers: dict[Buffer, Buffer]) -> Instruction:

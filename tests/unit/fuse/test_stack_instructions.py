@@ -9,6 +9,7 @@ import pytest
 
 from glow_nb.errors import GlowError, VerifyError
 from glow_nb.fuse import PROGRAM_PASSES
+from glow_nb.fuse.stack_instructions import MAX_POINTERS
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
@@ -39,9 +40,10 @@ def packed_convolution(b: Builder, x: Value, name: str) -> Value:
     return b.emit(node, name)
 
 
-def stacked(b: Builder) -> tuple[Program, list[str]]:
-    """Return the stacked program of *b* and the opcodes of each kernel."""
-    program = PROGRAM_PASSES.run(generate(b.function()), ("stack_instructions",))
+def stacked(source: Builder | str) -> tuple[Program, list[str]]:
+    """Return the stacked program of *source* and the opcodes of each kernel."""
+    before = parse_program(source) if isinstance(source, str) else generate(source.function())
+    program = PROGRAM_PASSES.run(before, ("stack_instructions",))
     verify(program)
     text = print_program(program)
     assert print_program(parse_program(text)) == text
@@ -121,6 +123,18 @@ def test_a_tile_reaches_whole_rows_and_numbers_only(b: Builder, x: Value) -> Non
     scaled = b.emit(ops.Mul(b.emit(ops.Mul(made, row)), number))
     b.save(b.emit(ops.Add(scaled, column)), "y")
     assert stacked(b)[1] == ["packed_convolution+mul+mul", "add"]
+
+
+def test_a_tile_does_not_reach_lines_or_windows(b: Builder, x: Value) -> None:
+    line = b.constant("line", np.ones((1, 4, 1, 8), np.float32))
+    wide = b.input("wide", "float32<1 x 4 x 4 x 16>")
+    part = b.emit(ops.Slice(wide, starts=(0, 0, 0, 4), stops=(1, 4, 4, 12), steps=(1,) * 4))
+    made = packed_convolution(b, x, "made")
+    b.save(b.emit(ops.Add(made, part)), "y")
+    b.save(b.emit(ops.Add(packed_convolution(b, x, "other"), line)), "z")
+    assert stacked(b)[1] == [
+        "copy", "packed_convolution+add", "packed_convolution", "add",
+    ]  # fmt: skip
 
 
 def test_a_window_on_what_is_made_keeps_its_reader_out(b: Builder, x: Value) -> None:
@@ -293,6 +307,101 @@ def test_a_register_before_the_head_may_not_lie_upon_what_is_read_late() -> None
     parse_program(text)  # the head reads only what has replaced it
     with pytest.raises(VerifyError, match="shares memory"):
         parse_program(text.replace("@in %s, @in %z", "@in %s, @in %a"))
+
+
+def test_a_head_draws_nothing_that_another_head_makes(b: Builder, x: Value) -> None:
+    made = b.emit(ops.Relu(packed_convolution(b, x, "made")))
+    b.save(b.emit(ops.Softmax(made, axis=3)), "y")
+    assert stacked(b)[1] == ["packed_convolution+relu", "softmax"]
+
+
+def test_what_does_not_lie_side_by_side_is_not_drawn(b: Builder) -> None:
+    wide = b.input("wide", "float32<4 x 64>")
+    part = ops.Slice(wide, starts=(0, 0), stops=(4, 64), steps=(1, 2))
+    b.save(b.emit(ops.Softmax(b.emit(part), axis=1)), "y")
+    assert stacked(b)[1] == ["copy", "softmax"]
+
+
+def test_a_stack_touches_no_more_than_some_regions(b: Builder, x: Value) -> None:
+    value = x
+    for number in range(30):
+        value = b.emit(ops.Add(value, b.input(f"x{number}", "float32<1 x 4 x 4 x 8>")))
+    b.save(value, "y")
+    program, kernels = stacked(b)
+    assert sum(kernel.count("add") for kernel in kernels) == 30
+    sizes = [len(i.results) + len(i.sources) for i in program.work if isinstance(i, StackInst)]
+    assert max(sizes) == MAX_POINTERS
+
+
+DECLARED = """declare @main {
+  %x = input float32<4>
+  %y = output float32<4>
+  %z = output float32<4>
+}
+program {
+"""
+
+
+def test_an_output_may_be_read_again() -> None:
+    kernels = stacked(DECLARED + "  neg @out %y, @in %x\n  abs @out %z, @in %y\n}\n")[1]
+    assert kernels == ["neg+abs"]
+
+
+def test_the_last_of_two_writers_is_the_producer() -> None:
+    program, kernels = stacked(
+        DECLARED + "  %a = alloc float32<4>\n  neg @out %a, @in %x\n  abs @out %y, @in %a\n"
+        "  exp @out %a, @in %x\n  tanh @out %z, @in %a\n  dealloc %a\n}\n"
+    )
+    assert kernels == ["neg+abs", "exp+tanh"]
+    assert [a.name for a in program.activations] == ["a"]
+
+
+def test_what_is_written_twice_is_stored_by_two_kernels() -> None:
+    program, kernels = stacked(
+        DECLARED + "  %a = alloc float32<4>\n  neg @out %a, @in %x\n  abs @out %y, @in %a\n"
+        "  exp @out %a, @in %y\n  tanh @out %z, @in %a\n  dealloc %a\n}\n"
+    )
+    assert kernels == ["neg+abs", "exp+tanh"]
+    program, kernels = stacked(
+        DECLARED + "  %a = alloc float32<4>\n  neg @out %a, @in %x\n  abs @out %y, @in %a\n"
+        "  exp @out %a, @in %x\n  sqrt @out %z, @in %y\n  dealloc %a\n}\n"
+    )
+    assert [a.name for a in program.activations] == ["a"]  # the last writer has no reader
+
+
+def test_what_is_overwritten_in_between_is_read_before() -> None:
+    kernels = stacked(
+        DECLARED + "  %a = alloc float32<4>\n  neg @out %a, @in %x\n"
+        "  %b = alloc float32<8>\n  %half = tensor_view %b {start = 0, steps = [1]} : float32<4>\n"
+        "  tanh @out %half, @in %a\n  cum_sum @out %a, @in %x "
+        "{axis = 0, exclusive = false, reverse = false}\n"
+        "  abs @out %y, @in %half\n  %t = alloc float32<4>\n  exp @out %t, @in %y\n"
+        "  sqrt @out %z, @in %a\n  dealloc %t\n  dealloc %b\n  dealloc %a\n}\n"
+    )[1]
+    assert kernels == ["neg+tanh", "cum_sum", "abs+exp", "sqrt"]
+
+
+def test_a_producer_stays_before_what_overwrites_its_operand() -> None:
+    kernels = stacked(
+        DECLARED + "  %a = alloc float32<4>\n  cum_sum @out %a, @in %x "
+        "{axis = 0, exclusive = false, reverse = false}\n"
+        "  %t = alloc float32<4>\n  tanh @out %t, @in %a\n"
+        "  cum_sum @out %a, @in %x {axis = 0, exclusive = true, reverse = false}\n"
+        "  abs @out %y, @in %t\n  neg @out %z, @in %a\n  dealloc %t\n  dealloc %a\n}\n"
+    )[1]
+    assert kernels == ["cum_sum", "tanh", "cum_sum", "abs", "neg"]
+
+
+def test_a_part_of_a_region_is_no_register() -> None:
+    program, kernels = stacked(
+        DECLARED + "  %b = alloc float32<8>\n"
+        "  %half = tensor_view %b {start = 0, steps = [1]} : float32<4>\n"
+        "  %t = alloc float32<4>\n  tanh @out %t, @in %x\n  neg @out %half, @in %t\n"
+        "  sub @out %y, @in %t, @in %half\n  copy @out %z, @in %x\n"
+        "  dealloc %t\n  dealloc %b\n}\n"
+    )
+    assert kernels == ["tanh+neg+sub", "copy"]
+    assert [a.name for a in program.activations] == ["b"]
 
 
 STACK = """declare @main {
