@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import pytest
 from hypothesis import given
 
 import glow_nb
@@ -45,6 +44,8 @@ MOVING = (
 
 
 def check_equal(function: Function, original: Function) -> None:
+    if function is original:
+        return
     verify(function)
     feeds = integer_feeds(original)
     want, got = evaluate(original, feeds), evaluate(function, feeds)
@@ -53,10 +54,10 @@ def check_equal(function: Function, original: Function) -> None:
         np.testing.assert_array_equal(got[name], array, err_msg=name)
 
 
-@pytest.mark.parametrize("name", sorted(GRAPH_PASSES.passes))
 @given(integer_functions())
-def test_each_pass_keeps_integers(name: str, function: Function) -> None:
-    check_equal(GRAPH_PASSES.run(function, (name,)), function)
+def test_each_pass_keeps_integers(function: Function) -> None:
+    for name in GRAPH_PASSES.passes:
+        check_equal(GRAPH_PASSES.run(function, (name,)), function)
 
 
 @given(integer_functions(max_nodes=16))
@@ -78,12 +79,14 @@ def special_feeds(function: Function) -> dict[str, Array]:
     return {p.name: rng.choice(SPECIAL, p.type.shape).astype(np.float32) for p in function.inputs}
 
 
-@pytest.mark.parametrize("name", MOVING)
 @given(functions())
-def test_passes_that_move_keep_nan_and_infinity(name: str, function: Function) -> None:
+def test_passes_that_move_keep_nan_and_infinity(function: Function) -> None:
     feeds = special_feeds(function)
-    changed = GRAPH_PASSES.run(function, (name,))
-    check_same(evaluate(changed, feeds), evaluate(function, feeds))
+    want = evaluate(function, feeds)
+    for name in MOVING:
+        changed = GRAPH_PASSES.run(function, (name,))
+        if changed is not function:
+            check_same(evaluate(changed, feeds), want)
 
 
 @given(functions(max_nodes=12))

@@ -23,6 +23,8 @@ from glow_nb.hlir.ops import (
     Softmax,
     Transpose,
 )
+from glow_nb.hlir.optimize.eliminate_common_nodes import eliminate_common_nodes
+from glow_nb.hlir.optimize.eliminate_dead_nodes import eliminate_dead_nodes
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import axis_groups, inverse, permute
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -53,7 +55,13 @@ def hoist_slices(function: Function) -> Function:
         %p = mat_mul(%s_1, %w)
         %s = layer_normalization(%p, %scale, %bias) {axis = 2}
     """
-    return rewrite(function, _rule)
+    before = None
+    while function is not before:
+        before, function = function, rewrite(function, _rule)
+        if function is not before:
+            # Where two branches meet, their slices become one, which then moves on up.
+            function = eliminate_dead_nodes(eliminate_common_nodes(function))
+    return function
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
