@@ -27,6 +27,9 @@ LAYOUT = frozenset({"broadcast", "concat", "reshape", "slice", "split", "transpo
 MAX_PATTERN = 64
 """Nodes that are looked at when one is replaced; no rule has a pattern as large."""
 
+MAX_DETOUR = 4
+"""Nodes that are looked at when one is replaced by what was there already."""
+
 
 def record_replacement(
     origins: Origins, replaced: Node, emitted: Sequence[Node], values: Iterable[Value]
@@ -40,10 +43,9 @@ def record_replacement(
             shares[heir.name].update(dict.fromkeys(found))
     for name, share in shares.items():
         _set(origins, name, tuple(share) or own)
-    producers = {producer_of(value) for value in values}
-    for survivor in producers - set(emitted):
-        if survivor is not None and survivor.opcode == replaced.opcode:  # both compute the same
-            _set(origins, survivor.name, (*_origins_of(origins, survivor), *own))
+    already = [node for node in map(producer_of, values) if node is not None]
+    for survivor in _survivors(replaced, [node for node in already if node not in emitted]):
+        _set(origins, survivor.name, (*_origins_of(origins, survivor), *own))
 
 
 def _origins_of(origins: Origins, node: Node) -> tuple[str, ...]:
@@ -65,12 +67,25 @@ def _heirs(superfluous: Node, emitted: Sequence[Node]) -> Sequence[Node]:
     return same or [n for n in emitted if (n.opcode not in LAYOUT) == computes] or emitted
 
 
+def _survivors(replaced: Node, already: Sequence[Node]) -> Sequence[Node]:
+    """Return the nodes that were there *already* and do the work of *replaced*, too.
+
+    They lie between what this reads and what it was replaced by, such as an equal node, or one that
+    computes the results of both.
+    """
+    read = {value for value in operands_of(replaced) if not isinstance(value, Constant)}
+    search = _Search(read, MAX_DETOUR)
+    for node in already:
+        search.leads_to_end(node)
+    return search.found
+
+
 def _superfluous(replaced: Node, emitted: Sequence[Node]) -> list[Node]:
     """Return the nodes on the ways from what *emitted* nodes read to *replaced*, in order."""
     inside = set(emitted)
     read = {value for node in emitted for value in operands_of(node)}
     ends = {value for value in read if value not in inside and not isinstance(value, Constant)}
-    search = _Search(ends)
+    search = _Search(ends, MAX_PATTERN)
     for operand in operands_of(replaced):
         search.leads_to_end(operand)
     return search.found
@@ -79,9 +94,9 @@ def _superfluous(replaced: Node, emitted: Sequence[Node]) -> list[Node]:
 class _Search:
     """Looks for the nodes from which a value that is an end is reached, walking up."""
 
-    def __init__(self, ends: set[Value]) -> None:
+    def __init__(self, ends: set[Value], limit: int) -> None:
         self.found: list[Node] = []
-        self._ends = ends
+        self._ends, self._limit = ends, limit
         self._known: dict[Node, bool] = {}
 
     def leads_to_end(self, value: Value) -> bool:
@@ -89,7 +104,7 @@ class _Search:
         if value in self._ends:
             return True
         node = producer_of(value)
-        if node is None or (len(self._known) >= MAX_PATTERN and node not in self._known):
+        if node is None or (len(self._known) >= self._limit and node not in self._known):
             return False
         if node not in self._known:
             self._known[node] = False

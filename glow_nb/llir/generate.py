@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import glow_nb.llir.instructions  # noqa: F401  registers the instructions
 from glow_nb.errors import DefinitionError, UnsupportedError
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Node, Placeholder, Result, Save, Value
+from glow_nb.hlir.graph import Function, Node, Placeholder, Result, Save, Value, producer_of
 from glow_nb.hlir.ops.activation import Clip
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Reshape, Slice, Split
 from glow_nb.hlir.rules import LOWERINGS
@@ -115,7 +115,7 @@ class Generator:
         """Declare the weights, inputs and outputs of *function*."""
         self.node: Node
         self._name = function.name
-        self._origins = function.origins
+        self._function = function
         self._work: list[Instruction] = []
         values = (*function.placeholders, *function.constants, *function.nodes)
         self._names = Builder(taken=(value.name for value in values))
@@ -181,8 +181,17 @@ class Generator:
         predicate = self.node.predicate
         held = None if predicate is None else self.buffer_of(predicate)
         name = self.node.name
-        origins = self._origins.get(name, ())
-        return {"name": name, "origins": origins, "predicate": held}
+        return {"name": name, "origins": self._origins(), "predicate": held}
+
+    def _origins(self) -> tuple[str, ...]:
+        """Return the imported nodes behind the current node, none if it stands for itself.
+
+        A ``save`` is none of the model: it stands for what it saves.
+        """
+        node = self.node
+        saved = producer_of(node.input) if isinstance(node, Save) else None
+        origins = self._function.origins_of(saved or node)
+        return () if origins == (node.name,) else origins
 
     def emit_node(self, instruction_class: type[Instruction], **changed: Any) -> None:
         """Append the current node as one instruction with equal fields, but for those *changed*."""

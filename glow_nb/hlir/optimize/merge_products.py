@@ -9,6 +9,7 @@ import numpy as np
 
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Split
+from glow_nb.hlir.optimize.eliminate_dead_nodes import eliminate_dead_nodes
 from glow_nb.hlir.optimize.uniform import array_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -63,9 +64,12 @@ def merge_products(function: Function) -> Function:
 
 
 def _groups(function: Function) -> list[list[Product]]:
-    """Return the products that one product is to replace, each in order."""
+    """Return the products that one product is to replace, each in order.
+
+    What nothing reads any more, as a convolution behind which a scale was folded, is not one.
+    """
     alike: dict[object, list[Product]] = {}
-    for node in function.nodes:
+    for node in eliminate_dead_nodes(function).nodes:
         if isinstance(node, Product) and node.predicate is None and _can_merge(node):
             input = node.lhs if isinstance(node, MatMul) else node.input
             key = (type(node), input, node.type.kind, tuple(attributes_of(node).items()))
