@@ -20,6 +20,7 @@ from glow_nb.importers.onnx.rules import (
     resize,
     scatter,
     shape,
+    transposed_convolution,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "resize",
     "scatter",
     "shape",
+    "transposed_convolution",
 ]

@@ -1,0 +1,78 @@
+"""Transposed convolutions of every shape against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+import glow_nb
+from glow_nb.hlir.ops import Concat, Convolution
+from glow_nb.importers.onnx import import_onnx
+from glow_nb.types import Array
+
+
+def model_of(x: Array, filter: Array, bias: Array, **attributes: object) -> onnx.ModelProto:
+    node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], **attributes)  # type: ignore[arg-type]
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(filter, "w"), numpy_helper.from_array(bias, "b")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def floats(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+@st.composite
+def dimensions(draw: st.DrawFn) -> tuple[int, ...]:
+    """Size, kernel, stride, dilation, pads and output padding of one dimension."""
+    size, kernel = draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    stride, dilation = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2]))
+    begin, end = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+    extra = draw(st.integers(0, stride - 1))
+    results = stride * (size - 1) + extra + dilation * (kernel - 1) + 1 - begin - end
+    assume(results > 0)
+    return size, kernel, stride, dilation, begin, end, extra
+
+
+@given(st.lists(dimensions(), min_size=1, max_size=3), st.integers(1, 3), st.integers(1, 3))
+def test_every_shape_gives_what_onnxruntime_gives(
+    chosen: list[tuple[int, ...]], group: int, depth: int
+) -> None:
+    sizes, kernel, strides, dilations, begins, ends, extra = zip(*chosen, strict=True)
+    x, filter = floats(2, 2 * group, *sizes), floats(2 * group, depth, *kernel)
+    model = model_of(
+        x,
+        filter,
+        floats(depth * group),
+        strides=strides,
+        dilations=dilations,
+        pads=(*begins, *ends),
+        output_padding=extra,
+        group=group,
+    )
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (found,) = glow_nb.compile(model, backend="interpreter").run({"x": x}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kernel", "count"), [(2, 1), (4, 4), (3, 4)])
+def test_each_place_between_two_strides_is_a_convolution(kernel: int, count: int) -> None:
+    pads = (kernel // 2 - 1 + kernel % 2,) * 4
+    filter = floats(8, 5, kernel, kernel)
+    model = model_of(floats(1, 8, 6, 7), filter, floats(5), strides=(2, 2), pads=pads)
+    nodes = list(import_onnx(model))
+    assert sum(isinstance(node, Convolution) for node in nodes) == count
+    convolutions = [node for node in nodes if isinstance(node, Convolution)]
+    taps = sum(np.prod(node.kernel) * node.filter.type.shape[0] for node in convolutions)
+    assert taps == kernel**2 * 5
+    assert any(isinstance(node, Concat) for node in nodes) == (count > 1)
