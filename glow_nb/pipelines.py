@@ -50,6 +50,7 @@ INFERENCE: Pipeline = (
 INSTRUCTIONS: Pipeline = (
     "eliminate_dead_stores",
     "stack_instructions",  # elementwise work rides on the kernel that makes its operand
+    "eliminate_slices",  # what elementwise work has not drawn in is read where it was cut from
     "eliminate_copies",  # a concat's parts are made in their places
     "share_buffers",  # now that every value is where it stays
     "shrink_lifetimes",  # the allocator sees the shortest lifetimes that are right

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Annotated, ClassVar, Self, TypeVar, dataclass_transform
 
 from typing_extensions import override
@@ -119,13 +120,13 @@ class View(Buffer):
     start: int = 0
     steps: tuple[int, ...] | None = None
 
-    @property
+    @cached_property
     @override
     def root(self) -> Buffer:
         """The region that the chain of views ends in."""
         return self.base.root
 
-    @property
+    @cached_property
     @override
     def offset(self) -> int:
         """Elements from the beginning of :attr:`root`."""

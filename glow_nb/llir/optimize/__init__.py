@@ -2,6 +2,7 @@
 
 from glow_nb.llir.optimize.eliminate_copies import eliminate_copies
 from glow_nb.llir.optimize.eliminate_dead_stores import eliminate_dead_stores
+from glow_nb.llir.optimize.eliminate_slices import eliminate_slices
 from glow_nb.llir.optimize.share_buffers import share_buffers
 from glow_nb.llir.optimize.shrink_lifetimes import shrink_lifetimes
 from glow_nb.llir.passes import PROGRAM_PASSES
@@ -10,6 +11,7 @@ __all__ = [
     "PROGRAM_PASSES",
     "eliminate_copies",
     "eliminate_dead_stores",
+    "eliminate_slices",
     "share_buffers",
     "shrink_lifetimes",
 ]
