@@ -61,6 +61,7 @@ class Plan:
         block_units: Units of one block.
         scratch_elements: Elements of the padded copy of one block.
         panels_first: True if threads share panels before they share units.
+        is_streamed: True if the filter is too large for the second-level cache.
     """
 
     lanes: int
@@ -70,6 +71,7 @@ class Plan:
     block_units: int
     scratch_elements: int
     panels_first: bool
+    is_streamed: bool
 
 
 def choose_convolution_block(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> int:
@@ -102,6 +104,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         block_units=block_units,
         scratch_elements=_staged_elements(shape, cut, block_units) if shape.is_padded else 0,
         panels_first=filter_elements > input_elements,
+        is_streamed=filter_elements * nest.kind.size_bytes > target.l2_bytes // 2,
     )
 
 

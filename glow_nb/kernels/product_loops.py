@@ -281,12 +281,13 @@ class ProductWriter:
         """Accumulate over taps and channels; taps whose inputs are neighbours make one loop."""
         loops, inner = self._tap_loops()
         is_short = self.shape.steps <= LONGEST_CHAIN
+        ahead, pace = ("0", 0) if loops else self._next_panel(name)
         chains = (0, 0) if is_short else chains_of(inner)
 
         def write_dot(total: str, x: str, w: str, pieces: tuple[int, int]) -> None:
             self.out.line(
                 f"{total} = tile_dot({total}, {self.source}, {x}, {pixel_step}, {self.filter}, "
-                f"{w}, {self.nest.block}, {inner}, {pieces[0]}, {pieces[1]})"
+                f"{w}, {self.nest.block}, {inner}, {pieces[0]}, {pieces[1]}, {ahead}, {pace})"
             )
 
         def write_loops(total: str, loops: list[tuple[int, int]], x: str, w: str) -> None:
@@ -308,6 +309,17 @@ class ProductWriter:
                 write_loops(total, rest, f"x_{tap}", f"w_{tap}")
 
         write_loops(f"t_{name}", loops, f"x_{name}", "weights")
+
+    def _next_panel(self, name: str) -> tuple[str, int]:
+        """Return from where on, and in what steps, a tile should fetch weights of the next panel.
+
+        The tiles of a block do it together, if the filter does not stay in the cache anyway.
+        """
+        if self.shape.rank > 1 or self.plan.block_units < 2 or not self.plan.is_streamed:
+            return "0", 0
+        pace = -(-self.nest.block // self.plan.block_units)
+        begin = f"weights + {self._panel_elements}"
+        return f"{begin} + (tile_{name} - first) * {self.shape.steps * pace}", pace
 
     def _tap_loops(self) -> tuple[list[tuple[int, int]], int]:
         """Return (taps, input step) of the outer loops, and the length of the innermost one."""

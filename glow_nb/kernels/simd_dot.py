@@ -16,7 +16,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from glow_nb.kernels.simd_lanes import Lanes
-from glow_nb.kernels.simd_memory import are_literal, literal, to_index
+from glow_nb.kernels.simd_memory import (
+    address,
+    are_literal,
+    hint_second_level,
+    literal,
+    to_index,
+)
 from glow_nb.kernels.simd_tile import outer_product
 from glow_nb.kernels.simd_types import INDEX, Pointer, Tile
 
@@ -34,19 +40,23 @@ def tile_dot(
     count: Any,
     longer: Any,
     shorter: Any,
+    ahead: Any,
+    pace: Any,
 ) -> Any:
-    """``tile_dot(t, x, i, stride, w, j, block, count, longer, shorter)``.
+    """``tile_dot(t, x, i, stride, w, j, block, count, longer, shorter, ahead, pace)``.
 
     ``t[r, v] += sum over c < count of x[i + r * stride + c] * w[j + c * block + v]`` for every row
     r and column v. So many as *shorter* products are summed from zero, these sums are summed over
-    *longer* products, and those are added to t; 0 leaves out that level of sums. All but t, x, i,
-    w and j are literals.
+    *longer* products, and those are added to t; 0 leaves out that level of sums. Meanwhile the
+    weights ``w[ahead + c * pace]``, which some later call will read, are brought into the
+    second-level cache, unless *pace* is 0. All but t, x, i, w, j and ahead are literals.
     """
-    if not (isinstance(tile, Tile) and are_literal(stride, block, count, longer, shorter)):
+    if not (isinstance(tile, Tile) and are_literal(stride, block, count, longer, shorter, pace)):
         return None
     if not (isinstance(source, Pointer) and isinstance(weights, Pointer)):
         return None
     operands = (tile, source, start, stride, weights, index, block, count, longer, shorter)
+    operands += (ahead, pace)
     limits = [literal(limit) for limit in (longer, shorter) if literal(limit)]
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -54,7 +64,13 @@ def tile_dot(
         place = to_index(context, builder, arguments[5], signature.args[5])
         width = ir.Constant(INDEX, literal(block))
 
+        later = to_index(context, builder, arguments[10], signature.args[10])
+
         def add_product(total: Any, channel: Any) -> None:
+            if literal(pace):
+                step = builder.mul(channel, ir.Constant(INDEX, literal(pace)))
+                place_ahead = address(builder, arguments[4], builder.add(later, step), weights.kind)
+                hint_second_level(builder, place_ahead)
             x = builder.add(first, channel)
             w = builder.add(place, builder.mul(channel, width))
             row, column = (arguments[1], source, x), (arguments[4], weights, w)

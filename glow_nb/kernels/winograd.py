@@ -85,8 +85,8 @@ class WinogradWriter:
         shared = "panels" if plan.panels_first else "tiles"
         return (
             f"{self.nest.tiles} tiles in blocks of {plan.block_tiles}; register tiles of {rows} "
-            f"rows x {plan.columns.vectors} vectors of {plan.lanes}; {self.nest.panels} panels, "
-            f"{plan.group_panels} at a time; threads share {shared}"
+            f"rows x {plan.columns.vectors} vectors of {plan.lanes}; {self.nest.panels} panels; "
+            f"threads share {shared}"
         )
 
     def _write_scratch(self) -> None:
@@ -106,17 +106,13 @@ class WinogradWriter:
                 self._write_place()
                 self._write_source()
                 self._write_factors()
-            out.line("panel = panel_begin")
-            with out.block("while panel < panel_end:"):
-                out.line(f"next_panel = min(panel + {plan.group_panels}, panel_end)")
+            with out.block("for panel in range(panel_begin, panel_end):"):
                 with out.block(f"for element in range({self.nest.elements}):"):
-                    with out.block("for number in range(panel, next_panel):"):
-                        self._write_products()
+                    self._write_products()
+                self._write_channel()
                 with out.block("for tile in range(begin, end):"):
                     self._write_place()
-                    with out.block("for number in range(panel, next_panel):"):
-                        self._write_results()
-                out.line("panel = next_panel")
+                    self._write_results()
             out.line("unit += count")
 
     def _write_place(self) -> None:
@@ -180,18 +176,19 @@ class WinogradWriter:
             out.line(f"tile_store(factors, {place}, {wide * self.scratch.plane}, {column})")
 
     def _write_products(self) -> None:
-        """Multiply the factors of the block by those of one panel, for one element of a tile."""
+        """Multiply the factors of the block by those of one panel, for one element of a tile.
+
+        Meanwhile the weights of the next element or panel are brought into the cache.
+        """
         out, columns, shape = self.out, self.plan.columns, self.shape
         size = shape.channels_per_group * self.nest.block
-        out.line(f"weights = (number * {self.nest.elements} + element) * {size}")
+        out.line(f"weights = (panel * {self.nest.elements} + element) * {size}")
+        out.line(f"next_weights = weights + {size}")
         source = f"element * {self.scratch.plane}"
         if shape.group > 1:
-            source += f" + number // {columns.panels} * {shape.channels_per_group}"
+            source += f" + panel // {columns.panels} * {shape.channels_per_group}"
         out.line(f"origin = {source}")
-        place = plus(
-            f"element * {self.scratch.sums_plane}", f"(number - panel) * {self.nest.block}"
-        )
-        out.line(f"place = {place}")
+        out.line(f"place = element * {self.scratch.sums_plane}")
         with self._if_whole() as cases:
             for tag, vectors in cases:
                 self._write_register_tiles(tag, vectors)
@@ -199,9 +196,9 @@ class WinogradWriter:
     @contextmanager
     def _if_whole(self) -> Iterator[Iterator[tuple[str, int]]]:
         """Give tag and vectors of a whole panel, and those of the last one if it has fewer."""
-        columns, number = self.plan.columns, "number"
+        columns, number = self.plan.columns, "panel"
         if self.shape.group > 1:
-            number = f"number % {columns.panels}"
+            number = f"panel % {columns.panels}"
 
         def cases() -> Iterator[tuple[str, int]]:
             if not columns.tail or not columns.full or columns.tail_vectors == columns.vectors:
@@ -216,6 +213,8 @@ class WinogradWriter:
 
     def _write_register_tiles(self, tag: str, vectors: int) -> None:
         out, cut, inner = self.out, self.plan.cut, self.shape.channels_per_group
+        units = self.plan.block_units  # a single one is as fast as memory in any case
+        pace = -(-self.nest.block // units) if units > 1 else 0
         longer, shorter = chains_of(inner) if inner > LONGEST_CHAIN else (0, 0)
         for number, (first, last, rows) in enumerate(cut.runs):
             name = f"{tag}{number}"
@@ -228,48 +227,44 @@ class WinogradWriter:
                 x = f"origin + row_{name} * {self.scratch.rows}"
                 out.line(
                     f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, filter, "
-                    f"weights, {self.nest.block}, {inner}, {longer}, {shorter})"
+                    f"weights, {self.nest.block}, {inner}, {longer}, {shorter}, "
+                    f"next_weights + (u_{name} - unit) * {inner * pace}, {pace})"
                 )
-                to = f"place + row_{name} * {self.scratch.sums}"
-                out.line(f"tile_store(sums, {to}, {self.scratch.sums}, t_{name})")
+                to = f"place + row_{name} * {self.nest.block}"
+                out.line(f"tile_store(sums, {to}, {self.nest.block}, t_{name})")
+
+    def _write_channel(self) -> None:
+        """Find the first output channel of the panel, and how many whole vectors it has."""
+        out, columns, block = self.out, self.plan.columns, self.nest.block
+        number, first = "panel", "0"
+        if self.shape.group > 1:
+            number = f"panel % {columns.panels}"
+            first = f"panel // {columns.panels} * {columns.depth}"
+        out.line(f"channel = {plus(first, f'{number} * {block}')}")
+        out.line(f"size = min({columns.depth} - {number} * {block}, {block})")
 
     def _write_results(self) -> None:
         """Transform the products of one tile and panel back, and store its outputs."""
         out, columns, lanes = self.out, self.plan.columns, self.plan.lanes
-        panel = "number"
-        out.line(f"channel = number * {self.nest.block}")
-        if self.shape.group > 1:
-            panel = f"number % {columns.panels}"
-            out.line(
-                f"channel = number // {columns.panels} * {columns.depth} "
-                f"+ {panel} * {self.nest.block}"
-            )
-        size = f"{columns.block}"
         tail, rest = divmod(columns.tail, lanes)
-        if columns.tail:
-            size = f"min({columns.depth} - {panel} * {self.nest.block}, {self.nest.block})"
-            out.line(f"size = {size} // {lanes} * {lanes}")
-            size = "size"
+        size = f"size // {lanes} * {lanes}" if columns.tail else f"{columns.block}"
         with out.block(f"for c in range(0, {size}, {lanes}):"):
             self._write_result("a", "c", lanes)
         if rest:
-            with out.block(f"if {panel} == {columns.full}:"):
+            with out.block(f"if size == {columns.tail}:"):
                 self._write_result("b", str(tail * lanes), rest)
 
     def _write_result(self, tag: str, column: str, count: int) -> None:
         out, lanes, scratch = self.out, self.plan.lanes, self.scratch
         (high, wide), (tile_high, tile_wide) = self.nest.sizes, self.nest.tile
         kernel_high = self.shape.kernel[0]
-        start = plus(
-            f"(tile - begin) * {scratch.sums}", f"(number - panel) * {self.nest.block}", column
-        )
-        out.line(f"start_{tag} = {start}")
+        out.line(f"start_{tag} = {plus(f'(tile - begin) * {self.nest.block}', column)}")
         with out.block(f"for j in range({wide}):"):
             rows = f"start_{tag} + j * {scratch.sums_plane}"
             load = f"tile_load(sums, {rows}, {wide * scratch.sums_plane}, {high}, 1, {lanes})"
             made = f"tile_winograd_output({load}, {tile_high}, {kernel_high}, {tile_high})"
             out.line(f"tile_store(line, j * {lanes}, {wide * lanes}, {made})")
-        out.line(f"bias_{tag} = load(bias, {plus(f'number * {self.nest.block}', column)}, {lanes})")
+        out.line(f"bias_{tag} = load(bias, {plus(f'panel * {self.nest.block}', column)}, {lanes})")
         height, width = self.shape.output
         with out.block(f"for i in range(min({height} - y, {tile_high})):"):
             pixel = f"((image * {height} + y + i) * {width} + x)"

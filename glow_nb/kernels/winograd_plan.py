@@ -1,7 +1,7 @@
 """How a Winograd convolution is cut up: tiles of outputs, blocks of tiles, panels, scratch.
 
 The tiles of all images are the rows of ``n x n`` matrix products. They are taken in blocks: a block
-is transformed into scratch, and for a few panels of filters at a time all products of the block
+is transformed into scratch, and for one panel of filters after the other all products of the block
 are computed into scratch, transformed back and stored. So what is between the transforms stays in
 the caches.
 """
@@ -105,7 +105,6 @@ class WinogradPlan:
         columns: Output channels of one group in panels.
         cut: All tiles, as rows of register tiles.
         block_units: Register tiles of one block.
-        group_panels: Panels whose products wait in scratch together.
         panels_first: True if threads share panels before they share tiles.
     """
 
@@ -113,7 +112,6 @@ class WinogradPlan:
     columns: Columns
     cut: Cut
     block_units: int
-    group_panels: int
     panels_first: bool
 
     @property
@@ -122,10 +120,8 @@ class WinogradPlan:
         return self.block_units * self.cut.rows
 
 
-def plan_winograd(
-    nest: WinogradNest, target: Target, block_tiles: int = 0, group_panels: int = 0
-) -> WinogradPlan:
-    """Cut up *nest* for *target*."""
+def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> WinogradPlan:
+    """Cut up *nest* for *target*, in blocks of at most *block_tiles*, by default what fits."""
     nest = nest.plane
     shape, lanes = nest.shape, lanes_of(nest.kind, target)
     columns = Columns(shape.depth_per_group, nest.block, lanes)
@@ -139,18 +135,17 @@ def plan_winograd(
         columns=columns,
         cut=cut,
         block_units=-(-cut.tiles // blocks),
-        group_panels=min(group_panels or _most_panels(nest), nest.panels),
         panels_first=filter_elements > input_elements,
     )
 
 
 def _most_tiles(nest: WinogradNest, target: Target) -> int:
+    """Return the tiles whose factors fill half of the second-level cache; more if they are few.
+
+    With fewer than these, the filter would pass by too often.
+    """
     budget = target.l2_bytes // 2
     return max(24, budget // (nest.elements * nest.shape.channels * nest.kind.size_bytes))
-
-
-def _most_panels(nest: WinogradNest) -> int:
-    return max(1, 64 // nest.block)
 
 
 @dataclass(frozen=True)
@@ -162,7 +157,6 @@ class Scratch:
         line: One vector of channels of a tile between the passes of a transform.
         rows: Elements from tile to tile of the transformed input.
         plane: Elements from product to product of the transformed input.
-        sums: Elements from tile to tile of the products: the channels of some panels.
         sums_plane: Elements from product to product of the products.
     """
 
@@ -170,7 +164,6 @@ class Scratch:
     line: int
     rows: int
     plane: int
-    sums: int
     sums_plane: int
     elements: int
 
@@ -179,14 +172,12 @@ class Scratch:
         """Lay out the scratch of *plan*; *nest* has two dimensions."""
         pad = PAD_BYTES // nest.kind.size_bytes
         rows = -(-nest.shape.channels // plan.lanes) * plan.lanes
-        sums = plan.group_panels * nest.block
         return cls(
             patch=_rounded(nest.elements * nest.shape.channels, pad),
             line=_rounded(nest.elements * plan.lanes, pad),
             rows=rows,
             plane=_rounded(plan.block_tiles * rows, pad) + pad,
-            sums=sums,
-            sums_plane=_rounded(plan.block_tiles * sums, pad) + pad,
+            sums_plane=_rounded(plan.block_tiles * nest.block, pad) + pad,
             elements=nest.elements,
         )
 

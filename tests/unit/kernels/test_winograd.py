@@ -44,11 +44,9 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
     return [x, results["filter"], results["bias"]], results["y"]
 
 
-def check(
-    nest: WinogradNest, target: Target, threads: int = 1, block_tiles: int = 0, panels: int = 0
-) -> None:
+def check(nest: WinogradNest, target: Target, threads: int = 1, block_tiles: int = 0) -> None:
     arrays, expected = operands(nest)
-    plan = plan_winograd(nest, target, block_tiles, panels)
+    plan = plan_winograd(nest, target, block_tiles)
     kernel = RunningKernel(generate_winograd(nest, target, plan=plan), target)
     dest, whole = guarded(expected.shape, FLOAT32)
     kernel(dest, *arrays, threads=threads)
@@ -116,7 +114,7 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
 )
 def test_random_nests_keep_their_meaning(seed: int) -> None:
     nest, lanes = random_nest(seed)
-    check(nest, Target.host(lanes), threads=1 + seed % 3, block_tiles=seed % 4 * 7, panels=seed % 3)
+    check(nest, Target.host(lanes), threads=1 + seed % 3, block_tiles=seed % 4 * 7)
 
 
 @pytest.mark.jit
