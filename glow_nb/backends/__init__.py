@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from glow_nb.backends.backend import BACKENDS, Backend, BackendOptions, backend_named
+from glow_nb.backends.backend import (
+    BACKENDS,
+    WINOGRAD_CHOICES,
+    Backend,
+    BackendOptions,
+    backend_named,
+)
 
 
 def _cpu(options: BackendOptions) -> Backend:
@@ -20,4 +26,4 @@ def _interpreter(options: BackendOptions) -> Backend:
 BACKENDS.add("cpu", _cpu)
 BACKENDS.add("interpreter", _interpreter)
 
-__all__ = ["BACKENDS", "Backend", "BackendOptions", "backend_named"]
+__all__ = ["BACKENDS", "WINOGRAD_CHOICES", "Backend", "BackendOptions", "backend_named"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from glow_nb.backends import Backend, backend_named
+from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.commands.models import compile_fixed_model, load_model
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -15,6 +15,7 @@ from glow_nb.commands.options import (
     backend_option,
     model_argument,
     shape_option,
+    winograd_option,
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of
@@ -69,6 +70,7 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
 )
 @click.option("--dot", is_flag=True, help="Draw the graph in Graphviz' dot language.")
 @backend_option
+@winograd_option
 @shape_option
 def dump(
     model: Path,
@@ -78,6 +80,7 @@ def dump(
     output: Path | None,
     dot: bool,
     backend: str,
+    winograd: str,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Print MODEL as the compiler sees it.
@@ -85,24 +88,25 @@ def dump(
     MODEL is an ONNX file or IR text. Without --after it is the last state of the level: the graph
     that instructions are generated from, the allocated program, the source of all kernels.
     """
+    chosen = backend_named(backend, BackendOptions(winograd=winograd))
     if folder is not None:
         if level or after or dot or output:
             raise click.UsageError(
                 "--after-each-pass writes files of its own; leave --level, --after, --dot and "
                 "--output out"
             )
-        _write_each(load_model(model, as_shapes(shapes)), backend_named(backend), folder)
+        _write_each(load_model(model, as_shapes(shapes)), chosen, folder)
         return
     if level == "source":
         if after or dot:
             raise click.UsageError("--after and --dot show IR; they do not go with --level source")
-        network = compile_fixed_model(model, as_shapes(shapes), backend, 1)
+        network = compile_fixed_model(model, as_shapes(shapes), backend, 1, winograd=winograd)
         if not network.source:
             raise OptionError(f"backend {backend!r} generates no source; use another --backend")
         _write(network.source, output)
         return
     ir = load_model(model, as_shapes(shapes))
-    state = _state(ir, level, after, backend_named(backend))
+    state = _state(ir, level, after, chosen)
     if dot:
         if not isinstance(state, Function):
             raise click.UsageError("--dot draws graphs; it does not go with the level llir")

@@ -21,6 +21,7 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
     threads_option,
+    winograd_option,
 )
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
 from glow_nb.hlir.cost import Cost, cost_of
@@ -107,6 +108,7 @@ glow-nb info model.onnx --shape batch=8 --json | jq .arena_bytes"""
 )
 @backend_option
 @threads_option
+@winograd_option
 @shape_option
 def info(
     model: Path,
@@ -115,6 +117,7 @@ def info(
     picture: Path | None,
     backend: str,
     threads: int | None,
+    winograd: str,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Show what MODEL costs in arithmetic and memory.
@@ -124,7 +127,7 @@ def info(
     computes it, and moving data is none.
     """
     imported = load_model(model, as_shapes(shapes))
-    network = glow_nb.compile(imported, backend=backend, threads=threads)
+    network = glow_nb.compile(imported, backend=backend, threads=threads, winograd=winograd)
     if picture is not None:
         network.memory.plot(picture)
         click.echo(f"wrote {picture}", err=True)

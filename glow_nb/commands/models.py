@@ -32,10 +32,18 @@ def compile_model(
     threads: int | None,
     *,
     tune: bool = False,
+    winograd: str = "auto",
 ) -> CompiledNetwork:
     """Compile the file *model*; the network is a DynamicNetwork if dimensions are left unbound."""
     _check_shapes_apply(model, shapes)
-    return glow_nb.compile(str(model), backend=backend, threads=threads, shapes=shapes, tune=tune)
+    return glow_nb.compile(
+        str(model),
+        backend=backend,
+        threads=threads,
+        shapes=shapes,
+        winograd=winograd,
+        tune=tune,
+    )
 
 
 def compile_fixed_model(
@@ -45,9 +53,10 @@ def compile_fixed_model(
     threads: int | None,
     *,
     tune: bool = False,
+    winograd: str = "auto",
 ) -> CompiledNetwork:
     """Compile the file *model*; raise OptionError if dimensions are left unbound."""
-    network = compile_model(model, shapes, backend, threads, tune=tune)
+    network = compile_model(model, shapes, backend, threads, tune=tune, winograd=winograd)
     if isinstance(network, DynamicNetwork):
         raise unbound_error(model, network.signature)
     return network

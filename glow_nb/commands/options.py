@@ -10,7 +10,7 @@ import click
 from typing_extensions import override
 
 from glow_nb.api import Shapes
-from glow_nb.backends import BACKENDS
+from glow_nb.backends import BACKENDS, WINOGRAD_CHOICES
 
 NamedShape = tuple[str, int | tuple[int, ...]]
 
@@ -79,6 +79,15 @@ threads_option = click.option(
     type=click.IntRange(min=1, max=1024),
     metavar="N",
     help="Cores that share the work.  [default: all that are available]",
+)
+
+winograd_option = click.option(
+    "--winograd",
+    type=click.Choice(WINOGRAD_CHOICES),
+    default=WINOGRAD_CHOICES[0],
+    show_default=True,
+    help="Whether convolutions may be done by Winograd's algorithm, which is faster and rounds a "
+    "little more.",
 )
 
 tune_option = click.option(

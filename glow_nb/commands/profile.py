@@ -22,6 +22,7 @@ from glow_nb.commands.options import (
     shape_option,
     threads_option,
     tune_option,
+    winograd_option,
 )
 from glow_nb.commands.wording import duration, make_console, make_table, print_table, scaled
 from glow_nb.errors import OptionError
@@ -105,6 +106,7 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
 )
 @backend_option
 @threads_option
+@winograd_option
 @tune_option
 @shape_option
 def profile(
@@ -119,6 +121,7 @@ def profile(
     roofline: Path | None,
     backend: str,
     threads: int | None,
+    winograd: str,
     tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
@@ -131,7 +134,9 @@ def profile(
     bytes at the measured rate of the memory they lie in. GFLOP/s count the operator's arithmetic,
     so a convolution in Winograd's form, which does with less, may be above the peak.
     """
-    network = compile_fixed_model(model, as_shapes(shapes), backend, threads, tune=tune)
+    network = compile_fixed_model(
+        model, as_shapes(shapes), backend, threads, tune=tune, winograd=winograd
+    )
     measured = measure(network, inputs, seed, runs, limits=backend == "cpu")
     if trace is not None:
         measured.save_trace(trace)

@@ -22,6 +22,7 @@ from glow_nb.commands.options import (
     shape_option,
     threads_option,
     tune_option,
+    winograd_option,
 )
 from glow_nb.commands.wording import count_of
 from glow_nb.dynamic import DynamicNetwork
@@ -76,6 +77,7 @@ glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
 )
 @backend_option
 @threads_option
+@winograd_option
 @tune_option
 @shape_option
 def run(
@@ -86,6 +88,7 @@ def run(
     repeat: int,
     backend: str,
     threads: int | None,
+    winograd: str,
     tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
@@ -96,7 +99,7 @@ def run(
     """
     _check_save_path(save, model)
     started = time.perf_counter()
-    network, feeds = _prepare(model, inputs, as_shapes(shapes), backend, threads, tune)
+    network, feeds = _prepare(model, inputs, as_shapes(shapes), backend, threads, winograd, tune)
     compiled_seconds = time.perf_counter() - started
     origin = "from file" if feeds else f"random with seed {seed}"
     rng = np.random.default_rng(seed)
@@ -129,10 +132,11 @@ def _prepare(
     shapes: Shapes | None,
     backend: str,
     threads: int | None,
+    winograd: str,
     tune: bool,
 ) -> tuple[CompiledNetwork, dict[str, Array]]:
     """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions."""
-    network = compile_model(model, shapes, backend, threads, tune=tune)
+    network = compile_model(model, shapes, backend, threads, tune=tune, winograd=winograd)
     if not isinstance(network, DynamicNetwork):
         return network, assign_inputs(inputs, list(network.inputs))
     if not inputs:
@@ -140,7 +144,7 @@ def _prepare(
     feeds = assign_inputs(inputs, list(network.signature))
     name_feeds(list(network.signature), feeds)
     bound = {name: array.shape for name, array in feeds.items()}
-    return compile_fixed_model(model, bound, backend, threads, tune=tune), feeds
+    return compile_fixed_model(model, bound, backend, threads, tune=tune, winograd=winograd), feeds
 
 
 def _run_repeatedly(

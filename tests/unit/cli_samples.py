@@ -10,6 +10,9 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 from glow_nb.cli import main
+from glow_nb.files import save_text
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.ops import Convolution
 
 GRAPH = """\
 constant %w : float32<2 x 2> = dense [1.0, 0.0, 0.0, 2.0]
@@ -74,6 +77,21 @@ def write_sum(folder: Path) -> Path:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
     )
     return _save(graph, folder / "sum.onnx")
+
+
+def write_convolution(folder: Path) -> Path:
+    """Write the graph of a 3x3 convolution of 32 channels to 32 on 24 x 24 pixels."""
+    random = np.random.default_rng(0)
+    b = Builder()
+    x = b.input("x", "float32<1 x 24 x 24 x 32>")
+    filter = b.constant("w", random.normal(size=(32, 3, 3, 32)).astype(np.float32))
+    bias = b.constant("b", random.normal(size=32).astype(np.float32))
+    ones = (1, 1)
+    made = Convolution(x, filter, bias, kernel=(3, 3), stride=ones, pads=ones * 2, dilation=ones)
+    b.save(b.emit(made), "y")
+    path = folder / "convolution.glow"
+    save_text(b.function(), path)
+    return path
 
 
 def _save(graph: onnx.GraphProto, path: Path) -> Path:

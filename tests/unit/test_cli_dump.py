@@ -16,7 +16,15 @@ from glow_nb.hlir.print import print_function
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
 from glow_nb.passes import PassRun
-from tests.unit.cli_samples import GRAPH, call, fails, save_array, write_dense, write_graph
+from tests.unit.cli_samples import (
+    GRAPH,
+    call,
+    fails,
+    save_array,
+    write_convolution,
+    write_dense,
+    write_graph,
+)
 
 INTERPRETER = ("--backend", "interpreter")
 STEPS = (
@@ -45,6 +53,13 @@ def test_graph_as_imported_and_lowered(tmp_path: Path) -> None:
     lowered = lower_for(parse_graph(GRAPH), backend_named("interpreter"))
     assert call("dump", model, *INTERPRETER).output == print_function(lowered)
     assert "packed_mat_mul" in call("dump", model, "--after", "select_packed_operators").output
+
+
+def test_winograd_is_chosen_unless_it_is_off(tmp_path: Path) -> None:
+    model = write_convolution(tmp_path)
+    assert "winograd_convolution" in call("dump", model).output
+    assert "packed_convolution" in call("dump", model, "--winograd", "off").output
+    assert "sometimes" in call("dump", model, "--winograd", "sometimes").stderr
 
 
 @pytest.mark.parametrize("step", STEPS)
