@@ -55,8 +55,8 @@ def tile_dot(
         return None
     if not (isinstance(source, Pointer) and isinstance(weights, Pointer)):
         return None
-    operands = (tile, source, start, stride, weights, index, block, count, longer, shorter)
-    operands += (ahead, pace)
+    operands = (tile, source, start, stride, weights, index, block, count)
+    options = (longer, shorter, ahead, pace)
     limits = [literal(limit) for limit in (longer, shorter) if literal(limit)]
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -95,7 +95,7 @@ def tile_dot(
         add_sum(total, ir.Constant(INDEX, 0), ir.Constant(INDEX, literal(count)), limits)
         return builder.load(total)
 
-    return tile(*operands), codegen
+    return tile(*operands, *options), codegen
 
 
 def add_tiles(builder: Any, tile: Tile, lhs: Any, rhs: Any) -> Any:
