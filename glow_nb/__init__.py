@@ -56,7 +56,7 @@ _HOMES = {
 }
 """Public names and the modules that hold them, imported when they are first asked for."""
 
-_MODULES = ("observers",)
+_MODULES = ("bisection", "observers")
 """Public modules, likewise."""
 
 __all__ = [

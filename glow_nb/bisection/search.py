@@ -20,6 +20,7 @@ from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import Evaluator, Outcome, culprit_value, with_own_places
 from glow_nb.errors import OptionError, PassError
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.print import format_names
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
@@ -32,6 +33,11 @@ TOLERANCE = 1e-4
 """Largest difference over the largest output that still counts as rounding."""
 
 State = Function | Program
+Culprit = tuple[str, tuple[str, ...], str]
+"""A value's name, the imported nodes behind it, and the instruction that makes it, as text."""
+
+NOBODY: Culprit = ("", (), "")
+
 Progress = Callable[[str, int, int], None]
 """Called with what is run next, its number and how many there are."""
 
@@ -65,6 +71,7 @@ class Bisection:
         first_bad: The first step with a larger one; None if there is none.
         value: The first value that differs from what it was before this step: a node, or the node
             that an instruction was made from; empty if none can be told.
+        nodes: The imported nodes that this value stands for.
         instruction: The instruction whose kernel is wrong, as text, if the code is.
     """
 
@@ -72,6 +79,7 @@ class Bisection:
     tolerance: float
     first_bad: StepResult | None = None
     value: str = ""
+    nodes: tuple[str, ...] = ()
     instruction: str = ""
 
     @override
@@ -79,6 +87,8 @@ class Bisection:
         if self.first_bad is None:
             return f"all {len(self.steps)} states agree within {self.tolerance:g}"
         where = f", first in %{format_name(self.value)}" if self.value else ""
+        if self.nodes not in ((), (self.value,)):
+            where += f" of {format_names(self.nodes)}"
         lines = [
             f"step {self.first_bad.number}, {self.first_bad.step}, is the first that differs: "
             f"{self.first_bad.distance:.3g} of the largest output{where}"
@@ -180,7 +190,7 @@ class _Search:
     def run(self, feeds: Mapping[str, Array], keep_going: bool, *, run_code: bool) -> Bisection:
         steps: list[StepResult] = []
         first_bad: StepResult | None = None
-        value = instruction = ""
+        culprit = NOBODY
         expected: Outcome | None = None
         before: Outcome | None = None
         for number, (step, level, outcome) in enumerate(self._outcomes(feeds, run_code)):
@@ -190,13 +200,14 @@ class _Search:
             if distance > self._tolerance and first_bad is None:
                 first_bad = steps[-1]
                 if level == "code":
-                    value, instruction = self._bad_kernel(feeds)
+                    culprit = self._bad_kernel(feeds)
                 elif before is not None:
                     value = culprit_value(before, outcome, self._tolerance)
+                    culprit = (value, outcome.origins.get(value, ()), "")
                 if not keep_going:
                     break
             before = outcome
-        return Bisection(tuple(steps), self._tolerance, first_bad, value, instruction)
+        return Bisection(tuple(steps), self._tolerance, first_bad, *culprit)
 
     def _outcomes(
         self, feeds: Mapping[str, Array], run_code: bool
@@ -223,10 +234,11 @@ class _Search:
         program = self._final()
         executable = compiler.make_executable(program, self._backend, threads=self._threads)
         arrays = executable.run([feeds[buffer.name] for buffer in program.inputs])
-        return Outcome({b.name: a for b, a in zip(program.outputs, arrays, strict=True)}, {})
+        outputs = {b.name: a for b, a in zip(program.outputs, arrays, strict=True)}
+        return Outcome(outputs, {}, {})
 
-    def _bad_kernel(self, feeds: Mapping[str, Array]) -> tuple[str, str]:
-        """Return the node and the text of the instruction whose kernel is wrong."""
+    def _bad_kernel(self, feeds: Mapping[str, Array]) -> Culprit:
+        """Return the instruction whose kernel is wrong."""
         program = self._final()
 
         def report(good: int, bad: int) -> None:
@@ -240,4 +252,6 @@ class _Search:
             threads=self._threads,
             report=report,
         )
-        return (culprit.name, print_instruction(culprit)) if culprit else ("", "")
+        if culprit is None:
+            return NOBODY
+        return culprit.name, culprit.imported_names, print_instruction(culprit)

@@ -35,11 +35,13 @@ class Outcome:
     Attributes:
         outputs: By name.
         values: Every value computed on the way, in order.
+        origins: The imported nodes behind each value, by its name.
         function: The graph, if it was one.
     """
 
     outputs: dict[str, Array]
     values: dict[Key, Array]
+    origins: dict[str, tuple[str, ...]]
     function: Function | None = None
 
 
@@ -72,14 +74,18 @@ class Evaluator:
             arrays = self._compute(node, _arguments(node, values))
             values.update(zip(node.results, arrays, strict=True))
             named.update({(node.name, index): array for index, array in enumerate(arrays)})
-        return Outcome({o.name: outputs[o.name] for o in function.outputs}, named, function)
+        ordered = {output.name: outputs[output.name] for output in function.outputs}
+        origins = {node.name: function.origins_of(node) for node in function}
+        return Outcome(ordered, named, origins, function)
 
     def _run(self, program: Program) -> Outcome:
         placed = program if program.arena else with_own_places(program)
         counts: dict[str, int] = {}
         named: dict[Key, Array] = {}
+        origins: dict[str, tuple[str, ...]] = {}
 
         def watch(instruction: Instruction, array: Array) -> None:
+            origins[instruction.name] = instruction.imported_names
             count = counts[instruction.name] = counts.get(instruction.name, -1) + 1
             named[instruction.name, count] = array.copy()
 
@@ -87,7 +93,7 @@ class Evaluator:
         executable = InterpretedProgram(placed)
         arrays = executable.run(inputs, watch=watch, evaluate=self._compute)
         outputs = {b.name: array for b, array in zip(program.outputs, arrays, strict=True)}
-        return Outcome(outputs, named)
+        return Outcome(outputs, named, origins)
 
     def _compute(self, node: Node, arguments: Sequence[Any]) -> tuple[Array, ...]:
         """Return the results of *node*, those of the last state if it computed the same."""

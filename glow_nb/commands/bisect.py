@@ -102,8 +102,8 @@ def bisect(
     table = make_table(console, "states", ["#step", "made by", "level", "#difference", ""])
     for step in found.steps:
         verdict = "" if step.distance <= tolerance else "differs"
-        name, level = step.step, step.level
-        table.add_row(str(step.number), name, level, f"{step.distance:.3g}", verdict)
+        cells = (str(step.number), step.step, step.level, f"{step.distance:.3g}", verdict)
+        table.add_row(*cells, style="red" if verdict else None)
     print_table(console, table)
     click.echo()
     click.echo(str(found))

@@ -149,6 +149,7 @@ def test_a_broken_instruction_pass_is_named_with_its_instruction(place: int) -> 
     assert found.first_bad is not None
     assert (found.first_bad.step, found.first_bad.level) == ("break_add", "program")
     assert found.value == "total"
+    assert found.nodes == ("total",)
 
 
 def test_a_broken_kernel_is_named() -> None:
@@ -170,6 +171,13 @@ def test_broken_machine_code_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.first_bad is not None
     assert (found.first_bad.step, found.first_bad.level) == ("cpu", "code")
     assert "add @out " in found.instruction
+
+
+def test_the_nodes_of_the_model_are_named() -> None:
+    function = dataclasses.replace(graph(), origins={"squashed": ("a", "b")})
+    found = bisection.bisect(function, X, backend=BrokenKernels("tanh"), program_pipeline=())
+    assert found.nodes == ("a", "b")
+    assert "first in %squashed of %a, %b" in str(found)
 
 
 def test_a_value_that_only_moved_is_no_culprit() -> None:
