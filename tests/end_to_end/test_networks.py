@@ -7,6 +7,7 @@ output.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from onnx import numpy_helper
 import glow_nb
 from experiments.mobile_networks import NETWORKS, odd
 from experiments.twins import NAMES, make_twin
+from glow_nb.backends import backend_named
 from glow_nb.duel.feeds import random_feeds
+from glow_nb.hlir.graph import Function
 from glow_nb.types import Array
 
 pytestmark = pytest.mark.jit
@@ -89,6 +92,17 @@ def test_twins_agree_with_onnxruntime(twin: onnx.ModelProto) -> None:
     for backend, threads in ENGINES:
         net = glow_nb.compile(twin, backend=backend, threads=threads, winograd="off")
         assert difference(net.run(feeds), expected) <= TOLERANCE, (backend, threads)
+
+
+@pytest.mark.parametrize("twin", _cases()[: len(NAMES)], indirect=True)
+def test_no_layout_change_is_left_but_at_the_border(twin: onnx.ModelProto) -> None:
+    function = glow_nb.load(twin)
+    assert isinstance(function, Function)
+    lowered = glow_nb.lower_for(function, backend_named("cpu"))
+    opcodes = Counter(node.opcode for node in lowered.nodes)
+    images = [p for p in lowered.placeholders if p.type.rank == 4]
+    assert opcodes["transpose"] <= len(images)
+    assert not opcodes["batch_normalization"]
 
 
 @pytest.mark.parametrize("name", NAMES)
