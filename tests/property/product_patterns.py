@@ -44,6 +44,19 @@ def scaled(maker: GraphMaker, value: Value) -> Value:
     return maker.builder.emit(ops.Div(value, number(maker, (8.0, 3.0)[maker.integer(0, 1)], rank)))
 
 
+def turned_products(maker: GraphMaker) -> None:
+    """A product both of whose operands are transposed."""
+    candidates = [v for v in maker.pool if v.type.rank == 2 and v.type.size <= 256]
+    if not candidates:
+        return
+    emit, value = maker.builder.emit, maker.pick(candidates)
+    lhs = emit(ops.Transpose(value, permutation=(1, 0)))
+    matrix = maker.builder.constant("m", maker.numbers(3, value.type.shape[1]))
+    other = emit(ops.MatMul(matrix, emit(ops.Tanh(lhs))))
+    rhs = emit(ops.Transpose(other, permutation=(1, 0)))
+    maker.add(ops.Tanh(emit(ops.MatMul(lhs, rhs))), exact=False)
+
+
 def one_row(maker: GraphMaker) -> None:
     """One row, or every other one, of a product, normalization, softmax or sum of them."""
     candidates = [v for v in maker.pool if v.type.rank >= 2 and v.type.shape[-2] >= 2]
@@ -212,6 +225,7 @@ def attention(maker: GraphMaker) -> None:
 
 PRODUCT_PATTERNS: tuple[Callable[[GraphMaker], None], ...] = (
     scaled_products,
+    turned_products,
     one_row,
     narrow_products,
     small_windows,

@@ -25,6 +25,7 @@ from glow_nb.hlir.ops import (
     CumSum,
     Gather,
     LogSoftmax,
+    MatMul,
     Pad,
     ReduceMax,
     ReduceMean,
@@ -114,6 +115,8 @@ def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
         return _sink_below_concat(node, rewriter)
     if isinstance(node, Reshape):
         return _sink_below_reshape(node, rewriter, below)
+    if isinstance(node, MatMul):
+        return _sink_below_product(node, rewriter)
     sink = _SINKS.get(type(node))
     source = next(operands_of(node), None)
     if sink is None or not isinstance(source, Transpose):
@@ -263,6 +266,27 @@ def _broadcast(node: Broadcast, source: Transpose, rewriter: Rewriter) -> Replac
     shape = permute(node.shape, inverse(source.permutation))
     inner = rewriter.emit(dataclasses.replace(node, input=source.input, shape=shape))
     return rewriter.emit(Transpose(inner, permutation=source.permutation))
+
+
+def _sink_below_product(node: MatMul, rewriter: Rewriter) -> Replacement:
+    """The product of two transposed matrices is that of the matrices, the other way round, turned.
+
+    ``a^T b^T`` becomes ``(b a)^T``.
+    """
+    rank = node.type.rank
+    turned = (*range(rank - 2), rank - 1, rank - 2)
+    match node:
+        case MatMul(
+            lhs=Transpose(input=left, permutation=first, predicate=None),
+            rhs=Transpose(input=right, permutation=second, predicate=None),
+        ) if first == second == turned:
+            pass
+        case _:
+            return None
+    if any(rewriter.use_count(value) != 1 for value in (node.lhs, node.rhs)):
+        return None
+    product = rewriter.emit(MatMul(right, left))
+    return rewriter.emit(Transpose(product, permutation=turned))
 
 
 def _sink_below_reshape(node: Reshape, rewriter: Rewriter, below: _Below) -> Replacement:
