@@ -35,6 +35,7 @@ class CpuBackend:
                 {"target": self.target, "winograd": self.options.winograd, "tuner": self._tuner()},
             ),
             "sink_transposes",  # the packing of what is computed is one transpose
+            "split_reductions",  # a result is the work of one thread
             "hoist_reshapes",  # which reads parts of a tensor where they lie
             "fold_constants",  # constant weights are packed and transformed now
             "eliminate_noops",

@@ -32,6 +32,7 @@ from glow_nb.hlir.optimize.sink_channel_shuffles import sink_channel_shuffles
 from glow_nb.hlir.optimize.sink_reshapes import sink_reshapes
 from glow_nb.hlir.optimize.sink_scales import sink_scales
 from glow_nb.hlir.optimize.sink_transposes import sink_transposes
+from glow_nb.hlir.optimize.split_reductions import split_reductions
 from glow_nb.hlir.optimize.transpose_weights import transpose_weights
 from glow_nb.hlir.optimize.trim_windows import trim_windows
 from glow_nb.hlir.passes import GRAPH_PASSES
@@ -68,6 +69,7 @@ __all__ = [
     "sink_reshapes",
     "sink_scales",
     "sink_transposes",
+    "split_reductions",
     "transpose_weights",
     "trim_windows",
 ]

@@ -23,7 +23,8 @@ Reduction = ReduceMax | ReduceMean | ReduceMin | ReduceProd | ReduceSum
 def simplify_reductions(function: Function) -> Function:
     """Make a reduction over axes of size 1 a reshape, and one reduction of two of a kind.
 
-    A pool with a window of one cell that takes every cell is its input. Two reductions merge only
+    A pool with a window of one cell that takes every cell is its input; one with a single window
+    over all cells is a reduction, whose kernel shares out channels. Two reductions merge only
     if nothing else reads the first; means of different sets of axes are the mean of all, as each is
     over equally many elements.
 
@@ -45,9 +46,20 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
             node.type == node.input.type and set(node.kernel) == {1} and not any(node.pads)
         ):
             return node.input
+        case MaxPool() | AvgPool() if _takes_everything(node):
+            reduction = ReduceMax if isinstance(node, MaxPool) else ReduceMean
+            axes = tuple(range(1, node.input.type.rank - 1))
+            return rewriter.emit(reduction(node.input, axes=axes, keep_dims=True))
         case ReduceMax() | ReduceMean() | ReduceMin() | ReduceProd() | ReduceSum():
             return _reduction(node, rewriter)
     return None
+
+
+def _takes_everything(node: MaxPool | AvgPool) -> bool:
+    """True if there is one window, over all cells of the input."""
+    cells = node.input.type.shape[1:-1]
+    is_whole = node.kernel == cells and not any(node.pads) and set(node.dilation) == {1}
+    return is_whole and set(node.type.shape[1:-1]) == {1} and node.input.type.kind.is_float
 
 
 def _reduction(node: Reduction, rewriter: Rewriter) -> Replacement:

@@ -39,7 +39,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     shapes = {}
     for value in operands_of(node):
         if isinstance(value, Constant):
-            shape = _shape_before(value.type.shape, node.type.shape, before)
+            shape = shape_before(value.type.shape, node.type.shape, before)
             if shape is None:
                 return None
             shapes[value] = shape
@@ -67,7 +67,7 @@ def _common_shape(node: Node) -> Shape | None:
     return shapes.pop() if len(shapes) == 1 else None
 
 
-def _shape_before(shape: Shape, after: Shape, before: Shape) -> Shape | None:
+def shape_before(shape: Shape, after: Shape, before: Shape) -> Shape | None:
     """Return the shape of an operand that broadcasts to *before* as *shape* does to *after*."""
     groups = axis_groups(before, after)
     if groups is None:
