@@ -7,7 +7,7 @@
 | constants | ``splat_<kind>(x, lanes)``, ``iota_<kind>(lanes)`` |
 | arithmetic | ``add sub mul fma div floor_div mod fmod neg abs sign maximum minimum sqrt rsqrt reciprocal floor ceil rint trunc copysign`` |
 | logic | ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and bit_or bit_xor bit_not shift_left shift_right`` |
-| functions | ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid gelu pow sin cos tan asin acos atan sinh cosh asinh acosh atanh`` |
+| functions | ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid gelu inverse_fourth_root pow sin cos tan asin acos atan sinh cosh asinh acosh atanh`` |
 | conversion | ``convert_<kind>(v)`` |
 | over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``: a plain number |
 | indices | ``min(i, j)`` ``max(i, j)`` of integers |
@@ -70,6 +70,7 @@ _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "erf": elementary.erf,
     "sigmoid": elementary.sigmoid,
     "gelu": elementary.gelu,
+    "inverse_fourth_root": elementary.inverse_fourth_root,
     **wide.FUNCTIONS,
 }
 _BINARY: dict[str, Callable[[Lanes, Lanes], Lanes]] = {
