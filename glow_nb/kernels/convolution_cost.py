@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.kernels.blocking import (
+    PRODUCT_LOAD_CYCLES,
     Columns,
     Cut,
     lanes_of,
@@ -123,7 +124,14 @@ def product_candidates(
     shape: MatMulShape, kind: ElementKind, target: Target, *, blocks: int = 1
 ) -> list[Candidate]:
     """Return the ways to compute a matrix product, that with the least estimated time first."""
-    widths = rank_blocks(shape.depth, target.lanes, pixels=shape.rows, steps=shape.inner, kind=kind)
+    widths = rank_blocks(
+        shape.depth,
+        target.lanes,
+        pixels=shape.rows,
+        steps=shape.inner,
+        kind=kind,
+        load_cycles=PRODUCT_LOAD_CYCLES,
+    )
     candidates: list[Candidate] = []
     for block in widths[:blocks]:
         columns = Columns(shape.depth, block, lanes_of(kind, target))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.kernels.blocking import choose_block
+from glow_nb.kernels.blocking import PRODUCT_LOAD_CYCLES, rank_blocks
 from glow_nb.kernels.convolution_plan import ProductNest
 from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.product_loops import generate_product
@@ -38,7 +38,14 @@ class MatMulShape:
 
 def choose_matmul_block(shape: MatMulShape, kind: ElementKind, lanes: int) -> int:
     """Return the columns of one panel for a matrix product: ``PackedMatMul.block``."""
-    return choose_block(shape.depth, lanes, pixels=shape.rows, steps=shape.inner, kind=kind)
+    return rank_blocks(
+        shape.depth,
+        lanes,
+        pixels=shape.rows,
+        steps=shape.inner,
+        kind=kind,
+        load_cycles=PRODUCT_LOAD_CYCLES,
+    )[0]
 
 
 def generate_matmul(
