@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import glow_nb
-from glow_nb.api import Shapes
+from glow_nb.api import Constants, Shapes
 from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import ModelError, OptionError
 from glow_nb.files import SUFFIX
@@ -33,6 +33,7 @@ def compile_model(
     *,
     tune: bool = False,
     winograd: str = "auto",
+    constants: Constants | None = None,
 ) -> CompiledNetwork:
     """Compile the file *model*; the network is a DynamicNetwork if dimensions are left unbound."""
     _check_shapes_apply(model, shapes)
@@ -41,6 +42,7 @@ def compile_model(
         backend=backend,
         threads=threads,
         shapes=shapes,
+        constants=constants,
         winograd=winograd,
         tune=tune,
     )
@@ -54,9 +56,12 @@ def compile_fixed_model(
     *,
     tune: bool = False,
     winograd: str = "auto",
+    constants: Constants | None = None,
 ) -> CompiledNetwork:
     """Compile the file *model*; raise OptionError if dimensions are left unbound."""
-    network = compile_model(model, shapes, backend, threads, tune=tune, winograd=winograd)
+    network = compile_model(
+        model, shapes, backend, threads, tune=tune, winograd=winograd, constants=constants
+    )
     if isinstance(network, DynamicNetwork):
         raise unbound_error(model, network.signature)
     return network

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 import numpy as np
@@ -26,7 +27,7 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.wording import count_of
 from glow_nb.dynamic import DynamicNetwork
-from glow_nb.errors import OptionError
+from glow_nb.errors import OptionError, UnsupportedError
 from glow_nb.files import SUFFIX
 from glow_nb.network import CompiledNetwork, name_feeds
 from glow_nb.text import format_name
@@ -134,9 +135,24 @@ def _prepare(
     threads: int | None,
     winograd: str,
     tune: bool,
+    fixed: Mapping[str, Array] = MappingProxyType({}),
 ) -> tuple[CompiledNetwork, dict[str, Array]]:
-    """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions."""
-    network = compile_model(model, shapes, backend, threads, tune=tune, winograd=winograd)
+    """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions.
+
+    Inputs whose numbers decide shapes are *fixed*: they are no inputs of the network any more.
+    """
+    try:
+        network = compile_model(
+            model, shapes, backend, threads, tune=tune, winograd=winograd, constants=fixed
+        )
+    except UnsupportedError as error:
+        names: tuple[str, ...] = getattr(error, "names", ())  # those that shapes depend on
+        texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in names))]
+        if not texts:
+            raise
+        rest = tuple(text for text in inputs if text not in texts)
+        more = {**fixed, **assign_inputs(texts, list(names))}
+        return _prepare(model, rest, shapes, backend, threads, winograd, tune, more)
     if not isinstance(network, DynamicNetwork):
         return network, assign_inputs(inputs, list(network.inputs))
     if not inputs:
@@ -144,7 +160,10 @@ def _prepare(
     feeds = assign_inputs(inputs, list(network.signature))
     name_feeds(list(network.signature), feeds)
     bound = {name: array.shape for name, array in feeds.items()}
-    return compile_fixed_model(model, bound, backend, threads, tune=tune, winograd=winograd), feeds
+    network = compile_fixed_model(
+        model, bound, backend, threads, tune=tune, winograd=winograd, constants=fixed
+    )
+    return network, feeds
 
 
 def _run_repeatedly(

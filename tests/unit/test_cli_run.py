@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from glow_nb.commands.run import best_classes, describe_array
 from glow_nb.types import Array, TensorType
 from tests.unit.cli_samples import call, fails, save_array, write_dense, write_graph, write_sum
+from tests.unit.importers.models import model, value
 
 INTERPRETER = ("--backend", "interpreter")
 
@@ -29,6 +32,18 @@ def test_random_inputs_are_said_and_seeded(tmp_path: Path) -> None:
     assert other[1] == "input x: float32<2 x 3>, random with seed 5"
     assert other[2] != lines[2]
     assert "\x1b" not in result.output
+
+
+def test_an_input_that_decides_shapes_may_be_given(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["y"])]
+    inputs = [value("x", (2, 3)), value("s", (2,), TensorProto.INT64)]
+    path = tmp_path / "reshape.onnx"
+    onnx.save(model(nodes, inputs, ["y"]), path)
+    shape = save_array(tmp_path / "s.npy", np.array([3, -1]))
+    x = save_array(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    result = call("run", path, "--input", f"s={shape}", "--input", f"x={x}", *INTERPRETER)
+    assert "output y: float32<3 x 2>" in result.output
+    assert "computed from inputs ['s']" in fails("run", path, *INTERPRETER)
 
 
 def test_inputs_from_files_and_saved_outputs(tmp_path: Path) -> None:
