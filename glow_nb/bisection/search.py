@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from glow_nb import compiler, pipelines
 from glow_nb.api import Graph, Shapes, load
-from glow_nb.backends import Backend, backend_named
+from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.bisection.compare import largest_distance
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import Evaluator, Outcome, culprit_value, with_own_places
@@ -103,6 +103,8 @@ def bisect(
     backend: str | Backend = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
+    winograd: str = "auto",
+    tune: bool = False,
     tolerance: float = TOLERANCE,
     keep_going: bool = False,
     pipeline: Pipeline = pipelines.INFERENCE,
@@ -116,7 +118,9 @@ def bisect(
         inputs: What ``net.run`` takes.
         backend: What to compile for.
         threads: Cores that share the backend's work; all by default.
-        shapes: As for ``compile``.
+        shapes: As for ``compile``; so are *winograd* and *tune*.
+        winograd: Whether convolutions may be done by Winograd's algorithm.
+        tune: Choose between kernels by measuring them.
         tolerance: Largest difference over the largest output that counts as rounding.
         keep_going: Try the steps after the first bad one, too.
         pipeline: Graph passes.
@@ -130,10 +134,12 @@ def bisect(
     """
     if not 0 <= tolerance < float("inf"):
         raise OptionError(f"tolerance={tolerance!r}: give a number of at least 0")
-    chosen = backend_named(backend) if isinstance(backend, str) else backend
+    cores = threads or available_cores()
+    options = BackendOptions(winograd=winograd, tune=tune, threads=cores)
+    chosen = backend_named(backend, options) if isinstance(backend, str) else backend
     loaded = load(graph, shapes=shapes)
     states, failure = _states(loaded, chosen, pipeline, program_pipeline)
-    search = _Search(states, chosen, threads or available_cores(), tolerance, progress)
+    search = _Search(states, chosen, cores, tolerance, progress)
     found = search.run(_named(loaded, inputs), keep_going, run_code=failure is None)
     if failure is not None and found.first_bad is None:
         raise failure

@@ -23,6 +23,8 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
     threads_option,
+    tune_option,
+    winograd_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.hlir.graph import Function
@@ -62,6 +64,8 @@ glow-nb bisect model.onnx --backend interpreter --keep-going"""
 )
 @backend_option
 @threads_option
+@winograd_option
+@tune_option
 @shape_option
 @click.pass_context
 def bisect(
@@ -73,6 +77,8 @@ def bisect(
     seed: int,
     backend: str,
     threads: int | None,
+    winograd: str,
+    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Find the step of the compiler that makes MODEL go wrong.
@@ -92,6 +98,8 @@ def bisect(
             feeds,
             backend=backend,
             threads=threads,
+            winograd=winograd,
+            tune=tune,
             tolerance=tolerance,
             keep_going=keep_going,
             pipeline=pipelines.INFERENCE,
