@@ -211,6 +211,8 @@ class ProductWriter:
             row = f"line_{tag}" if self.plan.is_staged else f"(first + line_{tag})"
             place = f"image * {shape.output[0]} + first + line_{tag}"
             out.line(f"origin_{tag} = {plus(origin, times(row, step))}")
+            if self.skips_padding:
+                self._write_taps_inside(tag)
             if shape.rank == 2:
                 self._write_tiles(tag, columns, f"origin_{tag}", f"({place})")
                 return
@@ -219,6 +221,24 @@ class ProductWriter:
                 out.line(f"start_{tag} = {plus(f'origin_{tag}', times(f'row_{tag}', step))}")
                 place = f"(({place}) * {shape.output[1]} + row_{tag})"
                 self._write_tiles(tag, columns, f"start_{tag}", place)
+
+    @property
+    def skips_padding(self) -> bool:
+        """True if the taps of a line that lie above or below the image are left out."""
+        if not self.plan.is_staged or self.shape.rank == 1 or self.shape.kernel[0] == 1:
+            return False
+        return bool(self._tap_loops()[0])  # otherwise lines and columns are one loop
+
+    def _write_taps_inside(self, tag: str) -> None:
+        """Write which taps of the first dimension lie inside the image for the present line."""
+        shape, out = self.shape, self.out
+        step = shape.dilation[0]
+        line = times(f"(first + line_{tag})", shape.stride[0])
+        out.line(f"top_{tag} = {plus(line, -shape.begins[0])}")
+        low, high = f"{step - 1} - top_{tag}", f"{shape.input[0] + step - 1} - top_{tag}"
+        if step > 1:
+            low, high = f"({low}) // {step}", f"({high}) // {step}"
+        out.line(f"begin_{tag} = max(0, {low})\nend_{tag} = min({shape.kernel[0]}, {high})")
 
     def _write_tiles(self, tag: str, columns: int, origin: str, place: str) -> None:
         """Compute the tiles of one line, whose input begins at *origin*; *place* is its number."""
@@ -279,9 +299,9 @@ class ProductWriter:
 
     def _write_taps(self, name: str, pixel_step: int) -> None:
         """Accumulate over taps and channels; taps whose inputs are neighbours make one loop."""
-        loops, inner = self._tap_loops()
+        all_loops, inner = self._tap_loops()
         is_short = self.shape.steps <= LONGEST_CHAIN
-        ahead, pace = ("0", 0) if loops else self._next_panel(name)
+        ahead, pace = ("0", 0) if all_loops else self._next_panel(name)
         chains = (0, 0) if is_short else chains_of(inner)
 
         def write_dot(total: str, x: str, w: str, pieces: tuple[int, int]) -> None:
@@ -303,12 +323,15 @@ class ProductWriter:
             (taps, step), rest = loops[0], loops[1:]
             weights = prod(taps for taps, _ in rest) * inner * self.nest.block
             tap = f"{'kij'[-len(loops)]}_{name}"
-            with self.out.block(f"for {tap} in range({taps}):"):
+            ends = str(taps)
+            if self.skips_padding and len(loops) == len(all_loops):
+                ends = f"begin_{name[0]}, end_{name[0]}"
+            with self.out.block(f"for {tap} in range({ends}):"):
                 self.out.line(f"x_{tap} = {x} + {times(tap, step)}")
                 self.out.line(f"w_{tap} = {w} + {times(tap, weights)}")
                 write_loops(total, rest, f"x_{tap}", f"w_{tap}")
 
-        write_loops(f"t_{name}", loops, f"x_{name}", "weights")
+        write_loops(f"t_{name}", all_loops, f"x_{name}", "weights")
 
     def _next_panel(self, name: str) -> tuple[str, int]:
         """Return from where on, and in what steps, a tile should fetch weights of the next panel.
