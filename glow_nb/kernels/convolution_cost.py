@@ -33,22 +33,19 @@ from glow_nb.types import ElementKind
 LARGEST_TILES = {3: (2, 4), 5: (2,), 7: (2,)}
 """Outputs of a tile that are tried for so many taps: what is larger costs too much accuracy."""
 
-DIRECT_FACTOR, WINOGRAD_FACTOR = 1.127, 0.95
+DIRECT_FACTOR, WINOGRAD_FACTOR = 1.13, 1.03
 """Measured over estimated time of the multiply-adds."""
 
-WEIGHT_CYCLES, STAGED_CYCLES = 0.03, 0.055
+WEIGHT_CYCLES, STAGED_CYCLES = 0.01, 0.03
 """Of each byte of the weights, which are mostly fetched in time, and of a padded copy."""
 
-TILE_CYCLES = 133.0
+TILE_CYCLES = 72.0
 """Of a register tile of a Winograd product: storing it, and transforming it back later."""
 
-PANEL_CYCLES = 90.0
-"""Of a panel of weights of one Winograd product, which begins somewhere else in memory."""
-
-INPUT_CYCLES = 4.0
+INPUT_CYCLES = 9.6
 """Of a transform, for each of the n x n elements of a tile and each vector of channels."""
 
-FAR_CYCLES, NEAR_CYCLES = 0.12, 0.13
+FAR_CYCLES, NEAR_CYCLES = 0.037, 0.052
 """Of each byte of Winograd's weights: from memory, and for every further block from a cache."""
 
 MEMORY_BYTES_PER_CYCLE = 10.5
@@ -168,7 +165,6 @@ def _winograd(
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     filter_bytes = nest.elements * inner * nest.panels * block * kind.size_bytes
     cycles += (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * filter_bytes
-    cycles += PANEL_CYCLES * nest.elements * nest.panels * blocks
     return Candidate(tile, block, cycles)
 
 
