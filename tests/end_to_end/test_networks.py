@@ -20,6 +20,7 @@ from onnx import numpy_helper
 
 import glow_nb
 from experiments.mobile_networks import NETWORKS, odd
+from experiments.transformers import NETWORKS as TRANSFORMERS
 from experiments.twins import NAMES, make_twin
 from glow_nb.backends import backend_named
 from glow_nb.duel.feeds import random_feeds
@@ -135,4 +136,18 @@ def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.Model
     expected = session.run(None, feeds)
     for backend, threads in ENGINES:
         net = glow_nb.compile(model, backend=backend, threads=threads, winograd="off")
+        assert difference(net.run(feeds), expected) <= TOLERANCE, (backend, threads)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n.startswith("odd") else pytest.param(n, marks=pytest.mark.slow) for n in TRANSFORMERS],
+)
+def test_transformers_agree_with_onnxruntime(name: str) -> None:
+    model = TRANSFORMERS[name]()
+    feeds = random_feeds(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = session.run(None, feeds)
+    for backend, threads in ENGINES:
+        net = glow_nb.compile(model, backend=backend, threads=threads)
         assert difference(net.run(feeds), expected) <= TOLERANCE, (backend, threads)
