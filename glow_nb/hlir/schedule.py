@@ -1,54 +1,108 @@
 """Ordering nodes so that little memory is live at a time (paper 3.6, step 6).
 
-Two orders are tried and the one with the lower peak is kept: the given one, and a depth-first order
-that computes the operand first whose subtree needs the most memory beyond what it leaves behind
-(the heuristic of Glow's child-memory scheduler, after Sethi and Ullman).
+Two orders are tried: the given one, and a depth-first order that computes the operand first whose
+subtree needs the most memory beyond what it leaves behind (the heuristic of Glow's child-memory
+scheduler, after Sethi and Ullman). Where neither needs as little as its largest step must, a search
+over the sets of nodes that may be done first looks for a better one.
+
+An elementwise node writes over an operand that ends there, and a reshape moves nothing: neither
+takes memory of its own then. What a node writes to a placeholder is read by no other node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Sequence
 
-from glow_nb.hlir.graph import Function, Node, Placeholder, Save, Value, producer_of
+from glow_nb.hlir.graph import Function, Node, producer_of
+from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.schema import operands_of
+
+SEARCH_STATES = 2000
+"""After how many sets of nodes the search gives up; each takes about 20 microseconds."""
 
 
 def schedule(function: Function) -> Function:
     """Return *function* with its nodes in the order of the lowest peak found."""
-    reordered = function.with_nodes(_depth_first(function))
-    better = peak_bytes(reordered) < peak_bytes(function)
-    return reordered if better else function
+    graph = _Graph(function.nodes)
+    given, order = list(range(len(function.nodes))), _depth_first(graph)
+    peaks = graph.peak(given), graph.peak(order)
+    best, peak = (order, peaks[1]) if peaks[1] < peaks[0] else (given, peaks[0])
+    if peak > graph.largest_step():
+        best = _search(graph, peak) or best
+    if best == given:
+        return function
+    return function.with_nodes(function.nodes[index] for index in best)
 
 
 def peak_bytes(function: Function) -> int:
     """Return the largest sum of result bytes live at one time, in the function's order.
 
-    Storage does not count; a result lives from its node to its last reader.
+    Storage does not count; the results of a node live from it to their last reader.
     """
-    last_reader: dict[Value, Node] = {v: users[-1] for v, users in function.users().items()}
-    ending: dict[Node, int] = {}
-    live = peak = 0
-    for node in function.nodes:
-        for result in node.results:
-            live += result.type.size_bytes
-            end = last_reader.get(result, node)
-            ending[end] = ending.get(end, 0) + result.type.size_bytes
-        peak = max(peak, live)
-        live -= ending.get(node, 0)
-    return peak
+    return _Graph(function.nodes).peak(range(len(function.nodes)))
 
 
-def _depth_first(function: Function) -> list[Node]:
-    """Visit each root's operands before it, the hungriest first.
+class _Graph:
+    """The nodes by their number in the given order, with what ordering must know of them.
 
-    A node is visited once all readers of what it overwrites have run.
+    Attributes:
+        producers: The nodes that compute each node's operands.
+        readers: A bit for each node that reads a result.
+        size: Bytes of a node's results, together.
+        spared: The producers whose memory a node may take over if they end there.
     """
-    left_bytes = {node: sum(t.size_bytes for t in node.result_types) for node in function.nodes}
-    need = _needs(function, left_bytes)
-    ordered: dict[Node, None] = {}
-    readers = _readers_of_overwritten(function)
-    for root in _roots(function):
-        stack: list[tuple[Node, bool]] = [(root, False)]
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        number = {node: index for index, node in enumerate(nodes)}
+        self.producers: list[list[int]] = []
+        self.readers = [0] * len(nodes)
+        self.size = [sum(t.size_bytes for t in node.result_types) for node in nodes]
+        self.spared: list[list[int]] = []
+        for index, node in enumerate(nodes):
+            found = (producer_of(value) for value in operands_of(node))
+            producers = list(dict.fromkeys(number[p] for p in found if p is not None))
+            self.producers.append(producers)
+            for producer in producers:
+                self.readers[producer] |= 1 << index
+            in_place = node.data_parallel or isinstance(node, Reshape)
+            same = [p for p in producers if nodes[p].result_types == node.result_types]
+            alike = producers if isinstance(node, Reshape) else same
+            self.spared.append(alike if in_place else [])
+
+    def step(self, node: int, done: int, live: int) -> tuple[int, int]:
+        """Return the bytes live while *node* runs after *done*, of which *live* are; and after."""
+        now = done | 1 << node
+        ended = [p for p in self.producers[node] if not self.readers[p] & ~now]
+        taken = self.size[node] if any(p in ended for p in self.spared[node]) else 0
+        during = live + self.size[node] - taken
+        kept = self.size[node] if self.readers[node] else 0
+        return during, live + kept - sum(self.size[p] for p in ended)
+
+    def peak(self, order: Sequence[int]) -> int:
+        """Return the largest sum of bytes live at one time in *order*."""
+        done = live = peak = 0
+        for node in order:
+            during, live = self.step(node, done, live)
+            done |= 1 << node
+            peak = max(peak, during)
+        return peak
+
+    def largest_step(self) -> int:
+        """Return what some node needs in any order: its operands and its results."""
+        needs = (
+            sum(self.size[p] for p in producers) + (0 if self.spared[node] else self.size[node])
+            for node, producers in enumerate(self.producers)
+        )
+        return max(needs, default=0)
+
+
+def _depth_first(graph: _Graph) -> list[int]:
+    """Visit each root's operands before it, the hungriest first."""
+    need = _needs(graph)
+    ordered: dict[int, None] = {}
+    for root in (node for node, readers in enumerate(graph.readers) if not readers):
+        stack: list[tuple[int, bool]] = [(root, False)]
         while stack:
             node, ready = stack.pop()
             if node in ordered:
@@ -57,43 +111,56 @@ def _depth_first(function: Function) -> list[Node]:
                 ordered[node] = None
                 continue
             stack.append((node, True))
-            before = [*_producers(node), *readers.get(node, ())]
-            before.sort(key=lambda child: need[child] - left_bytes[child])
-            stack += [(child, False) for child in before if child not in ordered]
+            before = sorted(graph.producers[node], key=lambda p: need[p] - graph.size[p])
+            stack += [(producer, False) for producer in before if producer not in ordered]
     return list(ordered)
 
 
-def _needs(function: Function, left_bytes: dict[Node, int]) -> dict[Node, int]:
+def _needs(graph: _Graph) -> list[int]:
     """Return the peak bytes of computing each node's subtree, sharing ignored."""
-    need: dict[Node, int] = {}
-    for node in function.nodes:
+    need: list[int] = []
+    for node, producers in enumerate(graph.producers):
         held = peak = 0
-        children = sorted(_producers(node), key=lambda child: left_bytes[child] - need[child])
-        for child in children:
-            peak = max(peak, held + need[child])
-            held += left_bytes[child]
-        need[node] = max(peak, held + left_bytes[node])
+        for producer in sorted(producers, key=lambda p: graph.size[p] - need[p]):
+            peak = max(peak, held + need[producer])
+            held += graph.size[producer]
+        need.append(max(peak, held + graph.size[node]))
     return need
 
 
-def _producers(node: Node) -> list[Node]:
-    found = (producer_of(value) for value in operands_of(node))
-    return list(dict.fromkeys(p for p in found if p is not None))
+def _search(graph: _Graph, limit: int) -> list[int] | None:
+    """Return the order of the lowest peak below *limit*; None if there is none or it takes long.
+
+    States are sets of nodes that are done. The one of the lowest peak so far goes on first, so the
+    first to be complete is the best. A node that can be done within the peak so far, and leaves no
+    more behind than it finds, is done at once: later it would save nothing.
+    """
+    everything = (1 << len(graph.size)) - 1
+    heap: list[tuple[int, int, int, int, tuple[int, ...]]] = [(0, 0, 0, 0, ())]
+    seen: set[int] = set()
+    while heap and len(seen) < SEARCH_STATES:
+        peak, _, done, live, order = heapq.heappop(heap)
+        if done == everything:
+            return list(order)
+        if done in seen:
+            continue
+        seen.add(done)
+        for node, during, after in _choices(graph, done, live, peak):
+            if during < limit:
+                state = done | 1 << node
+                item = (max(peak, during), -state.bit_count(), state, after, (*order, node))
+                heapq.heappush(heap, item)
+    return None
 
 
-def _roots(function: Function) -> Iterable[Node]:
-    """Return the nodes that no other node reads, in order."""
-    read = {producer_of(value) for node in function.nodes for value in operands_of(node)}
-    return [node for node in function.nodes if node not in read]
-
-
-def _readers_of_overwritten(function: Function) -> dict[Node, list[Node]]:
-    """Map each save to the nodes that must read its placeholder's old value first."""
-    users = function.users()
-    found: dict[Node, list[Node]] = {}
-    for node in function.nodes:
-        if isinstance(node, Save) and isinstance(node.output, Placeholder):
-            readers = [user for user in users.get(node.output, ()) if user is not node]
-            if readers:
-                found[node] = readers
+def _choices(graph: _Graph, done: int, live: int, peak: int) -> list[tuple[int, int, int]]:
+    """Return the nodes that may come next, with the bytes live during and after; one if free."""
+    found = []
+    for node, producers in enumerate(graph.producers):
+        if done >> node & 1 or not all(done >> p & 1 for p in producers):
+            continue
+        during, after = graph.step(node, done, live)
+        if during <= peak and after <= live:
+            return [(node, during, after)]
+        found.append((node, during, after))
     return found

@@ -7,6 +7,7 @@ slice, broadcast and save are copies through views.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -127,12 +128,32 @@ class Generator:
         self._buffers.update(self._bound.items())
         self._buffers.update(self._weights.items())
         self._saved_to = _direct_saves(function)
+        self._overwritten: list[CopyInst] = []
 
     def program(self) -> Program:
         """Return the program, with the lifetimes of its activations marked."""
+        self._overwrite_inputs()
         weights = tuple(self._weights.values())
         work = mark_lifetimes(self._work)
         return Program(self._name, weights, self._inputs, self._outputs, work)
+
+    def overwrite(self, output: Bound, value: Buffer) -> None:
+        """Let *value* be copied at the end to an output that is an input as well.
+
+        Until then the caller's numbers are there, for whoever reads them.
+        """
+        self._overwritten.append(CopyInst(output, value, **self.common_fields()))
+
+    def _overwrite_inputs(self) -> None:
+        """Append the copies to inputs; what lies in one of these is put aside before."""
+        targets = {copy.dest for copy in self._overwritten}
+        for index, copy in enumerate(self._overwritten):
+            if copy.src.root in targets:
+                name = self._names.unique_name(f"{copy.dest.name}_next")
+                aside = Activation(name, copy.src.type)
+                self.emit(dataclasses.replace(copy, dest=aside))
+                self._overwritten[index] = dataclasses.replace(copy, src=aside)
+        self._work += self._overwritten
 
     def buffer_of(self, value: Value) -> Buffer:
         """Return the contiguous buffer that holds *value*."""
@@ -141,6 +162,10 @@ class Generator:
     def output_of(self, placeholder: Placeholder) -> Bound:
         """Return the region that the caller binds for *placeholder*."""
         return self._bound[placeholder]
+
+    def is_input(self, buffer: Bound) -> bool:
+        """True if the program may read what the caller has in *buffer*."""
+        return buffer in self._inputs
 
     def hold(self, value: Value, buffer: Buffer) -> None:
         """Let *buffer* hold *value*; it must be contiguous."""
@@ -237,7 +262,11 @@ def _direct_saves(function: Function) -> dict[Value, Placeholder]:
 def generate_save(node: Save, out: Generator) -> None:
     """Copy the value into the output, unless it was computed there."""
     value, output = out.buffer_of(node.input), out.output_of(node.output)
-    if value.root is not output:
+    if value.root is output:
+        return
+    if out.is_input(output):
+        out.overwrite(output, value)
+    else:
         out.copy(output, value)
 
 

@@ -61,6 +61,7 @@ class _Parser(TokenReader):
         super().__init__(text, path)
         self._payloads = constants
         self._buffers: dict[str, Buffer] = {}
+        self._inputs: dict[str, Bound] = {}
         self._offsets: dict[Buffer, int] = {}
 
     def parse(self) -> Program:
@@ -95,8 +96,13 @@ class _Parser(TokenReader):
         if role.text not in ("weight", "input", "output"):
             raise self.error(f"expected 'weight', 'input' or 'output', found '{role.text}'", role)
         type = self.read_type()
+        if role.text == "output" and name in self._inputs and self._inputs[name].type == type:
+            return role.text, self._inputs.pop(name)  # it is read, and then written over
         if role.text != "weight":
-            return role.text, self._define(place, Bound(name, type))
+            bound = Bound(name, type)
+            if role.text == "input":
+                self._inputs[name] = bound
+            return role.text, self._define(place, bound)
         self.expect(",")
         payload = read_initializer(self, name, type, self._payloads)
         return role.text, self._define(place, Weight(name, type, payload))

@@ -1,8 +1,9 @@
 """Whole-program rules of the low-level IR (paper 3.5).
 
 Every buffer is declared, allocated or viewed before it is used and never after its ``dealloc``;
-an activation is written before it is read; weights and inputs are never written; an ``@out``
-operand shares memory with another operand only where the instruction says that it may.
+an activation is written before it is read; weights are never written, nor are inputs that are no
+outputs; an ``@out`` operand shares memory with another operand only where the instruction says that
+it may.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class _Verifier:
         self.usable: set[Buffer] = set()
         self.live: set[Buffer] = set()
         self.written: set[Buffer] = {*program.weights, *program.inputs}
+        self.only_read = set(program.inputs) - set(program.outputs)
         self.names: dict[str, Buffer] = {}
 
     def run(self) -> None:
@@ -84,7 +86,7 @@ class _Verifier:
             if buffer.root not in self.written and buffer.type.size:
                 raise VerifyError(instruction, f"{buffer!r} is read before it is written")
         for buffer in mutated(instruction):
-            if isinstance(buffer.root, Weight) or buffer.root in self.program.inputs:
+            if isinstance(buffer.root, Weight) or buffer.root in self.only_read:
                 what = "a weight" if isinstance(buffer.root, Weight) else "an input"
                 raise VerifyError(instruction, f"{buffer!r} is {what} and must not be written")
             self.written.add(buffer.root)

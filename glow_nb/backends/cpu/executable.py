@@ -90,9 +90,17 @@ class CpuExecutable:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on contiguous *inputs*; return new output arrays."""
-        outputs: list[Array] = [np.empty(b.type.shape, b.type.kind.dtype) for b in self._outputs]
+        outputs = self._new_outputs(inputs)
         self._native.run([*inputs, *outputs])
         return outputs
+
+    def _new_outputs(self, inputs: Sequence[Array]) -> list[Array]:
+        """Return new arrays; one that is an input as well begins as a copy of what is fed."""
+        fed = dict(zip(self._inputs, inputs, strict=True))
+        return [
+            fed[b].copy() if b in fed else np.empty(b.type.shape, b.type.kind.dtype)
+            for b in self._outputs
+        ]
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run in turn an entry with time stamps and the ordinary one, *runs* times each.
@@ -115,7 +123,7 @@ class CpuExecutable:
         They are ``int64[threads, kernels, 2]``: begin and end in nanoseconds.
         """
         native = self._make_native(profiled=True)
-        outputs: list[Array] = [np.empty(b.type.shape, b.type.kind.dtype) for b in self._outputs]
+        outputs = self._new_outputs(inputs)
 
         def run() -> npt.NDArray[np.int64]:
             stamps = np.zeros((self._threads, len(self._calls), 2), np.int64)
