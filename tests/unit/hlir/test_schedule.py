@@ -50,7 +50,7 @@ def wide_branches(branches: int) -> Function:
     x = b.input("x", "float32<1 x 4>")
     wide: list[Value] = [b.emit(ops.Tile(x, (1, 100 + i))) for i in range(branches)]
     narrow = [b.emit(ops.ReduceSum(w, (1,), keep_dims=True)) for w in wide]
-    total = narrow[0]
+    total: Value = narrow[0]
     for value in narrow[1:]:
         total = b.emit(ops.Add(total, value))
     b.save(total, "y")
@@ -69,7 +69,7 @@ def test_what_neither_given_nor_depth_first_order_finds() -> None:
     """Two readers of one wide value: both must run before anything else is widened."""
     b = Builder()
     x = b.input("x", "float32<1 x 8>")
-    kept = []
+    kept: list[Value] = []
     for _ in range(3):
         wide = b.emit(ops.Tile(x, (1, 50)))
         kept += [b.emit(ops.ReduceSum(wide, (1,), keep_dims=True))]
