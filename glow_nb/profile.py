@@ -27,6 +27,9 @@ from glow_nb.llir.cost import InstructionCost
 from glow_nb.types import Array
 
 NANOSECONDS = 1e-9
+NOTABLE = 0.01
+"""A kernel with a smaller share says nothing about the machine's limits."""
+
 SHORTEST_GAP_NS = 500
 """A shorter pause between two kernels is not drawn in a trace."""
 
@@ -116,6 +119,17 @@ class Profile:
     def cost(self) -> InstructionCost:
         """Arithmetic and bytes of one run."""
         return sum((kernel.cost for kernel in self.kernels), InstructionCost())
+
+    @property
+    def beats_limits(self) -> bool:
+        """Whether a kernel that takes its time seems faster than the machine can be."""
+        return any(kernel.share > NOTABLE and kernel.fraction > 1.05 for kernel in self.kernels)
+
+    def with_limits(self, limits: MachineLimits) -> Profile:
+        """Return the same times beside other *limits*."""
+        reports = [kernel.report for kernel in self.kernels]
+        kernels = kernel_times(reports, self.timings, limits)
+        return dataclasses.replace(self, kernels=kernels, limits=limits)
 
     def as_json(self) -> dict[str, Any]:
         """Return everything but the single stamps as numbers and text; times in seconds."""

@@ -103,6 +103,16 @@ def test_without_limits_there_is_no_bound() -> None:
     assert (kernel.bound, kernel.bound_seconds, kernel.fraction) == ("", 0.0, 0.0)
 
 
+def test_times_beside_other_limits(profile: Profile) -> None:
+    assert not profile.beats_limits
+    slow = MachineLimits(2, 1e9, LIMITS.levels)
+    beaten = profile.with_limits(slow)
+    assert beaten.beats_limits
+    assert beaten.limits == slow
+    assert beaten.kernels[0].bound == "arithmetic"
+    assert [k.min_seconds for k in beaten.kernels] == [k.min_seconds for k in profile.kernels]
+
+
 def test_an_empty_network_has_an_empty_profile() -> None:
     timings = Timings(np.zeros((2, 1, 0, 2), np.int64), (0.0, 0.0))
     profile = Profile("empty", 1, kernel_times((), timings), timings)

@@ -50,6 +50,12 @@ def test_measuring_again_keeps_the_larger_rates(rates: list[float]) -> None:
     assert machine_limits(1, measure_again=True) == machine_limits(1) == limits(6.0)
 
 
+def test_what_cannot_be_right_is_measured_again(rates: list[float]) -> None:
+    rates += [0.5, 0.6, 4.0]  # of the first level; the last one has 1.0
+    assert machine_limits(1).levels[0].read_rate == 4.0
+    assert rates == []
+
+
 def test_larger_rates_are_chosen_one_by_one() -> None:
     levels = (MemoryLevel("L1", 100, 5.0, 3.0), MemoryLevel("DRAM", 0, 1.0, 5.0))
     assert larger_rates(MachineLimits(1, 9.0, limits(2.0).levels), limits(5.0)) == MachineLimits(
