@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import (
     AvgPool,
@@ -24,8 +26,9 @@ def simplify_reductions(function: Function) -> Function:
     """Make a reduction over axes of size 1 a reshape, and one reduction of two of a kind.
 
     A pool with a window of one cell that takes every cell is its input; one with a single window
-    over all cells is a reduction, whose kernel shares out channels. Two reductions merge only
-    if nothing else reads the first; means of different sets of axes are the mean of all, as each is
+    over all cells is a reduction, whose kernel shares out channels. A reshape that drops the
+    reduced axes, or brings them back, is left to the reduction. Two reductions merge only if
+    nothing else reads the first; means of different sets of axes are the mean of all, as each is
     over equally many elements.
 
     ::
@@ -52,6 +55,11 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
             return rewriter.emit(reduction(node.input, axes=axes, keep_dims=True))
         case ReduceMax() | ReduceMean() | ReduceMin() | ReduceProd() | ReduceSum():
             return _reduction(node, rewriter)
+        case Reshape(
+            input=(ReduceMax() | ReduceMean() | ReduceMin() | ReduceProd() | ReduceSum()) as inner
+        ) if inner.predicate is None and rewriter.use_count(inner) == 1:
+            other = dataclasses.replace(inner, keep_dims=not inner.keep_dims)
+            return rewriter.emit(other) if other.type == node.type else None
     return None
 
 
