@@ -101,14 +101,6 @@ class Fusion:
         """What the head writes; maybe a register."""
         return mutated(self.head)[0]
 
-    @property
-    def stored(self) -> tuple[str, ...]:
-        """Names of the pointers that are written through."""
-        results = {self.made}
-        for part in (self.producers, self.riders):
-            results.update(part.stored if part else ())
-        return tuple(name for name, buffer in self.pointers if buffer in results)
-
     def tensors(
         self,
         strides_of: Callable[[Buffer], tuple[int, ...]],

@@ -36,7 +36,7 @@ def layer_normalization_source(
         )
     )
     lanes = UNROLL * native_lanes(target, computed_kind(kind))
-    walk = Walk.over(shape, range(axis, len(shape)), tensors, lanes, fusion.stored)
+    walk = Walk.over(shape, range(axis, len(shape)), tensors, lanes)
     body = _LayerNormalization(
         fusion, walk, Rows.of(fusion, walk, target), kind, prod(shape[axis:]), instruction
     )

@@ -53,7 +53,7 @@ def reduction_source(
         lambda b: broadcast_strides(b, shape), lambda b: strides_of(b, shape, axes)
     )
     lanes = UNROLL * native_lanes(target, wide)
-    walk = Walk.over(shape, axes, tensors, lanes, fusion.stored)
+    walk = Walk.over(shape, axes, tensors, lanes)
     mean_of = None
     if isinstance(instruction, ReduceMeanInst):
         mean_of = prod(shape[axis] for axis in axes)

@@ -28,7 +28,7 @@ def softmax_source(
     tensors = fusion.tensors(lambda buffer: broadcast_strides(buffer, shape))
     lanes = UNROLL * native_lanes(target, computed_kind(kind))
     axes = (instruction.axis,)
-    walk = Walk.over(shape, axes, tensors, lanes, fusion.stored, may_turn=fusion.may_turn)
+    walk = Walk.over(shape, axes, tensors, lanes, may_turn=fusion.may_turn)
     is_logarithm = isinstance(instruction, LogSoftmaxInst)
     # Exponentials may wait in the result, unless it would round them, and unless riders may read an
     # operand that it lies upon.

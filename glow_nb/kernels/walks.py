@@ -7,7 +7,7 @@ in a lane of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -53,7 +53,6 @@ class Walk:
         axes: Sequence[int],
         tensors: dict[str, tuple[int, ...]],
         lanes: int,
-        stored: Collection[str] = ("dest",),
         *,
         may_turn: bool = False,
     ) -> Walk:
@@ -64,7 +63,6 @@ class Walk:
             axes: Those that are walked.
             tensors: Strides of each tensor by its name, 0 along axes that it does not have.
             lanes: Elements of a vector that suit the kinds; fewer are used if there are fewer.
-            stored: Names of the tensors that are written.
             may_turn: True if the kernel can turn short rows over.
         """
         kept = _part(shape, [a for a in range(len(shape)) if a not in axes], tensors)
@@ -72,7 +70,7 @@ class Walk:
         is_along = all(tensor[-1] in (0, 1) for tensor in walked.strides) and any(
             tensor[-1] == 1 for tensor in walked.strides
         )
-        if is_along and may_turn and _are_short(kept, walked, tensors, stored, lanes):
+        if is_along and may_turn and _are_short(kept, walked, lanes):
             names = tuple(tensors)
             return cls(names, kept, walked, lanes, is_along=False, is_turned=True)
         if is_along and walked.sizes[-1] > 1:
@@ -81,10 +79,7 @@ class Walk:
         fit = [
             loop
             for loop in range(len(kept.sizes))
-            if all(
-                tensor[loop] == 1 or (tensor[loop] == 0 and name not in stored)
-                for name, tensor in zip(tensors, kept.strides, strict=True)
-            )
+            if all(tensor[loop] in (0, 1) for tensor in kept.strides)
         ]
         kept = kept.with_innermost(fit[-1]) if fit else kept
         return cls(tuple(tensors), kept, walked, lanes if fit else 1, is_along=False)
@@ -228,9 +223,7 @@ LONGEST_TURNED = 64
 """Elements of a row that is short: bringing lanes together costs more than turning rows over."""
 
 
-def _are_short(
-    kept: Nest, walked: Nest, tensors: Iterable[str], stored: Collection[str], lanes: int
-) -> bool:
+def _are_short(kept: Nest, walked: Nest, lanes: int) -> bool:
     """True if there are many short rows, at equal distances, that squares can be cut from.
 
     A tensor that does not move along rows is loaded for several rows at once.
@@ -240,8 +233,8 @@ def _are_short(
     if kept.sizes[0] < lanes or not 1 < walked.sizes[0] <= LONGEST_TURNED:
         return False
     return all(
-        along or across == 1 or (across == 0 and name not in stored)
-        for name, (across,), (along,) in zip(tensors, kept.strides, walked.strides, strict=True)
+        along or across in (0, 1)
+        for (across,), (along,) in zip(kept.strides, walked.strides, strict=True)
     )
 
 

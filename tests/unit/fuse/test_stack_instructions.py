@@ -265,11 +265,14 @@ def test_a_reader_in_between_keeps_what_a_head_could_draw(b: Builder, x: Value) 
 
 
 DRAWN = """declare @main {
+  %wide = input float32<4 x 2>
   %x = input float32<4 x 8>
   %z = input float32<4 x 8>
   %y = output float32<4 x 8>
+  %row = output float32<4 x 2>
 }
 program {
+  copy @out %row, @in %wide
   %m = alloc float32<4 x 8>
   stack {
     tanh @out %m, @in %x
@@ -290,6 +293,11 @@ program {
         ("softmax @out %s, @in %m {axis = 1}", "cum_sum @out %s, @in %m {axis = 1, "
          "exclusive = false, reverse = false}", "draws no operand"),
         ("add @out %y, @in %s, @in %z", "softmax @out %y, @in %s {axis = 0}", "not data parallel"),
+        ("add @out %y, @in %s, @in %z", "add @out %m, @in %s, @in %z", "%m is written twice"),
+        ("tanh @out %m, @in %x", "tanh @out %m, @in %x\n    abs @out %row, @in %wide",
+         "abs .* has shape"),
+        ("add @out %y, @in %s, @in %z", "add @out %y, @in %s, @in %z\n    abs @out %row, @in %wide",
+         "abs .* has shape"),
     ],
 )  # fmt: skip
 def test_broken_producers_are_refused(old: str, new: str, message: str) -> None:

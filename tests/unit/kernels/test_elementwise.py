@@ -11,7 +11,7 @@ from glow_nb.fuse.stack import Stack
 from glow_nb.kernels.elementwise import live_vectors, stack_source
 from glow_nb.kernels.registry import KERNELS, generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.llir.instructions.activation import ReluInst
+from glow_nb.llir.instructions.activation import ReluInst, TanhInst
 from glow_nb.llir.instructions.arithmetic import AddInst, MulInst, SubInst
 from glow_nb.llir.instructions.comparison import LessInst, SelectInst
 from glow_nb.llir.instructions.elementwise import ConvertToInst
@@ -341,3 +341,9 @@ def test_a_result_upon_an_operand_is_not_streamed() -> None:
     stack = Stack.of(ReluInst(View("dest", x.type, base=x), x))
     assert "stream" not in stack_source(stack, target).text
     assert "stream" in stack_source(Stack.of(ReluInst(Buffer("dest", x.type), x)), target).text
+
+
+def test_vectors_that_fill_no_line_are_not_streamed() -> None:
+    target = replace(Target.host(4), l3_bytes=4096)
+    x, dest = (Buffer(name, TensorType(ElementKind.FLOAT64, (5_000,))) for name in ("x", "dest"))
+    assert "stream" not in stack_source(Stack.of(TanhInst(dest, x)), target).text

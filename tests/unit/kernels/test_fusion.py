@@ -16,10 +16,12 @@ from glow_nb.kernels import fusion
 from glow_nb.kernels.registry import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.generate import generate
+from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.instructions.shape import CopyInst
-from glow_nb.llir.program import Buffer, kernel_operands
+from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
-from glow_nb.types import Array, ElementKind
+from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import assert_close
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -186,6 +188,19 @@ def test_short_rows_are_turned_over_with_all_that_stands_around(
         case.save(case.emit(ops.Sub(case.input(rows, length), made)))
         stack = case.check(target)
         assert "tile_transpose" in generate_kernel(stack, target).text
+
+
+def test_rows_are_not_turned_over_with_numbers_that_lie_apart() -> None:
+    x, made, wide = (
+        Buffer(name, TensorType(ElementKind.FLOAT32, (64, n)))
+        for name, n in (("x", 12), ("made", 12), ("wide", 5))
+    )
+    bent = Register("bent", x.type)
+    for column, turns in ((View("v", TensorType(ElementKind.FLOAT32, (64, 1)), wide, 2, (5, 1)), 0),
+                          (Buffer("v", TensorType(ElementKind.FLOAT32, (64, 1))), 1)):  # fmt: skip
+        stack = StackInst.of([AddInst(bent, x, column), SoftmaxInst(made, bent, axis=1)])
+        text = generate_kernel(stack, Target.host()).text
+        assert ("tile_transpose" in text) == turns
 
 
 @pytest.mark.jit
