@@ -7,11 +7,9 @@ import json
 
 import click
 
-from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.commands.options import ExampleCommand, threads_option
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
 from glow_nb.kernels.limits import MachineLimits
-from glow_nb.kernels.target import Target
 from glow_nb.network import available_cores
 
 EXAMPLES = """\
@@ -30,6 +28,8 @@ def machine(threads: int | None, again: bool, as_json: bool) -> None:
     and copying memory in each cache and in the DRAM. Kept in the cache folder, for the roofline of
     glow-nb profile. Measure while nothing else runs.
     """
+    from glow_nb.codegen.measure_limits import machine_limits  # --help needs no compiler
+
     limits = machine_limits(threads or available_cores(), measure_again=again)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(limits), indent=2))
@@ -51,6 +51,8 @@ def machine(threads: int | None, again: bool, as_json: bool) -> None:
 
 def describe_limits(limits: MachineLimits) -> list[str]:
     """Return lines about the processor and its peak rate."""
+    from glow_nb.kernels.target import Target
+
     target = Target.host()
     return [
         f"processor {target.cpu}, {target.lanes} lanes of float32, threads {limits.threads}",

@@ -98,12 +98,11 @@ def test_packages_are_found() -> None:
 
 
 def test_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    from glow_nb.commands import machine
+    from glow_nb.codegen import measure_limits
 
     levels = (MemoryLevel("L1", 32768, 2e11, 1e11), MemoryLevel("DRAM", 0, 3e10, 2e10))
-    monkeypatch.setattr(
-        machine, "machine_limits", lambda threads, measure_again: MachineLimits(3, 1.5e11, levels)
-    )
+    limits = MachineLimits(3, 1.5e11, levels)
+    monkeypatch.setattr(measure_limits, "machine_limits", lambda threads, measure_again: limits)
     lines = call("machine").stdout.splitlines()
     assert lines[1].startswith("peak 150.00 GFLOP/s")
     assert [line.split()[0] for line in lines[2:]] == ["memory", "L1", "DRAM"]
