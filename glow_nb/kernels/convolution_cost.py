@@ -30,7 +30,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd_plan import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.types import ElementKind
 
-LARGEST_TILES = {3: (2, 4), 5: (2,), 7: (2,)}
+LARGEST_TILES = {3: (2, 4), 5: (2, 4), 7: (2,)}
 """Outputs of a tile that are tried for so many taps: what is larger costs too much accuracy."""
 
 DIRECT_FACTOR, WINOGRAD_FACTOR = 1.13, 1.03

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.index_text import plus, times
-from glow_nb.kernels.product_loops import LONGEST_CHAIN, chains_of
 from glow_nb.kernels.register_tiles import Epilogue, result_pointers, write_tile_store
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.shares import write_shares
@@ -16,6 +15,10 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd_plan import Scratch, WinogradNest, WinogradPlan, plan_winograd
 from glow_nb.llir.instructions.winograd import WinogradConvolutionInst
 from glow_nb.llir.program import Buffer, pixel_stride
+
+LONGEST_CHAIN = 64
+"""Products that are summed up one after the other. Sums over channels alone are short, and their
+rounding errors are not the largest: so chains are longer than those of the direct sum."""
 
 
 def generate_winograd(
@@ -215,7 +218,7 @@ class WinogradWriter:
         out, cut, inner = self.out, self.plan.cut, self.shape.channels_per_group
         units = self.plan.block_units  # a single one is as fast as memory in any case
         pace = -(-self.nest.block // units) if units > 1 else 0
-        longer, shorter = chains_of(inner) if inner > LONGEST_CHAIN else (0, 0)
+        chain = -(-inner // -(-inner // LONGEST_CHAIN))
         for number, (first, last, rows) in enumerate(cut.runs):
             name = f"{tag}{number}"
             skipped = first * (cut.rows - rows)
@@ -227,7 +230,7 @@ class WinogradWriter:
                 x = f"origin + row_{name} * {self.scratch.rows}"
                 out.line(
                     f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, filter, "
-                    f"weights, {self.nest.block}, {inner}, {longer}, {shorter}, "
+                    f"weights, {self.nest.block}, {inner}, 0, {chain if chain < inner else 0}, "
                     f"next_weights + (u_{name} - unit) * {inner * pace}, {pace})"
                 )
                 to = f"place + row_{name} * {self.nest.block}"
