@@ -302,7 +302,7 @@ class ProductWriter:
         all_loops, inner = self._tap_loops()
         is_short = self.shape.steps <= LONGEST_CHAIN
         ahead, pace = ("0", 0) if all_loops else self._next_panel(name)
-        chains = (0, 0) if is_short else chains_of(inner)
+        chains = (0, 0) if is_short else _chains(inner)
 
         def write_dot(total: str, x: str, w: str, pieces: tuple[int, int]) -> None:
             self.out.line(
@@ -362,7 +362,7 @@ def _is_one_chain(loops: list[tuple[int, int]], inner: int) -> bool:
     return lengths[0] <= LONGEST_CHAIN or lengths[1] < SHORTEST_CHAIN
 
 
-def chains_of(inner: int) -> tuple[int, int]:
+def _chains(inner: int) -> tuple[int, int]:
     """Return the lengths of balanced pieces of *inner* products: of sums of sums, and of sums."""
     longer = -(-inner // -(-inner // LONGEST_CHAIN_OF_CHAINS))
     shorter = -(-longer // -(-longer // LONGEST_CHAIN))
