@@ -31,8 +31,8 @@ LARGEST_ERROR_ULP = {
 FLUSHED = ("sigmoid", "gelu")
 """They give up where their result would be denormal."""
 SPECIAL = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-30, -1e-30)
-EVERY, STRIDE = 1 << 32, 8191
-"""How many bit patterns there are, and how many of them one is taken of; a prime number."""
+EVERY, STRIDE, DENSE_STRIDE = 1 << 32, 8191, 31
+"""How many bit patterns there are, and of how many of them one is taken: prime numbers."""
 
 
 def reference(name: str, x: Floats) -> Floats:
@@ -133,8 +133,8 @@ def test_error_holds_for_floats_of_all_sizes(name: str) -> None:
 @pytest.mark.jit
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGEST_ERROR_ULP)
-def test_error_holds_for_every_float(name: str) -> None:
-    check_patterns(name, 1)
+def test_error_holds_for_a_dense_sample(name: str) -> None:
+    check_patterns(name, DENSE_STRIDE)
 
 
 @pytest.mark.jit
