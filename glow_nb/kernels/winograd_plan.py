@@ -93,6 +93,7 @@ def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
         and set(shape.stride) == set(shape.dilation) == {1}
         and all(is_known(m, r) for m, r in zip(tile, shape.kernel, strict=True))
         and prod(shape.kernel) > 1
+        and shape.channels > 0
     )
 
 

@@ -15,7 +15,7 @@ from glow_nb.kernels.register_tiles import Epilogue, TileVector
 from glow_nb.kernels.source import SourceWriter
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd import generate_winograd
-from glow_nb.kernels.winograd_plan import WinogradNest, plan_winograd
+from glow_nb.kernels.winograd_plan import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.types import Array, ElementKind
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 from tests.unit.kernels.test_convolution import conv
@@ -155,3 +155,12 @@ def test_same_number_of_threads_gives_the_same_bits() -> None:
         kernel(dest, *arrays, threads=3)
         results.append(dest)
     np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_what_winograd_is_for() -> None:
+    shape = conv(1, 8, 8, (9, 9), (3, 3), pads=1)
+    assert suits_winograd(shape, (4, 4))
+    assert not suits_winograd(shape, (3, 3))
+    for change in ({"stride": (2, 2)}, {"dilation": (2, 2)}, {"channels": 0}, {"kernel": (1, 1)}):
+        assert not suits_winograd(replace(shape, **change), (4, 4))
+    assert not suits_winograd(conv(1, 8, 8, (5, 5, 5), (3, 3, 3)), (4, 4, 4))
