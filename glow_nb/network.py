@@ -32,6 +32,8 @@ class MemoryReport:
         arena_bytes: The block that holds all activations.
         lower_bound_bytes: The largest sum of activations live at one time.
         unshared_bytes: What the activations would take if none shared memory.
+        in_place_bytes: By how much the lower bound is smaller because results are written over
+            operands that end.
         constant_bytes: Weights, packed as the kernels want them.
         scratch_bytes: Working memory of the kernels, for all threads.
         program: The allocated program that the bytes are of; what :meth:`plot` draws.
@@ -40,6 +42,7 @@ class MemoryReport:
     arena_bytes: int
     lower_bound_bytes: int
     unshared_bytes: int
+    in_place_bytes: int
     constant_bytes: int
     scratch_bytes: int
     program: Program = field(repr=False, compare=False)
@@ -63,8 +66,9 @@ class MemoryReport:
     @override
     def __str__(self) -> str:
         ratio = self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
+        saved = f"{_mebibytes(self.in_place_bytes)} less in place, " if self.in_place_bytes else ""
         return (
-            f"arena {_mebibytes(self.arena_bytes)} ({ratio:.3f} of its lower bound, "
+            f"arena {_mebibytes(self.arena_bytes)} ({ratio:.3f} of its lower bound, {saved}"
             f"{_mebibytes(self.unshared_bytes)} unshared), "
             f"constants {_mebibytes(self.constant_bytes)}, "
             f"scratch {_mebibytes(self.scratch_bytes)}"
@@ -108,11 +112,16 @@ class CompiledNetwork:
     @property
     def memory(self) -> MemoryReport:
         """What the network needs in memory."""
-        arena = self.program.arena
+        from glow_nb.llir.allocate import ALIGNMENT
+        from glow_nb.llir.in_place import peak_of, tenancies
+
+        arena, values = self.program.arena, tenancies(self.program)
+        apart, bound = peak_of(values, alignment=ALIGNMENT), arena.lower_bound_bytes if arena else 0
         return MemoryReport(
             arena_bytes=arena.size_bytes if arena else 0,
-            lower_bound_bytes=arena.lower_bound_bytes if arena else 0,
-            unshared_bytes=sum(b.type.size_bytes for b in self.program.activations),
+            lower_bound_bytes=bound,
+            unshared_bytes=sum(value.size_bytes for value in values),
+            in_place_bytes=max(0, apart - bound),
             constant_bytes=self._executable.constant_bytes,
             scratch_bytes=self._executable.scratch_bytes,
             program=self.program,

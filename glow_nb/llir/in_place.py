@@ -9,9 +9,10 @@ right before it stores a finished piece, which it does once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from glow_nb.llir.program import Buffer, Instruction, mutated, read
+from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.llir.stack import StackInst
 from glow_nb.schema import operand_specs, operands_of
 
@@ -92,3 +93,56 @@ def candidates(instruction: Instruction) -> Iterator[tuple[Buffer, Buffer]]:
 def covers_root(buffer: Buffer) -> bool:
     """True if *buffer* is its whole region, in the region's order."""
     return buffer.is_contiguous and buffer.type.size == buffer.root.type.size
+
+
+@dataclass(frozen=True)
+class Tenancy:
+    """A value in memory that may be shared: bytes, from its first to its last instruction."""
+
+    begin: int
+    end: int
+    size_bytes: int
+
+
+def tenancies(program: Program) -> list[Tenancy]:
+    """Return the values that the activations hold one after the other, numbered by ``work``.
+
+    One ends and the next begins where a result is written over what the same instruction reads.
+    """
+    begin: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    found: list[Tenancy] = []
+    for number, instruction in enumerate(program.work):
+        for root in {buffer.root for buffer in operands_of(instruction)}:
+            if isinstance(root, Activation):
+                begin.setdefault(root, number)
+                last[root] = number
+        for root in _written_over(instruction):
+            found.append(Tenancy(begin[root], number, root.type.size_bytes))
+            begin[root] = number
+    found += [Tenancy(begin[root], last[root], root.type.size_bytes) for root in begin]
+    return found
+
+
+def _written_over(instruction: Instruction) -> set[Buffer]:
+    """Return the activations that *instruction* reads and writes, whole and in place."""
+    sources = {buffer.root for buffer in read(instruction)}
+    return {
+        buffer.root
+        for buffer in mutated(instruction)
+        if isinstance(buffer.root, Activation) and buffer.root in sources and covers_root(buffer)
+    }
+
+
+def peak_of(values: Iterable[Tenancy], *, alignment: int) -> int:
+    """Return the largest sum of bytes, each rounded up to *alignment*, live at one time."""
+    changes: dict[int, int] = {}
+    for value in values:
+        size = -(-value.size_bytes // alignment) * alignment
+        changes[value.begin] = changes.get(value.begin, 0) + size
+        changes[value.end + 1] = changes.get(value.end + 1, 0) - size
+    live = peak = 0
+    for step in sorted(changes):
+        live += changes[step]
+        peak = max(peak, live)
+    return peak
