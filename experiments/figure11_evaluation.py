@@ -43,7 +43,7 @@ BATCHES = (1, 2, 4, 8)
 TITLES = {"glow_nb": "glow_nb", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 COLOURS = {"glow_nb": "#3b6fb6", "onnxruntime": "#c9ccd1", "openvino": "#8a8d92"}
 BEGIN, END = "<!-- figure 11 begins -->", "<!-- figure 11 ends -->"
-ROUNDS = 4
+ROUNDS = 3
 
 
 @dataclass(frozen=True)
