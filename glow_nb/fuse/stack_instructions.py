@@ -210,8 +210,8 @@ class _Stacker:
     def _is_ordered(self, group: _Group) -> bool:
         """True if nobody needs what comes after it, or does not come by element by element.
 
-        The head reads of what the producers make only the operand that it draws, and nothing of
-        what the riders make; and riders read nothing from before the head.
+        The head reads of what the producers make only the operand that it draws; neither it nor
+        they read what the riders make; and riders read nothing from before the head.
         """
         if group.head is None:
             return True
@@ -221,7 +221,10 @@ class _Stacker:
         early = self._made_by(group.producers)
         late = self._made_by(group.riders)
         needed = [b.root for b in read(head)]
-        if any(root in late for root in needed) or sum(root in early for root in needed) > 1:
+        if sum(root in early for root in needed) > 1:
+            return False
+        before = (group.head, *group.producers)
+        if any(b.root in late for member in before for b in read(self._work[member])):
             return False
         return not any(b.root in early for r in group.riders for b in read(self._work[r]))
 
