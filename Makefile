@@ -38,7 +38,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.demo --memory-map $(OUT)/memory_map.png
 
 test: $(VENV)/.installed
-	$(PYTEST)
+	$(PYTEST) -n auto
 
 slow: $(VENV)/.installed
 	$(PYTEST) -m slow --hypothesis-profile=slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Union
 
@@ -150,9 +152,19 @@ def compile(
         return CompiledNetwork(made.program, made.executable, made.function, cores)
 
     try:
-        return compile_for(shapes)
+        network = compile_for(shapes)
     except ModelError as error:
         signature = getattr(error, "signature", None)
         if signature is None:
             raise
         return DynamicNetwork(signature, lambda bound: compile_for({**(shapes or {}), **bound}))
+    _return_freed_memory()
+    return network
+
+
+def _return_freed_memory() -> None:
+    """Give back to the system what the compiler has freed: glibc keeps it for later, per thread."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
+        if trim is not None:
+            trim(0)
