@@ -20,7 +20,9 @@ from glow_nb.commands.options import (
     NamedShape,
     as_shapes,
     backend_option,
+    inputs_option,
     model_argument,
+    seed_option,
     shape_option,
     threads_option,
     tune_option,
@@ -48,20 +50,8 @@ glow-nb bisect model.onnx --backend interpreter --keep-going"""
     help="Largest difference over the largest output that counts as rounding.",
 )
 @click.option("--keep-going", is_flag=True, help="Try the steps after the first bad one, too.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy",
-    help="Array for one input, instead of random numbers. Repeat it for each.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the random inputs.",
-)
+@inputs_option
+@seed_option
 @backend_option
 @threads_option
 @winograd_option

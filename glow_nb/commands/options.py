@@ -65,6 +65,23 @@ shape_option = click.option(
     "(data=1x3x224x224). Repeat it for each.",
 )
 
+inputs_option = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE.npy",
+    help="Array for one input, instead of random numbers. Repeat it for each.",
+)
+"""Inputs of a command that makes up those that are not given."""
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the random inputs.",
+)
+
 backend_option = click.option(
     "--backend",
     type=click.Choice(sorted(BACKENDS)),

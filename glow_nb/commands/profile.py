@@ -18,7 +18,9 @@ from glow_nb.commands.options import (
     NamedShape,
     as_shapes,
     backend_option,
+    inputs_option,
     model_argument,
+    seed_option,
     shape_option,
     threads_option,
     tune_option,
@@ -54,20 +56,8 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
 @model_argument
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE.npy",
-    help="Array for one input, instead of random numbers. Repeat it for each.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the random inputs.",
-)
+@inputs_option
+@seed_option
 @click.option(
     "--runs",
     type=click.IntRange(min=1, max=100_000),
