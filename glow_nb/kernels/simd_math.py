@@ -1,9 +1,10 @@
 """Elementary functions: polynomials for ``float32``, the C library lane by lane for the rest.
 
-Largest error found over every 61st ``float32``, in units of the last place: exp 1.0, expm1 1.5,
-log 0.8, log1p 1.5, tanh 2.6, erf 1.1, sigmoid 2.4, gelu 4.0. NaN, infinities and denormal numbers
-are right, but where a function says so. Methods: Cody-Waite reduction and minimax polynomials (exp
-fitted here to 0.05 ulp, log by Cephes); erf after N. Juffa's two-interval form.
+Bounds of the error, in units of the last place, that hold for every 61st ``float32`` (gelu: every
+257th): exp 1.0, expm1 1.5, log 0.8, log1p 1.5, tanh 2.6, erf 1.1, sigmoid 2.4, gelu 4.0.
+NaN, infinities and denormal numbers are right, but where a function says so. Methods: Cody-Waite
+reduction and minimax polynomials (exp fitted here to 0.05 ulp, log by Cephes); erf after N. Juffa's
+two-interval form.
 """
 
 from __future__ import annotations
