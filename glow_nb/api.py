@@ -151,15 +151,18 @@ def compile(
             )
         return CompiledNetwork(made.program, made.executable, made.function, cores)
 
+    def build(bound: Shapes | None) -> CompiledNetwork:
+        network = compile_for(bound)
+        _return_freed_memory()
+        return network
+
     try:
-        network = compile_for(shapes)
+        return build(shapes)
     except ModelError as error:
         signature = getattr(error, "signature", None)
         if signature is None:
             raise
-        return DynamicNetwork(signature, lambda bound: compile_for({**(shapes or {}), **bound}))
-    _return_freed_memory()
-    return network
+        return DynamicNetwork(signature, lambda bound: build({**(shapes or {}), **bound}))
 
 
 def _return_freed_memory() -> None:
