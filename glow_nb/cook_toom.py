@@ -12,9 +12,9 @@ points and its highest coefficient, and a convolution is the transpose of that p
 - column j of ``A`` is ``(1, p_j, p_j^2, ...)``,
 - row j of ``B`` holds the coefficients of the product of all ``x - p_k``, ``k != j``,
 
-and the highest coefficient adds the last row of each (Lavin and Gray, arXiv 1509.09308; Barabasz and
-others, arXiv 1803.10986, on the choice of points).
-"""  # noqa: E501
+and the highest coefficient adds the last row of each (Lavin and Gray, arXiv 1509.09308; Barabasz
+and others, arXiv 1803.10986, on the choice of points).
+"""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def toolchain() -> str:
     """Return what identifies the compiler: versions, and the source of what shapes an object."""
     package = Path(__file__).parent.parent
     shaping = [
-        *sorted(package.glob("kernels/simd*.py")),
+        *sorted(package.glob("simd/*.py")),
         package / "cook_toom.py",
         *(
             package / "codegen" / name

@@ -25,10 +25,10 @@ from numba.core.registry import cpu_target
 from glow_nb.codegen.machine import initialize_llvm, target_machine
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.errors import CompileError
-from glow_nb.kernels.simd import NAMESPACE
-from glow_nb.kernels.simd_types import kernel_signature
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.simd.namespace import NAMESPACE
+from glow_nb.simd.types import kernel_signature
 
 PASSES = (
     (untyped_passes.TranslateByteCode, "bytecode to numba's IR"),

@@ -72,7 +72,8 @@ def reduction_source(
 def _neutral(function: str, kind: ElementKind) -> float:
     """Return what a total starts with, and is if there is nothing to reduce."""
     least, greatest = bounds_of(kind)
-    return {"add": 0, "mul": 1, "maximum": least, "minimum": greatest}[function]
+    neutral: dict[str, float] = {"add": 0, "mul": 1, "maximum": least, "minimum": greatest}
+    return neutral[function]
 
 
 @dataclass(frozen=True)

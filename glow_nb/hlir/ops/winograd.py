@@ -1,8 +1,8 @@
-"""Winograd's form of convolutions, which a backend with SIMD selects (see :mod:`glow_nb.cook_toom`).
+"""Winograd's form of convolutions, which a backend with SIMD selects: :mod:`glow_nb.cook_toom`.
 
-In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps take ``n = m + r - 1``
-products in place of ``m r``.
-"""  # noqa: E501
+In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps take
+``n = m + r - 1`` products in place of ``m r``.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ MOST_DIMENSIONS = 2
 
 @define_node("winograd_filter")
 class WinogradFilter(Node):
-    """Transform a packed filter: ``result[..., j, c, b] = sum over i of G[j, i] filter[..., i, c, b]``.
+    """Transform a packed filter along its taps.
 
+    ``result[..., j, c, b]`` is the sum over i of ``G[j, i] filter[..., i, c, b]``.
     ``filter`` is ``[group, panels, *r, C / group, block]``, the result
     ``[group, panels, *n, C / group, block]``; with two dimensions it is ``G filter G^T``.
 
     Attributes:
         tile: Outputs m that will be computed together, in each spatial dimension.
-    """  # noqa: E501
+    """
 
     filter: Value
     tile: tuple[int, ...]

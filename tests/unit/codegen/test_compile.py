@@ -94,7 +94,7 @@ def test_wrong_number_of_arguments() -> None:
 def test_object_that_needs_more_than_the_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
     from numba import types
 
-    from glow_nb.kernels.simd import NAMESPACE
+    from glow_nb.simd.namespace import NAMESPACE
 
     foreign = types.ExternalFunction("PyErr_Clear", types.void())
     monkeypatch.setitem(NAMESPACE, "foreign", foreign)

@@ -13,13 +13,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from glow_nb.kernels.simd_arithmetic import is_narrow
-from glow_nb.kernels.simd_convert import convert
-from glow_nb.kernels.simd_lanes import FLOAT32, Lanes, first_lanes, splat_value
-from glow_nb.kernels.simd_memory import (
+from glow_nb.simd.arithmetic import is_narrow
+from glow_nb.simd.convert import convert
+from glow_nb.simd.lanes import FLOAT32, Lanes, first_lanes, splat_value
+from glow_nb.simd.memory import (
     address,
     are_literal,
-    element_of,
     literal,
     load_scalar,
     load_vector,
@@ -28,7 +27,8 @@ from glow_nb.kernels.simd_memory import (
     store_vector,
     to_index,
 )
-from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, Vec, llvm_vector
+from glow_nb.simd.scalars import element_of
+from glow_nb.simd.types import INDEX, Pointer, Tile, Vec, llvm_vector
 from glow_nb.types import ElementKind
 
 

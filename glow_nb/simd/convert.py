@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from glow_nb.kernels.simd_arithmetic import absolute, is_narrow
-from glow_nb.kernels.simd_lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named
-from glow_nb.kernels.simd_types import llvm_vector
+from glow_nb.simd.arithmetic import absolute, is_narrow
+from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named
+from glow_nb.simd.types import llvm_vector
 from glow_nb.types import ElementKind
 
 FLOAT16, BFLOAT16 = ElementKind.FLOAT16, ElementKind.BFLOAT16

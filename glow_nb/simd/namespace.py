@@ -1,43 +1,63 @@
-"""The SIMD layer: the names that generated kernel source is written in.
+"""The names that generated kernel source is written in.
 
-| kind of name | names |
-|---|---|
-| memory | ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)`` ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)`` ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``prefetch(p, i)`` ``store_streaming(p, i, v)`` ``fence()`` |
-| addresses | ``at(p, elements)``, ``as_<kind>(p)``, ``to_line(p)`` |
-| constants | ``splat_<kind>(x, lanes)``, ``iota_<kind>(lanes)`` |
-| arithmetic | ``add sub mul fma div floor_div mod fmod neg abs sign maximum minimum sqrt rsqrt reciprocal floor ceil rint trunc copysign`` |
-| logic | ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and bit_or bit_xor bit_not shift_left shift_right`` |
-| functions | ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid gelu inverse_fourth_root pow sin cos tan asin acos atan sinh cosh asinh acosh atanh`` |
-| conversion | ``convert_<kind>(v)`` |
-| over lanes | ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``: a plain number |
-| indices | ``min(i, j)`` ``max(i, j)`` of integers |
-| register tiles | ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store tile_store_masked tile_load_masked tile_transpose tile_zip tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups tile_winograd_input tile_winograd_output`` |
+memory
+    ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)``
+    ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)``
+    ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``prefetch(p, i)`` ``store_streaming(p, i, v)``
+    ``fence()``
+addresses
+    ``at(p, elements)`` ``as_<kind>(p)`` ``to_line(p)``
+constants
+    ``splat_<kind>(x, lanes)`` ``iota_<kind>(lanes)``
+arithmetic
+    ``add sub mul fma div floor_div mod fmod neg abs sign maximum minimum sqrt rsqrt reciprocal
+    floor ceil rint trunc copysign``
+logic
+    ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and
+    bit_or bit_xor bit_not shift_left shift_right``
+functions
+    ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid gelu inverse_fourth_root pow sin cos tan
+    asin acos atan sinh cosh asinh acosh atanh``
+conversion
+    ``convert_<kind>(v)``
+over lanes, to a plain number
+    ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``
+indices
+    ``min(i, j)`` ``max(i, j)`` of integers
+register tiles
+    ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store
+    tile_store_masked tile_load_masked tile_transpose tile_zip tile_unzip tile_prefetch
+    tile_bias_masked tile_slide tile_slide_groups tile_winograd_input tile_winograd_output``
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from glow_nb.kernels import simd_arithmetic as arithmetic
-from glow_nb.kernels import simd_dot as dot
-from glow_nb.kernels import simd_math as elementary
-from glow_nb.kernels import simd_memory as memory
-from glow_nb.kernels import simd_stream as stream
-from glow_nb.kernels import simd_tile as tile
-from glow_nb.kernels import simd_transpose as transpose
-from glow_nb.kernels import simd_wide as wide
-from glow_nb.kernels import simd_window as window
-from glow_nb.kernels import simd_winograd as winograd
-from glow_nb.kernels.simd_convert import convert
-from glow_nb.kernels.simd_lanes import BOOL, FLOAT32, Lanes
-from glow_nb.kernels.simd_types import Pointer, Tile, Vec, kernel_signature, scalar_type
+from glow_nb.simd import (
+    arithmetic,
+    dot,
+    elementary,
+    memory,
+    scalars,
+    stream,
+    tile,
+    transpose,
+    wide,
+    window,
+    winograd,
+)
+from glow_nb.simd.convert import convert
+from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
+from glow_nb.simd.types import Pointer, Tile, Vec, kernel_signature, scalar_type
 from glow_nb.types import ElementKind
 
 __all__ = ["NAMESPACE", "Pointer", "Vec", "kernel_signature"]
@@ -104,6 +124,18 @@ _REDUCTIONS = {
     "reduce_and": arithmetic.bit_and,
     "reduce_or": arithmetic.bit_or,
 }
+_INTRINSICS: dict[ModuleType, str] = {
+    memory: "load load_masked store store_masked broadcast at copy clear prefetch",
+    scalars: "get put",
+    stream: "store_streaming to_line fence",
+    tile: "tile_bias tile_fill tile_zero tile_load tile_fma tile_get tile_set tile_store"
+    " tile_store_masked",
+    dot: "tile_dot",
+    transpose: "tile_transpose tile_load_masked tile_zip tile_unzip tile_prefetch",
+    window: "tile_bias_masked tile_slide tile_slide_groups",
+    winograd: "tile_winograd_input tile_winograd_output",
+}
+"""What each module adds under its own name."""
 
 
 def _lanes(builder: Any, value: Any, vector: Vec) -> Lanes:
@@ -273,27 +305,12 @@ def _namespace() -> dict[str, object]:
     for name in ("isnan", "isinf"):
         names[name] = _unary(widened(getattr(arithmetic, name)), BOOL)
     for kind in ElementKind:
-        names[f"splat_{kind.value}"] = memory.splat_of(kind)
-        names[f"iota_{kind.value}"] = memory.iota_of(kind)
+        names[f"splat_{kind.value}"] = scalars.splat_of(kind)
+        names[f"iota_{kind.value}"] = scalars.iota_of(kind)
         names[f"as_{kind.value}"] = memory.pointer_as(kind)
         names[f"convert_{kind.value}"] = _conversion(kind)
-    for name in ("load", "load_masked", "store", "store_masked", "broadcast", "at", "get", "put"):
-        names[name] = getattr(memory, name)
-    for name in ("copy", "clear", "prefetch"):
-        names[name] = getattr(memory, name)
-    for name in ("store_streaming", "to_line", "fence"):
-        names[name] = getattr(stream, name)
-    names["tile_bias_masked"] = window.tile_bias_masked
-    names["tile_slide"] = window.tile_slide
-    names["tile_slide_groups"] = window.tile_slide_groups
-    names["tile_winograd_input"] = winograd.tile_winograd_input
-    names["tile_winograd_output"] = winograd.tile_winograd_output
-    names["tile_dot"] = dot.tile_dot
-    for name in ("bias", "fill", "zero", "load", "fma", "get", "set", "store", "store_masked"):
-        names[f"tile_{name}"] = getattr(tile, f"tile_{name}")
-    names["tile_transpose"] = transpose.tile_transpose
-    for name in ("load_masked", "zip", "unzip", "prefetch"):
-        names[f"tile_{name}"] = getattr(transpose, f"tile_{name}")
+    for module, members in _INTRINSICS.items():
+        names |= {name: getattr(module, name) for name in members.split()}
     return names
 
 

@@ -15,16 +15,16 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from glow_nb.kernels.simd_lanes import Lanes
-from glow_nb.kernels.simd_memory import (
+from glow_nb.simd.lanes import Lanes
+from glow_nb.simd.memory import (
     address,
     are_literal,
     hint_second_level,
     literal,
     to_index,
 )
-from glow_nb.kernels.simd_tile import outer_product
-from glow_nb.kernels.simd_types import INDEX, Pointer, Tile
+from glow_nb.simd.tile import outer_product
+from glow_nb.simd.types import INDEX, Pointer, Tile
 
 
 @intrinsic(prefer_literal=True)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from glow_nb.kernels.simd_arithmetic import absolute, copysign, require_float, sqrt
-from glow_nb.kernels.simd_lanes import FLOAT32, Lanes
+from glow_nb.simd.arithmetic import absolute, copysign, require_float, sqrt
+from glow_nb.simd.lanes import FLOAT32, Lanes
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4

@@ -13,8 +13,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from glow_nb.kernels.simd_memory import address, to_index
-from glow_nb.kernels.simd_types import INDEX, Pointer, Vec
+from glow_nb.simd.memory import address, to_index
+from glow_nb.simd.types import INDEX, Pointer, Vec
 from glow_nb.types import ElementKind
 
 LINE_BYTES = 64

@@ -8,10 +8,10 @@ from typing import Any
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from glow_nb.kernels.simd_lanes import Lanes, constant_vector
-from glow_nb.kernels.simd_memory import are_literal, literal, to_index
-from glow_nb.kernels.simd_tile import accumulator, read_vector
-from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, llvm_vector
+from glow_nb.simd.lanes import Lanes, constant_vector
+from glow_nb.simd.memory import are_literal, literal, to_index
+from glow_nb.simd.tile import accumulator, read_vector
+from glow_nb.simd.types import INDEX, Pointer, Tile, llvm_vector
 from glow_nb.types import ElementKind
 
 WINDOW_REGISTERS = 14

@@ -14,9 +14,9 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from glow_nb.cook_toom import is_known, short_convolution
-from glow_nb.kernels.simd_lanes import Lanes
-from glow_nb.kernels.simd_memory import are_literal, literal
-from glow_nb.kernels.simd_types import Tile
+from glow_nb.simd.lanes import Lanes
+from glow_nb.simd.memory import are_literal, literal
+from glow_nb.simd.types import Tile
 from glow_nb.types import Array
 
 

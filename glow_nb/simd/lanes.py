@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
-from glow_nb.kernels.simd_types import llvm_element, llvm_vector
+from glow_nb.simd.types import llvm_element, llvm_vector
 from glow_nb.types import ElementKind
 
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64

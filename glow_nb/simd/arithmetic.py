@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glow_nb.errors import UnsupportedError
-from glow_nb.kernels.simd_lanes import BOOL, Lanes
+from glow_nb.simd.lanes import BOOL, Lanes
 from glow_nb.types import ElementKind
 
 Unary = Callable[[Lanes], Lanes]
@@ -231,7 +231,7 @@ def in_float32(operation: Callable[..., Lanes]) -> Callable[..., Lanes]:
     """Let *operation* take 16-bit floats: widen, compute in ``float32``, round the result."""
 
     def widened(*operands: Lanes) -> Lanes:
-        from glow_nb.kernels.simd_convert import convert
+        from glow_nb.simd.convert import convert
 
         narrow = next((x.kind for x in operands if is_narrow(x.kind)), None)
         if narrow is None:

@@ -14,8 +14,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from glow_nb.kernels.simd_lanes import I32
-from glow_nb.kernels.simd_memory import (
+from glow_nb.simd.lanes import I32
+from glow_nb.simd.memory import (
     address,
     are_literal,
     hint_second_level,
@@ -24,7 +24,7 @@ from glow_nb.kernels.simd_memory import (
     mask_of,
     to_index,
 )
-from glow_nb.kernels.simd_types import INDEX, Pointer, Tile, llvm_vector
+from glow_nb.simd.types import INDEX, Pointer, Tile, llvm_vector
 
 PIECE_BYTES = 16
 """Processors shuffle freely within so many bytes only."""
