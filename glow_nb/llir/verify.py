@@ -133,7 +133,8 @@ def may_overlap(left: Buffer, right: Buffer) -> bool:
     if left_last < right_first or right_last < left_first:
         return False
     return not any(
-        _alternate(left, right, period) for period in set(left.strides) & set(right.strides)
+        _alternate(left, right, period)
+        for period in {*map(abs, left.strides), *map(abs, right.strides)}
     )
 
 
@@ -156,10 +157,11 @@ def _part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
         for n, s in zip(buffer.type.shape, buffer.strides, strict=True)
         if n > 1 and (not period or s % period)
     ]
-    if period <= 0 or min(inner, default=0) < 0:
+    if not period:
         return None
-    first = buffer.offset % period
-    return (first, first + sum(inner)) if first + sum(inner) < period else None
+    first = (buffer.offset + sum(min(0, span) for span in inner)) % period
+    last = first + sum(map(abs, inner))
+    return (first, last) if last < period else None
 
 
 def element_interval(buffer: Buffer) -> tuple[int, int]:

@@ -63,13 +63,14 @@ def _is_movable(place: int, instruction: Instruction, copy: int, src: Buffer, de
     if place > copy and any(b.root is src for b in mutated(instruction)):
         return False
     operands = (*read(instruction), *mutated(instruction))
-    if any(b.root is dest.root and may_overlap(b, dest) for b in operands):
-        return False
-    return all(_can_move(instruction, b, rebased(b, src, dest)) for b in operands if b.root is src)
-
-
-def _can_move(instruction: Instruction, buffer: Buffer, place: Buffer | None) -> bool:
-    return place is not None and can_be_strided(instruction, buffer, place)
+    places = [dest]
+    for buffer in (b for b in operands if b.root is src):
+        moved = rebased(buffer, src, dest)
+        if moved is None or not can_be_strided(instruction, buffer, moved):
+            return False
+        places.append(moved)
+    beside = [b for b in operands if b.root is dest.root]
+    return not any(may_overlap(b, p) for b in beside for p in places)
 
 
 def _window_is_free(work: Work, copy: int, dest: Buffer, movers: set[int]) -> bool:

@@ -67,7 +67,9 @@ def _read_at_source(work: Work, live: LiveBytes, number: int, copy: CopyInst) ->
                 if place is None or not _can_read(reader, buffer, place):
                     return
     end = touching[-1][0]
-    if _is_written(work, src, number, end) or not _fits(live, dest, src, number, end):
+    if _is_written(work, [p for p in places.values() if p], number, end) or not _fits(
+        live, dest, src, number, end
+    ):
         return
     _drop(work, number, copy)
     work.move(dest, lambda buffer: places.get(buffer) or buffer)
@@ -79,13 +81,14 @@ def _can_read(reader: Instruction, buffer: Buffer, place: Buffer) -> bool:
     return has_vectors and can_be_strided(reader, buffer, place)
 
 
-def _is_written(work: Work, src: Buffer, begin: int, end: int) -> bool:
-    """True if an instruction from *begin* to *end* writes to elements of *src*."""
+def _is_written(work: Work, places: list[Buffer], begin: int, end: int) -> bool:
+    """True if an instruction from *begin* to *end* writes to elements of *places*, of one root."""
     return any(
-        buffer.root is src.root and may_overlap(buffer, src)
-        for number, instruction in work.touching(src.root)
+        may_overlap(buffer, place)
+        for number, instruction in work.touching(places[0].root)
         if begin <= number <= end
         for buffer in mutated(instruction)
+        for place in places
     )
 
 

@@ -29,6 +29,12 @@ def test_parts_of_a_concat_do_not_overlap() -> None:
     assert not may_overlap(left, right)
 
 
+def test_a_part_that_is_read_backwards_does_not_overlap_the_other() -> None:
+    left, right = view((4, 5, 2), 1, (35, 7, -1)), view((4, 5, 4), 2, (-35, 7, 1))
+    assert not may_overlap(left, right)
+    assert may_overlap(left, view((4, 5, 4), 6, (35, 7, -2)))
+
+
 def test_neighbouring_parts_that_share_a_column_overlap() -> None:
     left, right = view((4, 4), 0, (7, 1)), view((4, 4), 3, (7, 1))
     assert may_overlap(left, right)

@@ -60,6 +60,43 @@ def test_the_plain_case_goes() -> None:
     )
 
 
+def test_a_value_that_is_read_backwards_into_the_other_window_goes() -> None:
+    assert (
+        copies_left("""
+  relu @out %a, @in %x
+  %back = tensor_view %a {start = 2, steps = [3, -1]} : float32<2 x 3>
+  copy @out %left, @in %a
+  neg @out %right, @in %back
+  exp @out %z, @in %a""")
+        == 0
+    )
+
+
+def test_the_copy_stays_where_its_readers_could_not_be_told_from_what_they_write() -> None:
+    """Of rows 6 apart, a reader takes those 12 apart and writes to rows 18 apart."""
+    program = parse_program("""declare @main {
+  %x = input float32<4 x 3>
+  %y = output float32<4 x 6>
+}
+program {
+  %both = alloc float32<4 x 6>
+  %a = alloc float32<4 x 3>
+  %left = tensor_view %both {start = 0, steps = [6, 1]} : float32<4 x 3>
+  %right = tensor_view %both {start = 3, steps = [6, 1]} : float32<4 x 3>
+  %some = tensor_view %a {start = 0, steps = [6, 1]} : float32<2 x 3>
+  %others = tensor_view %both {start = 3, steps = [18, 1]} : float32<2 x 3>
+  relu @out %a, @in %x
+  neg @out %right, @in %x
+  copy @out %left, @in %a
+  exp @out %others, @in %some
+  neg @out %y, @in %both
+  dealloc %a
+  dealloc %both
+}
+""")
+    assert PROGRAM_PASSES.run(program, ("eliminate_copies",)) is program
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -158,6 +158,29 @@ def test_the_copy_stays(body: str) -> None:
     assert has_copy(body)
 
 
+def test_the_copy_stays_where_its_readers_could_not_be_told_from_what_they_write() -> None:
+    """Of rows 6 apart, a reader takes those 12 apart and writes to rows 18 apart."""
+    program = parse_program("""declare @main {
+  %x = input float32<4 x 6>
+  %y = output float32<4 x 6>
+}
+program {
+  %both = alloc float32<4 x 6>
+  %a = alloc float32<4 x 3>
+  %left = tensor_view %both {start = 0, steps = [6, 1]} : float32<4 x 3>
+  %some = tensor_view %a {start = 0, steps = [6, 1]} : float32<2 x 3>
+  %others = tensor_view %both {start = 3, steps = [18, 1]} : float32<2 x 3>
+  neg @out %both, @in %x
+  copy @out %a, @in %left
+  exp @out %others, @in %some
+  neg @out %y, @in %both
+  dealloc %a
+  dealloc %both
+}
+""")
+    assert PROGRAM_PASSES.run(program, ("eliminate_slices",)) is program
+
+
 def test_an_output_is_copied() -> None:
     body = "copy @out %y, @in %right\n  copy @out %z, @in %y\n  exp @out %a, @in %given"
     program = parse_program(HEADER + body + FOOTER)
