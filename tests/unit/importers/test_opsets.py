@@ -181,6 +181,12 @@ def test_gemm(opset: int, transposed: tuple[int, int], addend: tuple[int, ...] |
         check(typed(proto), np.ascontiguousarray(a))
 
 
+def test_gemm_adds_a_column_to_a_square() -> None:
+    weights = [weight("b", numbers(3, 4)), weight("c", numbers(4, 1))]
+    proto = one("Gemm", ("x", "b", "c"), inputs=[value("x", (4, 3))], weights=weights)
+    check(typed(proto), numbers(4, 3))
+
+
 MATMULS = [
     ((3,), (3,)),
     ((3,), (3, 4)),

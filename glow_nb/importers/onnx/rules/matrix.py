@@ -76,7 +76,8 @@ def _scaled(ctx: Context, value: Value, factor: float) -> Value:
 
 def _is_row(value: Value, width: int) -> bool:
     """Return whether *value* is one number for each column, or one for all."""
-    return value.type.size in (1, width) and value.type.shape[-1:] in ((), (1,), (width,))
+    *outer, last = value.type.shape or (1,)
+    return prod(outer) == 1 and last in (1, width)
 
 
 @onnx_op("MatMulInteger")
