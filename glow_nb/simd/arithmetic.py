@@ -137,7 +137,7 @@ def sqrt(x: Lanes) -> Lanes:
 
 
 def rsqrt(x: Lanes) -> Lanes:
-    """``1 / sqrt(x)``, at most 1 ulp."""
+    """``1 / sqrt(x)``, at most 1.5 ulp."""
     return x.full(1.0).divide(sqrt(x))
 
 

@@ -6,12 +6,10 @@ the largest output.
 
 from __future__ import annotations
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, numpy_helper
 
 import glow_nb
+from experiments.accuracy import largest_error, truth_of
 from experiments.twins import NAMES, make_twin
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.errors import OptionError
@@ -20,20 +18,6 @@ pytestmark = pytest.mark.jit
 
 TOLERANCE = 1e-4
 QUICK = ("squeezenet",)
-
-
-def in_float64(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return *model* with all weights, inputs and results in ``float64``."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    for tensor in wide.graph.initializer:
-        if tensor.data_type == TensorProto.FLOAT:
-            array = numpy_helper.to_array(tensor).astype(np.float64)
-            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    for value in (*wide.graph.input, *wide.graph.output, *wide.graph.value_info):
-        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
-            value.type.tensor_type.elem_type = TensorProto.DOUBLE
-    return wide
 
 
 def _cases() -> list[object]:
@@ -51,15 +35,10 @@ def _cases() -> list[object]:
 def test_twins_stay_near_the_truth(name: str, batch: int) -> None:
     model = make_twin(name, batch)
     feeds = random_feeds(model)
-    wide = glow_nb.load(in_float64(model))
-    assert isinstance(wide, glow_nb.Function)
-    truth = glow_nb.evaluate(wide, {key: x.astype(np.float64) for key, x in feeds.items()})
+    truth = truth_of(model, feeds)
     nets = [glow_nb.compile(model, threads=threads) for threads in (1, 2)]
     for net in nets:
-        found = net.run(feeds)
-        for key, expected in truth.items():
-            error = np.abs(found[key] - expected).max() / np.abs(expected).max()
-            assert error <= TOLERANCE, (key, error)
+        assert largest_error(net.run(feeds), truth) <= TOLERANCE
     if name in QUICK:
         assert any(kernel.family == "winograd" for kernel in nets[0].kernels)
         direct = glow_nb.compile(model, threads=1, winograd="off")
