@@ -16,6 +16,7 @@ import hashlib
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -121,6 +122,14 @@ class ObjectCache:
         path = self.path(name, key)
         if path is None or not write_whole(path, _seal(payload, key)):
             self._memory[key] = payload
+
+    def load_or_make(self, name: str, key: str, make: Callable[[], bytes]) -> bytes:
+        """Return the object stored under *key*; what there is not is made, and kept."""
+        payload = self.load(name, key)
+        if payload is None:
+            payload = make()
+            self.store(name, key, payload)
+        return payload
 
     def trim(self, limit_bytes: int = FOLDER_LIMIT_BYTES) -> None:
         """Delete the objects that were used longest ago until the folder holds *limit_bytes*.

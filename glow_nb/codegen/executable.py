@@ -7,13 +7,14 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.clock import compile_clock
 from glow_nb.codegen.entry import Call, EntrySource, generate_entry
 from glow_nb.codegen.load import LoadedCode
 from glow_nb.codegen.pool import compile_objects
-from glow_nb.codegen.runtime import compile_runtime
+from glow_nb.codegen.runtime import RUNTIME, compile_runtime
 from glow_nb.codegen.threads import ALIGNMENT, Bytes, Team, aligned_empty, available_cores
 from glow_nb.codegen.translate import compile_entry
 from glow_nb.errors import CompileError, FeedError, OptionError
@@ -76,7 +77,12 @@ class Executable:
         self.threads = threads
         self._constants = constants
         self._arena_bytes = arena_bytes
-        native = [compile_runtime(target), _entry_object(self.entry, target, cache)]
+        entry, runtime_key = self.entry, object_key("", "runtime", target)
+        entry_key = object_key(entry.text, "entry", target)
+        native = [
+            cache.load_or_make(RUNTIME, runtime_key, partial(compile_runtime, target)),
+            cache.load_or_make(entry.symbol, entry_key, partial(compile_entry, entry, target)),
+        ]
         native += [] if stamps is None else [compile_clock(target)]
         self._code = LoadedCode([*native, *objects.values()], target)
         self._idle: deque[_Context] = deque(maxlen=available_cores())
@@ -140,15 +146,6 @@ class _Context:
             scratch=aligned_empty(executable.threads * executable.entry.scratch_bytes),
             threads=executable.threads,
         )
-
-
-def _entry_object(entry: EntrySource, target: Target, cache: ObjectCache) -> bytes:
-    key = object_key(entry.text, "entry", target)
-    payload = cache.load(entry.symbol, key)
-    if payload is None:
-        payload = compile_entry(entry, target)
-        cache.store(entry.symbol, key, payload)
-    return payload
 
 
 def _check_regions(

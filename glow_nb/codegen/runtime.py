@@ -217,9 +217,13 @@ _PAUSES = {
 """Name, parameter type and argument of the instruction that tells a core it only waits."""
 
 
+RUNTIME = "glow_runtime"
+"""The name of the object in the cache; it is the same for all programs."""
+
+
 @lru_cache(maxsize=4)
 def compile_runtime(target: Target) -> bytes:
-    """Return the object that defines the functions above; too quick to keep on disk."""
+    """Return the object that defines the functions above."""
     architecture = target.triple.split("-")[0]
     text = _BARRIER + _TEAM
     if architecture in _PAUSES:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -286,11 +288,19 @@ class Function:
     nodes: tuple[Node, ...]
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @cached_property
+    def use_counts(self) -> Mapping[Value, int]:
+        """How many operands read each value that is read, in order of first use."""
+        counts: dict[Value, int] = {}
+        for node in self.nodes:
+            for operand in operands_of(node):
+                counts[operand] = counts.get(operand, 0) + 1
+        return MappingProxyType(counts)
+
     @property
     def constants(self) -> tuple[Constant, ...]:
         """The constants that nodes read, in order of first use."""
-        found = {v: None for n in self.nodes for v in operands_of(n) if isinstance(v, Constant)}
-        return tuple(found)
+        return tuple(value for value in self.use_counts if isinstance(value, Constant))
 
     @property
     def placeholders(self) -> tuple[Placeholder, ...]:

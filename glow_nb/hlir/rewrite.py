@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from glow_nb.errors import GlowError
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.provenance import record_replacement
-from glow_nb.schema import map_operands, operands_of
+from glow_nb.schema import map_operands
 
 N = TypeVar("N", bound=Node)
 
@@ -23,17 +23,12 @@ class Rewriter(Builder):
 
     def __init__(self, function: Function) -> None:
         """Rewrite *function*; every name in it counts as taken."""
-        taken = {value.name for value in (*function.placeholders, *function.nodes)}
-        counts: dict[Value, int] = {}
-        for node in function.nodes:
-            for operand in operands_of(node):
-                counts[operand] = counts.get(operand, 0) + 1
-        taken.update(value.name for value in counts if isinstance(value, Constant))
-        super().__init__(function.name, taken)
+        named = (*function.placeholders, *function.nodes, *function.constants)
+        super().__init__(function.name, {value.name for value in named})
         self.origins.update(function.origins)
         self.current: Node | None = None
         self._name_is_free = False
-        self._use_counts = counts
+        self._use_counts = dict(function.use_counts)
 
     @override
     def emit(self, node: N, name: str | None = None) -> N:

@@ -6,7 +6,7 @@ In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 from typing_extensions import override
@@ -24,6 +24,9 @@ from glow_nb.types import Array, ElementKind, TensorType
 
 KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 MOST_DIMENSIONS = 2
+
+COLUMNS = 512
+"""Of a filter, transformed in one product."""
 
 
 @define_node("winograd_filter")
@@ -70,15 +73,14 @@ class WinogradFilter(Node):
     @override
     def evaluate(self, filter: Array) -> Array:
         group, panels, *_, channels, block = filter.shape
-        matrix = self.matrix
-        result = np.empty((group * panels, len(matrix), channels * block), filter.dtype)
-        # One panel at a time, so that its numbers in float64 stay in the cache; without BLAS, whose
-        # threads would get into the way of those that fold several filters at a time.
-        for panel, made in zip(
-            filter.reshape(-1, prod(self.taps), channels * block), result, strict=True
-        ):
-            product = np.einsum("ij,jk->ik", matrix, widest(panel))
-            np.copyto(made, product, casting="same_kind")
+        taps, columns = prod(self.taps), gcd(channels * block, COLUMNS)
+        result = np.empty((group * panels, len(self.matrix), channels * block), filter.dtype)
+        # One panel at a time, so that its numbers in float64 stay in the cache, in products that
+        # are too small for the threads of a BLAS: other filters are transformed at the same time.
+        for panel, made in zip(filter.reshape(-1, taps, channels * block), result, strict=True):
+            cut = np.moveaxis(widest(panel).reshape(taps, -1, columns), 1, 0)
+            place = np.moveaxis(made.reshape(len(made), -1, columns), 1, 0)
+            np.copyto(place, self.matrix @ cut, casting="same_kind")
         return result.reshape(self.type.shape)
 
 
