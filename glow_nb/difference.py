@@ -108,9 +108,9 @@ def _changed_constants(before: Function | Program, after: Function | Program) ->
 
 
 def _same(left: Constant | Weight, right: Constant | Weight) -> bool:
-    one, other = left.payload, right.payload
-    if one is other or one is None or other is None:
+    if left.payload is right.payload or left.payload is None or right.payload is None:
         return True
+    one, other = left.array, right.array
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     return bool(np.array_equal(_bytes(one), _bytes(other)))

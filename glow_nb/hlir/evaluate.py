@@ -35,7 +35,7 @@ def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]
 
 
 def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...]:
-    """Return the results of one node, given its non-constant operands in *values*."""
+    """Return the results of one node, given its operands in *values*; constants may be left out."""
     arguments: list[object] = []
     for spec in operand_specs(type(node)):
         operand = getattr(node, spec.name)
@@ -54,7 +54,7 @@ def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...
 
 
 def _value_of(value: Value, values: Mapping[Value, Array]) -> Array:
-    return value.array if isinstance(value, Constant) else values[value]
+    return value.array if isinstance(value, Constant) and value not in values else values[value]
 
 
 def _last_uses(function: Function) -> dict[Node, list[Value]]:

@@ -18,6 +18,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
+from glow_nb.payload import HasPayload, Payload
 from glow_nb.schema import (
     Registry,
     as_dataclass,
@@ -61,16 +62,17 @@ class Placeholder(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Constant(Value):
+class Constant(HasPayload, Value):
     """A tensor known at compile time, which the optimizer may read and replace (paper 3.1).
 
-    ``payload`` is None when the constant was read from text without its numbers; such a function
-    verifies and prints but cannot be evaluated or compiled.
+    ``array`` holds the numbers. They may come from a recipe, and are then made when they are asked
+    for. ``payload`` is None when the constant was read from text without its numbers; such a
+    function verifies and prints but cannot be evaluated or compiled.
     """
 
     name: str
     type: TensorType
-    payload: Array | None = None
+    payload: Payload = None
 
     @classmethod
     def of(cls, name: str, array: Array) -> Constant:
@@ -78,16 +80,6 @@ class Constant(Value):
         view = np.asarray(array).view()
         view.flags.writeable = False
         return cls(name, TensorType.of(view), view)
-
-    @property
-    def array(self) -> Array:
-        """The numbers; raises GlowError if they were not supplied."""
-        if self.payload is None:
-            raise GlowError(
-                f"constant {self}: its numbers are external to the IR text and were not supplied; "
-                "pass them to the parser (constants=...) or keep the .npz file beside the text"
-            )
-        return self.payload
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -23,6 +23,7 @@ import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Module, Node, Placeholder, Result, Value
 from glow_nb.hlir.parse import MAX_INLINE_BYTES
+from glow_nb.payload import Payload, array_or_none
 from glow_nb.schema import attributes_of, operand_specs
 from glow_nb.text import format_attributes, format_literal, format_name
 from glow_nb.types import Array
@@ -48,8 +49,9 @@ def print_constant(constant: Constant) -> str:
     return f"constant {name} : {constant.type} = {print_initializer(constant.payload)}"
 
 
-def print_initializer(array: Array | None) -> str:
+def print_initializer(payload: Payload) -> str:
     """Return ``dense [...]``, ``splat value`` or ``external``."""
+    array = array_or_none(payload)
     if array is None or array.size == 0 or array.dtype.kind not in "fiub":
         return "external"
     if array.nbytes > MAX_INLINE_BYTES:

@@ -16,7 +16,8 @@ from typing import Annotated, ClassVar, Self, TypeVar, dataclass_transform
 
 from typing_extensions import override
 
-from glow_nb.errors import GlowError, VerifyError
+from glow_nb.errors import VerifyError
+from glow_nb.payload import HasPayload, Payload
 from glow_nb.schema import (
     Qualifier,
     Registry,
@@ -27,7 +28,7 @@ from glow_nb.schema import (
     qualified_operands_of,
 )
 from glow_nb.text import format_name
-from glow_nb.types import Array, TensorType
+from glow_nb.types import TensorType
 
 INSTRUCTIONS: Registry[type[Instruction]] = Registry("instruction")
 
@@ -75,20 +76,10 @@ class Buffer:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Weight(Buffer):
-    """A region whose contents are known at compile time; ``payload`` may be external to text."""
+class Weight(HasPayload, Buffer):
+    """A region whose contents are known at compile time: those of a graph's ``Constant``."""
 
-    payload: Array | None = None
-
-    @property
-    def array(self) -> Array:
-        """The numbers; raises GlowError if they were not supplied."""
-        if self.payload is None:
-            raise GlowError(
-                f"weight {self}: its numbers are external to the IR text and were not supplied; "
-                "pass them to the parser (constants=...) or keep the .npz file beside the text"
-            )
-        return self.payload
+    payload: Payload = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -41,18 +41,20 @@ class ConstantBlock:
 
     @contextmanager
     def being_filled(self) -> Iterator[None]:
-        """Copy all weights to their places, on every core, while the body of the statement runs.
+        """Make all weights in their places, on every core, while the body of the statement runs.
 
-        A copy is often a transpose, which one core does far below the speed of the memory.
+        One is often the transpose of what the model holds, scaled, or transformed.
         """
+        largest_first = sorted(self._weights, key=lambda weight: -weight.type.size_bytes)
         with ThreadPoolExecutor(available_cores()) as pool:
-            copies = [pool.submit(self._copy, weight) for weight in self._weights]
+            made = [pool.submit(self._make, weight) for weight in largest_first]
             yield
-        for copy in copies:
-            copy.result()
+        for weight in made:
+            weight.result()
 
-    def _copy(self, weight: Weight) -> None:
-        np.copyto(self._array(weight), weight.array)
+    def _make(self, weight: Weight) -> None:
+        with np.errstate(all="ignore"):  # weights may be anything
+            weight.write_to(self._array(weight))
 
     def _array(self, weight: Weight) -> Array:
         start, type = self.offsets[weight], weight.type

@@ -72,16 +72,21 @@ class WinogradFilter(Node):
 
     @override
     def evaluate(self, filter: Array) -> Array:
+        result = np.empty(self.type.shape, filter.dtype)
+        self.transform(filter, result)
+        return result
+
+    def transform(self, filter: Array, result: Array) -> None:
+        """Write the transformed *filter* to *result*, which is contiguous."""
         group, panels, *_, channels, block = filter.shape
         taps, columns = prod(self.taps), gcd(channels * block, COLUMNS)
-        result = np.empty((group * panels, len(self.matrix), channels * block), filter.dtype)
+        matrix = self.matrix
+        places = result.reshape(group * panels, len(matrix), -1, columns)
         # One panel at a time, so that its numbers in float64 stay in the cache, in products that
         # are too small for the threads of a BLAS: other filters are transformed at the same time.
-        for panel, made in zip(filter.reshape(-1, taps, channels * block), result, strict=True):
+        for panel, place in zip(filter.reshape(-1, taps, channels * block), places, strict=True):
             cut = np.moveaxis(widest(panel).reshape(taps, -1, columns), 1, 0)
-            place = np.moveaxis(made.reshape(len(made), -1, columns), 1, 0)
-            np.copyto(place, self.matrix @ cut, casting="same_kind")
-        return result.reshape(self.type.shape)
+            np.copyto(np.moveaxis(place, 1, 0), matrix @ cut, casting="same_kind")
 
 
 @lowers(WinogradFilter)

@@ -6,8 +6,9 @@ import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.recipe import NodeRecipe
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
-from glow_nb.schema import structural_key
+from glow_nb.schema import map_operands, structural_key
 from glow_nb.types import Array
 
 
@@ -37,18 +38,40 @@ def eliminate_common_nodes(function: Function) -> Function:
 
 def _repeated_constants(function: Function) -> dict[Value, Value]:
     """Map every constant that repeats an earlier one to that one."""
-    alike: dict[object, list[Constant]] = {}
-    repeated: dict[Value, Value] = {}
-    for constant in function.constants:
-        if constant.payload is None:
-            continue
-        earlier = alike.setdefault((constant.type, _sample(constant.array)), [])
-        same = next((other for other in earlier if _same_bits(other, constant)), None)
-        if same is None:
-            earlier.append(constant)
-        else:
-            repeated[constant] = same
-    return repeated
+    known = _KnownConstants()
+    firsts = {constant: known.first_alike(constant) for constant in function.constants}
+    return {constant: first for constant, first in firsts.items() if first is not constant}
+
+
+class _KnownConstants:
+    """The constants seen so far."""
+
+    def __init__(self) -> None:
+        self._first: dict[Value, Value] = {}
+        self._alike: dict[object, list[Constant]] = {}
+
+    def first_alike(self, value: Value) -> Value:
+        """Return the first constant that is the same as *value*, perhaps itself."""
+        if value not in self._first:
+            self._first[value] = self._search(value)
+        return self._first[value]
+
+    def _search(self, value: Value) -> Value:
+        match value:
+            case Constant(payload=NodeRecipe(node=node)):
+                # What is still to be made is the same if it is made alike.
+                key = structural_key(map_operands(node, self.first_alike))
+            case Constant(payload=payload) if payload is not None:
+                key = (value.type, _sample(value.array))
+            case _:
+                return value
+        alike = self._alike.setdefault(key, [])
+        is_made_alike = isinstance(value.payload, NodeRecipe)
+        for other in alike:
+            if is_made_alike or _same_bits(other, value):
+                return other
+        alike.append(value)
+        return value
 
 
 def _sample(array: Array) -> bytes:

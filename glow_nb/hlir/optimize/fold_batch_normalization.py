@@ -8,7 +8,9 @@ import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import Add, BatchNormalization, Convolution, Div, Mul, Neg, Sub
+from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.types import Array
 
@@ -48,7 +50,7 @@ def affine_forms(node: Node) -> list[tuple[Value, Array | float, Array | float]]
     match node:
         case BatchNormalization(input=value) if node.channel_axis == value.type.rank - 1:
             operands = (node.scale, node.bias, node.mean, node.variance)
-            if not all(isinstance(v, Constant) and v.payload is not None for v in operands):
+            if not all(map(is_known, operands)):
                 return []
             scale, bias, mean, variance = (_wide(v) for v in operands)
             factor = scale / np.sqrt(variance + node.epsilon)
@@ -89,7 +91,7 @@ def _is_foldable(value: Value, node: Node, rewriter: Rewriter) -> bool:
                 return False
         case _:
             return False
-    constants = all(isinstance(v, Constant) and v.payload is not None for v in (first, bias))
+    constants = is_known(first) and is_known(bias)
     same = (
         value.type.kind.is_float and value.type == node.type and value.predicate is node.predicate
     )
@@ -100,15 +102,15 @@ def _fold_into_convolution(
     convolution: Convolution, scale: Array | float, shift: Array | float, rewriter: Rewriter
 ) -> Value:
     kind = convolution.type.kind
-    assert isinstance(convolution.filter, Constant)
-    filter, bias = convolution.filter.array, _wide(convolution.bias)
-    depth = filter.shape[0]
+    filter, bias = convolution.filter, _wide(convolution.bias)
+    depth, *rest = filter.type.shape
     scale, shift = np.broadcast_to(scale, (depth,)), np.broadcast_to(shift, (depth,))
-    factors = scale.astype(kind.dtype).reshape((depth,) + (1,) * (filter.ndim - 1))
+    factors = scale.astype(kind.dtype).reshape(depth, *(1 for _ in rest))
+    scaled = Mul(filter, Constant.of("factors", factors))
     return rewriter.emit(
         dataclasses.replace(
             convolution,
-            filter=rewriter.constant(folded_name(convolution.filter), filter * factors),
+            filter=folded(scaled, rewriter.unique_name(folded_name(filter))),
             bias=rewriter.constant(
                 folded_name(convolution.bias), (bias * scale + shift).astype(kind.dtype)
             ),

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.hlir.ops import Convolution
 from glow_nb.hlir.optimize.fold_batch_normalization import affine_forms, folded_name
-from glow_nb.hlir.optimize.uniform import array_of
+from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.types import Array
@@ -37,14 +37,16 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     if not isinstance(node, Convolution) or not node.type.kind.is_float:
         return None
     affine: Any = node.input
-    filter, bias = array_of(node.filter), array_of(node.bias)
-    if filter is None or bias is None or rewriter.use_count(affine) != 1:
-        return None
     if not isinstance(affine, Node) or affine.predicate is not None:
+        return None
+    if not (is_known(node.filter) and is_known(node.bias)) or rewriter.use_count(affine) != 1:
         return None
     for value, scale, shift in affine_forms(affine):
         if value.type == affine.type and not (np.any(shift) and any(node.pads)):
-            scaled, extra = _fold(node, filter, scale, shift)
+            assert isinstance(node.filter, Constant)
+            assert isinstance(node.bias, Constant)
+            scaled, extra = _fold(node, node.filter.array, scale, shift)
+            bias = node.bias.array
             new_bias = (bias.astype(np.float64) + extra).astype(bias.dtype)
             return rewriter.emit(
                 dataclasses.replace(

@@ -10,7 +10,7 @@ import numpy as np
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Split
 from glow_nb.hlir.optimize.eliminate_dead_nodes import eliminate_dead_nodes
-from glow_nb.hlir.optimize.uniform import array_of
+from glow_nb.hlir.optimize.uniform import array_of, is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import attributes_of
@@ -89,16 +89,16 @@ def _vectors(width: int) -> int:
 def _can_merge(node: Product) -> bool:
     """True if all weights are known, and there is enough to compute for each result."""
     if isinstance(node, Convolution):
-        weights, bias, inner = node.filter, array_of(node.bias), node.filter.type.size
-        is_plain = node.group == 1 and bias is not None
+        weights, inner = node.filter, node.filter.type.size
+        is_plain = node.group == 1 and is_known(node.bias)
     elif isinstance(node, FullyConnected):
         weights, inner = node.weights, node.weights.type.size
-        is_plain = array_of(node.bias) is not None
+        is_plain = is_known(node.bias)
     else:
         weights, inner = node.rhs, node.rhs.type.size
         is_plain = node.rhs.type.rank == 2
     width = node.type.shape[-1]
-    return is_plain and array_of(weights) is not None and width * MIN_INNER <= inner > 0
+    return is_plain and is_known(weights) and width * MIN_INNER <= inner > 0
 
 
 def _merged(node: Product, members: list[Product], rewriter: Rewriter) -> tuple[Value, ...]:

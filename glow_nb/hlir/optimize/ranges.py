@@ -38,6 +38,7 @@ from glow_nb.hlir.ops import (
     Tile,
     Transpose,
 )
+from glow_nb.payload import array_or_none
 
 Range = tuple[float, float]
 
@@ -64,7 +65,7 @@ def range_of(value: Value, depth: int = MAX_DEPTH) -> Range:
 
 
 def _range_of_constant(constant: Constant) -> Range:
-    array = constant.payload
+    array = array_or_none(constant.payload)
     if array is None or array.size == 0 or array.size > MAX_CONSTANT_SIZE:
         return ANYTHING
     low, high = float(np.min(array)), float(np.max(array))

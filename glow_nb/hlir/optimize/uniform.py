@@ -6,12 +6,18 @@ import math
 from typing import Any
 
 from glow_nb.hlir.graph import Constant, Value
+from glow_nb.payload import array_or_none
 from glow_nb.types import Array, ElementKind
+
+
+def is_known(value: Value) -> bool:
+    """True for a constant that has numbers; asking for those may mean that they are made."""
+    return isinstance(value, Constant) and value.payload is not None
 
 
 def array_of(value: Value) -> Array | None:
     """Return the numbers of a constant that has them, else None."""
-    return value.payload if isinstance(value, Constant) else None
+    return array_or_none(value.payload) if isinstance(value, Constant) else None
 
 
 def uniform(value: Value) -> Any:

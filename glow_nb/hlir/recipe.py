@@ -1,0 +1,61 @@
+"""Constants that are computed from others by a node, when and where their numbers are needed.
+
+Folding a network's weights is cheap this way: a scaled, transposed, packed filter is one chain of
+recipes, and is made in one go, on any core, in the memory that the kernels read.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from glow_nb.hlir.evaluate import evaluate_node
+from glow_nb.hlir.graph import Constant, Node, Value
+from glow_nb.hlir.ops import Reshape, Transpose, WinogradFilter
+from glow_nb.payload import Recipe
+from glow_nb.schema import operands_of
+from glow_nb.types import Array
+
+LARGE_BYTES = 1 << 16
+"""What is smaller is computed at once: passes look at its numbers."""
+
+
+def folded(node: Node, name: str) -> Constant:
+    """Return the one result of a *node* that reads only constants, as a constant called *name*."""
+    recipe = NodeRecipe(node)
+    is_large = node.type.size_bytes >= LARGE_BYTES
+    return Constant(name, node.type, recipe if is_large else recipe.array)
+
+
+class NodeRecipe(Recipe):
+    """The result of a *node* that reads only constants."""
+
+    def __init__(self, node: Node) -> None:
+        """Compute *node*, which has one result."""
+        self.node = node
+
+    @override
+    def make(self) -> Array:
+        operands = self._operands()
+        match self.node:
+            case Reshape(input=input, shape=shape):
+                return operands[input].reshape(shape)  # a view where NumPy can give one
+            case Transpose(input=input, permutation=permutation):
+                return operands[input].transpose(permutation)
+        (array,) = evaluate_node(self.node, operands)
+        return array
+
+    @override
+    def write_to(self, place: Array) -> None:
+        if isinstance(self.node, WinogradFilter):
+            self.node.transform(self._operands()[self.node.filter], place)
+        else:
+            super().write_to(place)
+
+    def _operands(self) -> dict[Value, Array]:
+        """Return the numbers of the operands; those that come from recipes are not kept."""
+        return {value: _numbers_of(value) for value in operands_of(self.node)}
+
+
+def _numbers_of(value: Value) -> Array:
+    assert isinstance(value, Constant)
+    return value.payload.make() if isinstance(value.payload, Recipe) else value.array
