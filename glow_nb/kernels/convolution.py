@@ -69,15 +69,12 @@ def packed_convolution_source(
     """Return the kernel of an instruction whose stack ends in *epilogue* and writes *dest*."""
     dest = dest or instruction.dest
     stride = None if dest.is_contiguous else pixel_stride(dest)
-    batch, *spatial, channels = instruction.input.type.shape
-    shape = ConvolutionShape(
-        batch=batch,
-        channels=channels,
-        depth=instruction.depth,
-        input=tuple(spatial),
-        kernel=instruction.kernel,
+    shape = ConvolutionShape.of(
+        instruction.input.type.shape,
+        instruction.depth,
+        instruction.kernel,
+        instruction.pads,
         stride=instruction.stride,
-        pads=instruction.pads,
         dilation=instruction.dilation,
         group=instruction.group,
     )

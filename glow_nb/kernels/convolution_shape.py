@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -34,6 +35,27 @@ class ConvolutionShape:
     pads: tuple[int, ...]
     dilation: tuple[int, ...]
     group: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        input: Sequence[int],
+        depth: int,
+        kernel: tuple[int, ...],
+        pads: tuple[int, ...],
+        *,
+        stride: tuple[int, ...] | None = None,
+        dilation: tuple[int, ...] | None = None,
+        group: int = 1,
+    ) -> ConvolutionShape:
+        """Return the convolution of an *input* ``[batch, *sizes, channels]``.
+
+        Stride and dilation are 1 if they are not given.
+        """
+        batch, *sizes, channels = input
+        ones = (1,) * len(sizes)
+        stride, dilation = stride or ones, dilation or ones
+        return cls(batch, channels, depth, tuple(sizes), kernel, stride, pads, dilation, group)
 
     @property
     def rank(self) -> int:

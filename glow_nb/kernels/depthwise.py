@@ -305,15 +305,13 @@ def depthwise_convolution_source(
     """Return the kernel of an instruction, with the *epilogue* of its stack."""
     is_grouped = isinstance(instruction, GroupedConvolutionInst)
     size = instruction.filter.type.shape[-2] if is_grouped else 1
-    batch, *spatial, channels = instruction.input.type.shape
-    shape = ConvolutionShape(
-        batch=batch,
-        channels=channels,
-        depth=instruction.bias.type.size,
-        input=tuple(spatial),
-        kernel=instruction.kernel,
+    channels = instruction.input.type.shape[-1]
+    shape = ConvolutionShape.of(
+        instruction.input.type.shape,
+        instruction.bias.type.size,
+        instruction.kernel,
+        instruction.pads,
         stride=instruction.stride,
-        pads=instruction.pads,
         dilation=instruction.dilation,
         group=channels // size,
     )

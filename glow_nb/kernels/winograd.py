@@ -313,17 +313,11 @@ def winograd_convolution_source(
 ) -> KernelSource:
     """Return the kernel of an instruction whose stack ends in *epilogue* and writes *dest*."""
     dest = dest or instruction.dest
-    batch, *spatial, channels = instruction.input.type.shape
-    ones = (1,) * len(spatial)
-    shape = ConvolutionShape(
-        batch=batch,
-        channels=channels,
-        depth=instruction.depth,
-        input=tuple(spatial),
-        kernel=instruction.kernel,
-        stride=ones,
-        pads=instruction.pads,
-        dilation=ones,
+    shape = ConvolutionShape.of(
+        instruction.input.type.shape,
+        instruction.depth,
+        instruction.kernel,
+        instruction.pads,
         group=instruction.group,
     )
     nest = WinogradNest(

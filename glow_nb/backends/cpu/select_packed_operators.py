@@ -191,15 +191,12 @@ def _emit_convolution(node: Convolution, rewriter: Rewriter, candidate: Candidat
 
 
 def _shape_of(node: Convolution) -> ConvolutionShape:
-    batch, *spatial, channels = node.input.type.shape
-    return ConvolutionShape(
-        batch=batch,
-        channels=channels,
-        depth=node.filter.type.shape[0],
-        input=tuple(spatial),
-        kernel=node.kernel,
+    return ConvolutionShape.of(
+        node.input.type.shape,
+        node.filter.type.shape[0],
+        node.kernel,
+        node.pads,
         stride=node.stride,
-        pads=node.pads,
         dilation=node.dilation,
         group=node.group,
     )

@@ -8,6 +8,7 @@ they fold away when the weights are constant.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -20,12 +21,34 @@ from glow_nb.hlir.ops.convolution import convolve
 from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
 from glow_nb.hlir.ops.windows import check_window
+from glow_nb.schema import operands_of
 from glow_nb.types import Array, TensorType
 
 
 def panels_of(depth: int, block: int) -> int:
     """Return how many panels of *block* hold *depth* channels."""
     return -(-depth // block)
+
+
+def check_panels(node: Node, sizes: Iterable[int], *, depth: int, group: int, block: int) -> None:
+    """Raise VerifyError unless filter and bias of *node* are panels, of *sizes* in each dimension.
+
+    The operands are the input ``[N, ..., C]``, the filter
+    ``[group, panels, *sizes, C / group, block]`` and the bias ``[group * panels * block]``.
+    """
+    input, filter, bias, *_ = (operand.type for operand in operands_of(node))
+    channels = input.shape[-1]
+    node.require(
+        group > 0 and channels % group == 0 and depth % group == 0,
+        f"{channels} channels of input {input} and depth {depth} do not divide into "
+        f"group = {group}",
+    )
+    node.require(block > 0, f"block is {block}, but must be positive")
+    panels = panels_of(depth // group, block)
+    wanted = TensorType(input.kind, (group, panels, *sizes, channels // group, block))
+    node.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
+    wanted = TensorType(input.kind, (group * panels * block,))
+    node.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
 
 
 @define_node("packed_convolution")
@@ -57,28 +80,13 @@ class PackedConvolution(Node):
     group: int
     block: int
 
-    @property
-    def panels(self) -> int:
-        """Number of panels in each group."""
-        return panels_of(self.depth // self.group, self.block)
-
     @override
     def infer_type(self) -> TensorType:
-        input, filter, bias = self.input.type, self.filter.type, self.bias.type
+        input = self.input.type
         require_kind(self, "input", input, NUMBERS)
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
-        channels = input.shape[-1]
-        self.require(
-            self.group > 0 and channels % self.group == 0 and self.depth % self.group == 0,
-            f"{channels} channels of input {input} and depth {self.depth} do not divide into "
-            f"group = {self.group}",
-        )
-        self.require(self.block > 0, f"block is {self.block}, but must be positive")
-        panels = (self.group, self.panels, *self.kernel, channels // self.group, self.block)
-        wanted = TensorType(input.kind, panels)
-        self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
-        wanted = TensorType(input.kind, (self.group * self.panels * self.block,))
-        self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
+        group, block = self.group, self.block
+        check_panels(self, self.kernel, depth=self.depth, group=group, block=block)
         return input.with_shape((input.shape[0], *out, self.depth))
 
     @override

@@ -15,7 +15,7 @@ from glow_nb.cook_toom import ShortConvolution, is_known, short_convolution
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import MatMul
-from glow_nb.hlir.ops.packed import panels_of
+from glow_nb.hlir.ops.packed import check_panels
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.hlir.rewrite import Rewriter
@@ -140,7 +140,7 @@ class WinogradConvolution(Node):
 
     @override
     def infer_type(self) -> TensorType:
-        input, filter, bias = self.input.type, self.filter.type, self.bias.type
+        input = self.input.type
         require_kind(self, "input", input, KINDS)
         ones = (1,) * len(self.kernel)
         self.require(
@@ -150,21 +150,8 @@ class WinogradConvolution(Node):
         )
         out = check_window(self, input, self.kernel, ones, self.pads, ones)
         _check_tile(self, self.tile, self.kernel)
-        channels = input.shape[-1]
-        self.require(
-            self.group > 0 and channels % self.group == 0 and self.depth % self.group == 0,
-            f"{channels} channels of input {input} and depth {self.depth} do not divide into "
-            f"group = {self.group}",
-        )
-        self.require(self.block > 0, f"block is {self.block}, but must be positive")
-        panels = panels_of(self.depth // self.group, self.block)
-        sizes = (each.size for each in self.transforms)
-        wanted = TensorType(
-            input.kind, (self.group, panels, *sizes, channels // self.group, self.block)
-        )
-        self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
-        wanted = TensorType(input.kind, (self.group * panels * self.block,))
-        self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
+        sizes = [each.size for each in self.transforms]
+        check_panels(self, sizes, depth=self.depth, group=self.group, block=self.block)
         return input.with_shape((input.shape[0], *out, self.depth))
 
     @override
