@@ -52,6 +52,7 @@ INSTRUCTIONS: Pipeline = (
     "stack_instructions",  # elementwise work rides on the kernel that makes its operand
     "eliminate_slices",  # what elementwise work has not drawn in is read where it was cut from
     "eliminate_copies",  # a concat's parts are made in their places
+    "schedule_instructions",  # what is live when depends on where a value is made
     "share_buffers",  # now that every value is where it stays
     "shrink_lifetimes",  # the allocator sees the shortest lifetimes that are right
 )

@@ -31,6 +31,7 @@ from tests.property.random_graphs import check_same, feeds_of, functions
 REPEATED = next(entry for entry in pipelines.INFERENCE if isinstance(entry, Repeat)).steps
 PAIRS = [*pairwise(REPEATED), (REPEATED[-1], REPEATED[0])]
 """The graph passes that run one after the other, round and round."""
+INSTRUCTION_PAIRS = [*pairwise(pipelines.INSTRUCTIONS)]
 BACKEND_PASSES = ("select_packed_operators",)
 
 
@@ -108,6 +109,20 @@ def test_instructions_keep_the_meaning(function: Function) -> None:
 @given(functions())
 def test_each_instruction_pass_keeps_the_meaning(name: str, function: Function) -> None:
     program = allocate(PROGRAM_PASSES.run(generate(function), (name,)))
+    check_same(run_program(program, function), evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
+
+
+@given(functions(), st.sampled_from(INSTRUCTION_PAIRS))
+def test_each_pair_of_adjacent_instruction_passes_keeps_the_meaning(
+    function: Function, pair: tuple[str, str]
+) -> None:
+    program = allocate(PROGRAM_PASSES.run(generate(lower(function)), pair))
+    check_same(run_program(program, function), evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
+
+
+@given(functions(max_nodes=16))
+def test_the_instruction_pipeline_keeps_the_meaning(function: Function) -> None:
+    program = compiler.build_program(compiler.lower_for(function, backend_named("cpu")))
     check_same(run_program(program, function), evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
 
 
