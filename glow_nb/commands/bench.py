@@ -22,6 +22,7 @@ from glow_nb.commands.options import (
     NamedShape,
     as_shapes,
     model_argument,
+    seed_option,
     shape_option,
     threads_option,
 )
@@ -89,13 +90,7 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
 @threads_option
 @click.option("--batch", type=click.IntRange(min=1), help="First dimension of every input.")
 @shape_option
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=7,
-    show_default=True,
-    help="Seed of the random inputs.",
-)
+@seed_option
 @click.option(
     "--rounds",
     type=click.IntRange(min=1, max=10_000),

@@ -20,6 +20,7 @@ from glow_nb.commands.options import (
     as_shapes,
     backend_option,
     model_argument,
+    seed_option,
     shape_option,
     threads_option,
     tune_option,
@@ -55,13 +56,7 @@ glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
     metavar="NAME=FILE.npy",
     help="Array for one input; with one input the name may be left out. Repeat it for each.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the random inputs that are used if no --input is given.",
-)
+@seed_option
 @click.option(
     "--save",
     type=click.Path(path_type=Path),
