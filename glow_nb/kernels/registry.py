@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.errors import DefinitionError
 from glow_nb.kernels.source import KernelSource
-from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Instruction
 
 Generator = Callable[..., KernelSource]
@@ -32,22 +31,3 @@ def kernel_for(*instruction_classes: type[Instruction]) -> Callable[[G], G]:
         return generator
 
     return register
-
-
-def generate_kernel(instruction: Instruction, target: Target) -> KernelSource:
-    """Return the kernel of *instruction* for *target*; it sees shapes and kinds, not names.
-
-    Its arguments are ``kernel_operands(instruction)``.
-
-    Raises:
-        UnsupportedError: There is no kernel for this instruction.
-    """
-    from glow_nb.kernels import families  # noqa: F401 - registers the generators
-
-    generator = KERNELS.get(type(instruction))
-    if generator is None:
-        raise UnsupportedError(
-            f"{instruction!r}: no kernel for {type(instruction).__name__}; lower it, or add a "
-            "generator with @kernel_for to glow_nb.kernels"
-        )
-    return generator(instruction, target)

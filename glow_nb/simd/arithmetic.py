@@ -227,22 +227,6 @@ def comparison(comparison_sign: str) -> Binary:
     return lambda lhs, rhs: lhs.compare(comparison_sign, rhs)
 
 
-def in_float32(operation: Callable[..., Lanes]) -> Callable[..., Lanes]:
-    """Let *operation* take 16-bit floats: widen, compute in ``float32``, round the result."""
-
-    def widened(*operands: Lanes) -> Lanes:
-        from glow_nb.simd.convert import convert
-
-        narrow = next((x.kind for x in operands if is_narrow(x.kind)), None)
-        if narrow is None:
-            return operation(*operands)
-        wide = [convert(x, ElementKind.FLOAT32) if is_narrow(x.kind) else x for x in operands]
-        result = operation(*wide)
-        return convert(result, narrow) if result.kind is ElementKind.FLOAT32 else result
-
-    return widened
-
-
 def is_narrow(kind: ElementKind) -> bool:
     """True for the 16-bit floats."""
     return kind in (ElementKind.FLOAT16, ElementKind.BFLOAT16)

@@ -6,6 +6,7 @@ ties to even, once: on the way from ``float64`` to 16 bits the ``float32`` step 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from glow_nb.simd.arithmetic import absolute, is_narrow
@@ -32,6 +33,20 @@ def convert(x: Lanes, kind: ElementKind) -> Lanes:
     if x.kind.is_float:
         return _from_float(x, kind)
     return _from_integer(x, kind)
+
+
+def in_float32(operation: Callable[..., Lanes]) -> Callable[..., Lanes]:
+    """Let *operation* take 16-bit floats: widen, compute in ``float32``, round the result."""
+
+    def widened(*operands: Lanes) -> Lanes:
+        narrow = next((x.kind for x in operands if is_narrow(x.kind)), None)
+        if narrow is None:
+            return operation(*operands)
+        wide = [convert(x, FLOAT32) if is_narrow(x.kind) else x for x in operands]
+        result = operation(*wide)
+        return convert(result, narrow) if result.kind is FLOAT32 else result
+
+    return widened
 
 
 def _from_float(x: Lanes, kind: ElementKind) -> Lanes:

@@ -55,7 +55,7 @@ from glow_nb.simd import (
     window,
     winograd,
 )
-from glow_nb.simd.convert import convert
+from glow_nb.simd.convert import convert, in_float32
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.types import Pointer, Tile, Vec, kernel_signature, scalar_type
 from glow_nb.types import ElementKind
@@ -246,7 +246,7 @@ def fma(typing: Any, lhs: Any, rhs: Any, addend: Any) -> Any:
     if not _same(lhs, rhs, addend):
         return None
     result = _together(None, lhs, rhs, addend)
-    operation = arithmetic.in_float32(arithmetic.fma)
+    operation = in_float32(arithmetic.fma)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _apply(builder, operation, result, signature, arguments)
@@ -290,7 +290,7 @@ def _index_choice(sign: str) -> Any:
 
 
 def _namespace() -> dict[str, object]:
-    widened = arithmetic.in_float32
+    widened = in_float32
     names: dict[str, object] = {"fma": fma, "where": where}
     names |= {"min": _index_choice("<"), "max": _index_choice(">")}
     names |= {name: _unary(widened(operation)) for name, operation in _UNARY.items()}

@@ -24,7 +24,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Rewriter, rewrite
-from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.arithmetic import AddInst, SubInst

@@ -15,7 +15,7 @@ from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.hazards import AccessMode
 from glow_nb.errors import CompileError
-from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.print import print_instruction

@@ -23,7 +23,7 @@ from glow_nb.codegen.pool import compile_objects
 from glow_nb.hlir.graph import Constant
 from glow_nb.kernels import convolution_cost
 from glow_nb.kernels.convolution_cost import Candidate
-from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program

@@ -13,7 +13,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.kernels import fusion
-from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.generate import generate
 from glow_nb.llir.instructions.arithmetic import AddInst

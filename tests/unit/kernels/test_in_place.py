@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.in_place import may_lie_on
 from glow_nb.llir.instructions.activation import ReluInst, TanhInst

@@ -3,7 +3,8 @@
 import pytest
 
 from glow_nb.errors import DefinitionError, UnsupportedError
-from glow_nb.kernels.registry import KERNELS, generate_kernel, kernel_for
+from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.registry import KERNELS, kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.activation import ReluInst
 from glow_nb.llir.program import Activation, Alloc, Buffer

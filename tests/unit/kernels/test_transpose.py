@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View
