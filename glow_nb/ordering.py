@@ -11,7 +11,6 @@ Each is ordered by itself. It takes the best of these orders:
 * depth first: each step right after those it needs, of these the one first whose subtree needs the
   most memory beyond what it leaves behind (Glow's child-memory scheduler, after Sethi and Ullman),
   or the given one first;
-* a list scheduler's, what leaves least behind first, where the others hold more than they must;
 * what searches over the sets of steps that may be done first find: the lowest peak, and the
   shortest distance between those that make bytes and those that read them. In a long stretch the
   distance is searched for in one window of steps after the other.
@@ -173,7 +172,7 @@ def best_order(steps: Steps) -> list[int]:
     taken for it.
     """
     floor = steps.smallest_peak()
-    stretches = list(_stretches(steps))
+    stretches = list(stretches_of(steps))
     found = [_improved(stretch, (stretch.given,), floor) for stretch in stretches]
     highest = max((s.peak(order) for s, order in zip(stretches, found, strict=True)), default=0)
     if highest > floor:
@@ -183,7 +182,7 @@ def best_order(steps: Steps) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class Stretch:
     """Steps that follow each other in any order of all, whatever their own.
 
     Attributes:
@@ -230,7 +229,7 @@ class _Stretch:
         return max(self.peak(order), floor), self.steps.distance(order, self.done, self.held)
 
 
-def _stretches(steps: Steps) -> Iterator[_Stretch]:
+def stretches_of(steps: Steps) -> Iterator[Stretch]:
     """Yield the stretches: each ends where all steps so far must come before all that follow."""
     count = len(steps.before)
     earlier: list[int] = []  # a bit for each step that must come before, at any distance
@@ -248,11 +247,11 @@ def _stretches(steps: Steps) -> Iterator[_Stretch]:
         _, held = steps.wait(step, done, held)
         done |= 1 << step
         if not done & ~common[step + 1]:
-            yield _Stretch(steps, tuple(given), *begin)
+            yield Stretch(steps, tuple(given), *begin)
             given, begin = [], (done, live, held)
 
 
-def _improved(stretch: _Stretch, orders: Sequence[Order], floor: int) -> Order:
+def _improved(stretch: Stretch, orders: Sequence[Order], floor: int) -> Order:
     """Return the best order found, the first of *orders* if no other is better.
 
     What was found is a new order to begin from, until nothing better is. Only then it is searched
@@ -273,11 +272,9 @@ def _improved(stretch: _Stretch, orders: Sequence[Order], floor: int) -> Order:
     return best
 
 
-def _candidates(stretch: _Stretch, floor: int) -> Iterator[Order]:
+def _candidates(stretch: Stretch, floor: int) -> Iterator[Order]:
     """Yield orders that may be better than the given one."""
     tried = [stretch.given, *_depth_first(stretch)]
-    if min(map(stretch.peak, tried)) > floor:
-        tried.append(_listed(stretch))
     yield from tried
     best = min(tried, key=lambda order: stretch.cost(order, floor))
     limit, distance = stretch.cost(best, floor)
@@ -287,11 +284,11 @@ def _candidates(stretch: _Stretch, floor: int) -> Iterator[Order]:
         yield from _nearest(stretch, limit, distance)
 
 
-def _improved_in_windows(stretch: _Stretch, order: Order, floor: int) -> Order:
+def _improved_in_windows(stretch: Stretch, order: Order, floor: int) -> Order:
     """Return *order* with each few steps that follow each other in the best order among them."""
     steps, done, live, held = stretch.steps, stretch.done, stretch.live, stretch.held
     for begin in range(0, len(order), WINDOW // 2):
-        window = _Stretch(steps, order[begin : begin + WINDOW], done, live, held)
+        window = Stretch(steps, order[begin : begin + WINDOW], done, live, held)
         better = _improved(window, (window.given,), floor)
         order = order[:begin] + better + order[begin + WINDOW :]
         for step in better[: WINDOW // 2]:
@@ -301,7 +298,7 @@ def _improved_in_windows(stretch: _Stretch, order: Order, floor: int) -> Order:
     return order
 
 
-def _depth_first(stretch: _Stretch) -> Iterator[Order]:
+def _depth_first(stretch: Stretch) -> Iterator[Order]:
     """Yield orders in which each step comes right after what it needs.
 
     Of several steps that it needs, first the hungriest; or all in their given order.
@@ -339,32 +336,7 @@ def _visited(roots: Iterable[int], before: dict[int, list[int]]) -> Order:
     return tuple(ordered)
 
 
-def _listed(stretch: _Stretch) -> Order:
-    """Return the order of a list scheduler: next comes what leaves least behind.
-
-    What stays within the peak so far goes first; among equal ones, what needs the latest step.
-    """
-    steps, done, live, peak = stretch.steps, stretch.done, stretch.live, 0
-    waiting = {step: len(before) for step, before in stretch.before.items()}
-    ready = {step: -1 for step, count in waiting.items() if not count}
-    order: list[int] = []
-    while ready:
-        choices = ((step, *steps.run(step, done, live)) for step in ready)
-        chosen, during, live = min(
-            choices, key=lambda choice: (max(choice[1], peak), choice[2], -ready[choice[0]])
-        )
-        peak = max(peak, during)
-        done |= 1 << chosen
-        del ready[chosen]
-        for step in stretch.after[chosen]:
-            waiting[step] -= 1
-            if not waiting[step]:
-                ready[step] = len(order)
-        order.append(chosen)
-    return tuple(order)
-
-
-def _lowest(stretch: _Stretch, limit: int) -> list[Order]:
+def _lowest(stretch: Stretch, limit: int) -> list[Order]:
     """Return the order of the lowest peak below *limit*; none if there is none or it takes long.
 
     A step that can be done within the peak so far, and leaves no more behind than it finds, is done
@@ -388,7 +360,7 @@ def _lowest(stretch: _Stretch, limit: int) -> list[Order]:
     return _search(stretch, proceed)
 
 
-def _nearest(stretch: _Stretch, limit: int, distance: int) -> list[Order]:
+def _nearest(stretch: Stretch, limit: int, distance: int) -> list[Order]:
     """Return the order of the shortest distance below *distance* with a peak of up to *limit*.
 
     None if there is none, or if it takes long.
@@ -427,7 +399,7 @@ class _State(NamedTuple):
     order: Order
 
 
-def _search(stretch: _Stretch, proceed: Callable[[_State], list[_State]]) -> list[Order]:
+def _search(stretch: Stretch, proceed: Callable[[_State], list[_State]]) -> list[Order]:
     """Return the cheapest order, found over sets of steps that are done; none if it takes long.
 
     Whatever the order, the same bytes are live after a set; so only the cheapest way to it counts.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.ordering import LONGEST_SEARCHED, Order, Steps, best_order
+from glow_nb.ordering import LONGEST_SEARCHED, Order, Steps, best_order, stretches_of
 
 
 def steps_of(
@@ -206,15 +206,56 @@ def test_one_branch_is_done_before_the_next(count: int) -> None:
     assert steps.peak(best_order(steps)) <= 1000 + count
 
 
-def test_peaks_below_that_of_another_stretch_count_as_equal() -> None:
-    """Branches that fit side by side below a later peak stay near what they read."""
-    before, size = branches(2, 64)
-    before += [[len(size) - 1]]
-    steps = steps_of(before, [*size, 4096])
-    found = best_order(steps)
-    assert steps.peak(found) == 4096 + 2
-    small = steps_of(before[:-1], size)
-    assert small.peak(found[:-1]) <= small.peak(range(len(size)))
+@pytest.mark.parametrize(
+    ("before", "size", "lowest"),
+    [
+        (
+            [[], [0], [], [], [0], [], [], [2, 4], [2, 5], [6], [7], [6, 8], [], [8]],
+            [1, 4, 16, 8, 8, 8, 1, 4, 1, 1, 8, 16, 8, 1],
+            28,
+        ),
+        (
+            [[], [0], [], [0], [2], [1], [], [1, 4], [], [], [4, 7], [], [], [11]],
+            [2, 8, 16, 16, 2, 4, 8, 4, 2, 16, 2, 2, 8, 16],
+            18,
+        ),
+    ],
+)
+def test_what_only_a_search_finds(before: list[list[int]], size: list[int], lowest: int) -> None:
+    steps = steps_of(before, size, traffic=[0] * len(size))
+    assert steps.peak(best_order(steps)) == lowest
+
+
+def test_a_stretch_ends_where_all_that_follow_come_after() -> None:
+    """Two readers of 0, and two of both: no single step divides the two pairs."""
+    before = [[], [0], [0], [1, 2], [1, 2], [3, 4], [5]]
+    found = stretches_of(steps_of(before, [64] * len(before)))
+    assert [stretch.given for stretch in found] == [(0,), (1, 2), (3, 4), (5,), (6,)]
+
+
+def test_no_stretch_has_a_higher_peak_than_given() -> None:
+    """Values would be read sooner if more were live at a time, still less than the last step needs.
+
+    That would make it harder to lay all of them side by side.
+    """
+    before = [[], [0], [0, 1], [0, 1], [0], [4], [2, 3, 5], [6]]
+    steps = steps_of(before, [64, 16, 64, 128, 8, 8, 8, 512])
+    sooner = [0, 4, 5, 1, 2, 3, 6, 7]
+    assert steps.peak(sooner) == steps.peak(range(8)) == 520
+    assert steps.distance(sooner) < steps.distance(range(8))
+    assert steps.peak(sooner[:-1]) > steps.peak(range(7))
+    assert best_order(steps) == list(range(8))
+
+
+def test_a_peak_below_that_of_another_stretch_counts_as_equal() -> None:
+    """What has both the lowest peaks and the shortest distance under the highest of these."""
+    before = [[], [0], [0], [2], [1, 3], [0, 4], [5], [6]]
+    steps = steps_of(before, [16, 16, 8, 64, 16, 64, 8, 0])
+    found, lower = [0, 2, 1, 3, 4, 5, 6, 7], [0, 2, 3, 1, 4, 5, 6, 7]
+    assert steps.peak(found) == steps.peak(lower) == 112
+    assert steps.peak(found[:4]) > steps.peak(lower[:4])
+    assert steps.distance(found) < steps.distance(lower)
+    assert best_order(steps) == found
 
 
 def cells(count: int, seed: int) -> Steps:
