@@ -26,8 +26,9 @@ indices
     ``min(i, j)`` ``max(i, j)`` of integers
 register tiles
     ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store
-    tile_store_masked tile_load_masked tile_transpose tile_zip tile_unzip tile_prefetch
-    tile_bias_masked tile_slide tile_slide_groups tile_winograd_input tile_winograd_output``
+    tile_store_masked tile_load_columns tile_load_masked tile_transpose tile_zip tile_unzip
+    tile_prefetch tile_bias_masked tile_slide tile_slide_groups tile_winograd_input
+    tile_winograd_output``
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """
@@ -131,7 +132,8 @@ _INTRINSICS: dict[ModuleType, str] = {
     tile: "tile_bias tile_fill tile_zero tile_load tile_fma tile_get tile_set tile_store"
     " tile_store_masked",
     dot: "tile_dot",
-    transpose: "tile_transpose tile_load_masked tile_zip tile_unzip tile_prefetch",
+    transpose: "tile_transpose tile_load_columns tile_load_masked tile_zip tile_unzip"
+    " tile_prefetch",
     window: "tile_bias_masked tile_slide tile_slide_groups",
     winograd: "tile_winograd_input tile_winograd_output",
 }

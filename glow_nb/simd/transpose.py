@@ -7,7 +7,7 @@ takes ``n log2(n)`` of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -20,6 +20,7 @@ from glow_nb.simd.memory import (
     are_literal,
     hint_second_level,
     literal,
+    load_vector,
     load_vector_masked,
     mask_of,
     to_index,
@@ -60,7 +61,7 @@ def tile_transpose(typing: Any, tile: Any, rows: Any) -> Any:
 
 def _turn_pieces(builder: Any, vectors: Sequence[Any], piece: int) -> list[Any]:
     """Turn over each square of *piece* rows and lanes, by perfect shuffles of its rows."""
-    lanes = len(vectors)
+    lanes = vectors[0].type.count
     starts = range(0, lanes, piece)
     low = [
         base + lane + side * lanes
@@ -70,7 +71,7 @@ def _turn_pieces(builder: Any, vectors: Sequence[Any], piece: int) -> list[Any]:
     ]
     high = [index + piece // 2 for index in low]
     turned: list[Any] = []
-    for start in starts:
+    for start in range(0, len(vectors), piece):
         square = list(vectors[start : start + piece])
         for _ in range(piece.bit_length() - 1):
             halves = zip(square[: piece // 2], square[piece // 2 :], strict=True)
@@ -98,6 +99,49 @@ def _exchange_pieces(builder: Any, vectors: Sequence[Any], piece: int) -> list[A
 def _shuffle(builder: Any, left: Any, right: Any, order: Sequence[int]) -> Any:
     mask = ir.Constant(ir.VectorType(I32, len(order)), list(order))
     return builder.shuffle_vector(left, right, mask)
+
+
+@intrinsic(prefer_literal=True)
+def tile_load_columns(
+    typing: Any, pointer: Any, index: Any, stride: Any, columns: Any, lanes: Any
+) -> Any:
+    """``tile_load_columns(p, i, stride, columns, lanes)``: row c has elements i + c + r * stride.
+
+    There are *lanes* of them, from as many rows of memory. Of each of these a piece of *columns*
+    elements is read, at most 16 bytes, straight to where it belongs; what is left to do is to turn
+    the pieces over. *lanes* is a multiple of *columns*; both are powers of two.
+    """
+    if not (isinstance(pointer, Pointer) and are_literal(stride, columns, lanes)):
+        return None
+    piece = literal(columns)
+    tile = Tile(pointer.kind, literal(lanes), piece, 1)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+
+        def load(row: int) -> Any:
+            start = builder.add(index, ir.Constant(INDEX, row * literal(stride)))
+            place = address(builder, arguments[0], start, tile.kind)
+            return load_vector(builder, place, tile.kind, piece)
+
+        rows = [[load(row) for row in range(first, tile.lanes, piece)] for first in range(piece)]
+        vectors = [_joined(builder, pieces) for pieces in rows]
+        value = ir.Constant(tile.llvm, ir.Undefined)
+        for row, vector in enumerate(_turn_pieces(builder, vectors, piece)):
+            value = builder.insert_value(value, vector, row)
+        return value
+
+    return tile(pointer, types.unliteral(index), stride, columns, lanes), codegen
+
+
+def _joined(builder: Any, vectors: Sequence[Any]) -> Any:
+    """Return the one vector of all lanes of *vectors*, a power of two of them."""
+    parts = list(vectors)
+    while len(parts) > 1:
+        lanes = range(2 * parts[0].type.count)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [_shuffle(builder, left, right, lanes) for left, right in pairs]
+    return parts[0]
 
 
 @intrinsic(prefer_literal=True)
@@ -129,35 +173,75 @@ def tile_load_masked(
 
 @intrinsic
 def tile_zip(typing: Any, tile: Any) -> Any:
-    """``tile_zip(t)``: two rows of a vector each as one row of both, their elements in turn."""
-    if not (isinstance(tile, Tile) and (tile.rows, tile.vectors) == (2, 1)):
+    """``tile_zip(t)``: rows of a vector each as one row of them all, their elements in turn."""
+    if not (isinstance(tile, Tile) and tile.vectors == 1):
         return None
-    lanes = tile.lanes
-    low = [lane // 2 + lane % 2 * lanes for lane in range(lanes)]
-    high = [index + lanes // 2 for index in low]
-    return _pair(Tile(tile.kind, lanes, 1, 2), tile, low, high)
+    return _regrouped(Tile(tile.kind, tile.lanes, 1, tile.rows), tile, _zipped)
 
 
 @intrinsic
 def tile_unzip(typing: Any, tile: Any) -> Any:
-    """``tile_unzip(t)``: the even elements of a row of two vectors, and below them the odd ones."""
-    if not (isinstance(tile, Tile) and (tile.rows, tile.vectors) == (1, 2)):
+    """``tile_unzip(t)``: every k-th element of a row of k vectors, and below them the next ones."""
+    if not (isinstance(tile, Tile) and tile.rows == 1):
         return None
-    even = list(range(0, 2 * tile.lanes, 2))
-    return _pair(Tile(tile.kind, tile.lanes, 2, 1), tile, even, [index + 1 for index in even])
+    return _regrouped(Tile(tile.kind, tile.lanes, tile.vectors, 1), tile, _unzipped)
 
 
-def _pair(result: Tile, tile: Tile, first: Sequence[int], second: Sequence[int]) -> Any:
-    """Return an intrinsic's typing: two shuffles of the two vectors of *tile*."""
+def _regrouped(
+    result: Tile, tile: Tile, regroup: Callable[[Any, Sequence[Any]], Sequence[Any]]
+) -> Any:
+    """Return an intrinsic's typing: the vectors of *result* are made of those of *tile*."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        left, right = (builder.extract_value(arguments[0], part) for part in (0, 1))
+        parts = range(tile.rows * tile.vectors)
+        vectors = [builder.extract_value(arguments[0], part) for part in parts]
         value = ir.Constant(result.llvm, ir.Undefined)
-        for part, order in enumerate((first, second)):
-            value = builder.insert_value(value, _shuffle(builder, left, right, order), part)
+        for part, vector in enumerate(regroup(builder, vectors)):
+            value = builder.insert_value(value, vector, part)
         return value
 
     return result(tile), codegen
+
+
+def _zipped(builder: Any, rows: Sequence[Any]) -> list[Any]:
+    """Return as many vectors, in which the elements of *rows* stand in turn."""
+    lanes, count = rows[0].type.count, len(rows)
+    if count == 1 or count % 2:
+        takes = [divmod(element, count)[::-1] for element in range(count * lanes)]
+        return _picked(builder, rows, takes)
+    low = [lane // 2 + lane % 2 * lanes for lane in range(lanes)]
+    high = [index + lanes // 2 for index in low]
+    pairs = zip(_zipped(builder, rows[::2]), _zipped(builder, rows[1::2]), strict=True)
+    return [_shuffle(builder, a, b, order) for a, b in pairs for order in (low, high)]
+
+
+def _unzipped(builder: Any, vectors: Sequence[Any]) -> list[Any]:
+    """Return the rows of which the elements stand in turn in *vectors*."""
+    lanes, count = vectors[0].type.count, len(vectors)
+    if count == 1 or count % 2:
+        places = (lane * count + row for row in range(count) for lane in range(lanes))
+        return _picked(builder, vectors, [divmod(place, lanes) for place in places])
+    pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+    halves = [
+        _unzipped(builder, [_shuffle(builder, *pair, range(odd, 2 * lanes, 2)) for pair in pairs])
+        for odd in (0, 1)
+    ]
+    return [row for pair in zip(*halves, strict=True) for row in pair]
+
+
+def _picked(builder: Any, vectors: Sequence[Any], takes: Sequence[tuple[int, int]]) -> list[Any]:
+    """Return as many vectors with the elements *takes*: the number of a vector and a lane of it."""
+    lanes, result = vectors[0].type.count, []
+    for start in range(0, len(takes), lanes):
+        made = vectors[0]
+        for number, vector in enumerate(vectors):
+            order = list(range(lanes))  # where the element does not come from this vector
+            for to, (source, lane) in enumerate(takes[start : start + lanes]):
+                if source == number:
+                    order[to] = lanes + lane
+            made = _shuffle(builder, made, vector, order)
+        result.append(made)
+    return result
 
 
 @intrinsic(prefer_literal=True)

@@ -16,6 +16,9 @@ from glow_nb.hlir.ops import Add, Convolution, FullyConnected, MaxPool, Relu, Re
 from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.llir.instructions.shape import TransposeInst
+from glow_nb.llir.program import Buffer
+from glow_nb.types import ElementKind, TensorType
 
 pytestmark = pytest.mark.jit
 
@@ -93,3 +96,18 @@ def test_products_use_the_whole_register(name: str) -> None:
         assembly = compile_assembly(source, target)
         assert re.search(WIDE_FMA[name], assembly), source.text
         assert not re.search(SCALAR_FMA[name], assembly), source.text
+
+
+TURNED = {"avx512": r"vunpcklps\t%zmm", "neon": r"(zip|trn)1\tv\d+\.(4s|2d)"}
+PAST_CACHES = {"avx512": r"vmovntp?[sd]?\w*\t%zmm", "neon": r"stnp\tq"}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_transposes_are_turned_over_in_whole_registers(name: str) -> None:
+    target = TARGETS[name]
+    shapes = {"y": (2000, 2100), "x": (2100, 2000)}
+    result, source = (Buffer(n, TensorType(ElementKind.FLOAT32, s)) for n, s in shapes.items())
+    kernel = generate_kernel(TransposeInst(result, source, permutation=(1, 0)), target)
+    assembly = compile_assembly(kernel, target)
+    assert re.search(TURNED[name], assembly)
+    assert re.search(PAST_CACHES[name], assembly)

@@ -1,5 +1,7 @@
 """Transposes of every rank, permutation, kind and width against NumPy."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
-from tests.unit.kernels.cases import check, instruction_of
+from tests.unit.kernels.cases import check, instruction_of, random_array
 from tests.unit.kernels.running import RunningKernel, guarded
 
 FLOAT32 = ElementKind.FLOAT32
@@ -41,6 +43,11 @@ CASES = [
     ((2, 1001), (1, 0)),  # two rows become pairs
     ((3, 1001, 2), (0, 2, 1)),  # and back
     ((20, 30, 2), (1, 0, 2)),  # pairs that stay together
+    ((40, 50, 3), (1, 0, 2)),  # runs that stay together
+    ((30, 256, 8), (1, 0, 2)),
+    ((128, 128, 5), (1, 0, 2)),  # the same through scratch
+    ((4, 501), (1, 0)),
+    ((501, 6), (1, 0)),
     ((1, 7, 1), (2, 0, 1)),
     ((0, 3), (1, 0)),
     ((), ()),
@@ -64,6 +71,43 @@ def test_every_kind_is_moved(kind: ElementKind) -> None:
     check(_transpose((2, 35), (1, 0), kind), Target.host(), ulp=0)
     check(_transpose((160, 1024), (1, 0), kind), Target.host(), ulp=0)
     check(_transpose((9, 7, 2), (1, 0, 2), kind), Target.host(), ulp=0)
+    check(_transpose((9, 7, 3), (1, 0, 2), kind), Target.host(), ulp=0)
+
+
+SMALL = dataclasses.replace(Target.host(), l2_bytes=1 << 10, l3_bytes=1 << 12)
+"""A machine of which the caches hold next to nothing."""
+
+LARGE = [
+    ((397, 57), (1, 0)),  # rows begin anywhere in a line
+    ((512, 128), (1, 0)),  # all begin one
+    ((320, 40), (1, 0)),
+    ((3, 400, 30), (0, 2, 1)),
+    ((200, 100, 3), (1, 0, 2)),
+    ((300, 90, 5), (1, 0, 2)),
+    ((40, 50, 70), (1, 0, 2)),
+]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [ElementKind.INT8, ElementKind.BFLOAT16, FLOAT32], ids=str)
+@pytest.mark.parametrize("case", LARGE, ids=str)
+def test_large_results_are_streamed_wherever_they_begin(
+    case: tuple[tuple[int, ...], tuple[int, ...]], kind: ElementKind
+) -> None:
+    shape, permutation = case
+    kernel = RunningKernel(generate_kernel(_transpose(shape, permutation, kind), SMALL), SMALL)
+    assert "store_streaming" in kernel.source.text
+    source = random_array(np.random.default_rng(0), TensorType(kind, shape), specials=False)
+    wanted = source.transpose(permutation)
+    for start in (0, 1, 5, 16):
+        for threads in (1, 2, 3):
+            whole = np.full(source.size + 256, 77).astype(kind.dtype)
+            begin = -whole.ctypes.data % 64 // kind.size_bytes + 64 + start
+            result = whole[begin : begin + source.size].reshape(wanted.shape)
+            kernel(result, source, threads=threads)
+            np.testing.assert_array_equal(result, wanted)
+            assert (whole[:begin] == 77).all()
+            assert (whole[begin + source.size :] == 77).all()
 
 
 @pytest.mark.jit
@@ -91,4 +135,7 @@ def test_random_transposes(seed: int) -> None:
     shape = tuple(int(n) for n in rng.choice([n for n in SIZES if n <= limit], rank))
     permutation = tuple(int(axis) for axis in rng.permutation(rank))
     kind = list(ElementKind)[int(rng.integers(len(ElementKind)))]
-    check(_transpose(shape, permutation, kind), TARGETS[int(rng.integers(3))], ulp=0)
+    target = TARGETS[int(rng.integers(3))]
+    if rng.random() < 0.3:
+        target = dataclasses.replace(target, l2_bytes=SMALL.l2_bytes, l3_bytes=SMALL.l3_bytes)
+    check(_transpose(shape, permutation, kind), target, ulp=0)
