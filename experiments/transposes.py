@@ -22,7 +22,7 @@ import numpy as np
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.threads import aligned_empty
-from glow_nb.kernels.registry import generate_kernel
+from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import Buffer, Instruction
