@@ -215,7 +215,7 @@ def gelu(x: Lanes) -> Lanes:
 
 
 def inverse_fourth_root(x: Lanes) -> Lanes:
-    """``x ** -0.25`` for x that is positive and not denormal: at most 1 ulp; 0 for infinity.
+    """``x ** -0.25`` for x that is positive and not denormal: at most 1.6 ulp; 0 for infinity.
 
     A quarter of the exponent, taken off in the bits, is 3 % off; each of three steps of Newton's
     method squares that. They cost a third of two square roots and a quotient.

@@ -36,6 +36,9 @@ COMPLETE = (
 ).split()
 """Operators of which every test passes, but for element types that glow_nb does not have."""
 
+SHARES = 16
+"""Into how many parts the tests that compile are cut, so that cores can share them."""
+
 
 @pytest.fixture(scope="module")
 def cases() -> list[Any]:
@@ -110,11 +113,13 @@ def test_passes_change_no_result_of_any_test(cases: list[Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.jit
-def test_passes_change_no_result_in_machine_code(cases: list[Any]) -> None:
-    check_passes_change_nothing(cases[::4], "cpu")
+@pytest.mark.parametrize("share", range(0, SHARES, 4))
+def test_passes_change_no_result_in_machine_code(cases: list[Any], share: int) -> None:
+    check_passes_change_nothing(cases[share::SHARES], "cpu")
 
 
 @pytest.mark.slow
 @pytest.mark.jit
-def test_nothing_is_wrong_in_machine_code(cases: list[Any]) -> None:
-    check(Report(list(run_tests(cases, ["cpu"]))))
+@pytest.mark.parametrize("share", range(SHARES))
+def test_nothing_is_wrong_in_machine_code(cases: list[Any], share: int) -> None:
+    check(Report(list(run_tests(cases[share::SHARES], ["cpu"]))))

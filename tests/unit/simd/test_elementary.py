@@ -14,7 +14,7 @@ from glow_nb.llir.instructions.activation import GeluInst, SoftplusInst, SwishIn
 from glow_nb.llir.program import Instruction
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import instruction_of
-from tests.unit.kernels.every_float import CHUNK, EVERY, worst_of_all
+from tests.unit.simd.every_float import CHUNK, EVERY, worst_of_all
 from tests.unit.kernels.running import RunningKernel
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -36,10 +36,10 @@ LARGEST_ERROR_ULP = {
 OTHERS_ULP = {
     "rsqrt": 1.5,
     "exp_nonpositive": 1.5,
-    "inverse_fourth_root": 1.0,
-    "softplus": 4.0,
-    "swish": 4.0,
-    "gelu_tanh": 200.0,
+    "inverse_fourth_root": 1.6,
+    "softplus": 2.0,
+    "swish": 2.9,
+    "gelu_tanh": 194.0,  # where it is 1e-35
 }
 """Functions of part of the floats, and activations made of several functions."""
 FLUSHED = {
