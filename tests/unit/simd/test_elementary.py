@@ -14,8 +14,8 @@ from glow_nb.llir.instructions.activation import GeluInst, SoftplusInst, SwishIn
 from glow_nb.llir.program import Instruction
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import instruction_of
-from tests.unit.simd.every_float import CHUNK, EVERY, worst_of_all
 from tests.unit.kernels.running import RunningKernel
+from tests.unit.simd.every_float import CHUNK, EVERY, worst_of_all
 
 Floats = npt.NDArray[np.floating[Any]]
 FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64
