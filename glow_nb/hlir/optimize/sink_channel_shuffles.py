@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from itertools import cycle, islice
 from math import prod
 
 import numpy as np
@@ -140,6 +141,8 @@ def _read_in_parts(node: Convolution, shuffle: _Shuffle, rewriter: Rewriter) -> 
     channels, weights = _layout(shuffle.order.reshape(node.group, -1), parts)
     if channels.size > MAX_GROWTH * shuffle.order.size:
         return None
+    if channels.size > shuffle.order.size and not node.type.kind.is_float:
+        return None  # their weights cannot be shared out
     source = shuffle.source
     if not np.array_equal(channels.reshape(-1), np.arange(shuffle.order.size)):
         indices = rewriter.constant(f"{node.name}_channels", channels.reshape(-1))
@@ -150,9 +153,10 @@ def _read_in_parts(node: Convolution, shuffle: _Shuffle, rewriter: Rewriter) -> 
     per_group = filter.shape[0] // node.group
     rows = np.zeros((node.group, per_group, *weights.shape[1:]), filter.dtype)
     for group in range(node.group):
-        part, place = np.nonzero(weights[group] >= 0)
-        taken = filter.reshape(node.group, per_group, -1)[group][:, weights[group, part, place]]
-        rows[group][:, part, place] = taken
+        shares = filter.reshape(node.group, per_group, -1)[group]
+        copies = np.bincount(weights[group].reshape(-1))
+        shares = shares if channels.size == shuffle.order.size else shares / copies
+        rows[group] = shares[:, weights[group]]
     shape = (filter.shape[0], *ones, parts, weights.shape[-1])
     return rewriter.emit(
         dataclasses.replace(
@@ -175,7 +179,9 @@ def _layout(wanted: Array, parts: int) -> tuple[Array, Array]:
 
     Returns:
         The channel to put at each place, ``[parts, group, places]``, and the number of the
-        group's weight for it, ``[group, parts, places]``, -1 for what only fills up.
+        group's weight for it, ``[group, parts, places]``. What only fills up repeats channels that
+        the group reads anyhow, of which each copy has its share of the weight: a foreign one times
+        zero would let its NaN in.
     """
     groups = len(wanted)
     size = wanted.size // parts
@@ -186,10 +192,11 @@ def _layout(wanted: Array, parts: int) -> tuple[Array, Array]:
     ]
     places = max(found.size for cuts in numbers for found in cuts)
     channels = np.zeros((parts, groups, places), np.int64)
-    weights = np.full((groups, parts, places), -1)
+    weights = np.zeros((groups, parts, places), np.int64)
     for group, cuts in enumerate(numbers):
+        repeated = cycle(range(wanted.shape[1]))
         for part, found in enumerate(cuts):
-            weights[group, part, : found.size] = found
-            channels[part, group] = part * size  # any number of this part will do
-            channels[part, group, : found.size] = wanted[group, found]
+            filled = [*found, *islice(repeated, places - found.size)]
+            weights[group, part] = filled
+            channels[part, group] = wanted[group, filled]
     return channels, weights
