@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from glow_nb.hlir.graph import Function, Node, producer_of
 from glow_nb.hlir.ops.shape import Reshape
-from glow_nb.ordering import Steps, best_order
+from glow_nb.ordering import best_order
 from glow_nb.schema import operands_of
+from glow_nb.steps import Steps
 
 
 def schedule(function: Function) -> Function:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.ordering import LONGEST_SEARCHED, Order, Steps, best_order, stretches_of
+from glow_nb.ordering import LONGEST_SEARCHED, best_order
+from glow_nb.steps import Order, Steps, stretches_of
 
 
 def steps_of(
