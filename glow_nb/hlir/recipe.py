@@ -18,12 +18,16 @@ from glow_nb.types import Array
 LARGE_BYTES = 1 << 16
 """What is smaller is computed at once: passes look at its numbers."""
 
+MOST_STEPS = 32
+"""Nodes to compute for one recipe; those that are read twice are computed twice. Weights need a
+few."""
+
 
 def folded(node: Node, name: str) -> Constant:
     """Return the one result of a *node* that reads only constants, as a constant called *name*."""
     recipe = NodeRecipe(node)
-    is_large = node.type.size_bytes >= LARGE_BYTES
-    return Constant(name, node.type, recipe if is_large else recipe.array)
+    is_late = node.type.size_bytes >= LARGE_BYTES and recipe.steps <= MOST_STEPS
+    return Constant(name, node.type, recipe if is_late else recipe.array)
 
 
 class NodeRecipe(Recipe):
@@ -32,6 +36,8 @@ class NodeRecipe(Recipe):
     def __init__(self, node: Node) -> None:
         """Compute *node*, which has one result."""
         self.node = node
+        payloads = [operand.payload for operand in operands_of(node)]
+        self.steps: int = 1 + sum(p.steps for p in payloads if isinstance(p, NodeRecipe))
 
     @override
     def make(self) -> Array:

@@ -12,7 +12,17 @@ from glow_nb.errors import GlowError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.ops import Add, Concat, MatMul, Mul, Relu, Reshape, Transpose, WinogradFilter
+from glow_nb.hlir.ops import (
+    Add,
+    Concat,
+    MatMul,
+    Maximum,
+    Mul,
+    Relu,
+    Reshape,
+    Transpose,
+    WinogradFilter,
+)
 from glow_nb.hlir.optimize import eliminate_common_nodes, fold_constants
 from glow_nb.hlir.recipe import LARGE_BYTES, NodeRecipe, folded
 from glow_nb.types import Array, ElementKind, TensorType
@@ -109,3 +119,18 @@ def test_numbers_that_were_not_supplied_are_an_error_wherever_they_are_asked_for
     ):
         with pytest.raises(GlowError, match=r"constant %w.*were not supplied.*constants="):
             ask()
+
+
+def test_a_long_chain_is_made_on_the_way() -> None:
+    last = constant(128, 128)
+    for number in range(3000):
+        last = folded(Relu(last), f"relu_{number}")
+    np.testing.assert_array_equal(last.array, np.maximum(numbers(128, 128), 0))
+
+
+def test_what_is_read_twice_again_and_again_is_made_on_the_way() -> None:
+    older = newer = constant(128, 128)
+    for number in range(100):
+        older, newer = newer, folded(Maximum(older, newer), f"value_{number}")
+        newer = folded(Maximum(newer, older), f"larger_{number}")
+    np.testing.assert_array_equal(newer.array, numbers(128, 128))
