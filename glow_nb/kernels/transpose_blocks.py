@@ -38,9 +38,10 @@ PIECE_BYTES = 16
 SETS, WAYS = 64, 8
 """Places of the first-level cache, and lines that one place holds."""
 
-STAGED_LINES, STAGED_COLUMNS, STREAMED_COLUMNS = 2, 128, 64
-"""Cache lines along a row of the source, and columns, of a block that goes through scratch: these
-and the next were measured on Zen 4, with sides from 16 to 512."""
+STAGED_LINES, STAGED_COLUMNS = 2, 64
+"""Cache lines along a row of the source, and columns, of a block that goes through scratch; twice
+as many columns if all its rows begin in the same place of a cache, so that their other lines go
+elsewhere. These and the next were measured on Zen 4, with sides from 16 to 512."""
 
 FEWEST_STAGED_LINES = 4
 """Such a block has columns enough to fill so many lines along a row of the destination."""
@@ -142,11 +143,13 @@ class Blocks:
         line, steps = matrix.line_elements, matrix.line_steps
         fewest, beyond = max(FEWEST_STAGED_LINES * steps, 8), -(-line // matrix.run)
         whole = line // gcd(line, matrix.run)  # as many steps fill lines
-        step = -(-max(STREAMED_COLUMNS // matrix.run, fewest) // whole) * whole
+        step = -(-max(STAGED_COLUMNS // matrix.run, fewest) // whole) * whole
         streams = is_streamed(target, size_bytes) and matrix.columns >= step + beyond
-        is_staged = streams or _needs(matrix.dest_stride_bytes, steps) > 1 / 2
+        needed = _needs(matrix.dest_stride_bytes, steps)
+        is_staged = streams or needed > 1 / 2
         if is_staged:
-            across, along = STAGED_LINES, max(STAGED_COLUMNS // matrix.run, fewest)
+            along = STAGED_COLUMNS * 2 if needed > 1 else STAGED_COLUMNS
+            across, along = STAGED_LINES, max(along // matrix.run, fewest)
         else:
             across = 2 if _needs(matrix.src_stride_bytes, steps) > 1 / 2 else 1
             along = DIRECT_COLUMNS
