@@ -41,8 +41,8 @@ test: $(VENV)/.installed
 	$(PYTEST) -n auto
 
 slow: $(VENV)/.installed
-	$(PYTEST) -m slow --hypothesis-profile=slow
-	$(PYTEST) tests/property --hypothesis-profile=slow
+	$(PYTEST) -n auto -m slow --hypothesis-profile=slow
+	$(PYTEST) -n auto tests/property --hypothesis-profile=slow
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
