@@ -49,7 +49,9 @@ INFERENCE: Pipeline = (
 
 INSTRUCTIONS: Pipeline = (
     "eliminate_dead_stores",
+    "peephole",  # a simpler instruction carries more
     "stack_instructions",  # elementwise work rides on the kernel that makes its operand
+    "peephole",  # a copy that rides alone is no work
     "eliminate_slices",  # what elementwise work has not drawn in is read where it was cut from
     "eliminate_copies",  # a concat's parts are made in their places
     "schedule_instructions",  # what is live when depends on where a value is made

@@ -141,3 +141,16 @@ class StackInst(Instruction):
         for rider in self.riders:
             for buffer in read(rider):
                 self.require(buffer not in made, f"{rider} reads {buffer!r} from before the head")
+
+
+def members_of(instruction: Instruction) -> tuple[Instruction, ...]:
+    """Return the body of a stack, or *instruction* alone."""
+    return instruction.body if isinstance(instruction, StackInst) else (instruction,)
+
+
+def without(instruction: Instruction, member: Instruction) -> Instruction | None:
+    """Return *instruction* without one *member*, no stack if one is left, None if none is."""
+    body = [other for other in members_of(instruction) if other is not member]
+    if len(body) < 2:
+        return body[0] if body else None
+    return StackInst.of(body)

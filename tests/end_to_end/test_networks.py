@@ -22,9 +22,11 @@ import glow_nb
 from experiments.mobile_networks import NETWORKS, odd
 from experiments.transformers import NETWORKS as TRANSFORMERS
 from experiments.twins import NAMES, make_twin
+from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.hlir.graph import Function
+from glow_nb.llir.stack import members_of
 from glow_nb.types import Array
 
 pytestmark = pytest.mark.jit
@@ -96,7 +98,9 @@ def test_twins_agree_with_onnxruntime(twin: onnx.ModelProto) -> None:
 
 
 @pytest.mark.parametrize("twin", _cases()[: len(NAMES)], indirect=True)
-def test_no_layout_change_is_left_but_at_the_border(twin: onnx.ModelProto) -> None:
+def test_nothing_is_moved_but_at_the_border_and_memory_is_at_its_bound(
+    twin: onnx.ModelProto,
+) -> None:
     function = glow_nb.load(twin)
     assert isinstance(function, Function)
     lowered = glow_nb.lower_for(function, backend_named("cpu"))
@@ -104,6 +108,11 @@ def test_no_layout_change_is_left_but_at_the_border(twin: onnx.ModelProto) -> No
     images = [p for p in lowered.placeholders if p.type.rank == 4]
     assert opcodes["transpose"] <= len(images)
     assert not opcodes["batch_normalization"]
+    program = compiler.build_program(lowered)
+    members = [m for instruction in program.work for m in members_of(instruction)]
+    assert not [member for member in members if member.opcode == "copy"]
+    assert program.arena is not None
+    assert program.arena.size_bytes == program.arena.lower_bound_bytes
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,6 +3,7 @@
 from glow_nb.llir.optimize.eliminate_copies import eliminate_copies
 from glow_nb.llir.optimize.eliminate_dead_stores import eliminate_dead_stores
 from glow_nb.llir.optimize.eliminate_slices import eliminate_slices
+from glow_nb.llir.optimize.peephole import peephole
 from glow_nb.llir.optimize.schedule_instructions import schedule_instructions
 from glow_nb.llir.optimize.share_buffers import share_buffers
 from glow_nb.llir.optimize.shrink_lifetimes import shrink_lifetimes
@@ -13,6 +14,7 @@ __all__ = [
     "eliminate_copies",
     "eliminate_dead_stores",
     "eliminate_slices",
+    "peephole",
     "schedule_instructions",
     "share_buffers",
     "shrink_lifetimes",

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from glow_nb.llir.in_place import covers_root
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.passes import register_pass
-from glow_nb.llir.program import Activation, Bound, Buffer, Instruction, Program, mutated, read
+from glow_nb.llir.program import (
+    Activation,
+    Bound,
+    Buffer,
+    Instruction,
+    Program,
+    View,
+    mutated,
+    read,
+)
+from glow_nb.llir.stack import members_of, without
 from glow_nb.llir.verify import may_overlap
 from glow_nb.llir.windows import can_be_strided, rebased
 from glow_nb.llir.work import Work
@@ -24,23 +37,30 @@ def eliminate_copies(program: Program) -> Program:
 
     Nothing else may write to the window, the value must be an activation that is complete before
     the copy, and every instruction that touches the value must take strided operands there. Copies
-    are looked at last to first, so that a concat of concats becomes one.
+    are looked at last to first, so that a concat of concats becomes one. What is copied may be a
+    whole activation in another shape, and the copy a member of a stack that makes it. A value that
+    is two outputs is made in one of them and copied to the other.
     """
     work = Work(program.work)
     for number in reversed(work.numbers):
-        copy = work[number]
-        if isinstance(copy, CopyInst) and copy.predicate is None:
-            _make_in_place(work, number, copy.dest, copy.src)
+        for copy in reversed(members_of(work[number])):
+            if isinstance(copy, CopyInst) and copy.predicate is None:
+                _make_in_place(work, number, copy)
     return work.result(program)
 
 
-def _make_in_place(work: Work, number: int, dest: Buffer, src: Buffer) -> None:
-    """Make *src* in *dest* and take out copy *number*, unless that is wrong."""
-    if not isinstance(src, Activation) or src.type != dest.type or dest.root is src:
+def _make_in_place(work: Work, number: int, copy: CopyInst) -> None:
+    """Make what *copy* reads where it puts it, and take out *copy*, unless that is wrong."""
+    src, dest = copy.src.root, _place_of_root(copy)
+    if not isinstance(src, Activation) or dest is None or dest.root is src:
         return
     if not isinstance(dest.root, Activation | Bound):
         return
+    rest = without(work[number], copy)
+    if rest is not None and _is_written_after(copy, members_of(work[number])):
+        return
     movers = [(n, i) for n, i in work.touching(src) if n != number]
+    movers += [] if rest is None else [(number, rest)]
     if not all(_is_movable(n, i, number, src, dest) for n, i in movers):
         return
     if not _window_is_free(work, number, dest, {n for n, _ in movers}):
@@ -54,8 +74,32 @@ def _make_in_place(work: Work, number: int, dest: Buffer, src: Buffer) -> None:
             places[buffer] = moved
         return places[buffer]
 
-    work.remove(number)
+    if rest is None:
+        work.remove(number)
+    else:
+        work.replace(number, rest)
     work.move(src, place)
+
+
+def _place_of_root(copy: CopyInst) -> Buffer | None:
+    """Return where the region that *copy* reads will lie; None if it reads a part, or repeats it.
+
+    Read in another shape, the region lies as in its own, if the place has no gaps.
+    """
+    src, dest = copy.src, copy.dest
+    if src.type != dest.type:
+        return None
+    if src.root is src:
+        return dest
+    if not covers_root(src) or not dest.is_contiguous:
+        return None
+    return View(src.root.name, src.root.type, dest)
+
+
+def _is_written_after(copy: CopyInst, members: Sequence[Instruction]) -> bool:
+    """True if one of *members* behind *copy* writes the region that it reads."""
+    later = members[members.index(copy) :]
+    return any(b.root is copy.src.root for member in later for b in mutated(member))
 
 
 def _is_movable(place: int, instruction: Instruction, copy: int, src: Buffer, dest: Buffer) -> bool:

@@ -8,7 +8,7 @@ from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.live_bytes import Change, LiveBytes
 from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
-from glow_nb.llir.stack import StackInst
+from glow_nb.llir.stack import StackInst, without
 from glow_nb.llir.verify import may_overlap
 from glow_nb.llir.windows import can_be_strided, rebased
 from glow_nb.llir.work import Work
@@ -106,10 +106,8 @@ def _fits(live: LiveBytes, dest: Buffer, src: Buffer, number: int, end: int) -> 
 
 def _drop(work: Work, number: int, copy: CopyInst) -> None:
     """Take *copy* out of the work, or out of the stack that it is a member of."""
-    instruction = work[number]
-    if instruction is copy:
+    rest = without(work[number], copy)
+    if rest is None:
         work.remove(number)
-        return
-    assert isinstance(instruction, StackInst)
-    body = [member for member in instruction.body if member is not copy]
-    work.replace(number, StackInst.of(body) if len(body) > 1 else body[0])
+    else:
+        work.replace(number, rest)

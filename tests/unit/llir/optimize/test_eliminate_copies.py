@@ -7,12 +7,16 @@ import pytest
 
 from glow_nb import compiler
 from glow_nb.backends import backend_named
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.optimize import PROGRAM_PASSES
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program, pixel_stride
+from glow_nb.llir.stack import members_of
 from glow_nb.llir.verify import verify
 from glow_nb.types import Array
+from tests.unit.llir.sampling import check_program
 
 HEADER = """declare @main {
   %w = weight float32<2 x 3>, splat 2.0
@@ -174,6 +178,96 @@ def test_a_value_in_two_places_is_made_in_one_of_them() -> None:
   exp @out %z, @in %a""")
         == 1
     )
+
+
+REST = """
+  neg @out %left, @in %x
+  neg @out %right, @in %x"""
+FLAT = "%flat = tensor_view %a {start = 0, steps = [1]} : float32<6>"
+FLAT_Z = "%flat_z = tensor_view %z {start = 0, steps = [1]} : float32<6>"
+
+
+def all_copies_left(body: str) -> int:
+    """Return how many copies but that to %y are left, in stacks or not; results stay the same."""
+    rest = "" if "%right, @in" in body else REST
+    program = parse_program(HEADER + body + rest + FOOTER)
+    after = PROGRAM_PASSES.run(program, ("eliminate_copies",))
+    for got, want in zip(run(after), run(program), strict=True):
+        np.testing.assert_array_equal(got, want)
+    members = [member for instruction in after.work for member in members_of(instruction)]
+    return sum(i.opcode == "copy" and i.dest.name != "y" for i in members)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            f"{FLAT}\n {FLAT_Z}\n relu @out %a, @in %x\n copy @out %flat_z, @in %flat\n"
+            " exp @out %left, @in %a",
+            id="the whole in another shape",
+        ),
+        pytest.param(
+            "stack {\n relu @out %a, @in %x\n copy @out %z, @in %a\n }\n exp @out %left, @in %a",
+            id="a member of the stack that makes it",
+        ),
+        pytest.param(
+            "relu @out %a, @in %x\n %b = alloc float32<2 x 3>\n"
+            " stack {\n copy @out %z, @in %a\n neg @out %b, @in %a\n }\n"
+            " exp @out %left, @in %b\n dealloc %b",
+            id="a member of another stack",
+        ),
+    ],
+)
+def test_an_output_that_is_read_is_made_in_its_place(body: str) -> None:
+    assert all_copies_left(body) == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            "%part = tensor_view %both {start = 1, steps = [6, 1]} : float32<2 x 3>\n"
+            " neg @out %left, @in %x\n neg @out %right, @in %x\n copy @out %z, @in %part",
+            id="a part of a region",
+        ),
+        pytest.param(
+            "%six = alloc float32<6>\n %wide = tensor_view %six {start = 0, steps = [3, 1]}"
+            " : float32<2 x 3>\n %x_flat = tensor_view %x {start = 0, steps = [1]} : float32<6>\n"
+            " exp @out %six, @in %x_flat\n copy @out %right, @in %wide\n"
+            " neg @out %z, @in %wide\n dealloc %six",
+            id="in another shape into a window",
+        ),
+        pytest.param(
+            "relu @out %a, @in %x\n stack {\n copy @out %z, @in %a\n neg @out %a, @in %x\n }\n"
+            " exp @out %left, @in %a",
+            id="the stack writes it anew",
+        ),
+        pytest.param(
+            "relu @out %a, @in %x\n %b = alloc float32<2 x 3>\n exp @out %z, @in %x\n"
+            " stack {\n neg @out %b, @in %z\n copy @out %z, @in %a\n }\n"
+            " exp @out %left, @in %b\n dealloc %b",
+            id="the stack reads what was there",
+        ),
+    ],
+)
+def test_the_copy_stays_where_the_whole_cannot_be_there(body: str) -> None:
+    assert all_copies_left(body) == 1
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_outputs_that_show_one_value_are_copies_of_the_first(outputs: int) -> None:
+    """A value that is read on and saved is made in its output; only more outputs need copies."""
+    b = Builder("main")
+    mean = b.emit(ops.ReduceMean(b.input("x", "float32<2 x 4 x 8>"), (1,), keep_dims=False))
+    b.save(b.emit(ops.Softmax(mean, 1)), "softmax")
+    for index in range(outputs):
+        b.save(b.emit(ops.Reshape(mean, (2, *(1,) * index, 8))), f"mean_{index}")
+    function = b.function()
+    program = compiler.build_program(compiler.lower_for(function, backend_named("cpu")))
+    check_program(function, program)
+    members = [member for instruction in program.work for member in members_of(instruction)]
+    assert [member.opcode for member in members].count("copy") == outputs - 1
+    assert not program.activations
 
 
 @pytest.mark.parametrize(

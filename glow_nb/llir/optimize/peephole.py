@@ -1,0 +1,119 @@
+"""Write single instructions, and pairs in one stack, in a simpler way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from glow_nb.llir.instructions.pooling import MaxPoolInst, MaxPoolWithArgmaxInst
+from glow_nb.llir.instructions.shape import CopyInst
+from glow_nb.llir.passes import register_pass
+from glow_nb.llir.program import (
+    Activation,
+    Buffer,
+    Instruction,
+    Program,
+    Register,
+    View,
+    mutated,
+    read,
+)
+from glow_nb.llir.stack import members_of, without
+from glow_nb.llir.verify import may_overlap
+from glow_nb.llir.windows import can_be_strided
+from glow_nb.llir.work import Work
+from glow_nb.schema import attributes_of, map_operands
+
+Pattern = Callable[[Instruction, Work], Instruction]
+
+
+@register_pass
+def peephole(program: Program) -> Program:
+    """Replace each instruction by what :data:`PATTERNS` make of it, one after the other.
+
+    ::
+
+        stack {
+          %r = register float32<1 x 7 x 7 x 64>
+          max_pool @out %r, @in %x {...}               ->  max_pool @out %window, @in %x {...}
+          copy @out %window, @in %r
+        }
+    """
+    work = Work(program.work)
+    for number in work.numbers:
+        before = work[number]
+        after = before
+        for pattern in PATTERNS:
+            after = pattern(after, work)
+        if after is not before:
+            work.replace(number, after)
+    return work.result(program)
+
+
+def leave_out_indices(instruction: Instruction, work: Work) -> Instruction:
+    """``max_pool_with_argmax`` whose indices nothing reads -> ``max_pool``."""
+    if not isinstance(instruction, MaxPoolWithArgmaxInst):
+        return instruction
+    unused = instruction.indices.root
+    if not isinstance(unused, Activation) or len(work.touching(unused)) > 1:
+        return instruction
+    attributes = attributes_of(instruction)
+    del attributes["column_major"]
+    return MaxPoolInst(
+        instruction.values,
+        instruction.input,
+        **attributes,
+        predicate=instruction.predicate,
+        name=instruction.name,
+        origins=instruction.origins,
+    )
+
+
+def write_where_copied(instruction: Instruction, _: Work) -> Instruction:
+    """``stack {f @out %r; copy @out %a, @in %r}`` -> ``f @out %a``, if only the copy reads ``%r``.
+
+    The stack must not read what was in ``%a`` before. The head of what is still a stack keeps its
+    register: its kernel stores by tiles what only riders may put into windows.
+    """
+    for copy in members_of(instruction):
+        if isinstance(copy, CopyInst) and isinstance(copy.src, Register):
+            found = _written_there(instruction, copy)
+            if found is not None:
+                return found
+    return instruction
+
+
+def _written_there(stack: Instruction, copy: CopyInst) -> Instruction | None:
+    """Return *stack* with *copy*'s register made where it is copied to; None if it must not be."""
+    register, dest = copy.src, copy.dest
+    members = members_of(stack)
+    rest = without(stack, copy)
+    (maker,) = (member for member in members if register in mutated(member))
+    others = [member for member in members if member is not copy and member is not maker]
+    if rest is None or register.type != dest.type:
+        return None
+    if any(register in read(member) for member in others):
+        return None
+    if any(may_overlap(b, dest) for member in (maker, *others) for b in read(member)):
+        return None
+    if not maker.scalar and (others or not can_be_strided(maker, register, dest)):
+        return None
+    return map_operands(rest, lambda buffer: dest if buffer is register else buffer)
+
+
+def look_at_root(instruction: Instruction, _: Work) -> Instruction:
+    """An operand that is a view of a view -> one view of the root."""
+    return map_operands(instruction, _as_one_view)
+
+
+def _as_one_view(buffer: Buffer) -> Buffer:
+    if not isinstance(buffer, View) or not isinstance(buffer.base, View):
+        return buffer
+    return View(buffer.name, buffer.type, buffer.root, buffer.offset, buffer.strides)
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    leave_out_indices,  # exporters ask for the indices of a pool and do not use them
+    write_where_copied,  # a concat's copy rides on a pool, which may as well store there itself
+    look_at_root,  # a slice of a reshaped slice; shorter to read, and to compare
+)
+"""What is simplified, each with the reason why it occurs."""
