@@ -149,8 +149,11 @@ def members_of(instruction: Instruction) -> tuple[Instruction, ...]:
 
 
 def without(instruction: Instruction, member: Instruction) -> Instruction | None:
-    """Return *instruction* without one *member*, no stack if one is left, None if none is."""
+    """Return *instruction* without one *member*; no stack if one is left.
+
+    None if nothing is left that writes to memory.
+    """
     body = [other for other in members_of(instruction) if other is not member]
-    if len(body) < 2:
-        return body[0] if body else None
-    return StackInst.of(body)
+    if all(isinstance(buffer, Register) for other in body for buffer in mutated(other)):
+        return None
+    return body[0] if len(body) == 1 else StackInst.of(body)

@@ -27,6 +27,9 @@ class Work:
     def __getitem__(self, number: int) -> Instruction:
         return self._instructions[number]
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._instructions
+
     @property
     def numbers(self) -> list[int]:
         """The numbers of the instructions that are left, in order."""

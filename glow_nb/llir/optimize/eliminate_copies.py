@@ -43,7 +43,8 @@ def eliminate_copies(program: Program) -> Program:
     """
     work = Work(program.work)
     for number in reversed(work.numbers):
-        for copy in reversed(members_of(work[number])):
+        for index in reversed(range(len(members_of(work[number])))):
+            copy = members_of(work[number])[index] if number in work else None
             if isinstance(copy, CopyInst) and copy.predicate is None:
                 _make_in_place(work, number, copy)
     return work.result(program)

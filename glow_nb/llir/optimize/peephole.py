@@ -17,7 +17,7 @@ from glow_nb.llir.program import (
     mutated,
     read,
 )
-from glow_nb.llir.stack import members_of, without
+from glow_nb.llir.stack import StackInst, members_of
 from glow_nb.llir.verify import may_overlap
 from glow_nb.llir.windows import can_be_strided
 from glow_nb.llir.work import Work
@@ -28,7 +28,7 @@ Pattern = Callable[[Instruction, Work], Instruction]
 
 @register_pass
 def peephole(program: Program) -> Program:
-    """Replace each instruction by what :data:`PATTERNS` make of it, one after the other.
+    """Replace each instruction by what :data:`PATTERNS` make of it, and views of views by one.
 
     ::
 
@@ -39,9 +39,10 @@ def peephole(program: Program) -> Program:
         }
     """
     work = Work(program.work)
+    views: dict[Buffer, Buffer] = {}
     for number in work.numbers:
         before = work[number]
-        after = before
+        after = map_operands(before, lambda b: views.setdefault(b, _as_one_view(b)))
         for pattern in PATTERNS:
             after = pattern(after, work)
         if after is not before:
@@ -86,10 +87,9 @@ def _written_there(stack: Instruction, copy: CopyInst) -> Instruction | None:
     """Return *stack* with *copy*'s register made where it is copied to; None if it must not be."""
     register, dest = copy.src, copy.dest
     members = members_of(stack)
-    rest = without(stack, copy)
     (maker,) = (member for member in members if register in mutated(member))
     others = [member for member in members if member is not copy and member is not maker]
-    if rest is None or register.type != dest.type:
+    if register.type != dest.type:
         return None
     if any(register in read(member) for member in others):
         return None
@@ -97,15 +97,16 @@ def _written_there(stack: Instruction, copy: CopyInst) -> Instruction | None:
         return None
     if not maker.scalar and (others or not can_be_strided(maker, register, dest)):
         return None
-    return map_operands(rest, lambda buffer: dest if buffer is register else buffer)
-
-
-def look_at_root(instruction: Instruction, _: Work) -> Instruction:
-    """An operand that is a view of a view -> one view of the root."""
-    return map_operands(instruction, _as_one_view)
+    body = [
+        map_operands(member, lambda buffer: dest if buffer is register else buffer)
+        for member in members
+        if member is not copy
+    ]
+    return StackInst.of(body) if others else body[0]
 
 
 def _as_one_view(buffer: Buffer) -> Buffer:
+    """Return *buffer*, or one view of the root for a view of a view, as of a slice of a slice."""
     if not isinstance(buffer, View) or not isinstance(buffer.base, View):
         return buffer
     return View(buffer.name, buffer.type, buffer.root, buffer.offset, buffer.strides)
@@ -114,6 +115,5 @@ def _as_one_view(buffer: Buffer) -> Buffer:
 PATTERNS: tuple[Pattern, ...] = (
     leave_out_indices,  # exporters ask for the indices of a pool and do not use them
     write_where_copied,  # a concat's copy rides on a pool, which may as well store there itself
-    look_at_root,  # a slice of a reshaped slice; shorter to read, and to compare
 )
 """What is simplified, each with the reason why it occurs."""

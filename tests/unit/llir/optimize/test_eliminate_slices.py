@@ -188,6 +188,14 @@ def test_an_output_is_copied() -> None:
     assert [i.opcode for i in after.work].count("copy") == 2
 
 
+def test_a_stack_that_then_writes_nothing_goes() -> None:
+    body = "stack {\n  %r = register float32<2 x 4>\n  copy @out %a, @in %right\n"
+    body += "  exp @out %r, @in %right\n  }\n  neg @out %y, @in %a\n  neg @out %z, @in %a"
+    program = parse_program(HEADER + body + FOOTER)
+    after = PROGRAM_PASSES.run(program, ("eliminate_slices",))
+    assert [i.opcode for i in after.work] == ["exp", "neg", "neg"]
+
+
 @given(functions())
 def test_results_stay(function: Function) -> None:
     for passes in (("eliminate_slices",), ("stack_instructions", "eliminate_slices")):
