@@ -53,6 +53,10 @@ DIRECT_COLUMNS = 512
 """Columns of a block that does not; along a row of the source it has one line, or two if rows share
 places of the cache: lines that go to the same place are waited for one after the other."""
 
+MANY_STEPS = 32
+"""Where so many elements fill a line, half of a line of the source is taken if that spares the way
+through scratch: lines of fewer rows of the destination are written at a time."""
+
 FEWEST_LANES = 8
 """A tile has no fewer columns for what it would lose from the cache."""
 
@@ -146,14 +150,16 @@ class Blocks:
         step = -(-max(STAGED_COLUMNS // matrix.run, fewest) // whole) * whole
         streams = is_streamed(target, size_bytes) and matrix.columns >= step + beyond
         needed = _needs(matrix.dest_stride_bytes, steps)
-        is_staged = streams or needed > 1 / 2
+        is_staged = streams or needed > (1 if steps >= MANY_STEPS else 1 / 2)
         if is_staged:
             along = STAGED_COLUMNS * 2 if needed > 1 else STAGED_COLUMNS
-            across, along = STAGED_LINES, max(along // matrix.run, fewest)
+            across, along = STAGED_LINES * steps, max(along // matrix.run, fewest)
+        elif needed > 1 / 2:
+            across, along = steps // 2, DIRECT_COLUMNS
         else:
-            across = 2 if _needs(matrix.src_stride_bytes, steps) > 1 / 2 else 1
+            across = 2 * steps if _needs(matrix.src_stride_bytes, steps) > 1 / 2 else steps
             along = DIRECT_COLUMNS
-        rows = _balanced(matrix.rows, across * steps, piece)
+        rows = _balanced(matrix.rows, across, piece)
         columns = step + beyond if streams else _balanced(matrix.columns, along, lanes)
         step = step if streams else columns
         is_far = 4 * size_bytes > target.l2_bytes
