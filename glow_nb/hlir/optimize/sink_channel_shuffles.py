@@ -180,8 +180,8 @@ def _layout(wanted: Array, parts: int) -> tuple[Array, Array]:
     Returns:
         The channel to put at each place, ``[parts, group, places]``, and the number of the
         group's weight for it, ``[group, parts, places]``. What only fills up repeats channels that
-        the group reads anyhow, of which each copy has its share of the weight: a foreign one times
-        zero would let its NaN in.
+        the group reads anyhow, of the same part if it can: those stand together. Each copy has its
+        share of the weight: a foreign one times zero would let its NaN in.
     """
     groups = len(wanted)
     size = wanted.size // parts
@@ -194,8 +194,8 @@ def _layout(wanted: Array, parts: int) -> tuple[Array, Array]:
     channels = np.zeros((parts, groups, places), np.int64)
     weights = np.zeros((groups, parts, places), np.int64)
     for group, cuts in enumerate(numbers):
-        repeated = cycle(range(wanted.shape[1]))
         for part, found in enumerate(cuts):
+            repeated = cycle(found if found.size else range(wanted.shape[1]))
             filled = [*found, *islice(repeated, places - found.size)]
             weights[group, part] = filled
             channels[part, group] = wanted[group, filled]
