@@ -26,6 +26,7 @@ from glow_nb.kernels.blocking import (
 from glow_nb.kernels.convolution_plan import ProductNest, plan_product, units_of
 from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.matmul import MatMulShape
+from glow_nb.kernels.shares import largest_share
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd_plan import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.types import ElementKind
@@ -74,6 +75,7 @@ def convolution_candidates(
     *,
     winograd: bool = True,
     blocks: int = 1,
+    threads: int = 1,
 ) -> list[Candidate]:
     """Return the ways to compute a convolution, that with the least estimated time first.
 
@@ -83,6 +85,7 @@ def convolution_candidates(
         target: The processor.
         winograd: Whether filters may be transformed.
         blocks: How many widths of panels to try in each way.
+        threads: Cores that share the work.
     """
     simple = shape.simplified()
     widths = rank_blocks(
@@ -92,7 +95,7 @@ def convolution_candidates(
         steps=simple.steps,
         kind=kind,
     )
-    candidates = [_direct(shape, kind, target, block) for block in widths[:blocks]]
+    candidates = [_direct(shape, kind, target, block, threads) for block in widths[:blocks]]
     if winograd and kind is ElementKind.FLOAT32 and prod(shape.output) * shape.batch > 0:
         tiles = [tile for tile in _tiles(shape) if suits_winograd(shape, tile)]
         for tile in tiles:
@@ -104,7 +107,9 @@ def convolution_candidates(
                 steps=shape.channels_per_group,
                 kind=kind,
             )
-            candidates += [_winograd(shape, tile, kind, target, block) for block in widths[:blocks]]
+            candidates += [
+                _winograd(shape, tile, kind, target, block, threads) for block in widths[:blocks]
+            ]
     return sorted(candidates, key=lambda candidate: candidate.cycles)
 
 
@@ -138,7 +143,9 @@ def product_candidates(
     return candidates
 
 
-def _direct(shape: ConvolutionShape, kind: ElementKind, target: Target, block: int) -> Candidate:
+def _direct(
+    shape: ConvolutionShape, kind: ElementKind, target: Target, block: int, threads: int
+) -> Candidate:
     simple = shape.simplified()
     plan = plan_product(ProductNest(simple, kind, block), target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
@@ -147,11 +154,21 @@ def _direct(shape: ConvolutionShape, kind: ElementKind, target: Target, block: i
     blocks = simple.batch * -(-units_of(simple, plan.cut) // max(1, plan.block_units))
     staged = blocks * plan.scratch_elements * kind.size_bytes
     cycles = DIRECT_FACTOR * cycles + STAGED_CYCLES * staged
-    return Candidate(None, block, _streamed(cycles, shape.steps * shape.depth, kind))
+    units = simple.batch * units_of(simple, plan.cut)
+    unit_part, panel_part = largest_share(
+        units, plan.columns.panels * simple.group, threads, panels_first=plan.panels_first
+    )
+    weights = int(panel_part * shape.steps * shape.depth)
+    return Candidate(None, block, _streamed(unit_part * panel_part * cycles, weights, kind))
 
 
 def _winograd(
-    shape: ConvolutionShape, tile: tuple[int, ...], kind: ElementKind, target: Target, block: int
+    shape: ConvolutionShape,
+    tile: tuple[int, ...],
+    kind: ElementKind,
+    target: Target,
+    block: int,
+    threads: int,
 ) -> Candidate:
     inner = shape.channels_per_group
     nest = WinogradNest(shape, tile, kind, block)
@@ -160,11 +177,15 @@ def _winograd(
     cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, kind, target)
     cycles *= WINOGRAD_FACTOR
     cycles += TILE_CYCLES * nest.elements * nest.panels * plan.cut.tiles
+    unit_part, panel_part = largest_share(
+        plan.cut.tiles, nest.panels, threads, panels_first=plan.panels_first
+    )
+    cycles *= unit_part * panel_part
     vectors = -(-shape.channels // lanes_of(kind, target))
-    cycles += INPUT_CYCLES * nest.tiles * nest.elements * vectors
+    cycles += unit_part * INPUT_CYCLES * nest.tiles * nest.elements * vectors
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     filter_bytes = nest.elements * inner * nest.panels * block * kind.size_bytes
-    cycles += (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * filter_bytes
+    cycles += panel_part * (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * filter_bytes
     return Candidate(tile, block, cycles)
 
 

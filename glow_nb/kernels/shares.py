@@ -5,6 +5,23 @@ from __future__ import annotations
 from glow_nb.kernels.source import SourceWriter
 
 
+def largest_share(
+    units: int, panels: int, threads: int, *, panels_first: bool
+) -> tuple[float, float]:
+    """Return the parts of the units and of the panels that make up the largest share.
+
+    Shares are those of :func:`write_shares`.
+    """
+    best, least = (units, panels), 2 * units * panels
+    for shares in range(1, min(threads, panels) + 1):
+        others = max(1, min(threads // shares, units))
+        cell = (-(-units // others), -(-panels // shares))
+        size = cell[0] * cell[1]
+        if size < least or (panels_first and size == least):
+            best, least = cell, size
+    return best[0] / max(1, units), best[1] / max(1, panels)
+
+
 def write_shares(out: SourceWriter, units: int, panels: int, *, panels_first: bool) -> None:
     """Write ``unit``, ``unit_end``, ``panel_begin`` and ``panel_end`` of ``thread``.
 

@@ -32,7 +32,12 @@ class CpuBackend:
         return (
             Step(
                 select_packed_operators.__name__,
-                {"target": self.target, "winograd": self.options.winograd, "tuner": self._tuner()},
+                {
+                    "target": self.target,
+                    "winograd": self.options.winograd,
+                    "tuner": self._tuner(),
+                    "threads": self.options.threads,
+                },
             ),
             "sink_transposes",  # the packing of what is computed is one transpose
             "split_reductions",  # a result is the work of one thread

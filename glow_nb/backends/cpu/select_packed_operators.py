@@ -46,6 +46,10 @@ class Tuner(Protocol):
         ...
 
 
+WIDTHS_TO_SHARE = 3
+"""Widths of panels to estimate for several threads: panels of the best one may not divide well."""
+
+
 @register_pass
 def select_packed_operators(
     function: Function,
@@ -53,11 +57,13 @@ def select_packed_operators(
     target: Target | None = None,
     winograd: str = "auto",
     tuner: Tuner | None = None,
+    threads: int = 1,
 ) -> Function:
     """Lay filters and right-hand sides out in panels as wide as the kernels' register tiles.
 
     A convolution with a constant filter is done by Winograd's algorithm where that is estimated to
-    be faster, unless *winograd* is "off"; *target* is the processor, by default this one.
+    be faster for so many *threads*, unless *winograd* is "off"; *target* is the processor, by
+    default this one.
     With a *tuner*, measurements decide in place of estimates.
 
     ::
@@ -71,6 +77,7 @@ def select_packed_operators(
         %y = winograd_convolution(%x, %u, %b_panels) {tile = [4, 4], block = 16, ...}
     """
     chosen = target or Target.host()
+    blocks = 1 if threads == 1 else WIDTHS_TO_SHARE
     products = [
         node
         for node in function
@@ -83,7 +90,8 @@ def select_packed_operators(
             return None
         if is_channel_wise(node, chosen):
             return _emit_channel_wise(node, rewriter)
-        pick = picks.get(product_key(node)) or candidates_of(node, chosen, winograd)[0]
+        pick = picks.get(product_key(node))
+        pick = pick or candidates_of(node, chosen, winograd, blocks, threads)[0]
         return emit_candidate(node, rewriter, pick)
 
     return rewrite(function, rule)
@@ -100,7 +108,9 @@ def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
     return is_depthwise or suits_lanes(_shape_of(node), node.type.kind, target.lanes)
 
 
-def candidates_of(node: Product, target: Target, winograd: str, blocks: int = 1) -> list[Candidate]:
+def candidates_of(
+    node: Product, target: Target, winograd: str, blocks: int = 1, threads: int = 1
+) -> list[Candidate]:
     """Return the ways to compute *node*, that with the least estimated time first.
 
     Args:
@@ -108,12 +118,13 @@ def candidates_of(node: Product, target: Target, winograd: str, blocks: int = 1)
         target: The processor.
         winograd: "auto" or "off".
         blocks: How many widths of panels to try in each way.
+        threads: Cores that share the work.
     """
     kind = node.type.kind
     if isinstance(node, Convolution):
         transforms = winograd == "auto" and isinstance(node.filter, Constant)
         return convolution_candidates(
-            _shape_of(node), kind, target, winograd=transforms, blocks=blocks
+            _shape_of(node), kind, target, winograd=transforms, blocks=blocks, threads=threads
         )
     return product_candidates(_product_shape(node), kind, target, blocks=blocks)
 
