@@ -16,6 +16,9 @@ RESNET50 = Path(onnx.backend.test.__file__).parent / "data" / "light" / "light_r
 STATM = Path("/proc/self/statm")
 ALLOWED_BYTES = 200_000_000
 """For the interpreter, NumPy, LLVM and the ONNX parser, beside constants and arena."""
+HUGE_PAGE_BYTES = 2 << 20
+"""The system may join pages to such meanwhile, which counts what lies between them as resident. One
+output that each run kept would be 40 MB."""
 SCRIPT = """
 import gc, json, mmap, sys
 from pathlib import Path
@@ -51,4 +54,4 @@ def test_resident_memory_of_resnet50(runs: int) -> None:
     made = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(made.stdout)
     assert found["early"] - found["needed"] < ALLOWED_BYTES
-    assert found["late"] - found["early"] < 2**20
+    assert found["late"] - found["early"] < 2 * HUGE_PAGE_BYTES
