@@ -4,8 +4,10 @@ The time has these parts: the multiply-adds of all register tiles, tails include
 :mod:`glow_nb.kernels.blocking`); what a register tile costs beside them; the transforms; and the
 bytes that come from far: weights, which no cache holds from one run to the next, the weights that
 each further block of the input reads once more from a nearer cache, and the padded copy of the
-input. The constants are fitted to measurements of the products of ResNet50, VGG19 and SqueezeNet on
-one Zen 4 core; ``experiments/cost_model.py`` shows how well.
+input. Where threads share a convolution, it is the time of the largest share: of the panels, and of
+the input, all of which each thread transforms if they share panels alone. The constants are fitted
+to measurements of the products of ResNet50, VGG19 and SqueezeNet on one Zen 4 core;
+``experiments/cost_model.py`` shows how well.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class Candidate:
     Attributes:
         tile: Outputs of a Winograd tile in each dimension; None for the direct sum.
         block: Output channels of one panel of the filter.
-        cycles: Estimated time of one run on one core.
+        cycles: Estimated time of one run, with the largest share if several threads work.
     """
 
     tile: tuple[int, ...] | None

@@ -118,7 +118,7 @@ def candidates_of(
         target: The processor.
         winograd: "auto" or "off".
         blocks: How many widths of panels to try in each way.
-        threads: Cores that share the work.
+        threads: Cores that share a convolution; products are ranked alike for any number.
     """
     kind = node.type.kind
     if isinstance(node, Convolution):

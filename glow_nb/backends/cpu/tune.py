@@ -88,7 +88,7 @@ class MeasuringTuner:
         return known
 
     def _worth_trying(self, node: Product, winograd: str) -> list[Candidate]:
-        ways = candidates_of(node, self.target, winograd, self.blocks)
+        ways = candidates_of(node, self.target, winograd, self.blocks, self.threads)
         direct = next(way for way in ways if way.tile is None)
         near = [way for way in ways if way.cycles <= WORST_ESTIMATE * ways[0].cycles][:MOST_WAYS]
         return near if direct in near else [*near, direct]

@@ -45,6 +45,16 @@ def test_the_least_estimate_is_first() -> None:
     assert len({way.block for way in products}) == 3
 
 
+def test_two_threads_get_panels_that_divide_by_two() -> None:
+    alone, shared = (
+        convolution_candidates(layer(14, 256, 256), FLOAT32, TARGET, blocks=3, threads=threads)
+        for threads in (1, 2)
+    )
+    assert -(-256 // alone[0].block) % 2 == 1
+    assert -(-256 // shared[0].block) % 2 == 0
+    assert alone[0].cycles / 2 < shared[0].cycles < alone[0].cycles
+
+
 def test_winograd_can_be_forbidden_and_is_for_float32_alone() -> None:
     shape = layer(56, 64, 64)
     for kind, winograd in ((FLOAT32, False), (ElementKind.FLOAT64, True)):
