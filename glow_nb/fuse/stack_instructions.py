@@ -198,14 +198,15 @@ class _Stacker:
     def _touches_each_element_once(self, group: _Group) -> bool:
         """True if members read what others make as they make it, and no two make the same.
 
-        A window may show other elements at the same index, some that are not made yet.
+        A window may show other elements at the same index, some that are not made yet. It counts
+        even if it shows none: what it is a window on must then stay in memory.
         """
         members = [self._work[member] for member in group.members]
         made = [buffer for member in members for buffer in mutated(member)]
         taken = (buffer for member in members for buffer in read(member))
-        if any(b is not m and may_overlap(b, m) for b in taken for m in made):
+        if any(b is not m and _is_beside(b, m) for b in taken for m in made):
             return False
-        return not any(may_overlap(*pair) for pair in combinations(made, 2))
+        return not any(_is_beside(*pair) for pair in combinations(made, 2))
 
     def _is_ordered(self, group: _Group) -> bool:
         """True if nobody needs what comes after it, or does not come by element by element.
@@ -299,6 +300,11 @@ def is_reachable(buffer: Buffer, result: Buffer) -> bool:
         return False
     shape = buffer.type.shape
     return shape == result.type.shape or all(n == 1 for n in shape[:-1])
+
+
+def _is_beside(left: Buffer, right: Buffer) -> bool:
+    """True if the two may have elements in common, or one is a window on the other."""
+    return may_overlap(left, right) or left is right.root or right is left.root
 
 
 def _with_registers(instruction: Instruction, registers: dict[Buffer, Buffer]) -> Instruction:

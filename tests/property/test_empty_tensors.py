@@ -1,0 +1,69 @@
+"""Tensors of size zero pass every step of the compiler, and keep the meaning of what has a size."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import glow_nb
+from glow_nb import compiler, pipelines
+from glow_nb.backends import backend_named
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.lower import lower
+from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.llir.allocate import allocate
+from glow_nb.llir.generate import generate
+from glow_nb.llir.optimize import PROGRAM_PASSES
+from glow_nb.llir.parse import parse_program
+from glow_nb.llir.print import external_weights, print_program
+from glow_nb.llir.program import Program
+from tests.property.empty_graphs import empty_functions
+from tests.property.random_graphs import check_same, feeds_of
+from tests.property.test_meaning import INSTRUCTION_PAIRS, check_function, run_program
+
+
+def check_program(program: Program, function: Function) -> None:
+    """Assert that *program* reads back and means what *function* means."""
+    text = print_program(program)
+    assert print_program(parse_program(text, constants=external_weights(program))) == text
+    results = run_program(allocate(program), function)
+    check_same(results, evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
+
+
+@given(empty_functions(), st.sampled_from(sorted(GRAPH_PASSES.passes)))
+def test_graph_passes_keep_the_meaning(function: Function, name: str) -> None:
+    check_function(GRAPH_PASSES.run(function, (name,)), function)
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAM_PASSES.passes))
+@given(empty_functions())
+def test_each_instruction_pass_keeps_the_meaning(name: str, function: Function) -> None:
+    check_program(PROGRAM_PASSES.run(generate(function), (name,)), function)
+
+
+@given(empty_functions(), st.sampled_from(INSTRUCTION_PAIRS))
+def test_each_pair_of_adjacent_instruction_passes_keeps_the_meaning(
+    function: Function, pair: tuple[str, str]
+) -> None:
+    check_program(PROGRAM_PASSES.run(generate(lower(function)), pair), function)
+
+
+@given(empty_functions())
+def test_the_instruction_pipeline_alone_keeps_the_meaning(function: Function) -> None:
+    check_program(PROGRAM_PASSES.run(generate(function), pipelines.INSTRUCTIONS), function)
+
+
+@given(empty_functions())
+def test_the_cpu_program_keeps_the_meaning(function: Function) -> None:
+    lowered = compiler.lower_for(function, backend_named("cpu"))
+    check_program(compiler.build_program(lowered), function)
+
+
+@pytest.mark.jit
+@given(empty_functions(), st.integers(1, 3))
+@settings(max_examples=20)
+def test_the_cpu_backend_keeps_the_meaning(function: Function, threads: int) -> None:
+    feeds = feeds_of(function)
+    check_same(glow_nb.compile(function, threads=threads).run(feeds), evaluate(function, feeds))
