@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
@@ -152,7 +152,7 @@ class EmptyMaker:
 
     def window(self, x: Value) -> Node:
         rank = x.type.rank - 2
-        where = {
+        where: dict[str, Any] = {
             "kernel": self.sizes(rank, 1, 2),
             "stride": self.sizes(rank, 1, 2),
             "pads": self.sizes(2 * rank, 0, 1),
