@@ -5,9 +5,10 @@ The time has these parts: the multiply-adds of all register tiles, tails include
 bytes that come from far: weights, which no cache holds from one run to the next, the weights that
 each further block of the input reads once more from a nearer cache, and the padded copy of the
 input. Where threads share a convolution, it is the time of the largest share: of the panels, and of
-the input, all of which each thread transforms if they share panels alone. The constants are fitted
-to measurements of the products of ResNet50, VGG19 and SqueezeNet on one Zen 4 core;
-``experiments/cost_model.py`` shows how well.
+the input, all of which each thread transforms if they share panels alone; but no less than the
+weights take from memory, which is the same for all threads. The constants are fitted to
+measurements of the products of ResNet50, VGG19 and SqueezeNet on one Zen 4 core and, for memory, on
+two; ``experiments/cost_model.py`` shows how well.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ INPUT_CYCLES = 9.6
 FAR_CYCLES, NEAR_CYCLES = 0.037, 0.052
 """Of each byte of Winograd's weights: from memory, and for every further block from a cache."""
 
-MEMORY_BYTES_PER_CYCLE = 10.5
-"""Main memory to core, when that is all there is to do."""
+MEMORY_BYTES_PER_CYCLE, SHARED_BYTES_PER_CYCLE = 10.5, 14.0
+"""Main memory to one core, and to all of them together, when that is all there is to do."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,9 @@ def product_candidates(
     for block in widths[:blocks]:
         columns = Columns(shape.depth, block, lanes_of(kind, target))
         cycles = shape.batch * _product_cycles(columns, shape.rows, shape.inner, kind, target)
-        weights = shape.batch * shape.inner * shape.depth
-        candidates.append(Candidate(None, block, _streamed(DIRECT_FACTOR * cycles, weights, kind)))
+        weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
+        cycles = DIRECT_FACTOR * cycles + WEIGHT_CYCLES * weight_bytes
+        candidates.append(Candidate(None, block, max(cycles, _fetch_cycles(weight_bytes))))
     return candidates
 
 
@@ -160,8 +162,9 @@ def _direct(
     unit_part, panel_part = largest_share(
         units, plan.columns.panels * simple.group, threads, panels_first=plan.panels_first
     )
-    weights = int(panel_part * shape.steps * shape.depth)
-    return Candidate(None, block, _streamed(unit_part * panel_part * cycles, weights, kind))
+    weight_bytes = shape.steps * shape.depth * kind.size_bytes
+    cycles = unit_part * panel_part * cycles + WEIGHT_CYCLES * panel_part * weight_bytes
+    return Candidate(None, block, max(cycles, _fetch_cycles(weight_bytes, panel_part)))
 
 
 def _winograd(
@@ -188,13 +191,12 @@ def _winograd(
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     filter_bytes = nest.elements * inner * nest.panels * block * kind.size_bytes
     cycles += panel_part * (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * filter_bytes
-    return Candidate(tile, block, cycles)
+    return Candidate(tile, block, max(cycles, _fetch_cycles(filter_bytes, panel_part)))
 
 
-def _streamed(cycles: float, weights: int, kind: ElementKind) -> float:
-    """Return the time of *cycles* of work that reads so many *weights* meanwhile."""
-    weight_bytes = weights * kind.size_bytes
-    return max(cycles + WEIGHT_CYCLES * weight_bytes, weight_bytes / MEMORY_BYTES_PER_CYCLE)
+def _fetch_cycles(weight_bytes: float, part: float = 1.0) -> float:
+    """Return the least time to fetch weights of which each thread reads this *part*."""
+    return weight_bytes * max(part / MEMORY_BYTES_PER_CYCLE, 1 / SHARED_BYTES_PER_CYCLE)
 
 
 def _product_cycles(

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from glow_nb.kernels.source import SourceWriter
 
+WORTH = 16
+"""A grid against the preferred direction must save one part in so many of the largest share: along
+that direction neighbours share operands, and mostly come from one thread's share of the producer.
+"""
+
 
 def largest_share(
     units: int, panels: int, threads: int, *, panels_first: bool
@@ -13,11 +18,12 @@ def largest_share(
     Shares are those of :func:`write_shares`.
     """
     best, least = (units, panels), 2 * units * panels
-    for shares in range(1, min(threads, panels) + 1):
+    numbers = range(1, min(threads, panels) + 1)
+    for shares in reversed(numbers) if panels_first else numbers:
         others = max(1, min(threads // shares, units))
         cell = (-(-units // others), -(-panels // shares))
         size = cell[0] * cell[1]
-        if size < least or (panels_first and size == least):
+        if size * WORTH < least * (WORTH - 1):
             best, least = cell, size
     return best[0] / max(1, units), best[1] / max(1, panels)
 
@@ -25,22 +31,24 @@ def largest_share(
 def write_shares(out: SourceWriter, units: int, panels: int, *, panels_first: bool) -> None:
     """Write ``unit``, ``unit_end``, ``panel_begin`` and ``panel_end`` of ``thread``.
 
-    There are *units* times *panels* pieces of work. Of all grids of ``unit_shares`` by
-    ``panel_shares`` that have at most as many cells as there are threads, the one is taken whose
-    largest cell is smallest; among equals, that which divides the panels most if *panels_first*,
-    and least otherwise. Threads beyond the grid get an empty range of panels.
+    There are *units* times *panels* pieces of work, shared by a grid of ``unit_shares`` by
+    ``panel_shares`` with at most as many cells as there are threads. Grids are tried from the one
+    that divides the panels most if *panels_first*, and from that which divides the units most
+    otherwise; a later one is taken only if its largest cell is smaller by one part in
+    :data:`WORTH`. Threads beyond the grid get an empty range of panels.
     """
     if panels == 1:
         out.line("panel_shares = 1")
     else:
-        better = "<=" if panels_first else "<"
         out.line(f"panel_shares = 1\nleast = {2 * units * panels}")
-        with out.block(f"for shares in range(1, min(threads, {panels}) + 1):"):
+        most = f"min(threads, {panels})"
+        order = f"range({most}, 0, -1)" if panels_first else f"range(1, {most} + 1)"
+        with out.block(f"for shares in {order}:"):
             out.line(f"others = min(threads // shares, {units})")
             out.line(
                 f"cell = (({panels - 1} + shares) // shares) * (({units - 1} + others) // others)"
             )
-            with out.block(f"if cell {better} least:"):
+            with out.block(f"if cell * {WORTH} < least * {WORTH - 1}:"):
                 out.line("panel_shares = shares\nleast = cell")
     out.line(f"unit_shares = min(threads // panel_shares, {units})")
     out.line("unit_share = thread % unit_shares")

@@ -55,6 +55,15 @@ def test_two_threads_get_panels_that_divide_by_two() -> None:
     assert alone[0].cycles / 2 < shared[0].cycles < alone[0].cycles
 
 
+def test_memory_is_shared_where_the_arithmetic_is_not() -> None:
+    """Larger tiles save products, but their 36 MiB of weights take longer than those come in."""
+    alone, shared = (
+        convolution_candidates(layer(7, 512, 512), FLOAT32, TARGET, blocks=3, threads=threads)[0]
+        for threads in (1, 2)
+    )
+    assert (alone.tile, shared.tile) == ((4, 4), (2, 4))
+
+
 def test_winograd_can_be_forbidden_and_is_for_float32_alone() -> None:
     shape = layer(56, 64, 64)
     for kind, winograd in ((FLOAT32, False), (ElementKind.FLOAT64, True)):

@@ -36,3 +36,10 @@ def test_the_largest_share_is_that_of_the_kernel(threads: int, panels_first: boo
             largest = largest_share(units, panels, threads, panels_first=panels_first)
             most = max(u for u, p in shares if p) / units, max(p for _, p in shares) / panels
             assert largest == pytest.approx(most)
+
+
+def test_a_slightly_larger_share_is_better_than_one_that_crosses_the_other_threads() -> None:
+    odd, columns = 667, 4
+    assert shares_of(odd, columns, 2, panels_first=False) == [(333, 4), (334, 4)]
+    assert shares_of(odd, columns, 2, panels_first=True) == [(667, 2), (667, 2)]
+    assert shares_of(9, columns, 2, panels_first=False) == [(9, 2), (9, 2)]
