@@ -39,5 +39,5 @@ def largest_distance(expected: Mapping[str, Array], found: Mapping[str, Array]) 
 def distance_of_written(expected: Array, found: Array) -> float:
     """Return the :func:`distance` where *expected* does not hold the bytes of poisoned memory."""
     flat = np.ascontiguousarray(expected).reshape(-1).view(np.uint8)
-    written = (flat.reshape(expected.size, -1) != POISON).any(axis=1)
+    written = (flat.reshape(expected.size, expected.itemsize) != POISON).any(axis=1)
     return distance(expected.reshape(-1)[written], found.reshape(-1)[written])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.hlir.parse import parse_function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
 from glow_nb.llir.optimize import PROGRAM_PASSES
@@ -67,3 +69,36 @@ def test_the_cpu_program_keeps_the_meaning(function: Function) -> None:
 def test_the_cpu_backend_keeps_the_meaning(function: Function, threads: int) -> None:
     feeds = feeds_of(function)
     check_same(glow_nb.compile(function, threads=threads).run(feeds), evaluate(function, feeds))
+
+
+FOUND = (  # by random graphs, once
+    """
+    func @main(%x : float32<0>) -> (%y : float32<0>) {
+      %concat = concat([%x]) {axis = 0} : float32<0>
+      %sum = reduce_sum(%concat) {axes = [], keep_dims = false} : float32<0>
+      %y_save = save(%sum, %y)
+    }
+    """,
+    """
+    constant %w : float32<0 x 1 x 0> = external
+    constant %b : float32<0> = external
+    func @main(%x : float32<0 x 0 x 0>) -> (%y : float32<0 x 1 x 0>) {
+      %neg = neg(%x) : float32<0 x 0 x 0>
+      %conv = convolution(%neg, %w, %b) {
+        kernel = [1], stride = [1], pads = [0, 1], dilation = [1], group = 1} : float32<0 x 1 x 0>
+      %y_save = save(%conv, %y)
+    }
+    """,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_graphs_that_failed_once_compile(text: str) -> None:
+    empty = {"w": np.zeros((0, 1, 0), np.float32), "b": np.zeros(0, np.float32)}
+    constants = {name: array for name, array in empty.items() if f"%{name} :" in text}
+    function = parse_function(text, constants=constants)
+    feeds = feeds_of(function)
+    expected = evaluate(function, feeds)
+    program = PROGRAM_PASSES.run(generate(function), pipelines.INSTRUCTIONS)
+    check_same(run_program(program, function), expected)  # type: ignore[arg-type]
+    check_function(compiler.lower_for(function, backend_named("cpu")), function)

@@ -94,9 +94,10 @@ class PackedConvolution(Node):
         per_group = self.depth // self.group
         # [group, panels, block, *kernel, C / group], then the padding goes.
         plain = np.moveaxis(widest(filter), -1, 2)
-        plain = plain.reshape(self.group, -1, *plain.shape[3:])[:, :per_group]
+        packed = plain.shape[1] * self.block
+        plain = plain.reshape(self.group, packed, *plain.shape[3:])[:, :per_group]
         plain = plain.reshape(self.depth, *plain.shape[2:])
-        offsets = widest(bias).reshape(self.group, -1)[:, :per_group].reshape(self.depth)
+        offsets = widest(bias).reshape(self.group, packed)[:, :per_group].reshape(self.depth)
         with np.errstate(all="ignore"):
             return fitted(convolve(self, widest(input), plain, self.group) + offsets, self.type)
 

@@ -81,11 +81,12 @@ class WinogradFilter(Node):
         group, panels, *_, channels, block = filter.shape
         taps, columns = prod(self.taps), gcd(channels * block, COLUMNS)
         matrix = self.matrix
-        places = result.reshape(group * panels, len(matrix), -1, columns)
+        places = result.reshape(group * panels, len(matrix), channels * block // columns, columns)
         # One panel at a time, so that its numbers in float64 stay in the cache, in products that
         # are too small for the threads of a BLAS: other filters are transformed at the same time.
-        for panel, place in zip(filter.reshape(-1, taps, channels * block), places, strict=True):
-            cut = np.moveaxis(widest(panel).reshape(taps, -1, columns), 1, 0)
+        cuts = filter.reshape(group * panels, taps, *places.shape[2:])
+        for panel, place in zip(cuts, places, strict=True):
+            cut = np.moveaxis(widest(panel), 1, 0)
             np.copyto(np.moveaxis(place, 1, 0), matrix @ cut, casting="same_kind")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -62,9 +63,10 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 def _fold(node: Convolution, filter: Array, scale: Any, shift: Any) -> tuple[Array, Array]:
     """Return the scaled filter and what the shift adds to the bias."""
     channels, depth, group = node.input.type.shape[-1], filter.shape[0], node.group
-    wide = filter.astype(np.float64).reshape(group, depth // group, -1, channels // group)
+    inner = channels // group
+    wide = filter.astype(np.float64).reshape(group, depth // group, prod(node.kernel), inner)
     scales, shifts = (
-        np.broadcast_to(np.asarray(v, np.float64), (channels,)).reshape(group, 1, 1, -1)
+        np.broadcast_to(np.asarray(v, np.float64), (channels,)).reshape(group, 1, 1, inner)
         for v in (scale, shift)
     )
     extra = (wide * shifts).sum(axis=(2, 3)).reshape(depth)

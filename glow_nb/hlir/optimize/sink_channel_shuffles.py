@@ -153,7 +153,7 @@ def _read_in_parts(node: Convolution, shuffle: _Shuffle, rewriter: Rewriter) -> 
     per_group = filter.shape[0] // node.group
     rows = np.zeros((node.group, per_group, *weights.shape[1:]), filter.dtype)
     for group in range(node.group):
-        shares = filter.reshape(node.group, per_group, -1)[group]
+        shares = filter.reshape(node.group, per_group, filter.shape[-1])[group]
         copies = np.bincount(weights[group].reshape(-1))
         shares = shares if channels.size == shuffle.order.size else shares / copies
         rows[group] = shares[:, weights[group]]

@@ -66,9 +66,11 @@ def _reordered(array: Array, sizes: tuple[int, ...], order: Permutation) -> Arra
     """
     last = len(order)
     if array.flags.f_contiguous:
-        columns = array.T.reshape(-1, *sizes).transpose(0, *(1 + axis for axis in order))
+        columns = array.T.reshape(array.shape[1], *sizes).transpose(
+            0, *(1 + axis for axis in order)
+        )
         return columns.reshape(array.T.shape).T
-    return array.reshape(*sizes, -1).transpose(*order, last).reshape(array.shape)
+    return array.reshape(*sizes, array.shape[1]).transpose(*order, last).reshape(array.shape)
 
 
 def _first_flattened(source: Transpose, inner_size: int) -> int | None:

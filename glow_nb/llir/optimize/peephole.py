@@ -89,8 +89,8 @@ def _written_there(stack: Instruction, copy: CopyInst) -> Instruction | None:
     members = members_of(stack)
     (maker,) = (member for member in members if register in mutated(member))
     others = [member for member in members if member is not copy and member is not maker]
-    if register.type != dest.type:
-        return None
+    if register.type != dest.type or (isinstance(dest, Register) and not others):
+        return None  # registers exist in stacks only
     if any(register in read(member) for member in others):
         return None
     if any(may_overlap(b, dest) for member in (maker, *others) for b in read(member)):

@@ -126,6 +126,11 @@ def test_a_value_is_made_where_it_is_copied(body: str) -> None:
             REGISTER + POOL + "\n copy @out %right, @in %r\n exp @out %y, @in %a\n }" + LEFT,
             id="a head that others ride on",
         ),
+        pytest.param(
+            REGISTER + "neg @out %r, @in %a\n %s = register float32<1 x 4 x 4 x 2>\n"
+            " copy @out %s, @in %r\n }\n exp @out %y, @in %a\n neg @out %right, @in %a" + LEFT,
+            id="a copy to another register, which nothing reads",
+        ),
     ],
 )
 def test_a_register_that_is_needed_stays(body: str) -> None:
