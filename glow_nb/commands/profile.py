@@ -43,10 +43,7 @@ ORDERS: dict[str, Callable[[KernelTime], float]] = {
 """What ``--sort`` sorts by; a stable sort keeps the order of execution among equals."""
 
 MOST_NAMES = 4
-"""Nodes that are named beside a kernel; more of them are counted."""
-
-MOST_NODES = 3
-"""The source nodes of a kernel that are named in the table; the JSON file has all."""
+"""Nodes that are named beside a kernel, more of them are counted; the JSON file has all."""
 
 EXAMPLES = """\
 glow-nb profile model.onnx --threads 1
@@ -189,14 +186,6 @@ def _short_list(names: Sequence[str]) -> str:
     """Return the first of *names* and how many more there are."""
     shown = ", ".join(map(format_name, names[:MOST_NAMES]))
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
-
-
-def _made_from(kernel: KernelTime) -> str:
-    """Return the nodes that *kernel* does the work of, the first few of many."""
-    names = kernel.report.origins or ((kernel.report.origin,) if kernel.report.origin else ())
-    shown = ", ".join(map(format_name, names[:MOST_NODES]))
-    rest = len(names) - MOST_NODES
-    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def totals(profile: Profile) -> list[str]:
