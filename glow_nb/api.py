@@ -5,12 +5,18 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Union
 
-import numpy as np
-
 from glow_nb import compiler, pipelines
+from glow_nb.arguments import (
+    MOST_THREADS,
+    Constants,
+    Shapes,
+    as_constants,
+    as_path,
+    as_shapes,
+    whole_number,
+)
 from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import ModelError, OptionError
@@ -19,14 +25,11 @@ from glow_nb.hlir.graph import Function, Module
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork, available_cores
 from glow_nb.passes import Observer, Pipeline
-from glow_nb.types import Array
 
 if TYPE_CHECKING:
     import onnx
 
 Graph = Union[str, "os.PathLike[str]", bytes, "onnx.ModelProto", Function, Module, Program]
-Shapes = Mapping[str, int | Sequence[int]]
-Constants = Mapping[str, Array]
 
 
 def load(
@@ -42,16 +45,16 @@ def load(
             needed where a shape is computed from their numbers.
 
     Raises:
-        OptionError: *constants* are given for what is no ONNX model.
+        OptionError: *shapes* or *constants* do not fit the model, or it is no ONNX model.
         ModelError: The model is broken, or has symbolic dimensions that *shapes* does not bind.
         UnsupportedError: Operators that are not supported; all of them are listed.
         ParseError: The IR text is not valid.
     """
-    if constants and (_is_text(graph) or isinstance(graph, Function | Module | Program)):
-        raise OptionError(
-            f"constants={list(constants)}: only inputs of an ONNX model can be fixed; "
-            "build other graphs with a Constant in the place of the input"
-        )
+    bound, fixed = as_shapes(shapes), as_constants(constants)
+    if isinstance(graph, str | os.PathLike):
+        graph = as_path(graph)
+    if _is_text(graph) or isinstance(graph, Function | Module | Program):
+        _refuse_bindings(bound, fixed)
     if isinstance(graph, Function | Program):
         return graph
     if isinstance(graph, Module):
@@ -68,7 +71,21 @@ def load(
             f"{graph!r:.80} is a {type(graph).__name__}; give a path, the bytes of a model, an "
             "onnx.ModelProto, a Function, a Module or a Program"
         )
-    return import_onnx(graph, shapes=shapes, constants=constants)
+    return import_onnx(graph, shapes=bound, constants=fixed)
+
+
+def _refuse_bindings(shapes: Shapes | None, constants: Constants) -> None:
+    """Raise OptionError if anything is to be bound in a graph that leaves nothing open."""
+    if constants:
+        raise OptionError(
+            f"constants={list(constants)}: only inputs of an ONNX model can be fixed; "
+            "build other graphs with a Constant in the place of the input"
+        )
+    if shapes:
+        raise OptionError(
+            f"shapes={dict(shapes)!r:.80}: only an ONNX model has sizes to bind; "
+            "those of other graphs are fixed"
+        )
 
 
 def _is_text(graph: object) -> bool:
@@ -122,19 +139,11 @@ def compile(
         PassError: A pass failed; names it and those before it.
         CompileError: No machine code could be made.
     """
-    cores = available_cores() if threads is None else threads
-    if isinstance(cores, bool) or not isinstance(cores, int) or cores < 1:
-        raise OptionError(f"threads={threads!r}: give a whole number of at least 1, or None")
-    options = BackendOptions(winograd=winograd, tune=tune, threads=cores)
-    chosen = backend_named(backend, options) if isinstance(backend, str) else backend
-    if not hasattr(chosen, "should_lower"):
-        raise OptionError(f"backend={backend!r:.80}: give the name of one, or a Backend")
-    if shapes is not None and not isinstance(shapes, Mapping):
-        raise OptionError(f"shapes={shapes!r:.80}: give a dict such as {{'batch': 8}}")
-
-    if constants is not None and not isinstance(constants, Mapping):
-        raise OptionError(f"constants={constants!r:.80}: give a dict of arrays by input name")
-    fixed = {name: np.asarray(array) for name, array in (constants or {}).items()}
+    cores = as_threads(threads)
+    chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
+    if observer is not None and not callable(observer):
+        raise OptionError(f"observer={observer!r:.80}: give a function of one PassRun")
+    known_shapes, fixed = as_shapes(shapes), as_constants(constants)
 
     def compile_for(bound: Shapes | None) -> CompiledNetwork:
         loaded = load(graph, shapes=bound, constants=fixed)
@@ -157,12 +166,31 @@ def compile(
         return network
 
     try:
-        return build(shapes)
+        return build(known_shapes)
     except ModelError as error:
         signature = getattr(error, "signature", None)
         if signature is None:
             raise
-        return DynamicNetwork(signature, lambda bound: build({**(shapes or {}), **bound}))
+        return DynamicNetwork(signature, lambda bound: build({**(known_shapes or {}), **bound}))
+
+
+def as_threads(threads: int | None) -> int:
+    """Return how many cores share the work; raise OptionError if *threads* is no number."""
+    if threads is None:
+        return available_cores()
+    return whole_number("threads", threads, 1, MOST_THREADS)
+
+
+def as_backend(backend: str | Backend, *, threads: int, winograd: str, tune: bool) -> Backend:
+    """Return *backend*, made with the given options if it is a name; raise OptionError if neither.
+
+    A backend of the user's own is taken as it is; the options are checked all the same.
+    """
+    options = BackendOptions(winograd=winograd, tune=tune, threads=threads)
+    chosen = backend_named(backend, options) if isinstance(backend, str) else backend
+    if isinstance(chosen, type) or not hasattr(chosen, "should_lower"):
+        raise OptionError(f"backend={backend!r:.80}: give the name of one, or a Backend")
+    return chosen
 
 
 def _return_freed_memory() -> None:

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
 from typing_extensions import override
 
+from glow_nb.arguments import as_array
 from glow_nb.errors import FeedError, GlowError
 from glow_nb.network import CompiledNetwork, Feeds, name_feeds
 from glow_nb.types import Array
@@ -54,7 +54,7 @@ class DynamicNetwork(CompiledNetwork):
 
     def _network_for(self, inputs: Feeds) -> tuple[CompiledNetwork, dict[str, Array]]:
         """Return the network for the shapes of *inputs*, and these by name."""
-        feeds = {k: np.asarray(v) for k, v in name_feeds(list(self.signature), inputs).items()}
+        feeds = {k: as_array(k, v) for k, v in name_feeds(list(self.signature), inputs).items()}
         self._check_shapes(feeds)
         return self._variant(tuple((k, feeds[k].shape) for k in self.signature)), feeds
 

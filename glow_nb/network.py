@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.arguments import as_array, as_path
 from glow_nb.errors import FeedError, OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Buffer, Program
@@ -61,7 +61,7 @@ class MemoryReport:
                 f"the memory map needs {error.name}, which is not installed; "
                 "pip install 'glow_nb[plot]'"
             ) from error
-        draw_memory_map(self.program, Path(path), title)
+        draw_memory_map(self.program, as_path(path), title)
 
     @override
     def __str__(self) -> str:
@@ -170,13 +170,15 @@ class CompiledNetwork:
 
         Raises:
             FeedError: As :meth:`run`.
-            OptionError: *runs* is not a positive whole number.
+            OptionError: *runs* is not a positive whole number, or *limits* no bool.
             UnsupportedError: The backend does not take the time of its kernels.
         """
         from glow_nb.codegen.measure_limits import machine_limits
         from glow_nb.profile import profile_executable
 
         arrays = check_feeds(self.program.inputs, inputs)
+        if not isinstance(limits, bool):
+            raise OptionError(f"limits={limits!r:.80}: give True or False")
         known = machine_limits(self.threads) if limits else None
         profile = profile_executable(
             self.program.name, self._executable, arrays, runs=runs, limits=known
@@ -219,7 +221,7 @@ def name_feeds(names: list[str], feeds: Feeds) -> Mapping[str, Array]:
 
 
 def _check_feed(buffer: Buffer, value: Array) -> Array:
-    array = np.asarray(value)
+    array = as_array(buffer.name, value)
     wanted = buffer.type
     if array.dtype.newbyteorder("=") != wanted.kind.dtype:
         raise FeedError(

@@ -135,11 +135,16 @@ class PassRegistry(Generic[IR]):
 
     def check(self, pipeline: Pipeline) -> None:
         """Raise OptionError for an unknown pass or option, before anything runs."""
+        what = f"give a tuple of names of {self.passes.kind}es, Steps and Repeats"
+        if not isinstance(pipeline, tuple | list):
+            raise OptionError(f"pipeline {pipeline!r:.80}: {what}")
         for entry in pipeline:
             if isinstance(entry, Repeat):
                 self.check(entry.steps)
                 continue
             step = Step(entry) if isinstance(entry, str) else entry
+            if not isinstance(step, Step):
+                raise OptionError(f"pipeline entry {entry!r:.80}: {what}")
             if step.name not in self.passes:
                 hint = closest(step.name, self.passes)
                 raise OptionError(f"unknown {self.passes.kind} {step.name!r}{hint}")

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.arguments import as_path, whole_number
 from glow_nb.backends.backend import KernelReport, TimedExecutable, Timings
-from glow_nb.errors import OptionError, UnsupportedError
+from glow_nb.errors import UnsupportedError
 from glow_nb.files import replace_file
 from glow_nb.kernels.limits import Bound, MachineLimits
 from glow_nb.llir.cost import InstructionCost
@@ -154,10 +155,10 @@ class Profile:
         """
         return {"traceEvents": list(self._trace_events()), "displayTimeUnit": "ms"}
 
-    def save_trace(self, path: Path) -> None:
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
         """Write :meth:`chrome_trace` to the file *path*; raise GlowError if it cannot be."""
         text = json.dumps(self.chrome_trace())
-        replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
+        replace_file(as_path(path), lambda place: place.write_text(text, encoding="utf-8"))
 
     def _trace_events(self) -> Iterator[dict[str, Any]]:
         yield _name_event("process_name", f"{self.network}, threads {self.threads}", 0)
@@ -203,8 +204,7 @@ def profile_executable(
         OptionError: *runs* is not a positive number.
         UnsupportedError: The backend does not take the time of its kernels.
     """
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-        raise OptionError(f"runs={runs!r}: give a whole number of at least 1")
+    runs = whole_number("runs", runs, 1)
     if not isinstance(executable, TimedExecutable):
         raise UnsupportedError(
             f"{type(executable).__name__}: this backend does not take the time of its kernels; "

@@ -176,7 +176,7 @@ class BackendOptions:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if self.winograd not in WINOGRAD_CHOICES:
+        if not isinstance(self.winograd, str) or self.winograd not in WINOGRAD_CHOICES:
             raise OptionError(f"winograd={self.winograd!r:.80}: give one of {WINOGRAD_CHOICES}")
         if not isinstance(self.tune, bool):
             raise OptionError(f"tune={self.tune!r:.80}: give True or False")

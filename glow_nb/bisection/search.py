@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from glow_nb import compiler, pipelines
-from glow_nb.api import Graph, Shapes, load
-from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.api import Graph, as_backend, as_threads, load
+from glow_nb.arguments import Shapes
+from glow_nb.backends import Backend
 from glow_nb.bisection.compare import largest_distance
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import Evaluator, Outcome, culprit_value, with_own_places
@@ -24,7 +25,7 @@ from glow_nb.hlir.print import format_names
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
-from glow_nb.network import available_cores, check_feeds
+from glow_nb.network import check_feeds
 from glow_nb.passes import PassRun, Pipeline
 from glow_nb.text import format_name
 from glow_nb.types import Array
@@ -134,9 +135,8 @@ def bisect(
     """
     if not 0 <= tolerance < float("inf"):
         raise OptionError(f"tolerance={tolerance!r}: give a number of at least 0")
-    cores = threads or available_cores()
-    options = BackendOptions(winograd=winograd, tune=tune, threads=cores)
-    chosen = backend_named(backend, options) if isinstance(backend, str) else backend
+    cores = as_threads(threads)
+    chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
     loaded = load(graph, shapes=shapes)
     states, failure = _states(loaded, chosen, pipeline, program_pipeline)
     search = _Search(states, chosen, cores, tolerance, progress)

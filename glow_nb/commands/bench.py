@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from typing_extensions import override
 
-from glow_nb.api import Shapes
+from glow_nb.arguments import Shapes
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import glow_nb
-from glow_nb.api import Constants, Shapes
+from glow_nb.arguments import Constants, Shapes
 from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import ModelError, OptionError
 from glow_nb.files import SUFFIX

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from typing_extensions import override
 
-from glow_nb.api import Shapes
+from glow_nb.arguments import MOST_THREADS, Shapes
 from glow_nb.backends import BACKENDS, WINOGRAD_CHOICES
 
 NamedShape = tuple[str, int | tuple[int, ...]]
@@ -93,7 +93,7 @@ backend_option = click.option(
 
 threads_option = click.option(
     "--threads",
-    type=click.IntRange(min=1, max=1024),
+    type=click.IntRange(min=1, max=MOST_THREADS),
     metavar="N",
     help="Cores that share the work.  [default: all that are available]",
 )

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import click
 import numpy as np
 
-from glow_nb.api import Shapes
+from glow_nb.arguments import Shapes
 from glow_nb.commands.arrays import assign_inputs, member_names, random_array, save_npz
 from glow_nb.commands.models import compile_fixed_model, compile_model, unbound_error
 from glow_nb.commands.options import (

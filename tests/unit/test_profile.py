@@ -77,7 +77,7 @@ def test_json_holds_every_kernel(profile: Profile) -> None:
 
 def test_trace_has_a_row_for_each_thread(profile: Profile, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    profile.save_trace(path)
+    profile.save_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
     rows = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert rows == {0: "thread 0", 1: "thread 1"}

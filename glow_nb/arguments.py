@@ -1,0 +1,100 @@
+"""What users pass to the public functions, checked before anything runs."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glow_nb.errors import FeedError, OptionError
+from glow_nb.types import Array
+
+Shapes = Mapping[str, int | Sequence[int]]
+Constants = Mapping[str, Array]
+
+MOST_THREADS = 1024
+"""A team of more threads takes longer to start and to meet than any machine is worth."""
+
+
+def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
+    """Return the argument called *name* as an int; a NumPy integer will do.
+
+    Raises:
+        OptionError: It is no whole number, or not from *least* to *most*.
+    """
+    number = _integer(value)
+    if number is None or number < least or (most is not None and number > most):
+        wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise OptionError(f"{name}={value!r:.80}: give a whole number {wanted}")
+    return number
+
+
+def _integer(value: Any) -> int | None:
+    """Return *value* as an int; None if it is none, as a bool is."""
+    if isinstance(value, bool | np.bool_ | np.ndarray):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def as_shapes(shapes: object) -> Shapes | None:
+    """Return the ``shapes=`` of a user with plain numbers; raise OptionError if it is none."""
+    if shapes is None:
+        return None
+    if not isinstance(shapes, Mapping):
+        raise OptionError(f"shapes={shapes!r:.80}: give a dict such as {{'batch': 8}}")
+    return {_name("shapes", name): _size(name, given) for name, given in shapes.items()}
+
+
+def _name(argument: str, name: object) -> str:
+    if not isinstance(name, str):
+        raise OptionError(f"{argument}={{{name!r:.80}: ...}}: the names must be text")
+    return name
+
+
+def _size(name: str, given: object) -> int | tuple[int, ...]:
+    """Return one size, or a shape, of at least 0."""
+    single = _integer(given)
+    is_shape = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str | bytes)
+    numbers = [_integer(size) for size in given] if is_shape else [single]  # type: ignore[attr-defined]
+    sizes = tuple(size for size in numbers if size is not None and size >= 0)
+    if len(sizes) < len(numbers):
+        raise OptionError(
+            f"shapes={{{name!r}: {given!r:.80}}}: give a size of 0 or more, or a tuple of such"
+        )
+    return sizes if is_shape else sizes[0]
+
+
+def as_constants(constants: object) -> dict[str, Array]:
+    """Return the ``constants=`` of a user as arrays; raise OptionError if it is none."""
+    if constants is None:
+        return {}
+    if not isinstance(constants, Mapping):
+        raise OptionError(f"constants={constants!r:.80}: give a dict of arrays by input name")
+    try:
+        return {_name("constants", name): np.asarray(array) for name, array in constants.items()}
+    except ValueError as error:
+        raise OptionError(f"constants={constants!r:.80}: give arrays: {error}") from error
+
+
+def as_array(name: str, value: object) -> Array:
+    """Return what was fed to the input *name* as an array; raise FeedError for ragged lists."""
+    try:
+        array: Array = np.asarray(value)
+    except ValueError as error:
+        raise FeedError(f"input {name!r}: it is no array: {error}") from error
+    return array
+
+
+def as_path(path: object) -> Path:
+    """Return *path*; raise OptionError if it is neither text nor a path, or names no file."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise OptionError(f"{path!r:.80} is no path; give that of a file, as text or a Path")
+    return Path(text)

@@ -1,0 +1,95 @@
+"""Arguments of the wrong kind, or that mean nothing, get one clear error each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb.arguments import MOST_THREADS
+from glow_nb.backends.interpreter import Interpreter
+from glow_nb.bisection import bisect
+from glow_nb.errors import FeedError, OptionError
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function
+
+TWO = np.array([1, 2])
+
+
+def relu() -> Function:
+    b = Builder()
+    b.save(b.emit(ops.Relu(b.input("x", "float32<2 x 3>"))), "y")
+    return b.function()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("threads", 0, "threads=0: give a whole number from 1 to 1024"),
+        ("threads", MOST_THREADS + 1, "threads=1025: give a whole number from 1 to 1024"),
+        ("threads", 10**30, "from 1 to 1024"),
+        ("threads", np.ones(1, int), "threads=array"),
+        ("threads", True, "threads=True"),
+        ("backend", Interpreter, "backend=<class .*: give the name of one, or a Backend"),
+        ("winograd", TWO, "winograd=array"),
+        ("winograd", ["auto"], "winograd="),
+        ("tune", 1, "tune=1: give True or False"),
+        ("shapes", [("batch", 8)], "shapes=.*: give a dict"),
+        ("shapes", TWO, "shapes=array"),
+        ("shapes", {1: 2}, "shapes={1: ...}: the names must be text"),
+        ("shapes", {"n": "8"}, "shapes={'n': '8'}: give a size of 0 or more"),
+        ("shapes", {"n": 1.5}, "shapes={'n': 1.5}: give a size"),
+        ("shapes", {"n": True}, "shapes={'n': True}: give a size"),
+        ("shapes", {"n": None}, "shapes={'n': None}: give a size"),
+        ("shapes", {"n": (2, -1)}, "shapes={'n': .2, -1.}: give a size"),
+        ("shapes", {"n": 8}, "only an ONNX model has sizes to bind"),
+        ("constants", TWO, "constants=array"),
+        ("constants", {1: 2}, "constants={1: ...}: the names must be text"),
+        ("constants", {"x": [[1], [2, 3]]}, "constants=.*: give arrays"),
+        ("pipeline", None, "pipeline None: give a tuple of names of graph passes"),
+        ("pipeline", "fold_constants", "pipeline 'fold_constants': give a tuple"),
+        ("pipeline", (3,), "pipeline entry 3: give a tuple"),
+        ("program_pipeline", 7, "pipeline 7: give a tuple of names of instruction passes"),
+        ("observer", {}, "observer={}: give a function"),
+        ("observer", TWO, "observer=array"),
+    ],
+)
+def test_a_wrong_option_of_compile_is_refused(option: str, value: object, message: str) -> None:
+    options: dict[str, Any] = {"backend": "interpreter", option: value}
+    with pytest.raises(OptionError, match=message):
+        glow_nb.compile(relu(), **options)
+
+
+@pytest.mark.parametrize("graph", ["", "a\0b", b"", Path("a\0.glow"), np.zeros(3)])
+def test_what_names_no_model_is_refused(graph: Any) -> None:
+    with pytest.raises(glow_nb.GlowError):
+        glow_nb.load(graph)
+
+
+def test_numpy_numbers_will_do() -> None:
+    net = glow_nb.compile(relu(), backend="interpreter", threads=np.int64(1))  # type: ignore[arg-type]
+    assert net.threads == 1
+
+
+@pytest.mark.parametrize("feeds", [[[1, 2, 3], [4, 5]], {"x": [[1], [2, 3]]}])
+def test_ragged_lists_are_no_input(feeds: Any) -> None:
+    net = glow_nb.compile(relu(), backend="interpreter")
+    with pytest.raises(FeedError, match="input 'x': it is no array"):
+        net.run(feeds)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"p.png", "", "a\0b"])
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    net = glow_nb.compile(relu(), backend="interpreter")
+    with pytest.raises(OptionError, match="is no path; give that of a file"):
+        net.memory.plot(path)
+
+
+@pytest.mark.parametrize(("threads", "backend"), [(0, "cpu"), ("2", "cpu"), (1, 3)])
+def test_bisect_refuses_what_compile_refuses(threads: Any, backend: Any) -> None:
+    with pytest.raises(OptionError, match=r"(threads|backend)=.*: give"):
+        bisect(relu(), np.zeros((2, 3), np.float32), threads=threads, backend=backend)
