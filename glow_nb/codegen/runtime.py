@@ -2,9 +2,10 @@
 
 A *sync* block holds three words, each in its own cache line: how many threads have arrived at the
 barrier, the turn (how often it has opened), and how long to spin before yielding. A *team* block is
-a sync block and behind it the present job. Workers live inside ``glow_team_serve``: they need no
-Python lock to start a job, and a job is posted by one native call, so no signal can come between
-waking the workers and joining them. Written in Python the three functions would be::
+a sync block and behind it the present job, and how long a worker without one spins before it
+sleeps. Workers live inside ``glow_team_serve``: they need no Python lock to start a job, and a job
+is posted by one native call, so no signal can come between waking the workers and joining them.
+Written in Python the three functions would be::
 
     def glow_barrier(sync, threads):
         if threads < 2: return
@@ -18,7 +19,7 @@ waking the workers and joining them. Written in Python the three functions would
     def glow_team_serve(team, thread):
         seen = 0
         while True:
-            spin_a_while(team.job == seen)
+            spin_while(team.job == seen, team.patience)
             with team.mutex:
                 team.sleepers += 1
                 while team.job == seen: team.condition.wait()
@@ -47,6 +48,7 @@ SYNC_BYTES = 192
 TEAM_STOPPED = 256
 TEAM_ENTRY = 384
 """Offset of the entry's address; its arguments but for the thread and the team follow."""
+TEAM_PATIENCE = 432
 TEAM_BYTES = 832
 
 _BARRIER = """
@@ -125,14 +127,14 @@ start:
   %sleepers_place = getelementptr i8, ptr %team, i64 320
   %mutex = getelementptr i8, ptr %team, i64 576
   %condition = getelementptr i8, ptr %team, i64 704
-  %spins_place = getelementptr i8, ptr %team, i64 128
+  %patience_place = getelementptr i8, ptr %team, i64 432
   br label %idle
 idle:
   %seen = phi i64 [ 0, %start ], [ %job, %work ]
-  %spins = load i64, ptr %spins_place
+  %patience = load i64, ptr %patience_place
   br label %look
 look:
-  %left = phi i64 [ %spins, %idle ], [ %less, %pause ]
+  %left = phi i64 [ %patience, %idle ], [ %less, %pause ]
   %early = load atomic i64, ptr %job_place acquire, align 8
   %nothing = icmp eq i64 %early, %seen
   br i1 %nothing, label %impatient, label %awake

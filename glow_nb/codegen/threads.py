@@ -19,14 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from glow_nb.codegen.load import LoadedCode
-from glow_nb.codegen.runtime import SYNC_SPINS, TEAM_BYTES, TEAM_ENTRY
+from glow_nb.codegen.runtime import SYNC_SPINS, TEAM_BYTES, TEAM_ENTRY, TEAM_PATIENCE
 from glow_nb.errors import GlowError
 
 Bytes = npt.NDArray[np.uint8]
 
 ALIGNMENT = 64
-SPINS = 500
-"""Pauses before a waiting thread yields or sleeps, some 15 microseconds."""
+SPINS, PATIENCE = 500, 4000
+"""Pauses of some 30 nanoseconds: before a thread at a barrier yields, and before a worker that has
+no job sleeps. To wake one takes as long as a small network, and the next run is often near."""
 
 _ON_TEAM = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -65,7 +66,8 @@ class Team:
         self._memory = (constants, arena, bindings, scratch)
         self._block[:] = 0
         words = self._block.view(np.int64)
-        words[SYNC_SPINS // 8] = SPINS if threads <= available_cores() else 0
+        if threads <= available_cores():
+            words[SYNC_SPINS // 8], words[TEAM_PATIENCE // 8] = SPINS, PATIENCE
         words[TEAM_ENTRY // 8 :][:6] = (
             code.address(entry),
             constants.ctypes.data,
