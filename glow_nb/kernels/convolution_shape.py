@@ -124,17 +124,21 @@ class ConvolutionShape:
         """Multiplications and additions."""
         return 2 * self.batch * prod(self.output) * self.depth * self.steps
 
-    def simplified(self) -> ConvolutionShape:
+    def simplified(self, *, keeps_lines: bool = False) -> ConvolutionShape:
         """Return the same computation over the same memory in as few dimensions as possible.
 
         Outer dimensions that are plain (kernel, stride and pads of nothing) join the batch; inner
         ones join the dimension outside them; a 1x1 convolution becomes one line of pixels, and so
         do lines that follow one another: windows that touch and leave nothing over.
+
+        Args:
+            keeps_lines: Lines of pixels do not join a dimension that is padded: its pads would be
+                as many pixels as there are in so many lines.
         """
         shape = self
         while shape.rank > 1 and shape._is_plain(0):
             shape = shape._without(0, batch=shape.batch * shape.input[0])
-        while shape.rank > 1 and shape._is_plain(-1) and shape._can_absorb_last():
+        while shape.rank > 1 and shape._is_plain(-1) and shape._can_absorb_last(keeps_lines):
             shape = shape._with_last_absorbed()
         if shape.rank == 1 and shape._covers_line():
             return replace(shape, batch=1, input=(shape.batch * shape.input[0],))
@@ -152,9 +156,12 @@ class ConvolutionShape:
         touches = is_plain and self.kernel[0] == self.stride[0]
         return touches and not any(self.pads) and self.input[0] % self.stride[0] == 0
 
-    def _can_absorb_last(self) -> bool:
+    def _can_absorb_last(self, keeps_lines: bool) -> bool:
         """True if the last dimension, which is plain, can be a part of the one before it."""
-        return self.stride[-2] == 1 or self.input[-1] == 1
+        if self.input[-1] == 1:
+            return True
+        is_padded = self.begins[-2] > 0 or self.ends[-2] > 0
+        return self.stride[-2] == 1 and not (keeps_lines and is_padded)
 
     def _with_last_absorbed(self) -> ConvolutionShape:
         size = self.input[-1]

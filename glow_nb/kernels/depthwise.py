@@ -4,7 +4,9 @@ Channels lie in the lanes: each is convolved by itself, or with the others of it
 in the same vector and are brought to its lane one after the other. A tile is some neighbouring
 pixels of one output line by two vectors of channels; the weights of a tap are loaded once for all
 its pixels. Nothing is padded: taps above and below the input are left out of the loop over kernel
-lines, and the tiles at the ends of a line are written out with the taps that they have.
+lines, and the tiles at the ends of a line are written out with the taps that they have. Only where
+that would be much code, which one long line with many taps makes, the line is copied to scratch
+between zeros.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ MIN_PIXELS, MAX_PIXELS = 4, 12
 LONGEST_CHAIN = 64
 """Products of a grouped convolution that are summed up one after the other."""
 
+MOST_WRITTEN_OUT = 64
+"""Taps of all tiles at the ends of a line that are written out."""
+
 MIN_CHUNK = 4
 """Panels that are worth taking apart from the others."""
 
@@ -50,7 +55,7 @@ def generate_depthwise(
     Raises:
         UnsupportedError: There are no kernels for *kind*.
     """
-    writer = DepthwiseWriter(shape.simplified(), kind, target, epilogue)
+    writer = DepthwiseWriter(shape.simplified(keeps_lines=True), kind, target, epilogue)
     extra = [extra_kind for _, extra_kind in epilogue.operands] if epilogue else []
     results = [result for _, result in result_pointers(epilogue, kind)]
     text = writer.write(_title(shape, kind))
@@ -111,16 +116,21 @@ class DepthwiseWriter:
         self.block = self.vectors * self.lanes
         self.cut = Cut.balanced(max(1, shape.output[-1]), limit)
         self.is_expanded = shape.depth != shape.channels
-        self.source = "rows" if self.is_expanded else "input"
+        self.begin, self.pixels = shape.begins[-1], shape.input[-1]
+        self.is_padded = shape.rank == 1 and self._end_tiles() * shape.kernel[0] > MOST_WRITTEN_OUT
+        if self.is_padded:  # the line that tiles read begins with zeros, and ends with zeros
+            self.begin, self.pixels = 0, shape.needed[0]
+        self.is_staged = self.is_expanded or self.is_padded
+        self.source = "rows" if self.is_staged else "input"
         self.outer = "zy"[3 - shape.rank :]
         self.out = SourceWriter()
 
     @property
     def scratch_elements(self) -> int:
-        """Room for the expanded input lines of one output line; the last store reaches beyond."""
-        if not self.is_expanded:
+        """Room for the staged input lines of one output line; the last store reaches beyond."""
+        if not self.is_staged:
             return 0
-        return prod(self.shape.kernel[:-1]) * self.shape.input[-1] * self.shape.depth + self.lanes
+        return prod(self.shape.kernel[:-1]) * self.pixels * self.shape.depth + self.lanes
 
     def write(self, title: str) -> str:
         """Return the whole text."""
@@ -136,7 +146,7 @@ class DepthwiseWriter:
                 out.line("return")
                 return out.text
             write_shares(out, lines, blocks, panels_first=shape.depth > prod(shape.output))
-            if self.is_expanded:
+            if self.is_staged:
                 out.line(f"rows = as_{self.kind.value}(scratch)")
             out.line("panels_end = panel_end")
             with out.block(f"for panel_begin in range(panel_begin, panels_end, {self.chunk}):"):
@@ -155,7 +165,7 @@ class DepthwiseWriter:
         shape, panels = self.shape, -(-self.shape.depth // self.block)
         window = prod(shape.kernel[:-1]) * shape.input[-1] * self.block * self.kind.size_bytes
         fitting = self.target.l1_bytes // 2 // max(1, window)
-        return panels if self.is_expanded or fitting < MIN_CHUNK else min(fitting, panels)
+        return panels if self.is_staged or fitting < MIN_CHUNK else min(fitting, panels)
 
     def _write_line(self) -> None:
         """Locate one output line and the taps it has, then compute it panel by panel."""
@@ -174,21 +184,43 @@ class DepthwiseWriter:
         out.line(f"image = {rest}")
         if self.is_expanded:
             self._write_expansion()
+        elif self.is_padded:
+            self._write_padded_line()
         self._write_tiles()
 
     def _write_expansion(self) -> None:
         """Copy the input lines of the output line to scratch, each channel m times."""
         out, shape = self.out, self.shape
         multiplier = shape.depth // shape.channels
+        before, length = shape.begins[-1] - self.begin, shape.input[-1]
         with self._taps("e"):
             out.line(f"from_e = {times(self._input_line('e'), shape.channels)}")
-            out.line(f"to_e = {times(self._tap('e'), shape.input[-1] * shape.depth)}")
+            place = times(self._tap("e"), self.pixels * shape.depth)
+            out.line(f"to_e = {plus(place, before * shape.depth)}")
             # A store writes beyond its m elements what the next one writes again.
             with out.block(f"for i_e in range({shape.input[-1] * shape.channels}):"):
                 out.line(f"value_e = broadcast(input, from_e + i_e, {self.lanes})")
                 for part in range(0, multiplier, self.lanes):
                     place = plus("to_e", times("i_e", multiplier), part)
                     out.line(f"store(rows, {place}, value_e)")
+        if self.is_padded:
+            rest = self.pixels - before - length
+            out.line(f"clear(rows, 0, {before * shape.depth})")
+            out.line(f"clear(rows, {(before + length) * shape.depth}, {rest * shape.depth})")
+
+    def _write_padded_line(self) -> None:
+        """Copy the channels of the thread's panels to scratch, for every pixel, or zeros."""
+        out, shape = self.out, self.shape
+        out.line(f"from_e = panel_begin * {self.block}")
+        out.line(f"count_e = min(panel_end * {self.block}, {shape.depth}) - from_e")
+        with out.block(f"for i_e in range({self.pixels}):"):
+            out.line(f"x_e = {plus('i_e', -shape.begins[0])}")
+            out.line(f"to_e = i_e * {shape.depth} + from_e")
+            with out.block(f"if 0 <= x_e < {shape.input[0]}:"):
+                place = f"({plus(self._input_line('e'), 'x_e')}) * {shape.depth} + from_e"
+                out.line(f"copy(rows, to_e, input, {place}, count_e)")
+            with out.block("else:"):
+                out.line("clear(rows, to_e, count_e)")
 
     def _write_tiles(self) -> None:
         """Compute the tiles of one line: those at its ends one by one, the others in a loop."""
@@ -209,9 +241,17 @@ class DepthwiseWriter:
     def _is_inside(self, pixel: int, rows: int) -> bool:
         """True if no tap of the pixels from *pixel* on lies outside the line."""
         shape = self.shape
-        first = pixel * shape.stride[-1] - shape.begins[-1]
+        first = pixel * shape.stride[-1] - self.begin
         last = first + (rows - 1) * shape.stride[-1] + shape.reach[-1]
-        return first >= 0 and last <= shape.input[-1]
+        return first >= 0 and last <= self.pixels
+
+    def _end_tiles(self) -> int:
+        """Return how many tiles of a line have taps outside of it."""
+        return sum(
+            not self._is_inside(begin * self.cut.rows + tile * rows, rows)
+            for begin, end, rows in self.cut.runs
+            for tile in range(end - begin)
+        )
 
     def _write_panels(self, name: str, rows: int, start: str, pixel: int | None) -> None:
         """Run over the channels of the tile from pixel *start* on; the last may be fewer."""
@@ -235,9 +275,9 @@ class DepthwiseWriter:
             out.line(f"t_{name} = tile_bias(bias, channel_{name}, {size})")
         with self._taps(name):
             line = self._input_line(name)
-            if self.is_expanded:
-                line = times(self._tap(name), shape.input[-1])
-            first = plus(line, times(at, shape.stride[-1]), -shape.begins[-1])
+            if self.is_staged:
+                line = times(self._tap(name), self.pixels)
+            first = plus(line, times(at, shape.stride[-1]), -self.begin)
             out.line(f"x_{name} = {plus(times(f'({first})', shape.depth), f'channel_{name}')}")
             line_weights = shape.kernel[-1] * shape.channels_per_group * shape.depth
             weights = times(self._tap(name), line_weights)
@@ -261,8 +301,8 @@ class DepthwiseWriter:
         shape = self.shape
         begin, end = 0, (MAX_PIXELS - 1) * shape.stride[-1] + shape.reach[-1]
         if pixel is not None:
-            first = pixel * shape.stride[-1] - shape.begins[-1]
-            begin, end = -first, shape.input[-1] - first
+            first = pixel * shape.stride[-1] - self.begin
+            begin, end = -first, self.pixels - first
         window = f"{shape.kernel[-1]}, {shape.stride[-1]}, {shape.dilation[-1]}"
         slide, size = "tile_slide", ""
         if shape.channels_per_group > 1:

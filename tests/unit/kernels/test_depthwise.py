@@ -40,6 +40,7 @@ GROUPED = {
     "pairs dilated": conv(1, 6, 6, (12, 13), (5, 3), pads=4, dilation=2, group=3),
     "fours rank 3": conv(2, 8, 8, (4, 3, 6), (1, 3, 3), pads=1, group=2),
     "pairs of 1x1": conv(2, 14, 14, (3, 4), (1, 1), group=7),
+    "pairs in a long line": conv(2, 14, 14, (70,), (25,), pads=12, group=7),
 }
 
 SHAPES = {
@@ -58,6 +59,12 @@ SHAPES = {
     "twentyfold": conv(1, 2, 40, (4, 6), (3, 3), pads=1, group=2),
     "threefold rank 3": conv(1, 3, 9, (3, 4, 5), (2, 3, 2), pads=1, group=3),
     "beyond the input": conv(1, 4, 4, (2, 2), (3, 3), pads=4, group=4),
+    "long line": conv(2, 37, 37, (60,), (29,), pads=(30, 11), group=37),
+    "long line, far taps": conv(1, 9, 9, (150,), (5,), pads=60, dilation=30, group=9),
+    "long line, stride 2": conv(1, 20, 20, (61,), (33,), stride=2, pads=16, group=20),
+    "long line, twofold": conv(2, 5, 10, (40,), (23,), pads=11, group=5),
+    "lines are frames": conv(1, 12, 12, (4, 5, 9), (5, 1, 1), pads=(2, 0, 0, 2, 0, 0), group=12),
+    "lines are rows": conv(2, 6, 6, (30, 7), (9, 1), pads=(8, 0, 0, 0), group=6),
 }
 
 
@@ -75,6 +82,14 @@ def test_channels_of_a_group_share_a_vector(name: str, lanes: int) -> None:
     shape = GROUPED[name]
     if suits_lanes(shape, FLOAT32, lanes):
         check(shape, Target.host(lanes), threads=1 + len(name) % 4)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if "lin" in name])
+def test_ends_of_long_lines_are_not_written_out(name: str) -> None:
+    shape, target = SHAPES[name], Target.host(8)
+    longer = replace(shape, input=(4 * shape.input[0], *shape.input[1:]))
+    texts = [generate_depthwise(s, FLOAT32, target).text for s in (shape, longer)]
+    assert max(text.count("tile_slide") for text in texts) <= 8
 
 
 @pytest.mark.parametrize(("size", "lanes"), [(1, 8), (8, 8), (3, 16), (5, 8), (16, 16)])
