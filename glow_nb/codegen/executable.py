@@ -74,6 +74,7 @@ class Executable:
         objects = compile_objects(sources, target, cache=cache, workers=workers, progress=progress)
         self.entry: EntrySource = generate_entry(calls, stamps)
         self.bindings = tuple(bindings)
+        self._expected = tuple((b.type.kind.dtype, b.type.shape, b.is_output) for b in bindings)
         self.threads = threads
         self._constants = constants
         self._arena_bytes = arena_bytes
@@ -94,29 +95,29 @@ class Executable:
             FeedError: An array has another shape or dtype, is not contiguous and aligned, or is an
                 output that cannot be written.
         """
-        pointers = self._pointers(arrays)
+        self._check(arrays)
         context = self._take_context()
-        for index, pointer in enumerate(pointers):
-            context.pointers[index] = pointer
+        for index, array in enumerate(arrays):
+            context.pointers[index] = address_of(array)
         context.team.run()
         self._idle.append(context)  # a full deque drops the one idle for longest
 
-    def _pointers(self, arrays: Sequence[Array]) -> list[int]:
+    def _check(self, arrays: Sequence[Array]) -> None:
         if len(arrays) != len(self.bindings):
             raise FeedError(f"run: {len(arrays)} arrays for {len(self.bindings)} bindings")
-        for index, (array, binding) in enumerate(zip(arrays, self.bindings, strict=True)):
-            kind, shape = binding.type.kind, binding.type.shape
-            if array.dtype != kind.dtype or array.shape != shape:
+        for index, (array, (dtype, shape, is_output)) in enumerate(
+            zip(arrays, self._expected, strict=True)
+        ):
+            if array.dtype != dtype or array.shape != shape:
                 raise FeedError(
                     f"binding {index}: {array.dtype} of shape {array.shape}, "
-                    f"expected {binding.type}"
+                    f"expected {self.bindings[index].type}"
                 )
             flags = array.flags
             if not (flags.c_contiguous and flags.aligned):
                 raise FeedError(f"binding {index}: not contiguous and aligned; make a copy")
-            if binding.is_output and not flags.writeable:
+            if is_output and not flags.writeable:
                 raise FeedError(f"binding {index}: an output, but the array is read-only")
-        return [array.ctypes.data for array in arrays]
 
     def _take_context(self) -> _Context:
         process = os.getpid()
@@ -128,6 +129,14 @@ class Executable:
             if context.process == process:  # otherwise its threads stayed in our parent
                 return context
         return _Context(self, process)
+
+
+def address_of(array: Array) -> int:
+    """Return where the elements of a contiguous *array* lie, a microsecond before NumPy does."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    except (TypeError, ValueError):  # read-only, empty, or of a kind that buffers do not have
+        return array.ctypes.data
 
 
 class _Context:
