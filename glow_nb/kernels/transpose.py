@@ -2,7 +2,7 @@
 
 Dimensions that stay neighbours are collapsed first, and a few elements that stay together are taken
 as one. What is left is either a copy through a view, or a matrix to turn over: in blocks of tiles
-(see :mod:`glow_nb.kernels.transpose_blocks`), or, if it has a few rows or columns only, by zipping
+(see :mod:`glow_nb.kernels.transpose_plan`), or, if it has a few rows or columns only, by zipping
 whole rows together or taking them apart.
 """
 
@@ -13,13 +13,8 @@ from glow_nb.kernels.loops import Nest, index_text, loops
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.transpose_blocks import (
-    Blocks,
-    Matrix,
-    is_streamed,
-    write_blocks,
-    write_start,
-)
+from glow_nb.kernels.transpose_blocks import write_blocks, write_start
+from glow_nb.kernels.transpose_plan import Blocks, Matrix, is_streamed
 from glow_nb.kernels.vectors import floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import View

@@ -7,6 +7,7 @@ import pytest
 
 from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.transpose_plan import Blocks, Matrix, Way
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
@@ -39,6 +40,11 @@ CASES = [
     ((9, 256), (1, 0)),  # rows of 1 KiB
     ((200, 512), (1, 0)),  # through scratch, in blocks that overlap at the ends
     ((257, 8, 128), (2, 1, 0)),
+    ((1024, 49), (1, 0)),  # by lines of the result
+    ((1000, 300, 2), (1, 0, 2)),
+    ((515, 1024), (1, 0)),
+    ((512, 528), (1, 0)),  # rows of both conflict
+    ((1024, 1030), (1, 0)),
     ((2, 1024, 7, 7), (0, 2, 3, 1)),
     ((2, 1001), (1, 0)),  # two rows become pairs
     ((3, 1001, 2), (0, 2, 1)),  # and back
@@ -72,6 +78,30 @@ def test_every_kind_is_moved(kind: ElementKind) -> None:
     check(_transpose((160, 1024), (1, 0), kind), Target.host(), ulp=0)
     check(_transpose((9, 7, 2), (1, 0, 2), kind), Target.host(), ulp=0)
     check(_transpose((9, 7, 3), (1, 0, 2), kind), Target.host(), ulp=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "way"),
+    [
+        (FLOAT32, (64, 3136), Way.ROWS),
+        (FLOAT32, (49, 2048), Way.ROWS),
+        (FLOAT32, (2048, 49), Way.LINES),
+        (FLOAT32, (1024, 196), Way.LINES),
+        (FLOAT32, (1024, 1024), Way.GATHERED),
+        (ElementKind.INT8, (512, 512), Way.GATHERED),
+        (ElementKind.INT8, (4096, 64), Way.STAGED),
+        (FLOAT32, (2048, 2048), Way.STREAMED),
+    ],
+)
+def test_the_way_follows_from_where_rows_lie(
+    kind: ElementKind, shape: tuple[int, int], way: Way
+) -> None:
+    target = dataclasses.replace(Target.host(8), l2_bytes=1 << 20, l3_bytes=1 << 25)
+    matrix = Matrix(kind, shape[1], shape[0], 1, shape[0], shape[1], (), (), ())
+    blocks = Blocks.of(matrix, target, shape[0] * shape[1] * kind.size_bytes)
+    assert blocks.way is way
+    assert blocks.scratch_bytes <= 1 << 17
+    assert (blocks.scratch_bytes == 0) == (way in (Way.ROWS, Way.LINES))
 
 
 SMALL = dataclasses.replace(Target.host(), l2_bytes=1 << 10, l3_bytes=1 << 12)
