@@ -26,7 +26,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.packed import DepthwiseConvolutionInst, GroupedConvolutionInst
 from glow_nb.types import ElementKind
 
-MIN_PIXELS, MAX_PIXELS = 4, 12
+MIN_PIXELS, MAX_PIXELS, MIN_SUMS = 4, 12, 6
 LONGEST_CHAIN = 64
 """Products of a grouped convolution that are summed up one after the other."""
 
@@ -88,16 +88,16 @@ def suits_lanes(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> bool:
 def tile_size(shape: ConvolutionShape, lanes: int, registers: int) -> tuple[int, int]:
     """Return vectors and most pixels of a tile, so that a line of the window fits the registers.
 
-    Two vectors are better than one, since they are what lies in one line of the cache.
+    Two vectors are better than one, since they are what lies in one line of the cache. Where too
+    few pixels would be left, since sums that are few wait for each other, the weights are operands
+    in memory.
     """
-    if shape.channels_per_group > 1:  # a vector of the input, and channels of it spread out
-        return 1, min(max(registers - 6, MIN_PIXELS), MAX_PIXELS)
-    widest = min(2, -(-shape.depth // lanes))
-    for vectors in range(widest, 0, -1):
-        pixels = (registers - 2) // vectors - shape.kernel[-1]
-        if pixels >= MIN_PIXELS:
-            return vectors, min(pixels, MAX_PIXELS)
-    return widest, (registers - 2) // widest - 1
+    if shape.channels_per_group == 1:
+        for vectors in range(min(2, -(-shape.depth // lanes)), 0, -1):
+            pixels = (registers - 2) // vectors - shape.kernel[-1]
+            if pixels >= MIN_PIXELS and pixels * vectors >= MIN_SUMS:
+                return vectors, min(pixels, MAX_PIXELS)
+    return 1, min(max(registers - 6, MIN_PIXELS), MAX_PIXELS)
 
 
 class DepthwiseWriter:

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from glow_nb.kernels.convolution_shape import ConvolutionShape
-from glow_nb.kernels.depthwise import DepthwiseWriter, generate_depthwise, suits_lanes
+from glow_nb.kernels.depthwise import (
+    DepthwiseWriter,
+    generate_depthwise,
+    suits_lanes,
+    tile_size,
+)
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
@@ -49,6 +54,7 @@ SHAPES = {
     "one channel": conv(1, 1, 1, (6, 5), (3, 3), pads=1, group=1),
     "5x5 dilated": conv(1, 9, 9, (12, 13), (5, 5), pads=4, dilation=2, group=9),
     "7x7 on 4x4": conv(1, 33, 33, (4, 4), (7, 7), pads=3, group=33),
+    "9x9": conv(1, 17, 17, (11, 22), (9, 9), pads=4, group=17),
     "unpadded": conv(1, 24, 24, (5, 40), (3, 2), group=24),
     "one sided": conv(1, 8, 8, (5, 9), (3, 3), pads=(0, 2, 2, 0), group=8),
     "rank 1": conv(2, 10, 10, (50,), (9,), pads=4, group=10),
@@ -82,6 +88,14 @@ def test_channels_of_a_group_share_a_vector(name: str, lanes: int) -> None:
     shape = GROUPED[name]
     if suits_lanes(shape, FLOAT32, lanes):
         check(shape, Target.host(lanes), threads=1 + len(name) % 4)
+
+
+@pytest.mark.parametrize(
+    ("taps", "size"), [(3, (2, 4)), (5, (1, 9)), (8, (1, 6)), (9, (1, 10)), (31, (1, 10))]
+)
+def test_tiles_leave_enough_sums_to_wait_for(taps: int, size: tuple[int, int]) -> None:
+    shape = conv(1, 32, 32, (40, 40), (taps, taps), pads=taps // 2, group=32)
+    assert tile_size(shape, lanes=8, registers=16) == size
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if "lin" in name])
