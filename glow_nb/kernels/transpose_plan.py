@@ -55,7 +55,10 @@ LONGEST_BLOCK = 512
 WIDEST_BLOCK = 64
 """Steps along rows of the source, in one block. This and the next was measured on Zen 4."""
 
-BLOCK_BYTES = 1 << 15
+FEWEST_COLUMNS = 64
+"""Steps along rows of the result that are walked at least."""
+
+BLOCK_BYTES = 1 << 14
 """Size of a block of which tiles stay in the cache."""
 
 
@@ -154,18 +157,18 @@ class Blocks:
     def of(cls, matrix: Matrix, target: Target, size_bytes: int) -> Blocks:
         """Return the blocks that suit *matrix*, part of a tensor of *size_bytes*."""
         lanes, piece = _tile(matrix, target)
+        is_far = 4 * size_bytes > target.l2_bytes
         way, across, along = Way.STREAMED, STREAMED_ROW_LINES * matrix.line_steps, 0
         step, beyond = _streamed_columns(matrix)
         if not is_streamed(target, size_bytes) or matrix.columns < step + beyond:
-            way, across, along = _way(matrix, piece)
+            way, across, along = _way(matrix, piece, is_far)
         if way not in (Way.LINES, Way.GATHERED):
             lanes = _narrow(matrix, lanes)
             piece = _piece(matrix, lanes)
         rows = _balanced(matrix.rows, across, piece)
         columns = step + beyond
         if way is not Way.STREAMED:
-            columns = step = _balanced(matrix.columns, along, lanes)
-        is_far = 4 * size_bytes > target.l2_bytes
+            columns = step = _balanced(matrix.columns, along, lanes, spare=way is not Way.ROWS)
         return cls(matrix, way, rows, columns, step, lanes, piece, is_far)
 
     @property
@@ -211,19 +214,22 @@ def _streamed_columns(matrix: Matrix) -> tuple[int, int]:
     return step, -(-line // matrix.run)
 
 
-def _way(matrix: Matrix, piece: int) -> tuple[Way, int, int]:
+def _way(matrix: Matrix, piece: int, is_far: bool) -> tuple[Way, int, int]:
     """Return how to turn over a block, and its steps along rows of the source and of the result."""
     steps, element_bytes = matrix.line_steps, matrix.run * matrix.kind.size_bytes
     source, dest = matrix.src_stride_bytes, matrix.dest_stride_bytes
-    if _needs(dest, steps) <= 1 / 2:
+    along = max(2, _lines_of_row(dest, 1 / 2), -(-FEWEST_COLUMNS // steps)) * steps
+    prefers_lines = is_far and matrix.run == 1 and not matrix.has_whole_lines
+    prefers_lines = prefers_lines and _needs(source, along) <= 1 / 2
+    if _needs(dest, steps) <= 1 / 2 and not prefers_lines:
         across = 2 * steps if _needs(source, steps) > 1 / 2 else steps
         return Way.ROWS, across, LONGEST_BLOCK
-    along = max(2, _lines_of_row(dest, 1 / 2)) * steps
     if matrix.run > 1 or _needs(dest, piece) > 1 / 2:
         return Way.STAGED, 2 * steps, along
     across = max(steps, min(WIDEST_BLOCK, BLOCK_BYTES // (along * element_bytes)))
     if _needs(source, along) <= 1 / 2:
-        return Way.LINES, across, along
+        whole = 2 * across >= matrix.rows  # rows of the source that lie one after the other
+        return Way.LINES, matrix.rows if whole else across, along
     return Way.GATHERED, max(across, _lines_of_row(source, 1) * steps), along
 
 
@@ -282,7 +288,14 @@ def _needs(stride_bytes: int, rows: int, lines_of_row: int = 1) -> float:
     return len(lines) / (WAYS * len({line % SETS for line in lines}))
 
 
-def _balanced(size: int, most: int, tile: int) -> int:
-    """Return how to cut *size* into equal pieces of about *most*, whole tiles each."""
-    even = -(-size // -(-size // most))
-    return min(size, -(-even // tile) * tile)
+def _balanced(size: int, most: int, tile: int, *, spare: bool = False) -> int:
+    """Return how to cut *size* into equal pieces of about *most*, whole tiles each.
+
+    They are up to twice as long if that can *spare* work: what pieces have too much is done twice.
+    """
+    most_pieces = -(-size // most)
+    fewest_pieces = -(-size // (2 * most)) if spare else most_pieces
+    lengths = [
+        -(-size // (pieces * tile)) * tile for pieces in range(fewest_pieces, most_pieces + 1)
+    ]
+    return min(size, min(lengths, key=lambda length: (-(-size // length) * length, length)))

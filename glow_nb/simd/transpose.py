@@ -8,6 +8,7 @@ takes ``n log2(n)`` of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 from llvmlite import ir
@@ -50,7 +51,8 @@ def tile_transpose(typing: Any, tile: Any, rows: Any) -> Any:
         vectors = [builder.extract_value(arguments[0], row) for row in range(tile.rows)]
         vectors += [undefined] * (tile.lanes - tile.rows)
         piece = min(tile.lanes, PIECE_BYTES // tile.kind.size_bytes)
-        vectors = _exchange_pieces(builder, _turn_pieces(builder, vectors, piece), piece)
+        loads = [partial(_itself, vector) for vector in vectors]
+        vectors = _exchange_pieces(builder, _turn_pieces(builder, loads, piece), piece)
         value = ir.Constant(ir.ArrayType(vector, result.rows), ir.Undefined)
         for row in range(result.rows):
             value = builder.insert_value(value, vectors[row], row)
@@ -59,25 +61,37 @@ def tile_transpose(typing: Any, tile: Any, rows: Any) -> Any:
     return result(tile, rows), codegen
 
 
-def _turn_pieces(builder: Any, vectors: Sequence[Any], piece: int) -> list[Any]:
-    """Turn over each square of *piece* rows and lanes, by perfect shuffles of its rows."""
-    lanes = vectors[0].type.count
-    starts = range(0, lanes, piece)
-    low = [
-        base + lane + side * lanes
-        for base in starts
-        for lane in range(piece // 2)
-        for side in (0, 1)
-    ]
-    high = [index + piece // 2 for index in low]
-    turned: list[Any] = []
-    for start in range(0, len(vectors), piece):
-        square = list(vectors[start : start + piece])
-        for _ in range(piece.bit_length() - 1):
-            halves = zip(square[: piece // 2], square[piece // 2 :], strict=True)
-            square = [_shuffle(builder, a, b, order) for a, b in halves for order in (low, high)]
-        turned += square
-    return turned
+def _turn_pieces(builder: Any, rows: Sequence[Callable[[], Any]], piece: int) -> list[Any]:
+    """Turn over each square of *piece* rows and lanes, by perfect shuffles of its rows.
+
+    A row is loaded when the first shuffle asks for it, and both results of two operands are made
+    together, so that hardly more than the rows are in registers at a time.
+    """
+    half, count = piece // 2, piece.bit_length() - 1
+
+    @cache
+    def made(level: int, row: int) -> Any:
+        return pair(level, row // 2)[row % 2] if level else rows[row]()
+
+    @cache
+    def pair(level: int, row: int) -> tuple[Any, Any]:
+        above = row // half * piece + row % half
+        left, right = made(level - 1, above), made(level - 1, above + half)
+        starts = range(0, left.type.count, piece)
+        low = [
+            start + lane + side * left.type.count
+            for start in starts
+            for lane in range(half)
+            for side in (0, 1)
+        ]
+        high = [index + half for index in low]
+        return _shuffle(builder, left, right, low), _shuffle(builder, left, right, high)
+
+    return [made(count, row) for row in range(len(rows))]
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _exchange_pieces(builder: Any, vectors: Sequence[Any], piece: int) -> list[Any]:
@@ -124,10 +138,12 @@ def tile_load_columns(
             place = address(builder, arguments[0], start, tile.kind)
             return load_vector(builder, place, tile.kind, piece)
 
-        rows = [[load(row) for row in range(first, tile.lanes, piece)] for first in range(piece)]
-        vectors = [_joined(builder, pieces) for pieces in rows]
+        def load_pieces(first: int) -> Any:
+            return _joined(builder, [load(row) for row in range(first, tile.lanes, piece)])
+
+        rows = [partial(load_pieces, first) for first in range(piece)]
         value = ir.Constant(tile.llvm, ir.Undefined)
-        for row, vector in enumerate(_turn_pieces(builder, vectors, piece)):
+        for row, vector in enumerate(_turn_pieces(builder, rows, piece)):
             value = builder.insert_value(value, vector, row)
         return value
 
