@@ -59,16 +59,22 @@ class ManyEngines(ExampleCommand):
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, list(_spread(args)))
+        ctx.allow_extra_args = True  # to tell a misspelt engine from a second model
+        left = super().parse_args(ctx, list(_spread(args)))
+        if left and ctx.params.get("against"):
+            ctx.fail(f"{left[0]!r} is no engine; use {' or '.join(PEERS)}, and one MODEL")
+        if left:
+            ctx.fail(f"one MODEL, please; {left[0]!r} is one argument too many")
+        return left
 
 
 def _spread(args: Sequence[str]) -> Iterator[str]:
-    """Yield ``--against a --against b`` for ``--against a b``."""
+    """Yield ``--against a --against b`` for ``--against a b`` and ``--against=a b``."""
     taking = False
     for index, text in enumerate(args):
         if taking and text in ENGINES and args[index - 1] != "--against":
             yield "--against"
-        taking = text == "--against" or (taking and text in ENGINES)
+        taking = text.partition("=")[0] == "--against" or (taking and text in ENGINES)
         yield text
 
 
@@ -88,13 +94,16 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
     help=f"Engines to compare with: {', '.join(PEERS)}.  [default: those that are installed]",
 )
 @threads_option
-@click.option("--batch", type=click.IntRange(min=1), help="First dimension of every input.")
+@click.option(
+    "--batch", type=click.IntRange(min=1), metavar="N", help="First dimension of every input."
+)
 @shape_option
 @seed_option
 @click.option(
     "--rounds",
     type=click.IntRange(min=1, max=10_000),
     default=8,
+    metavar="N",
     show_default=True,
     help="How often each engine has its turn.",
 )
@@ -102,6 +111,7 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
     "--seconds",
     type=click.FloatRange(min=0, max=3600),
     default=0.5,
+    metavar="S",
     show_default=True,
     help="Length of a turn; at least one run.",
 )

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-import glow_nb
-from glow_nb.commands.options import ExampleCommand
+from glow_nb.arguments import Shapes
+from glow_nb.commands.models import load_model, refuse_shapes
+from glow_nb.commands.options import ExampleCommand, NamedShape, as_shapes, shape_option
 from glow_nb.commands.wording import count_of
 from glow_nb.errors import GlowError
 from glow_nb.files import load_text, parse_text
@@ -20,19 +21,21 @@ from glow_nb.text import format_name
 
 EXAMPLES = """\
 glow-nb check program.glow
+glow-nb check model.onnx --shape batch=8
 glow-nb dump model.onnx --level llir | glow-nb check -"""
 
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-def check(file: Path) -> None:
+@shape_option
+def check(file: Path, shapes: tuple[NamedShape, ...]) -> None:
     """Parse and verify FILE, IR text or an ONNX model.
 
     A dash reads IR text from standard input. Prints what it is and exits with 0, or prints where it
     is wrong (file:line:column) and exits with 1. Of a program that is allocated, the placement is
     proven too: no two buffers that are needed at the same time overlap.
     """
-    ir = _read(file)
+    ir = _read(file, as_shapes(shapes))
     if isinstance(ir, Function):
         verify(ir)
         click.echo(f"{file}: {_describe_function(ir)}")
@@ -42,12 +45,11 @@ def check(file: Path) -> None:
     click.echo(f"{file}: {_describe_program(ir)}")
 
 
-def _read(file: Path) -> Function | Program:
-    if str(file) == "-":
-        return parse_text(_standard_input(), "<stdin>")
+def _read(file: Path, shapes: Shapes | None) -> Function | Program:
     if file.suffix == ".onnx":
-        return glow_nb.load(str(file))
-    return load_text(file)
+        return load_model(file, shapes)
+    refuse_shapes(file, shapes)
+    return parse_text(_standard_input(), "<stdin>") if str(file) == "-" else load_text(file)
 
 
 def _standard_input() -> str:

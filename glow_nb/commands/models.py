@@ -89,7 +89,13 @@ def _quoted(text: str) -> str:
 
 
 def _check_shapes_apply(model: Path, shapes: Shapes | None) -> None:
-    if shapes and model.suffix == SUFFIX:
+    if model.suffix == SUFFIX:
+        refuse_shapes(model, shapes)
+
+
+def refuse_shapes(model: Path, shapes: Shapes | None) -> None:
+    """Raise OptionError if *shapes* are given for *model*, which is IR text."""
+    if shapes:
         raise OptionError(f"{model}: IR text has fixed shapes; leave --shape {list(shapes)} out")
 
 

@@ -78,6 +78,7 @@ seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
+    metavar="N",
     show_default=True,
     help="Seed of the random inputs.",
 )

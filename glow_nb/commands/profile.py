@@ -59,6 +59,7 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
     "--runs",
     type=click.IntRange(min=1, max=100_000),
     default=20,
+    metavar="N",
     show_default=True,
     help="Runs with time stamps, after one that is not counted.",
 )

@@ -9,7 +9,7 @@ import pytest
 
 from glow_nb.commands import bench
 from glow_nb.duel.contest import Result
-from glow_nb.duel.engines import is_installed
+from glow_nb.duel.engines import is_installed, require_installed
 from glow_nb.errors import OptionError
 from glow_nb.kernels.limits import MachineLimits, MemoryLevel
 from tests.unit.cli_samples import call, fails, write_dense, write_graph
@@ -35,6 +35,7 @@ def test_table(tmp_path: Path) -> None:
         ("MODEL", "--against", "onnxruntime", "openvino"),
         ("--against", "onnxruntime", "openvino", "MODEL", "--rounds", 1),
         ("MODEL", "--against", "onnxruntime", "--against", "openvino"),
+        ("--against=onnxruntime", "openvino", "MODEL"),
     ],
 )
 def test_json_of_several_engines(
@@ -68,7 +69,9 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no such input or dimension" in fails("bench", model, *peer, "--shape", "m=1")
     assert "run only ONNX files" in fails("bench", write_graph(tmp_path), *peer)
     assert "cannot be read" in fails("bench", tmp_path / "no.onnx", *peer)
-    fails("bench", model, "--against", "tvm", code=2)
+    assert "not one of 'onnxruntime'" in fails("bench", model, "--against", "tvm", code=2)
+    assert "'tvm' is no engine" in fails("bench", model, *peer, "tvm", code=2)
+    assert "'more' is one argument too many" in fails("bench", model, "more", code=2)
 
     def missing(engines: object) -> None:
         raise OptionError("openvino: not installed; pip install 'glow_nb[bench]'")
@@ -95,6 +98,8 @@ def test_other_outputs_are_pointed_out(tmp_path: Path, monkeypatch: pytest.Monke
 def test_packages_are_found() -> None:
     assert is_installed("glow_nb")
     assert not is_installed("no_engine_of_this_name")
+    with pytest.raises(OptionError, match=r"no_engine_of_this_name: not installed; pip install "):
+        require_installed(["glow_nb", "no_engine_of_this_name"])
 
 
 def test_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,6 +181,12 @@ class TestCheck:
     def test_onnx(self, tmp_path: Path) -> None:
         assert ": graph @" in call("check", write_dense(tmp_path)).output
 
+    def test_shapes(self, tmp_path: Path) -> None:
+        model = write_dense(tmp_path, "n")
+        assert "give sizes: --shape n=1" in fails("check", model)
+        assert ": graph @" in call("check", model, "--shape", "n=4").output
+        assert "IR text has fixed shapes" in fails("check", write_graph(tmp_path), "--shape", "n=4")
+
     def test_standard_input(self) -> None:
         result = call("check", "-", text=GRAPH)
         assert result.output == "-: graph @main, 3 nodes, 1 constant, 1 input, 1 output\n"
