@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -151,7 +152,7 @@ def _read(path: Path | None, digest: str) -> dict[str, float] | None:
         seconds = {str(name): float(value) for name, value in entry["seconds"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return seconds if seconds and min(seconds.values()) > 0 else None
+    return seconds if all(0 < value < math.inf for value in seconds.values()) else None
 
 
 def _sources(program: Program, target: Target) -> list[KernelSource]:

@@ -124,6 +124,21 @@ def test_a_file_of_something_else_is_measured_anew(
     assert len(asked) == 2
 
 
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 0.0, -1.0])
+def test_times_that_cannot_be_are_measured_anew(
+    asked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    _, nodes = network()
+    MeasuringTuner(HOST, 1).choose(nodes[:1], "auto")
+    (path,) = tmp_path.glob("tuned-*.json")
+    entry = json.loads(path.read_text())
+    entry["seconds"][list(entry["seconds"])[-1]] = seconds
+    path.write_text(json.dumps(entry))
+    monkeypatch.setattr(tune, "_measured", {})
+    MeasuringTuner(HOST, 1).choose(nodes[:1], "auto")
+    assert len(asked) == 2
+
+
 def test_without_a_folder_measurements_last_for_the_process(
     asked: list[int], tmp_path: Path
 ) -> None:

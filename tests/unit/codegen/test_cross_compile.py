@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 
 import numpy as np
 import pytest
@@ -30,6 +31,10 @@ AVX512 = Target(
 )
 NEON = Target("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon", lanes=4)
 TARGETS = {"avx512": AVX512, "neon": NEON}
+
+MACHINES = {"avx512": 62, "neon": 183}
+"""What an ELF header calls these processors: EM_X86_64 and EM_AARCH64."""
+MACHINE_OFFSET = 18
 
 WIDE_FMA = {"avx512": r"vfn?madd\d+ps.*%zmm", "neon": r"fmla\tv\d+\.4s"}
 """A multiplication and addition of as many numbers as a register of the target holds."""
@@ -85,13 +90,14 @@ def test_every_kernel_compiles_for_the_target(name: str) -> None:
     for source in sources(target).values():
         payload = compile_kernel(source, target)
         assert payload.startswith(b"\x7fELF"), source.symbol
+        assert struct.unpack_from("<H", payload, MACHINE_OFFSET) == (MACHINES[name],), source.symbol
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_products_use_the_whole_register(name: str) -> None:
     target = TARGETS[name]
     products = [s for s in sources(target).values() if s.family.startswith(PRODUCTS)]
-    assert len(products) >= 3
+    assert {source.family for source in products} == set(PRODUCTS)
     for source in products:
         assembly = compile_assembly(source, target)
         assert re.search(WIDE_FMA[name], assembly), source.text
