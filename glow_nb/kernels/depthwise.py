@@ -145,7 +145,8 @@ class DepthwiseWriter:
             if min(lines, blocks, shape.output[-1]) == 0:
                 out.line("return")
                 return out.text
-            write_shares(out, lines, blocks, panels_first=shape.depth > prod(shape.output))
+            # Lines, as the products before and after share them: each thread reads what it wrote.
+            write_shares(out, lines, blocks, panels_first=False)
             if self.is_staged:
                 out.line(f"rows = as_{self.kind.value}(scratch)")
             out.line("panels_end = panel_end")
