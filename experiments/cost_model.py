@@ -8,7 +8,7 @@ each network as a whole::
     python -m experiments.cost_model --output out
     python -m experiments.cost_model --only resnet50 vgg19
 
-writes ``cost_model.png``, predicted against measured time of each way. Measurements are kept in the
+writes ``cost_model.png``, estimated against measured time of each way. Measurements are kept in the
 cache folder; measure on a quiet machine.
 """
 
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -119,7 +120,7 @@ def _describe(layer: Layer, way: Candidate) -> str:
 
 
 def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
-    """Draw predicted against measured time of each way to the PNG file *path*."""
+    """Draw estimated against measured time of each way to the PNG file *path*."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams["text.color"] = INK
@@ -127,36 +128,8 @@ def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
         FigureCanvasAgg(figure)
         axes = figure.subplots()
         figure.subplots_adjust(left=0.09, right=0.97, top=0.88, bottom=0.08)
-        shown = set()
-        for place, name in enumerate(WAYS):
-            points = [
-                (1e6 * way.cycles / rate, 1e6 * seconds)
-                for layer in layers
-                for way, seconds in layer.times.items()
-                if way_of(layer, way) == name
-            ]
-            if points:
-                xs, ys = zip(*points, strict=True)
-                axes.scatter(xs, ys, s=16, alpha=0.65, color=PALETTE[place], linewidth=0,
-                             label=f"{name}: {len(points)}")  # fmt: skip
-                shown |= {*xs, *ys}
-        low, high = min(shown) / 1.5, max(shown) * 1.5
-        for factor, style in ((1.0, "-"), (1.25, (0, (4, 4))), (0.8, (0, (4, 4)))):
-            axes.plot([low, high], [low * factor, high * factor], color=INK, linewidth=0.9,
-                      linestyle=style, zorder=0.5)  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(low, high)
-        axes.set_ylim(low, high)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set_xlabel("estimated, microseconds")
-        axes.set_ylabel("measured, microseconds")
-        axes.set_facecolor(BACKGROUND)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-        for side in ("left", "bottom"):
-            axes.spines[side].set_color(FAINT)
+        _draw_points(axes, layers, rate)
+        _draw_frame(axes)
         axes.legend(loc="upper left", frameon=False, fontsize=10)
         names = ", ".join(dict.fromkeys(layer.network for layer in layers))
         figure.text(0.09, 0.945, "Estimated against measured time", fontsize=15, fontweight="bold")
@@ -164,6 +137,44 @@ def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
                     fontsize=8.5, color="#55585e")  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
+
+
+def _draw_points(axes: Axes, layers: Sequence[Layer], rate: float) -> None:
+    """Draw a dot for each way, and the lines of equal time and 25 % off."""
+    shown = set()
+    for place, name in enumerate(WAYS):
+        points = [
+            (1e6 * way.cycles / rate, 1e6 * seconds)
+            for layer in layers
+            for way, seconds in layer.times.items()
+            if way_of(layer, way) == name
+        ]
+        if points:
+            xs, ys = zip(*points, strict=True)
+            axes.scatter(xs, ys, s=16, alpha=0.65, color=PALETTE[place], linewidth=0,
+                         label=f"{name}: {len(points)}")  # fmt: skip
+            shown |= {*xs, *ys}
+    low, high = min(shown) / 1.5, max(shown) * 1.5
+    for factor, style in ((1.0, "-"), (1.25, (0, (4, 4))), (0.8, (0, (4, 4)))):
+        axes.plot([low, high], [low * factor, high * factor], color=INK, linewidth=0.9,
+                  linestyle=style, zorder=0.5)  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+
+
+def _draw_frame(axes: Axes) -> None:
+    """Name the axes and take away what frames nothing."""
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_xlabel("estimated, microseconds")
+    axes.set_ylabel("measured, microseconds")
+    axes.set_facecolor(BACKGROUND)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(FAINT)
 
 
 def main() -> None:

@@ -42,11 +42,6 @@ def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return [value for value in model.graph.input if value.name not in constants]
 
 
-def is_open(model: onnx.ModelProto) -> bool:
-    """Return whether an input of *model* has a dimension without a size."""
-    return any(True for _ in _open_dimensions(model))
-
-
 def bind_shapes(
     model: onnx.ModelProto, shapes: Mapping[str, int | Sequence[int]], batch: int | None = None
 ) -> None:

@@ -8,4 +8,3 @@ from glow_nb.passes import PassRegistry
 
 GRAPH_PASSES: PassRegistry[Function] = PassRegistry("graph", verify)
 register_pass = GRAPH_PASSES.register
-run_pipeline = GRAPH_PASSES.run

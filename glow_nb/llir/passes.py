@@ -8,4 +8,3 @@ from glow_nb.passes import PassRegistry
 
 PROGRAM_PASSES: PassRegistry[Program] = PassRegistry("instruction", verify)
 register_pass = PROGRAM_PASSES.register
-run_pipeline = PROGRAM_PASSES.run
