@@ -5,18 +5,30 @@ our kernel and by NumPy; the faster copy counts. Bytes are counted once read and
 
     python -m experiments.transposes --threads 1 2
     python -m experiments.transposes --only squares layouts
+    python -m experiments.transposes --output docs/transposes.md
 
-prints both rates and their ratio. Small tensors stay in the caches, as between two layers of a
-network. Measure on a quiet machine; the first run compiles the kernels.
+prints both rates and their ratio; the last one writes a page with the ratios as well. Small
+tensors stay in the caches, as between two layers of a network. Measure on a quiet machine; the
+first run compiles the kernels.
 
-What keeps a transpose from the rate of a copy, as found on Zen 4 with vectors of 32 bytes:
+What keeps a transpose from the rate of a copy, in one word for each row of the table, as found on
+Zen 4 (vectors of 32 bytes; caches of 32 KiB in 64 places of 8 lines, and of 1 MiB):
 
-- Shuffles, in the caches. 32 bytes of a result take 3, 4 or 5 of them for elements of 4, 2 or 1
-  bytes, about one a cycle, while a copy takes a load and a store: one byte a time, half its rate.
-- Places of the first-level cache. Where rows lie 4 KiB apart, lines of all rows go to the same
-  place, and each is waited for; the way through scratch then costs a second trip: 0.55 to 0.65.
-- Lines that rows of odd lengths share: a load across two lines that are both far takes as long as
-  several others, and of each line of the source two blocks read a part: 0.5 from memory.
+- ``shuffles``: 32 bytes of a result take 3, 4 or 5 of them for elements of 4, 2 or 1 bytes, two a
+  cycle: 2.5 cycles for bytes, while a copy within the second-level cache takes 2.7. The two overlap
+  in part only: about 0.7 is the most for bytes.
+- ``places``: lines of rows that lie 4 KiB apart go to one place of the first-level cache. Read 2
+  lines of a row at a time, such rows come at 30 GB/s, 4 lines at 58; they are written 4 lines at a
+  time at 27 GB/s, 8 lines at 60. A block of 64 x 128 ``float32`` takes the whole cache, so that
+  a part of it makes a second trip to the next one: 0.6. Software prefetching into the first level,
+  copying out one block while the next is turned over, reading along diagonals, and loads that wait
+  for those before were no better. Rows that lie a little more or less than 4 KiB apart
+  (sides of 1023 or 1025) have lines that cross, too: they want 8 and 16 lines: 0.3 to 0.45.
+- ``lines``: of rows of odd lengths, every other load and store is of two lines, each of which takes
+  its turn. Written along rows of the result, parts of a line follow each other.
+- ``memory``: the result is written past the caches, from scratch.
+- ``caches``: none of these; the rate of the cache that the tensors fit in.
+- ``copy``: elements that stay together are copied.
 """
 
 from __future__ import annotations
@@ -25,6 +37,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
+from pathlib import Path
 
 import numpy as np
 
@@ -33,6 +46,8 @@ from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.threads import aligned_empty
 from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.transpose import is_zipped, matrix_of
+from glow_nb.kernels.transpose_plan import Blocks, Way
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.types import Array, ElementKind, TensorType
@@ -46,9 +61,10 @@ BY_BYTES = {
     4: ElementKind.FLOAT32,
     8: ElementKind.FLOAT64,
 }
-SIDES = (64, 100, 256, 333, 512, 1000, 1024, 2048, 2049, 4096)
+SIDES = (64, 100, 256, 333, 512, 777, 1000, 1023, 1024, 2048, 2049, 4096)
 PLANES = ((3, 224, 224), (64, 56, 56), (256, 56, 56), (512, 28, 28), (1024, 14, 14), (2048, 7, 7))
 ATTENTION = ((1, 128, 12, 64), (1, 197, 3, 64), (8, 512, 16, 64), (1, 256, 256, 8))
+KEYS = ((1, 12, 128, 64), (1, 3, 197, 64), (8, 16, 512, 64))
 SHUFFLES = ((28 * 28, 8, 17), (14 * 14, 4, 68), (28 * 28, 2, 58), (56 * 56, 3, 8))
 OTHERS = (((2, 1 << 20), (1, 0)), ((1 << 20, 2), (1, 0)), ((1024, 1024, 3), (1, 0, 2)))
 MOST_BYTES = 1 << 28
@@ -69,8 +85,36 @@ def cases() -> Iterator[Case]:
                 yield "layouts", (batch, c, h, w), (0, 2, 3, 1), kind
                 yield "layouts", (batch, h, w, c), (0, 3, 1, 2), kind
         yield from (("attention", shape, (0, 2, 1, 3), kind) for shape in ATTENTION)
+        yield from (("attention", shape, (0, 1, 3, 2), kind) for shape in KEYS)
         yield from (("shuffles", shape, (0, 2, 1), kind) for shape in SHUFFLES)
         yield from (("others", shape, order, kind) for shape, order in OTHERS)
+
+
+def instruction_of(case: Case) -> TransposeInst:
+    """Return the transpose of *case*."""
+    _, shape, permutation, kind = case
+    turned = tuple(shape[axis] for axis in permutation)
+    result, operand = (
+        Buffer("dest", TensorType(kind, turned)),
+        Buffer("src", TensorType(kind, shape)),
+    )
+    return TransposeInst(result, operand, permutation=permutation)
+
+
+def bound(case: Case) -> str:
+    """Return what holds up the transpose of *case*, in a word that the module explains."""
+    instruction, target = instruction_of(case), Target.host()
+    matrix = matrix_of(instruction, target)
+    if matrix is None:
+        return "copy"
+    if is_zipped(matrix):
+        return "shuffles" if matrix.kind.size_bytes < 4 else "caches"
+    way = Blocks.of(matrix, target, instruction.dest.type.size_bytes).way
+    if way is not Way.ROWS and way is not Way.LINES:
+        return "memory" if way is Way.STREAMED else "places"
+    if not matrix.has_whole_lines or matrix.src_stride % matrix.line_elements:
+        return "lines"
+    return "shuffles" if matrix.kind.size_bytes < 4 else "caches"
 
 
 def clock(instruction: Instruction, arrays: Sequence[Array], threads: int) -> Callable[[], float]:
@@ -114,16 +158,12 @@ def numpy_copy(dest: Array, source: Array) -> float:
 
 def rates(case: Case, memory: Sequence[Array], threads: int, runs: int) -> tuple[float, float]:
     """Return the bytes a second of a transpose and of a copy: the best of *runs*, in turn."""
-    _, shape, permutation, kind = case
+    _, shape, _, kind = case
+    transposing = instruction_of(case)
     size_bytes = prod(shape) * kind.size_bytes
     dest, source = (block[:size_bytes].view(kind.dtype) for block in memory)
-    turned = tuple(shape[axis] for axis in permutation)
-    arrays = dest.reshape(turned), source.reshape(shape)
-    result, operand = (
-        Buffer("dest", TensorType(kind, turned)),
-        Buffer("src", TensorType(kind, shape)),
-    )
-    clocks = [clock(TransposeInst(result, operand, permutation=permutation), arrays, threads)]
+    arrays = dest.reshape(transposing.dest.type.shape), source.reshape(shape)
+    clocks = [clock(transposing, arrays, threads)]
     result, operand = (Buffer(name, TensorType(kind, (dest.size,))) for name in ("dest", "src"))
     clocks.append(clock(CopyInst(result, operand), (dest, source), threads))
     rounds = [[each() for each in clocks] for _ in range(runs)]
@@ -133,28 +173,61 @@ def rates(case: Case, memory: Sequence[Array], threads: int, runs: int) -> tuple
     return 2 * size_bytes / transpose, 2 * size_bytes / copy
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Print the table."""
+def page(found: Sequence[tuple[Case, list[float]]], threads: Sequence[int]) -> str:
+    """Return the page of Markdown with the ratios of *found*, one for each number of *threads*."""
+    columns = [f"{n} thread{'s' if n > 1 else ''}" for n in threads]
+    lines = [
+        "# Transposes against copies",
+        "",
+        "Bytes a second of a transpose over those of a copy of the same tensor, between caches or",
+        "from memory as it fits, and what holds the transpose up. Measured and explained by",
+        "`experiments/transposes.py`.",
+        "",
+        "| shape | permutation | kind | " + " | ".join(columns) + " | bound |",
+        "|---|---|---|" + "---:|" * len(columns) + "---|",
+    ]
+    for case, ratios in found:
+        _, shape, permutation, kind = case
+        cells = [" x ".join(map(str, shape)), str(permutation), kind.value]
+        cells += [f"{ratio:.2f}" for ratio in ratios]
+        lines.append("| " + " | ".join([*cells, bound(case)]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     groups = sorted({case[0] for case in cases()})
     parser.add_argument("--only", nargs="+", choices=groups, default=groups)
     parser.add_argument("--bytes", nargs="+", type=int, choices=BY_BYTES, default=list(BY_BYTES))
     parser.add_argument("--threads", nargs="+", type=int, default=[1])
     parser.add_argument("--runs", type=int, default=7)
-    options = parser.parse_args(arguments)
+    parser.add_argument("--output", type=Path, help="page of Markdown to write")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
+    options = parse(arguments)
     memory = [aligned_empty(MOST_BYTES) for _ in ("dest", "src")]
     for block in memory:
         block.fill(1)  # the system gives one page of zeros for all that was never written
     print("transpose and copy in GB/s, and their ratio; threads: " + str(options.threads))
+    found = []
     for case in cases():
         group, shape, permutation, kind = case
         if group not in options.only or kind.size_bytes not in options.bytes:
             continue
         line = f"{kind.value:8} {' x '.join(map(str, shape)):20} {permutation!s:13}"
+        ratios = []
         for threads in options.threads:
             transpose, copy = rates(case, memory, threads, options.runs)
+            ratios.append(transpose / copy)
             line += f"  {transpose / 1e9:6.1f} {copy / 1e9:6.1f} {transpose / copy:5.2f}"
-        print(line, flush=True)
+        print(f"{line}  {bound(case)}", flush=True)
+        found.append((case, ratios))
+    if options.output:
+        options.output.write_text(page(found, options.threads))
 
 
 if __name__ == "__main__":

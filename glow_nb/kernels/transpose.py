@@ -40,29 +40,47 @@ WIDE_KINDS = {2: ElementKind.UINT16, 4: ElementKind.UINT32, 8: ElementKind.UINT6
 @kernel_for(TransposeInst)
 def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource:
     """Return the kernel of a transpose of any rank and permutation."""
-    dest, source = instruction.dest, instruction.input
-    steps = tuple(source.strides[axis] for axis in instruction.permutation)
-    turned = View("turned", dest.type, base=source, steps=steps)
-    nest = Nest.over(dest.type.shape, (dest, turned))
-    nest, moved = _widened(nest, MOVED_AS.get(dest.type.kind, dest.type.kind))
-    longest = LONG_RUN_BYTES
-    if is_streamed(target, dest.type.size_bytes):
-        longest = LONG_STREAMED_RUN_BYTES
-    matrix = _matrix_of(nest, moved, longest) if dest.type.size else None
+    dest = instruction.dest
+    matrix = matrix_of(instruction, target)
     if matrix is None:
-        return elementwise_source(CopyInst(dest, turned), target)
+        return elementwise_source(CopyInst(dest, _turned(instruction)), target)
     out, kind, scratch_bytes = SourceWriter(), dest.type.kind, 0
     with out.block("def kernel(dest, src, scratch, thread, threads):"):
-        if moved is not kind:
-            out.line(f"dest = as_{moved.value}(dest)")
-            out.line(f"src = as_{moved.value}(src)")
-        if matrix.run == 1 and (_is_zip(matrix) or _is_unzip(matrix)):
-            _write_zip(out, matrix, native_lanes(target, moved))
+        if matrix.kind is not kind:
+            out.line(f"dest = as_{matrix.kind.value}(dest)")
+            out.line(f"src = as_{matrix.kind.value}(src)")
+        if is_zipped(matrix):
+            _write_zip(out, matrix, native_lanes(target, matrix.kind))
         else:
             blocks = Blocks.of(matrix, target, dest.type.size_bytes)
             write_blocks(out, matrix, blocks)
             scratch_bytes = blocks.scratch_bytes
     return KernelSource("transpose", out.text, (kind, kind), scratch_bytes)
+
+
+def matrix_of(instruction: TransposeInst, target: Target) -> Matrix | None:
+    """Return the matrix that *instruction* turns over, or None if it is a copy through a view."""
+    dest = instruction.dest
+    if not dest.type.size:
+        return None
+    nest = Nest.over(dest.type.shape, (dest, _turned(instruction)))
+    nest, moved = _widened(nest, MOVED_AS.get(dest.type.kind, dest.type.kind))
+    longest = LONG_RUN_BYTES
+    if is_streamed(target, dest.type.size_bytes):
+        longest = LONG_STREAMED_RUN_BYTES
+    return _matrix_of(nest, moved, longest)
+
+
+def is_zipped(matrix: Matrix) -> bool:
+    """True if *matrix* has so few rows or columns that whole rows are zipped or taken apart."""
+    return matrix.run == 1 and (_is_zip(matrix) or _is_unzip(matrix))
+
+
+def _turned(instruction: TransposeInst) -> View:
+    """Return the operand of *instruction*, seen in the shape of its result."""
+    source = instruction.input
+    steps = tuple(source.strides[axis] for axis in instruction.permutation)
+    return View("turned", instruction.dest.type, base=source, steps=steps)
 
 
 def _widened(nest: Nest, kind: ElementKind) -> tuple[Nest, ElementKind]:
