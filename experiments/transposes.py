@@ -28,7 +28,8 @@ Zen 4 (vectors of 32 bytes; caches of 32 KiB in 64 places of 8 lines, and of 1 M
   its turn. Written along rows of the result, parts of a line follow each other.
 - ``memory``: the result is written past the caches, from scratch.
 - ``caches``: none of these; the rate of the cache that the tensors fit in.
-- ``copy``: elements that stay together are copied.
+- ``runs``: a few elements that stay together are copied at a time, 3 bytes as 2 and 1.
+- ``copy``: so are many, by a loop of vectors.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ def bound(case: Case) -> str:
     matrix = matrix_of(instruction, target)
     if matrix is None:
         return "copy"
+    if matrix.run > 1:
+        return "runs"
     if is_zipped(matrix):
         return "shuffles" if matrix.kind.size_bytes < 4 else "caches"
     way = Blocks.of(matrix, target, instruction.dest.type.size_bytes).way
