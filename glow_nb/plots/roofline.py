@@ -50,6 +50,10 @@ PLACES = (
 """Where a label may stand beside its dot, the most wanted first: points to the right, up."""
 
 
+LABEL_GAP = 3
+"""Pixels beside a label that stay free of others."""
+
+
 def draw_roofline(profile: Profile, path: Path, title: str = "") -> None:
     """Draw the kernels of *profile* to the PNG file *path*.
 
@@ -269,7 +273,7 @@ def _label(figure: Figure, axes: Axes, kernels: Sequence[KernelTime], roofs: Seq
                 zorder=4,
                 path_effects=HALO,
             )
-            extent = label.get_window_extent(renderer)
+            extent = label.get_window_extent(renderer).padded(LABEL_GAP, 0)
             within = inside.containsx(extent.x0) and inside.containsx(extent.x1)
             if within and not any(extent.overlaps(other) for other in taken):
                 taken.append(extent)
