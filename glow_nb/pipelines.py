@@ -37,6 +37,7 @@ INFERENCE: Pipeline = (
             "sink_scales",  # a scale rides on the product that follows
             "raise_fully_connected",  # after scales, which a product alone takes, too
             "merge_products",  # narrow ones, once they are written alike
+            "single_rows_to_sums",  # what would be transposed to be read once
             "transpose_weights",  # the transposes that no sinking could cancel
             "fold_constants",  # transposed and scaled weights
             "eliminate_common_nodes",  # what has become the same, weights included

@@ -223,6 +223,22 @@ def attention(maker: GraphMaker) -> None:
     maker.add(ops.Slice(flat, (0, 0, 0), (1, rows, 6), (1, 1, 1)), exact=False)
 
 
+def one_query(maker: GraphMaker) -> None:
+    """A row, or two, of each of some matrices times a transposed one, which may be read twice."""
+    candidates = [v for v in maker.pool if v.type.rank >= 3 and 0 < v.type.size <= 512]
+    if not candidates:
+        return
+    emit, value = maker.builder.emit, maker.pick(candidates)
+    rank, shape = value.type.rank, value.type.shape
+    rows = min(shape[-2], maker.integer(1, 2))
+    query = emit(ops.Slice(value, (0,) * rank, (*shape[:-2], rows, shape[-1]), (1,) * rank))
+    keys = emit(ops.Tanh(value)) if maker.integer(0, 1) else value
+    turned = emit(ops.Transpose(keys, (*range(rank - 2), rank - 1, rank - 2)))
+    if maker.integer(0, 3) == 0:
+        maker.add(ops.Abs(turned), exact=False)
+    maker.add(ops.Tanh(emit(ops.MatMul(emit(ops.Tanh(query)), turned))), exact=False)
+
+
 PRODUCT_PATTERNS: tuple[Callable[[GraphMaker], None], ...] = (
     scaled_products,
     turned_products,
@@ -232,4 +248,5 @@ PRODUCT_PATTERNS: tuple[Callable[[GraphMaker], None], ...] = (
     cut_padding,
     written_activations,
     attention,
+    one_query,
 )
