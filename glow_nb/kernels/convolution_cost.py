@@ -43,6 +43,9 @@ DIRECT_FACTOR, WINOGRAD_FACTOR = 1.13, 1.03
 WEIGHT_CYCLES, STAGED_CYCLES = 0.01, 0.03
 """Of each byte of the weights, which are mostly fetched in time, and of a padded copy."""
 
+COPY_CYCLES = 0.16
+"""Of each byte of a right matrix that is laid out in panels at run time."""
+
 TILE_CYCLES = 72.0
 """Of a register tile of a Winograd product: storing it, and transforming it back later."""
 
@@ -126,9 +129,23 @@ def _tiles(shape: ConvolutionShape) -> list[tuple[int, ...]]:
 
 
 def product_candidates(
-    shape: MatMulShape, kind: ElementKind, target: Target, *, blocks: int = 1
+    shape: MatMulShape,
+    kind: ElementKind,
+    target: Target,
+    *,
+    blocks: int = 1,
+    is_laid_out: bool = True,
 ) -> list[Candidate]:
-    """Return the ways to compute a matrix product, that with the least estimated time first."""
+    """Return the ways to compute a matrix product, that with the least estimated time first.
+
+    Args:
+        shape: Sizes of the product.
+        kind: Element kind of the operands.
+        target: The processor.
+        blocks: How many widths of panels to try.
+        is_laid_out: The right matrix comes in panels at no cost. Otherwise it is copied at run
+            time, but for a single panel as wide as the matrix, which is tried as well.
+    """
     widths = rank_blocks(
         shape.depth,
         target.lanes,
@@ -137,14 +154,22 @@ def product_candidates(
         kind=kind,
         load_cycles=PRODUCT_LOAD_CYCLES,
     )
+    tried = widths[:blocks]
+    if not is_laid_out and shape.depth in widths[blocks:]:
+        tried = (*tried, shape.depth)
     candidates: list[Candidate] = []
-    for block in widths[:blocks]:
+    for block in tried:
         columns = Columns(shape.depth, block, lanes_of(kind, target))
         cycles = shape.batch * _product_cycles(columns, shape.rows, shape.inner, kind, target)
         weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
         cycles = DIRECT_FACTOR * cycles + WEIGHT_CYCLES * weight_bytes
-        candidates.append(Candidate(None, block, max(cycles, _fetch_cycles(weight_bytes))))
-    return candidates
+        cycles = max(cycles, _fetch_cycles(weight_bytes))
+        if not is_laid_out and block != shape.depth:
+            cycles += COPY_CYCLES * weight_bytes
+        candidates.append(Candidate(None, block, cycles))
+    if is_laid_out:
+        return candidates
+    return sorted(candidates, key=lambda candidate: candidate.cycles)
 
 
 def _direct(

@@ -15,6 +15,7 @@ from glow_nb.hlir.ops import (
     MatMul,
     PackedConvolution,
     PackedMatMul,
+    Transpose,
     WinogradConvolution,
     WinogradFilter,
 )
@@ -126,7 +127,10 @@ def candidates_of(
         return convolution_candidates(
             _shape_of(node), kind, target, winograd=transforms, blocks=blocks, threads=threads
         )
-    return product_candidates(_product_shape(node), kind, target, blocks=blocks)
+    matrix = node.rhs if isinstance(node, MatMul) else node.weights
+    is_laid_out = isinstance(matrix, (Constant, Transpose))  # a transpose writes panels instead
+    shape = _product_shape(node)
+    return product_candidates(shape, kind, target, blocks=blocks, is_laid_out=is_laid_out)
 
 
 def product_key(node: Product) -> str:
