@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from glow_nb import pipelines
 from glow_nb.backends.backend import Backend, Executable
 from glow_nb.backends.held_weights import share_weights
+from glow_nb.errors import OptionError
 from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
@@ -41,7 +42,17 @@ def optimize(
     pipeline: Pipeline = pipelines.INFERENCE,
     observer: Observer | None = None,
 ) -> Function:
-    """Return *function* after the graph passes of *pipeline*."""
+    """Return *function* after the graph passes of *pipeline*.
+
+    Raises:
+        OptionError: *function* is none, or *pipeline* names what is no pass.
+        PassError: A pass failed; names it and those before it.
+    """
+    if not isinstance(function, Function):
+        raise OptionError(
+            f"{function!r:.80} is a {type(function).__name__}, not a Function; "
+            "glow_nb.load(path) makes one of a model"
+        )
     return GRAPH_PASSES.run(function, pipeline, observer)
 
 

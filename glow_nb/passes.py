@@ -139,12 +139,16 @@ class PassRegistry(Generic[IR]):
         if not isinstance(pipeline, tuple | list):
             raise OptionError(f"pipeline {pipeline!r:.80}: {what}")
         for entry in pipeline:
-            if isinstance(entry, Repeat):
+            if isinstance(entry, Repeat) and isinstance(entry.limit, int):
                 self.check(entry.steps)
                 continue
             step = Step(entry) if isinstance(entry, str) else entry
-            if not isinstance(step, Step):
-                raise OptionError(f"pipeline entry {entry!r:.80}: {what}")
+            if not (
+                isinstance(step, Step)
+                and isinstance(step.name, str)
+                and isinstance(step.options, Mapping)
+            ):
+                raise OptionError(f"pipeline entry {entry!s:.80}: {what}")
             if step.name not in self.passes:
                 hint = closest(step.name, self.passes)
                 raise OptionError(f"unknown {self.passes.kind} {step.name!r}{hint}")

@@ -16,12 +16,19 @@ from glow_nb.types import Array, TensorType
 
 
 def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the outputs of *function* by name, for *feeds* by input name."""
+    """Return the outputs of *function* by name, for *feeds* by input name.
+
+    Raises:
+        FeedError: An input is missing, or of another shape.
+    """
     values: dict[Value, Array] = {}
     for placeholder in function.inputs:
         if placeholder.name not in feeds:
-            raise FeedError(f"input {placeholder} is not fed; feed all of {list(feeds)}")
-        values[placeholder] = feeds[placeholder.name]
+            names = [other.name for other in function.inputs]
+            raise FeedError(f"input {placeholder} is not fed; feed all of {names}")
+        array = values[placeholder] = feeds[placeholder.name]
+        if np.shape(array) != placeholder.type.shape:
+            raise FeedError(f"input {placeholder}: shape is {list(np.shape(array))}; reshape it")
     outputs: dict[str, Array] = {}
     last_use = _last_uses(function)
     for node in function.nodes:

@@ -111,7 +111,12 @@ def place(
         time_limit_seconds: How long the exact search may take. By default it ends after
             :data:`SEARCH_NODES` steps, so that the same ranges give the same placement on every
             machine.
+
+    Raises:
+        GlowError: A range ends before it starts, or *alignment* is not positive.
     """
+    if alignment < 1:
+        raise GlowError(f"alignment={alignment!r}: give a number of bytes of at least 1")
     problem = Problem(live_ranges, alignment)
     goal = max(problem.lower_bound, target_bytes)
     best = problem.attempt(ORDERS[0](problem))

@@ -16,6 +16,7 @@ from glow_nb.errors import FeedError, OptionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
+from glow_nb.llir.allocate import LiveRange, place
 
 TWO = np.array([1, 2])
 
@@ -53,6 +54,9 @@ def relu() -> Function:
         ("pipeline", None, "pipeline None: give a tuple of names of graph passes"),
         ("pipeline", "fold_constants", "pipeline 'fold_constants': give a tuple"),
         ("pipeline", (3,), "pipeline entry 3: give a tuple"),
+        ("pipeline", (glow_nb.Step(None),), "pipeline entry Step"),  # type: ignore[arg-type]
+        ("pipeline", (glow_nb.Step("lower", 3),), "pipeline entry Step"),  # type: ignore[arg-type]
+        ("pipeline", (glow_nb.Repeat((), limit="x"),), "pipeline entry Repeat"),  # type: ignore[arg-type]
         ("program_pipeline", 7, "pipeline 7: give a tuple of names of instruction passes"),
         ("observer", {}, "observer={}: give a function"),
         ("observer", TWO, "observer=array"),
@@ -93,3 +97,23 @@ def test_what_is_no_path_is_refused(path: Any) -> None:
 def test_bisect_refuses_what_compile_refuses(threads: Any, backend: Any) -> None:
     with pytest.raises(OptionError, match=r"(threads|backend)=.*: give"):
         bisect(relu(), np.zeros((2, 3), np.float32), threads=threads, backend=backend)
+
+
+def test_what_is_no_function_is_not_optimized() -> None:
+    with pytest.raises(OptionError, match=r"'model.onnx' is a str, not a Function"):
+        glow_nb.optimize("model.onnx")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [({}, r"is not fed; feed all of \['x'\]"), ({"x": np.zeros(3)}, r"shape is \[3\]")],
+)
+def test_evaluate_tells_what_to_feed(feeds: Any, message: str) -> None:
+    with pytest.raises(FeedError, match=message):
+        glow_nb.evaluate(relu(), feeds)
+
+
+@pytest.mark.parametrize("alignment", [0, -64])
+def test_an_alignment_of_nothing_is_refused(alignment: int) -> None:
+    with pytest.raises(glow_nb.GlowError, match="give a number of bytes of at least 1"):
+        place([LiveRange(0, 1, 5)], alignment=alignment)
