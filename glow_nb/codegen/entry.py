@@ -41,6 +41,8 @@ class Region:
         binding: Which input or output, if the space is ``binding``.
         lead_bytes: From the start to where the pointer points: the first element, which is not the
             lowest one if the kernel walks backwards.
+        run_bytes: If only some channels of each pixel belong to the region: the bytes of these.
+        pitch_bytes: And the bytes from pixel to pixel.
     """
 
     space: Space
@@ -50,6 +52,8 @@ class Region:
     offset_bytes: int = 0
     binding: int = 0
     lead_bytes: int = 0
+    run_bytes: int = 0
+    pitch_bytes: int = 0
 
     def __post_init__(self) -> None:
         if min(self.offset_bytes, self.size_bytes, self.binding, self.lead_bytes) < 0:
@@ -61,6 +65,13 @@ class Region:
     def base(self) -> str:
         """Name of the pointer in the entry that the region starts from."""
         return f"bound{self.binding}" if self.space == "binding" else self.space
+
+    @property
+    def access(self) -> Access:
+        """What a call of a kernel with the region touches."""
+        end = self.offset_bytes + self.size_bytes
+        run, pitch = self.run_bytes, self.pitch_bytes
+        return Access(self.base, self.offset_bytes, end, self.mode, run, pitch)
 
 
 @dataclass(frozen=True)
@@ -131,11 +142,7 @@ def generate_entry(calls: Sequence[Call], stamps: int | None = None) -> EntrySou
 def _hazards(calls: Sequence[Call]) -> list[Hazard | None]:
     return plan_barriers(
         [
-            [
-                Access(o.base, o.offset_bytes, o.offset_bytes + o.size_bytes, o.mode)
-                for o in call.operands
-                if o.space != "constants"
-            ]
+            [operand.access for operand in call.operands if operand.space != "constants"]
             for call in calls
         ]
     )

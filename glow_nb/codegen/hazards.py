@@ -4,6 +4,10 @@ Threads run the same calls in the same order, each its own share, and wait for e
 barriers. A call must wait if it reads what an earlier call wrote (read after write), or writes what
 an earlier call read or wrote (write after read, write after write), and no barrier stands between.
 Bytes are compared as intervals of a space: the arena, and each bound tensor as a space of its own.
+Channels of one tensor that lie side by side, as the parts of a concat do, are apart although their
+intervals overlap::
+
+    a  a  b  a  a  b  a  a  b      a: runs of 2 with a pitch of 3; b: runs of 1 beside them
 """
 
 from __future__ import annotations
@@ -21,16 +25,37 @@ AccessMode = Literal["in", "out", "inout"]
 
 @dataclass(frozen=True)
 class Access:
-    """Bytes ``[begin, end)`` of *space* that a call reads (in), writes (out) or both (inout)."""
+    """Bytes ``[begin, end)`` of *space* that a call reads (in), writes (out) or both (inout).
+
+    With a *pitch* they are only the *run* bytes from ``begin``, ``begin + pitch`` and so on.
+    """
 
     space: Hashable
     begin: int
     end: int
     mode: AccessMode
+    run: int = 0
+    pitch: int = 0
 
     def __post_init__(self) -> None:
         if self.mode not in ("in", "out", "inout"):
             raise DefinitionError(f"access mode {self.mode!r}: not in, out or inout")
+        if not 0 <= self.run <= self.pitch:
+            raise DefinitionError(f"access of runs of {self.run} bytes: the pitch is {self.pitch}")
+
+    def overlap(self, other: Access) -> tuple[int, int] | None:
+        """Return an interval of which both touch bytes; None if they touch none in common."""
+        begin, end = max(self.begin, other.begin), min(self.end, other.end)
+        if self.space != other.space or begin >= end or self._is_beside(other):
+            return None
+        return begin, end
+
+    def _is_beside(self, other: Access) -> bool:
+        """True if the runs of both have the same pitch and lie next to each other in it."""
+        if not self.pitch or self.pitch != other.pitch:
+            return False
+        shift = (other.begin - self.begin) % self.pitch
+        return self.run <= shift and shift + other.run <= self.pitch
 
 
 @dataclass(frozen=True)
@@ -75,12 +100,40 @@ class _Intervals:
         self.calls[first:last] = [piece[2] for piece in pieces]
 
 
+class _Touched:
+    """The bytes that calls have touched in one way, read or written, by space."""
+
+    def __init__(self) -> None:
+        self._all: defaultdict[Hashable, _Intervals] = defaultdict(_Intervals)
+        self._whole: defaultdict[Hashable, _Intervals] = defaultdict(_Intervals)
+        self._runs: list[tuple[Access, int]] = []
+
+    def overlap(self, access: Access) -> tuple[int, int, int] | None:
+        """Return an interval that *access* touches too, and the call that it is of."""
+        sets = self._whole if access.pitch else self._all
+        found = sets[access.space].overlap(access.begin, access.end)
+        if found:
+            begin, end, call = found
+            return max(begin, access.begin), min(end, access.end), call
+        for earlier, call in reversed(self._runs if access.pitch else []):
+            if shared := access.overlap(earlier):
+                return *shared, call
+        return None
+
+    def add(self, access: Access, call: int) -> None:
+        """Record *access* of the call number *call*."""
+        self._all[access.space].add(access.begin, access.end, call)
+        if access.pitch:
+            self._runs.append((access, call))
+        else:
+            self._whole[access.space].add(access.begin, access.end, call)
+
+
 class _Epoch:
     """What the calls since the last barrier have read and written."""
 
     def __init__(self) -> None:
-        self.read: defaultdict[Hashable, _Intervals] = defaultdict(_Intervals)
-        self.written: defaultdict[Hashable, _Intervals] = defaultdict(_Intervals)
+        self.read, self.written = _Touched(), _Touched()
 
     def hazard(self, access: Access) -> Hazard | None:
         """Return the conflict of *access* with an earlier call, if there is one."""
@@ -89,19 +142,18 @@ class _Epoch:
         earlier = [("wrote", verb, self.written)]
         if writes:
             earlier.append(("read", "writes", self.read))
-        for earlier_verb, later_verb, sets in earlier:
-            found = sets[access.space].overlap(access.begin, access.end)
-            if found:
-                begin, end = max(found[0], access.begin), min(found[1], access.end)
-                return Hazard(found[2], earlier_verb, later_verb, access.space, begin, end)
+        for earlier_verb, later_verb, touched in earlier:
+            if found := touched.overlap(access):
+                begin, end, call = found
+                return Hazard(call, earlier_verb, later_verb, access.space, begin, end)
         return None
 
     def add(self, access: Access, call: int) -> None:
         """Record *access* of the call number *call*."""
         if access.mode != "out":
-            self.read[access.space].add(access.begin, access.end, call)
+            self.read.add(access, call)
         if access.mode != "in":
-            self.written[access.space].add(access.begin, access.end, call)
+            self.written.add(access, call)
 
 
 def plan_barriers(calls: Sequence[Iterable[Access]]) -> list[Hazard | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ from glow_nb.llir.program import (
     Weight,
     kernel_operands,
     mutated,
+    pixel_stride,
     read,
 )
 from glow_nb.llir.verify import element_interval
@@ -170,17 +172,33 @@ class _Places:
         first, last = element_interval(buffer) if buffer.type.size else (buffer.offset, -1)
         size_bytes = max(0, last + 1 - first) * kind.size_bytes
         start, lead = first * kind.size_bytes, (buffer.offset - first) * kind.size_bytes
+        run_bytes, pitch_bytes = _runs(buffer)
+        region = partial(
+            Region,
+            kind=kind,
+            size_bytes=size_bytes,
+            mode=mode,
+            lead_bytes=lead,
+            run_bytes=run_bytes,
+            pitch_bytes=pitch_bytes,
+        )
         match buffer.root:
             case Weight() as weight:
-                start += self._constants.get(weight, 0)
-                return Region("constants", kind, size_bytes, mode, start, lead_bytes=lead)
+                return region("constants", offset_bytes=start + self._constants.get(weight, 0))
             case Activation() as activation:
-                start += self._arena[activation]
-                return Region("arena", kind, size_bytes, mode, start, lead_bytes=lead)
+                return region("arena", offset_bytes=start + self._arena[activation])
             case Bound() as bound:
-                index = self._bindings[bound]
-                return Region("binding", kind, size_bytes, mode, start, index, lead)
+                return region("binding", offset_bytes=start, binding=self._bindings[bound])
         raise CompileError(f"{buffer!r} lies in no region of the program")
+
+
+def _runs(buffer: Buffer) -> tuple[int, int]:
+    """Return the bytes of a pixel and those from pixel to pixel, if others lie between them."""
+    pitch = pixel_stride(buffer)
+    channels = buffer.type.shape[-1] if buffer.type.shape else 1
+    if pitch is None or pitch <= channels:
+        return 0, 0
+    return channels * buffer.type.kind.size_bytes, pitch * buffer.type.kind.size_bytes
 
 
 def _mode(written: bool, is_read: bool) -> AccessMode:

@@ -1,5 +1,7 @@
 """Barriers stand between any two calls that conflict, and nowhere without a reason."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,20 +12,39 @@ from glow_nb.errors import DefinitionError
 
 def accesses() -> st.SearchStrategy[list[Access]]:
     access = st.builds(
-        lambda space, begin, size, mode: Access(space, begin, begin + size, mode),
+        lambda space, begin, size, mode, runs: Access(space, begin, begin + size, mode, *runs),
         st.sampled_from(["arena", "bound0"]),
         st.integers(0, 40),
         st.integers(0, 12),
         st.sampled_from(["in", "in", "out", "inout"]),
+        st.sampled_from([(0, 0), (0, 0), (1, 3), (2, 3), (2, 4)]),
     )
     return st.lists(access, max_size=4)
 
 
+def touched(access: Access) -> set[int]:
+    """Return the bytes of *access*."""
+    everything = range(access.begin, access.end)
+    if not access.pitch:
+        return set(everything)
+    return {byte for byte in everything if (byte - access.begin) % access.pitch < access.run}
+
+
 def conflict(first: Access, second: Access) -> bool:
-    shares = first.space == second.space and max(first.begin, second.begin) < min(
-        first.end, second.end
-    )
-    return shares and (first.mode != "in" or second.mode != "in")
+    shares = first.space == second.space and touched(first) & touched(second)
+    return bool(shares) and (first.mode != "in" or second.mode != "in")
+
+
+def whole(access: Access) -> Access:
+    """Return the interval of *access*."""
+    return replace(access, run=0, pitch=0)
+
+
+def may_conflict(first: Access, second: Access) -> bool:
+    """True if they conflict or at least their intervals do, unless the runs are of one pitch."""
+    if conflict(first, second) or (first.pitch and first.pitch == second.pitch):
+        return conflict(first, second)
+    return conflict(whole(first), whole(second))
 
 
 @given(st.lists(accesses(), max_size=12))
@@ -44,9 +65,9 @@ def test_every_barrier_names_a_conflict_since_the_one_before(calls: list[list[Ac
             mode = "out" if hazard.earlier_verb == "wrote" else "in"
             shared = Access(hazard.space, hazard.begin, hazard.end, "inout")
             assert hazard.begin < hazard.end
-            assert any(conflict(shared, access) for access in calls[number])
-            touched = [a for a in calls[hazard.earlier] if a.mode in (mode, "inout")]
-            assert any(conflict(shared, access) for access in touched)
+            earlier = [a for a in calls[hazard.earlier] if a.mode in (mode, "inout")]
+            pairs = [(a, b) for a in earlier for b in calls[number] if may_conflict(a, b)]
+            assert any(conflict(shared, whole(a)) and conflict(shared, whole(b)) for a, b in pairs)
             last = number
 
 
@@ -94,3 +115,12 @@ def test_independent_calls_take_time_in_proportion() -> None:
 def test_unknown_mode_is_refused() -> None:
     with pytest.raises(DefinitionError, match="not in, out or inout"):
         Access("arena", 0, 8, "output")  # type: ignore[arg-type]
+
+
+def test_channels_side_by_side_are_written_without_a_barrier() -> None:
+    parts = [[Access("arena", begin, 3 * 64, "out", 32, 64)] for begin in (0, 32)]
+    assert plan_barriers(parts) == [None, None]
+    whole_tensor = [Access("arena", 0, 3 * 64, "in")]
+    assert plan_barriers([*parts, whole_tensor])[2]
+    overlapping = [Access("arena", 16, 3 * 64, "out", 32, 64)]
+    assert plan_barriers([parts[0], overlapping])[1]
