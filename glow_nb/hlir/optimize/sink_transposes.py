@@ -149,7 +149,8 @@ def _common_permutation(operands: list[Any], rank: int) -> Permutation | None:
 
     The others are then transposed the other way. That is free for constants, and worth it if the
     others are smaller than the transposed ones, or as large but inputs of the function: their
-    transpose is wanted elsewhere, too. (A tie between two computed values would go back and forth.)
+    transpose is wanted elsewhere, too. (A tie between two computed values, or between two inputs,
+    would go back and forth.)
     """
     transposed = [v for v in operands if isinstance(v, Transpose)]
     permutations = {v.permutation for v in transposed}
@@ -158,7 +159,8 @@ def _common_permutation(operands: list[Any], rank: int) -> Permutation | None:
     others = [v for v in operands if not isinstance(v, Transpose | Constant)]
     moved, gained = (sum(v.type.size_bytes for v in values) for values in (others, transposed))
     are_inputs = all(isinstance(v, Placeholder) for v in others)
-    if moved > gained or (moved == gained and not are_inputs):
+    breaks_tie = are_inputs and not all(isinstance(v.input, Placeholder) for v in transposed)
+    if moved > gained or (moved == gained and not breaks_tie):
         return None
     permutation: Permutation = permutations.pop()
     return permutation if len(permutation) == rank else None
