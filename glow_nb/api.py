@@ -18,12 +18,13 @@ from glow_nb.arguments import (
     whole_number,
 )
 from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.codegen.threads import available_cores
 from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import ModelError, OptionError
 from glow_nb.files import SUFFIX, load_text
 from glow_nb.hlir.graph import Function, Module
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork, available_cores
+from glow_nb.network import CompiledNetwork
 from glow_nb.passes import Observer, Pipeline
 
 if TYPE_CHECKING:

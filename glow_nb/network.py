@@ -242,10 +242,3 @@ def _check_feed(buffer: Buffer, value: Array) -> Array:
             f"{list(wanted.shape)}; reshape it, or compile for this shape"
         )
     return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
-
-
-def available_cores() -> int:
-    """Return how many cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

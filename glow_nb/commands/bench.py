@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from typing_extensions import override
 
 from glow_nb.arguments import Shapes
+from glow_nb.codegen.threads import available_cores
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
@@ -31,7 +32,6 @@ from glow_nb.duel.contest import Result, difference, duel, ratio_of
 from glow_nb.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import SUFFIX
-from glow_nb.network import available_cores
 
 LARGEST_FILE_BYTES = 1 << 30
 """A larger model is written with its weights beside it: an ONNX file has at most 2 GiB."""

@@ -7,10 +7,10 @@ import json
 
 import click
 
+from glow_nb.codegen.threads import available_cores
 from glow_nb.commands.options import ExampleCommand, threads_option
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
 from glow_nb.kernels.limits import MachineLimits
-from glow_nb.network import available_cores
 
 EXAMPLES = """\
 glow-nb machine

@@ -15,12 +15,13 @@ import onnx
 
 import glow_nb
 from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache
+from glow_nb.codegen.threads import available_cores
 from glow_nb.commands.errors import CleanCommand
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table
 from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
 from glow_nb.demo.photograph import load_image
 from glow_nb.demo.race import Engine, onnxruntime_engines, race
-from glow_nb.network import CompiledNetwork, available_cores
+from glow_nb.network import CompiledNetwork
 from glow_nb.types import Array
 
 Outputs = dict[str, Array]

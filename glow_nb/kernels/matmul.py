@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.kernels.blocking import PRODUCT_LOAD_CYCLES, rank_blocks
 from glow_nb.kernels.convolution_plan import ProductNest
 from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.product_loops import generate_product
@@ -36,18 +35,6 @@ class MatMulShape:
     has_bias: bool = True
 
 
-def choose_matmul_block(shape: MatMulShape, kind: ElementKind, lanes: int) -> int:
-    """Return the columns of one panel for a matrix product: ``PackedMatMul.block``."""
-    return rank_blocks(
-        shape.depth,
-        lanes,
-        pixels=shape.rows,
-        steps=shape.inner,
-        kind=kind,
-        load_cycles=PRODUCT_LOAD_CYCLES,
-    )[0]
-
-
 def generate_matmul(
     shape: MatMulShape,
     kind: ElementKind,
@@ -63,7 +50,7 @@ def generate_matmul(
     Args:
         shape: Sizes of the product.
         kind: Element kind of all operands.
-        block: Columns of one panel, a multiple of the lanes; see :func:`choose_matmul_block`.
+        block: Columns of one panel, a multiple of the lanes; see ``product_candidates``.
         target: The processor.
         epilogue: What to do with each vector of results before it is stored.
 

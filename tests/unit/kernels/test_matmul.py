@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from glow_nb.errors import UnsupportedError
-from glow_nb.kernels.matmul import MatMulShape, choose_matmul_block, generate_matmul
+from glow_nb.kernels.convolution_cost import product_candidates
+from glow_nb.kernels.matmul import MatMulShape, generate_matmul
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import Array, ElementKind
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
@@ -23,7 +24,7 @@ def packed(rhs: Array, block: int) -> Array:
 def check(
     shape: MatMulShape, target: Target, threads: int = 1, kind: ElementKind = FLOAT32
 ) -> None:
-    block = choose_matmul_block(shape, kind, target.lanes)
+    block = product_candidates(shape, kind, target)[0].block
     random = np.random.default_rng(0)
     least = -4 if kind.is_signed else 0
     lhs = random.integers(least, 5, (shape.batch, shape.rows, shape.inner)).astype(kind.dtype)
