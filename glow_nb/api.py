@@ -18,7 +18,7 @@ from glow_nb.arguments import (
     whole_number,
 )
 from glow_nb.backends import Backend, BackendOptions, backend_named
-from glow_nb.codegen.threads import available_cores
+from glow_nb.codegen.cores import available_cores
 from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import ModelError, OptionError
 from glow_nb.files import SUFFIX, load_text

@@ -11,11 +11,12 @@ from functools import partial
 
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.clock import compile_clock
+from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.entry import Call, EntrySource, generate_entry
 from glow_nb.codegen.load import LoadedCode
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.codegen.runtime import RUNTIME, compile_runtime
-from glow_nb.codegen.threads import ALIGNMENT, Bytes, Team, aligned_empty, available_cores
+from glow_nb.codegen.threads import ALIGNMENT, Bytes, Team, aligned_empty
 from glow_nb.codegen.translate import compile_entry
 from glow_nb.errors import CompileError, FeedError, OptionError
 from glow_nb.kernels.target import Target

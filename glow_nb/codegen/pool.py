@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from glow_nb.codegen.cache import ObjectCache, object_key
-from glow_nb.codegen.threads import available_cores
+from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.workers import compile_in_workers
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target

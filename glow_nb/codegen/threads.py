@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.load import LoadedCode
 from glow_nb.codegen.runtime import SYNC_SPINS, TEAM_BYTES, TEAM_ENTRY, TEAM_PATIENCE
 from glow_nb.errors import GlowError
@@ -31,13 +32,6 @@ no job sleeps. To wake one takes as long as a small network, and the next run is
 
 _ON_TEAM = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def aligned_empty(size_bytes: int) -> Bytes:

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from typing_extensions import override
 
 from glow_nb.arguments import Shapes
-from glow_nb.codegen.threads import available_cores
+from glow_nb.codegen.cores import available_cores
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,

@@ -15,7 +15,7 @@ import onnx
 
 import glow_nb
 from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache
-from glow_nb.codegen.threads import available_cores
+from glow_nb.codegen.cores import available_cores
 from glow_nb.commands.errors import CleanCommand
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table
 from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from glow_nb.codegen.threads import ALIGNMENT, aligned_empty, available_cores
+from glow_nb.codegen.cores import available_cores
+from glow_nb.codegen.threads import ALIGNMENT, aligned_empty
 from glow_nb.llir.program import Buffer, Weight
 from glow_nb.types import Array
 
