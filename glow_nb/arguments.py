@@ -60,9 +60,12 @@ def _name(argument: str, name: object) -> str:
 
 def _size(name: str, given: object) -> int | tuple[int, ...]:
     """Return one size, or a shape, of at least 0."""
-    single = _integer(given)
-    is_shape = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str | bytes)
-    numbers = [_integer(size) for size in given] if is_shape else [single]  # type: ignore[attr-defined]
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray):
+        is_shape, numbers = True, [_integer(size) for size in given]
+    else:
+        is_shape, numbers = False, [_integer(given)]
     sizes = tuple(size for size in numbers if size is not None and size >= 0)
     if len(sizes) < len(numbers):
         raise OptionError(
@@ -79,7 +82,7 @@ def as_constants(constants: object) -> dict[str, Array]:
         raise OptionError(f"constants={constants!r:.80}: give a dict of arrays by input name")
     try:
         return {_name("constants", name): np.asarray(array) for name, array in constants.items()}
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise OptionError(f"constants={constants!r:.80}: give arrays: {error}") from error
 
 
@@ -87,7 +90,7 @@ def as_array(name: str, value: object) -> Array:
     """Return what was fed to the input *name* as an array; raise FeedError for ragged lists."""
     try:
         array: Array = np.asarray(value)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise FeedError(f"input {name!r}: it is no array: {error}") from error
     return array
 

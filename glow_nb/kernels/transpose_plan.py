@@ -61,7 +61,6 @@ FEWEST_COLUMNS = 64
 BLOCK_BYTES = 1 << 14
 """Size of a block of which tiles stay in the cache."""
 
-
 FEWEST_LANES = 8
 """A tile has no fewer columns for what it would lose from the cache."""
 

@@ -113,9 +113,9 @@ def place(
             machine.
 
     Raises:
-        GlowError: A range ends before it starts, or *alignment* is not positive.
+        GlowError: A range ends before it starts, or *alignment* is no positive whole number.
     """
-    if alignment < 1:
+    if not isinstance(alignment, int) or alignment < 1:
         raise GlowError(f"alignment={alignment!r}: give a number of bytes of at least 1")
     problem = Problem(live_ranges, alignment)
     goal = max(problem.lower_bound, target_bytes)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.arguments import MOST_THREADS
+from glow_nb.arguments import MOST_THREADS, as_shapes
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.bisection import bisect
 from glow_nb.errors import FeedError, OptionError
@@ -46,6 +46,9 @@ def relu() -> Function:
         ("shapes", {"n": 1.5}, "shapes={'n': 1.5}: give a size"),
         ("shapes", {"n": True}, "shapes={'n': True}: give a size"),
         ("shapes", {"n": None}, "shapes={'n': None}: give a size"),
+        ("shapes", {"n": bytearray(b"ab")}, "shapes={'n': bytearray.*: give a size"),
+        ("shapes", {"n": np.array(1.5)}, "shapes={'n': 1.5}: give a size"),
+        ("shapes", {"n": np.array([[2]])}, "shapes={'n': ..2..}: give a size"),
         ("shapes", {"n": (2, -1)}, "shapes={'n': .2, -1.}: give a size"),
         ("shapes", {"n": 8}, "only an ONNX model has sizes to bind"),
         ("constants", TWO, "constants=array"),
@@ -113,7 +116,12 @@ def test_evaluate_tells_what_to_feed(feeds: Any, message: str) -> None:
         glow_nb.evaluate(relu(), feeds)
 
 
-@pytest.mark.parametrize("alignment", [0, -64])
-def test_an_alignment_of_nothing_is_refused(alignment: int) -> None:
+@pytest.mark.parametrize("alignment", [0, -64, 1.5, "64"])
+def test_an_alignment_of_nothing_is_refused(alignment: Any) -> None:
     with pytest.raises(glow_nb.GlowError, match="give a number of bytes of at least 1"):
         place([LiveRange(0, 1, 5)], alignment=alignment)
+
+
+def test_sizes_may_be_arrays() -> None:
+    shapes = {"one": np.array(8), "several": np.array([2, 3])}
+    assert as_shapes(shapes) == {"one": 8, "several": (2, 3)}
