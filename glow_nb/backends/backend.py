@@ -32,7 +32,8 @@ class KernelReport:
         origin: The high-level node it came from.
         family: The kind of kernel; the instruction's opcode where nothing is generated.
         symbol: The kernel's symbol in object code; empty where nothing is generated.
-        source: The generated Python source; empty where nothing is generated.
+        source: The generated Python source below comments that say what it computes; empty where
+            nothing is generated.
         scratch_bytes: Working memory for each thread, beside the arena.
         cost: Its arithmetic and the bytes that it must move.
         origins: The imported nodes that it does the work of: all members of a stack, and what

@@ -103,7 +103,9 @@ class EntrySource:
         return f"glow_entry_{hashlib.sha256(self.text.encode()).hexdigest()[:20]}"
 
 
-def generate_entry(calls: Sequence[Call], stamps: int | None = None) -> EntrySource:
+def generate_entry(
+    calls: Sequence[Call], stamps: int | None = None, labels: Sequence[str] = ()
+) -> EntrySource:
     """Return the entry of a program that makes *calls* in order.
 
     A barrier stands before a call only if it depends on one since the barrier before (see
@@ -113,6 +115,8 @@ def generate_entry(calls: Sequence[Call], stamps: int | None = None) -> EntrySou
         calls: Kernels with their operands.
         stamps: For a profiled entry, the binding that takes the times: ``int64[threads, calls, 2]``
             with begin and end of each thread's share of each call, in nanoseconds.
+        labels: What the comment above each call says besides; for text that is read by people and
+            never compiled, since names of a model may stand there.
     """
     scratch_bytes = max((call.source.scratch_bytes for call in calls), default=0)
     scratch_bytes = -(-scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
@@ -128,7 +132,8 @@ def generate_entry(calls: Sequence[Call], stamps: int | None = None) -> EntrySou
         for number, (call, hazard) in enumerate(zip(calls, _hazards(calls), strict=True)):
             if hazard:
                 out.line(f"barrier(sync, threads)  # {_reason(number, hazard)}")
-            out.line(f"# {number}: {call.source.family}")
+            label = f": {labels[number]}" if labels and labels[number] else ""
+            out.line(f"# {number}: {call.source.family}{label}")
             if stamps is None:
                 out.line(_call_text(call))
                 continue

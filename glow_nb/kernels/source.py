@@ -48,6 +48,13 @@ class KernelSource:
         digest = hashlib.sha256(f"{kinds}\n{self.text}".encode()).hexdigest()
         return f"glow_{self.family}_{digest[:20]}"
 
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the pointer arguments in the text, in order."""
+        _, _, rest = self.text.partition("def kernel(")
+        names = [name.strip() for name in rest.partition(")")[0].split(",")]
+        return tuple(names[: names.index("scratch")])
+
 
 class SourceWriter:
     """Builds indented source line by line.

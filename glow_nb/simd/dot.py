@@ -46,10 +46,10 @@ def tile_dot(
     """``tile_dot(t, x, i, stride, w, j, block, count, longer, shorter, ahead, pace)``.
 
     ``t[r, v] += sum over c < count of x[i + r * stride + c] * w[j + c * block + v]`` for every row
-    r and column v. So many as *shorter* products are summed from zero, these sums are summed over
-    *longer* products, and those are added to t; 0 leaves out that level of sums. Meanwhile the
-    weights ``w[ahead + c * pace]``, which some later call will read, are brought into the
-    second-level cache, unless *pace* is 0. All but t, x, i, w, j and ahead are literals.
+    r and column v. To keep rounding errors small, products are summed in chains of *shorter*, these
+    sums in chains of *longer* products, and their sums are added to t; a length of 0 leaves that
+    level out. Meanwhile the weights ``w[ahead + c * pace]``, which a later call reads, are brought
+    into the second-level cache, unless *pace* is 0. All but t, x, i, w, j and ahead are literals.
     """
     if not (isinstance(tile, Tile) and are_literal(stride, block, count, longer, shorter, pace)):
         return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
 from glow_nb.backends.backend import KernelReport, Timings
+from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotated_kernel
 from glow_nb.backends.cpu.constants import ConstantBlock
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
@@ -17,6 +18,7 @@ from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.hazards import AccessMode
 from glow_nb.errors import CompileError
 from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.print import print_instruction
@@ -53,11 +55,15 @@ class CpuExecutable:
         work = [i for i in program.work if _computes(i)]
         with constants.being_filled():  # while the kernels are written
             self._calls = [places.call(instruction, target) for instruction in work]
-            reports = zip(work, self._calls, strict=True)
-            self.kernels = tuple(_report(instruction, call) for instruction, call in reports)
+            self._uses = [Use(number, instruction) for number, instruction in enumerate(work)]
         self._native = self._make_native()
         largest = max((call.source.scratch_bytes for call in self._calls), default=0)
         self.scratch_bytes = threads * largest
+
+    @cached_property
+    def kernels(self) -> tuple[KernelReport, ...]:
+        """What was generated for each instruction; written when it is asked for."""
+        return tuple(map(_report, self._uses, self._calls))
 
     def _make_native(self, *, profiled: bool = False) -> Executable:
         """Return the code and its memory; *profiled* adds a binding that takes time stamps."""
@@ -87,10 +93,16 @@ class CpuExecutable:
 
     @property
     def source(self) -> str:
-        """The entry and every kernel once, as generated."""
-        kernels = {kernel.symbol: kernel.source for kernel in self.kernels}
-        parts = [f"# {symbol}\n{text}" for symbol, text in kernels.items()]
-        return "\n".join([self._native.entry.text, *parts])
+        """The entry and every kernel once, with comments, and what the kernels call explained."""
+        from glow_nb.simd.glossary import glossary  # loads numba
+
+        kernels: dict[KernelSource, list[Use]] = {}
+        for call, use in zip(self._calls, self._uses, strict=True):
+            kernels.setdefault(call.source, []).append(use)
+        texts = [annotated_kernel(source, uses) for source, uses in kernels.items()]
+        functions = glossary("\n".join(source.text for source in kernels))
+        entry = annotated_entry(self._calls, self._uses)
+        return "\n".join([entry, *texts, f"# The functions that kernels call:\n{functions}"])
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on contiguous *inputs*; return new output arrays."""
@@ -207,13 +219,14 @@ def _mode(written: bool, is_read: bool) -> AccessMode:
     return "in"
 
 
-def _report(instruction: Instruction, call: Call) -> KernelReport:
+def _report(use: Use, call: Call) -> KernelReport:
+    instruction = use.instruction
     return KernelReport(
         instruction=print_instruction(instruction),
         origin=instruction.name,
         family=call.source.family,
         symbol=call.source.symbol,
-        source=call.source.text,
+        source=annotated_kernel(call.source, [use]),
         scratch_bytes=call.source.scratch_bytes,
         cost=instruction_cost(instruction),
         origins=instruction.imported_names,
