@@ -8,8 +8,8 @@ each network as a whole::
     python -m experiments.cost_model --output out
     python -m experiments.cost_model --only resnet50 vgg19
 
-writes ``cost_model.png``, estimated against measured time of each way. Measurements are kept in the
-cache folder; measure on a quiet machine.
+writes ``cost_model.png``: measured over estimated time of each way, by measured time. Measurements
+are kept in the cache folder; measure on a quiet machine.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from glow_nb.kernels.target import Target
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
 
 WAYS = ("direct", "matrix product", "Winograd")
+BAND = 1.25
+"""The dashed lines of the picture: so many times too short or too long an estimate."""
 
 
 @dataclass(frozen=True)
@@ -120,56 +122,65 @@ def _describe(layer: Layer, way: Candidate) -> str:
 
 
 def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
-    """Draw estimated against measured time of each way to the PNG file *path*."""
+    """Draw measured over estimated time of each way to the PNG file *path*."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams["text.color"] = INK
-        figure = Figure(figsize=(9, 8.4))
+        figure = Figure(figsize=(11, 6.2))
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        figure.subplots_adjust(left=0.09, right=0.97, top=0.88, bottom=0.08)
-        _draw_points(axes, layers, rate)
-        _draw_frame(axes)
-        axes.legend(loc="upper left", frameon=False, fontsize=10)
+        figure.subplots_adjust(left=0.075, right=0.975, top=0.83, bottom=0.1)
+        ratios = _draw_points(axes, layers, rate)
+        _draw_frame(axes, ratios)
+        axes.legend(loc="lower right", fontsize=9, facecolor="white", edgecolor="none")
         names = ", ".join(dict.fromkeys(layer.network for layer in layers))
-        figure.text(0.09, 0.945, "Estimated against measured time", fontsize=15, fontweight="bold")
-        figure.text(0.09, 0.912, f"ways to compute the products of {names}; dashed: 25 % off",
-                    fontsize=8.5, color="#55585e")  # fmt: skip
+        near = sum(1 / BAND <= ratio <= BAND for ratio in ratios) / len(ratios)
+        title = "How far the cost model is from the measured time"
+        figure.text(0.075, 0.935, title, fontsize=15, fontweight="bold")
+        figure.text(
+            0.075, 0.88,
+            f"Each dot is one way to compute one convolution or matrix product of {names}; "
+            f"{100 * near:.0f} % of them lie between the dashed lines, a factor of {BAND:g} off",
+            fontsize=9, color="#55585e",
+        )  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
 
 
-def _draw_points(axes: Axes, layers: Sequence[Layer], rate: float) -> None:
-    """Draw a dot for each way, and the lines of equal time and 25 % off."""
-    shown = set()
+def _draw_points(axes: Axes, layers: Sequence[Layer], rate: float) -> list[float]:
+    """Draw a dot for each way; return measured over estimated time of all."""
+    ratios: list[float] = []
     for place, name in enumerate(WAYS):
         points = [
-            (1e6 * way.cycles / rate, 1e6 * seconds)
+            (1e6 * seconds, seconds * rate / way.cycles)
             for layer in layers
             for way, seconds in layer.times.items()
             if way_of(layer, way) == name
         ]
         if points:
             xs, ys = zip(*points, strict=True)
-            axes.scatter(xs, ys, s=16, alpha=0.65, color=PALETTE[place], linewidth=0,
+            axes.scatter(xs, ys, s=20, alpha=0.65, color=PALETTE[place], linewidth=0,
                          label=f"{name}: {len(points)}")  # fmt: skip
-            shown |= {*xs, *ys}
-    low, high = min(shown) / 1.5, max(shown) * 1.5
-    for factor, style in ((1.0, "-"), (1.25, (0, (4, 4))), (0.8, (0, (4, 4)))):
-        axes.plot([low, high], [low * factor, high * factor], color=INK, linewidth=0.9,
-                  linestyle=style, zorder=0.5)  # fmt: skip
+            ratios += ys
+    return ratios
+
+
+def _draw_frame(axes: Axes, ratios: Sequence[float]) -> None:
+    """Draw the line of equal times and the band, name the axes, take away what frames nothing."""
+    for ratio, style in ((1.0, "-"), (BAND, (0, (4, 4))), (1 / BAND, (0, (4, 4)))):
+        axes.axhline(ratio, color=INK, linewidth=0.9, linestyle=style, zorder=0.5)
+    limit = 1.1 * max(BAND, *ratios, *(1 / ratio for ratio in ratios))
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlim(low, high)
-    axes.set_ylim(low, high)
-
-
-def _draw_frame(axes: Axes) -> None:
-    """Name the axes and take away what frames nothing."""
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xlabel("estimated, microseconds")
-    axes.set_ylabel("measured, microseconds")
+    axes.set_ylim(1 / limit, limit)
+    ticks = [
+        ratio for ratio in (0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 4) if 1 / limit < ratio < limit
+    ]
+    axes.set_yticks(ticks, [f"{ratio:g}" for ratio in ticks])
+    axes.set_yticks([], minor=True)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_xlabel("measured time, microseconds")
+    axes.set_ylabel("measured time over estimated time")
     axes.set_facecolor(BACKGROUND)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -5,7 +5,8 @@ weight is a constant, which hides mistakes of layout and indexing. A twin has th
 seeded random weights: He-scaled filters, batch-norm statistics measured on the twin itself, so that
 activations keep unit scale through all layers, and a last layer scaled so that a softmax is not
 saturated. The input of the softmax is a second output, so that a comparison sees more than a
-one-hot vector. The same seed gives the same file::
+one-hot vector. Layers are called as their weights are: ``res2_0_branch2b``. The same seed gives the
+same file::
 
     python -m experiments.twins FOLDER --batch 8 --only resnet50 vgg19
 """
@@ -50,9 +51,19 @@ def load_light(name: str) -> onnx.ModelProto:
 def make_twin(name: str, batch: int = 1, seed: int = 0) -> onnx.ModelProto:
     """Return the twin of the light model *name* for inputs of *batch* images."""
     model = load_light(name)
+    _name_layers(model.graph)
     _randomize(model, batch, np.random.default_rng(seed))
     _calibrate(model, np.random.default_rng(seed + 1))
     return model
+
+
+def _name_layers(graph: onnx.GraphProto) -> None:
+    """Call each node with weights after them: ``gpu_0/conv1_w_0`` makes ``conv1``."""
+    for node in graph.node:
+        weights = [name for name in node.input if name.endswith(("_w_0", "_bn_s_0"))]
+        if weights:
+            name = weights[0].removeprefix("gpu_0/")
+            node.name = name.removesuffix("_w_0").removesuffix("_s_0")
 
 
 def _randomize(model: onnx.ModelProto, batch: int, rng: np.random.Generator) -> None:

@@ -21,6 +21,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from glow_nb.errors import OptionError
 from glow_nb.files import replace_file
+from glow_nb.llir.in_place import tenancies
 from glow_nb.llir.program import (
     Activation,
     Alloc,
@@ -150,7 +151,7 @@ def _make_figure(program: Program, arena: Arena, lives: list[Life], title: str) 
         colours = _colours(lives)
         _draw_map(map_axes, arena, lives, steps, colours)
         _draw_live_bytes(live_axes, arena, lives, steps)
-        _write_title(figure, arena, lives, title or f"Memory map of {program.name}")
+        _write_title(figure, program, arena, title or f"Memory map of {program.name}")
         _draw_legend(figure, lives, colours)
         _label(figure, map_axes, lives)
     return figure
@@ -228,17 +229,17 @@ def _plain_frame(axes: Axes) -> None:
     axes.tick_params(color=FAINT, labelsize=8)
 
 
-def _write_title(figure: Figure, arena: Arena, lives: Sequence[Life], title: str) -> None:
-    total = sum(life.size_bytes for life in lives)
+def _write_title(figure: Figure, program: Program, arena: Arena, title: str) -> None:
+    """Write what the picture shows, in the words of ``net.memory`` and ``glow-nb info``."""
+    unshared = sum(value.size_bytes for value in tenancies(program))
     size, bound = arena.size_bytes, arena.lower_bound_bytes
-    verdict = "exactly the lower bound" if size == bound else f"{size / bound:.3f} of the bound"
     figure.text(0.055, 0.965, title, fontsize=16, fontweight="bold", va="center")
     figure.text(0.055, 0.901, EXPLANATION, fontsize=8.5, color=FAINT, va="center")
     figure.text(
         0.055,
         0.93,
-        f"{len(lives)} activations share an arena of {size / MEBIBYTE:.2f} MiB, {verdict}; "
-        f"side by side they would take {total / MEBIBYTE:.1f} MiB, {total / size:.1f} times that",
+        f"arena {size / MEBIBYTE:.2f} MiB, {size / bound:.3f} of its lower bound; unshared "
+        f"{unshared / MEBIBYTE:.2f} MiB, if no memory were used twice",
         fontsize=10,
         color="#55585e",
         va="center",

@@ -3,7 +3,8 @@
 To the right goes the intensity, executed operations for each byte that must move; upwards the rate
 of executed operations; both logarithmic. The slanted roofs are what each memory level delivers, the
 flat one is the peak of arithmetic. Each dot is a kernel: its colour says of which family, its area
-the share of the time. A dot on the roof cannot be faster.
+the share of the time. A dot on the roof cannot be faster. A label is the name of the layer: the
+first of the model's nodes that the kernel computes.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
-from matplotlib.transforms import Bbox
 
 from glow_nb.errors import OptionError
 from glow_nb.files import replace_file
 from glow_nb.kernels.limits import MachineLimits
+from glow_nb.plots.labels import Dot, write_labels
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE, REST
 from glow_nb.profile import KernelTime, Profile
 from glow_nb.text import format_name
@@ -37,21 +38,11 @@ LONGEST_LABEL = 28
 HALO = [withStroke(linewidth=2.5, foreground=BACKGROUND)]
 """Around a text, so that a line behind it does not cross it."""
 
-PLACES = (
-    (7, 0, "left"),
-    (-7, 0, "right"),
-    (0, 9, "center"),
-    (0, -9, "center"),
-    (7, 9, "left"),
-    (7, -9, "left"),
-    (-7, 9, "right"),
-    (-7, -9, "right"),
-)
-"""Where a label may stand beside its dot, the most wanted first: points to the right, up."""
+MOST_LABELS = 20
+"""Dots that have a label: those that take most of the time."""
 
-
-LABEL_GAP = 3
-"""Pixels beside a label that stay free of others."""
+SMALLEST_SHARE = 0.001
+"""A kernel that takes less of the time is not drawn."""
 
 
 def draw_roofline(profile: Profile, path: Path, title: str = "") -> None:
@@ -73,7 +64,8 @@ def draw_roofline(profile: Profile, path: Path, title: str = "") -> None:
 def drawn_kernels(profile: Profile) -> list[KernelTime]:
     """Return the kernels that have a place in the picture, those with the largest share first."""
     drawn = [k for k in profile.kernels if k.cost.executed.flops and k.cost.bytes and k.min_seconds]
-    return sorted(drawn, key=lambda kernel: -kernel.share)
+    notable = [kernel for kernel in drawn if kernel.share >= SMALLEST_SHARE]
+    return sorted(notable, key=lambda kernel: -kernel.share)
 
 
 def _make_figure(
@@ -94,7 +86,7 @@ def _make_figure(
             axes.scatter(
                 kernel.cost.intensity,
                 kernel.executed_flop_rate / GIGA,
-                s=max(SMALLEST_DOT, LARGEST_DOT * kernel.share),
+                s=_area(kernel),
                 color=colours[kernel.report.family],
                 edgecolor="white",
                 linewidth=0.6,
@@ -103,7 +95,7 @@ def _make_figure(
             )
         _draw_legend(axes, profile, kernels, colours)
         _write_title(figure, profile, kernels, title or f"Roofline of {profile.network}")
-        _label(figure, axes, kernels, roofs)
+        _write_labels(axes, kernels, roofs)
     return figure
 
 
@@ -157,12 +149,12 @@ def _draw_roofs(axes: Axes, limits: MachineLimits) -> list[Any]:
             zorder=2,
         )
         start = max(left, bottom / rate)
-        texts.append(_roof_text(axes, f"{level.name} {rate:.0f} GB/s", start, rate, index))
+        texts.append(_roof_text(axes, f"{level.name}: reads {rate:.0f} GB/s", start, rate, index))
     nearest = peak / (limits.levels[0].read_rate / GIGA)
     axes.plot([nearest, right], [peak, peak], color=INK, linewidth=1.6, zorder=2)
     texts.append(
         axes.annotate(
-            f"peak {peak:.1f} GFLOP/s",
+            f"peak of fused multiply-adds: {peak:.1f} GFLOP/s",
             (right, peak),
             xytext=(-4, 5),
             textcoords="offset points",
@@ -215,7 +207,8 @@ def _draw_legend(
         for family in colours
     ]
     left_out = len(profile.kernels) - len(kernels)
-    title = f"not shown, having no arithmetic: {left_out}" if left_out else None
+    words = f"not shown: {left_out} without arithmetic or below {100 * SMALLEST_SHARE:g} %"
+    title = f"{words} of the time" if left_out else None
     legend = axes.legend(
         handles=handles,
         loc="lower right",
@@ -247,44 +240,33 @@ def _write_title(
     )
 
 
-def _label(figure: Figure, axes: Axes, kernels: Sequence[KernelTime], roofs: Sequence[Any]) -> None:
-    """Label the dots, the largest share first, where a label covers neither a label nor a dot."""
-    canvas: Any = figure.canvas
+def _write_labels(axes: Axes, kernels: Sequence[KernelTime], roofs: Sequence[Any]) -> None:
+    """Label the kernels that take most time with the names of their layers."""
+    canvas: Any = axes.figure.canvas
     renderer = canvas.get_renderer()
-    taken: list[Bbox] = [text.get_window_extent(renderer) for text in roofs]
-    legend = axes.get_legend()
-    taken += [legend.get_window_extent(renderer)] if legend else []
-    inside = axes.get_window_extent(renderer)
-    for kernel in kernels:
-        x, y = axes.transData.transform((kernel.cost.intensity, kernel.executed_flop_rate / GIGA))
-        radius = (max(SMALLEST_DOT, LARGEST_DOT * kernel.share) / np.pi) ** 0.5 * figure.dpi / 72
-        taken.append(Bbox([[x - radius, y - radius], [x + radius, y + radius]]).padded(-1))
-    for kernel in kernels:
-        radius = (max(SMALLEST_DOT, LARGEST_DOT * kernel.share) / np.pi) ** 0.5
-        for right, up, side in PLACES:
-            label = axes.annotate(
-                _short(_title(kernel)),
-                (kernel.cost.intensity, kernel.executed_flop_rate / GIGA),
-                xytext=(right + np.sign(right) * (radius - 4), up + np.sign(up) * (radius - 4)),
-                textcoords="offset points",
-                ha=side,
-                va="center",
-                fontsize=7.5,
-                zorder=4,
-                path_effects=HALO,
-            )
-            extent = label.get_window_extent(renderer).padded(LABEL_GAP, 0)
-            within = inside.containsx(extent.x0) and inside.containsx(extent.x1)
-            if within and not any(extent.overlaps(other) for other in taken):
-                taken.append(extent)
-                break
-            label.remove()
+    texts = [*roofs, *filter(None, [axes.get_legend()])]
+    dots = [
+        Dot(
+            kernel.cost.intensity,
+            kernel.executed_flop_rate / GIGA,
+            (_area(kernel) / np.pi) ** 0.5,
+            _short(_layer(kernel)),
+        )
+        for kernel in kernels
+    ]
+    taken = [text.get_window_extent(renderer) for text in texts]
+    write_labels(axes, dots, taken, MOST_LABELS, fontsize=7.5, path_effects=HALO)
 
 
-def _title(kernel: KernelTime) -> str:
-    """Return the last of the nodes that *kernel* does the work of: that which made its result."""
+def _area(kernel: KernelTime) -> float:
+    """Return the area of the dot of *kernel*, in square points."""
+    return max(SMALLEST_DOT, LARGEST_DOT * kernel.share)
+
+
+def _layer(kernel: KernelTime) -> str:
+    """Return the first of the model's nodes that *kernel* computes."""
     names = kernel.report.origins or (kernel.report.origin,)
-    return format_name(names[-1] or kernel.report.family)
+    return format_name(names[0] or kernel.report.family)
 
 
 def _short(text: str) -> str:
