@@ -8,13 +8,13 @@ OUT ?= out
 .PHONY: help install demo test slow lint format types imports check bench figure11 docs-table clean
 
 help:
-	@echo 'make demo        compile and run ResNet50 on a photograph; writes $(OUT)/memory_map.png'
+	@echo 'make demo        compile and run ResNet50 on a photograph; writes model and memory map to $(OUT)/'
 	@echo 'make test        all tests of the default run'
 	@echo 'make slow        the long sweeps: thousands of random graphs, every model at every width'
 	@echo 'make check       lint, types and import contracts'
 	@echo 'make format      let ruff format and fix what it can'
 	@echo 'make bench       time the models side by side with ONNX Runtime and OpenVINO'
-	@echo 'make figure11    the paper'"'"'s evaluation against the peers, 6 to 10 minutes; rewrites docs/figure11.png'
+	@echo 'make figure11    the paper'"'"'s evaluation against the peers, 6 to 10 minutes; rewrites figure 11 of docs/performance.md'
 	@echo 'make docs-table  rewrite docs/conformance.md from the ONNX node tests'
 	@echo 'make clean       remove the environment and what the tools left behind'
 
@@ -34,8 +34,7 @@ $(VENV)/.bench-installed: $(VENV)/.installed
 install: $(VENV)/.installed
 
 demo: $(VENV)/.installed
-	mkdir -p $(OUT)
-	$(BIN)/python -m glow_nb.demo --memory-map $(OUT)/memory_map.png
+	$(BIN)/python -m glow_nb.demo --output $(OUT)
 
 test: $(VENV)/.installed
 	$(PYTEST) -n auto
@@ -64,7 +63,7 @@ bench: $(VENV)/.bench-installed
 	$(BIN)/python -m experiments.duel
 
 figure11: $(VENV)/.bench-installed
-	$(BIN)/python -m experiments.figure11_evaluation --output docs --readme README.md
+	$(BIN)/python -m experiments.figure11_evaluation --output docs --page docs/performance.md
 
 docs-table: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.conformance --output docs/conformance.md

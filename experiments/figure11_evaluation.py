@@ -6,9 +6,9 @@ the twins, which have random weights. Each engine lives in a process of its own 
 turn, and the shortest of its times counts. A line in the picture is what the measured peak of
 fused multiply-adds would allow a convolution that does not save any multiplication::
 
-    python -m experiments.figure11_evaluation --output docs --readme README.md
+    python -m experiments.figure11_evaluation --output docs --page docs/performance.md
 
-writes ``figure11.png`` and ``figure11.md``, and puts the table between the marks of the README. It
+writes ``figure11.png``, and puts it with the table between the marks of a page. It
 takes 6 to 10 minutes. With ``--results FILE`` measurements are kept: what is there is not repeated.
 """
 
@@ -181,27 +181,28 @@ def draw_panel(axes: Axes, found: list[Measurement], peak: float) -> None:
     axes.tick_params(color=FAINT, labelsize=9.5)
 
 
-def write(found: list[Measurement], output: Path, readme: Path | None) -> None:
-    """Write picture and table to the folder *output*, and the table into *readme*."""
+def write(found: list[Measurement], output: Path, page: Path | None) -> None:
+    """Write the picture to the folder *output* and the table into *page*; print it if None."""
     output.mkdir(parents=True, exist_ok=True)
     draw(found, output / "figure11.png")
     text = f"Images a second. {conditions()}\n\n{table(found)}"
-    (output / "figure11.md").write_text(f"# Figure 11 again\n\n![](figure11.png)\n\n{text}")
-    if readme is not None:
-        before, _, rest = readme.read_text().partition(BEGIN)
-        after = rest.partition(END)[2]
-        if not after:
-            raise SystemExit(f"{readme}: the marks {BEGIN} and {END} are not there")
-        place = (output / "figure11.png").absolute().relative_to(readme.absolute().parent)
-        picture = f"![Images a second on one core]({place.as_posix()})"
-        readme.write_text(f"{before}{BEGIN}\n{picture}\n\n{text}{END}{after}")
+    if page is None:
+        print(text)
+        return
+    before, _, rest = page.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    if not after:
+        raise SystemExit(f"{page}: the marks {BEGIN} and {END} are not there")
+    place = (output / "figure11.png").absolute().relative_to(page.absolute().parent)
+    picture = f"![Images a second on one core]({place.as_posix()})"
+    page.write_text(f"{before}{BEGIN}\n{picture}\n\n{text}{END}{after}")
 
 
 def main() -> None:
     """Measure what is not measured yet, then write picture and table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("out"), help="folder for the picture")
-    parser.add_argument("--readme", type=Path, help="file whose table is replaced")
+    parser.add_argument("--page", type=Path, help="file whose figure 11 is replaced")
     parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--batches", nargs="+", type=int, choices=BATCHES, default=list(BATCHES))
     parser.add_argument("--results", type=Path, help="JSON file that keeps the measurements")
@@ -222,7 +223,7 @@ def main() -> None:
                 if not arguments.twins:
                     (folder / f"{network}_b{batch}.onnx").unlink()
     found.sort(key=lambda m: (list(NETWORKS).index(m.network), m.batch))
-    write(found, arguments.output, arguments.readme)
+    write(found, arguments.output, arguments.page)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from glow_nb.commands.wording import byte_count, make_console, make_table, print
 from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
 from glow_nb.demo.photograph import load_image
 from glow_nb.demo.race import Engine, onnxruntime_engines, race
+from glow_nb.files import replace_file
 from glow_nb.network import CompiledNetwork
 from glow_nb.types import Array
 
@@ -29,13 +30,12 @@ Outputs = dict[str, Array]
 
 @click.command(cls=CleanCommand)
 @click.option(
-    "--memory-map",
-    "picture",
-    type=click.Path(path_type=Path),
-    default=Path("memory_map.png"),
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out"),
     show_default=True,
-    metavar="FILE.png",
-    help="Where the picture of the arena goes.",
+    metavar="FOLDER",
+    help="Where the model, the photograph as an array and the picture of the arena go.",
 )
 @click.option(
     "--threads",
@@ -56,7 +56,7 @@ Outputs = dict[str, Array]
     is_flag=True,
     help="Compile with an empty cache of kernels, which is thrown away afterwards.",
 )
-def main(picture: Path, threads: int | None, rounds: int, fresh: bool) -> None:
+def main(output: Path, threads: int | None, rounds: int, fresh: bool) -> None:
     """Compile ResNet50, run it on a photograph, time it and draw its memory.
 
     The network has the structure of ResNet50 and seeded random weights, so the classes it finds
@@ -65,10 +65,11 @@ def main(picture: Path, threads: int | None, rounds: int, fresh: bool) -> None:
     with tempfile.TemporaryDirectory() if fresh else nullcontext() as folder:
         if folder is not None:
             os.environ[CACHE_VARIABLE] = folder
-        _show(picture, threads or available_cores(), rounds)
+        _show(output, threads or available_cores(), rounds)
 
 
-def _show(picture: Path, threads: int, rounds: int) -> None:
+def _show(output: Path, threads: int, rounds: int) -> None:
+    output.mkdir(parents=True, exist_ok=True)
     image, words = load_image()
     _say("image", words)
     started = time.perf_counter()
@@ -76,6 +77,7 @@ def _show(picture: Path, threads: int, rounds: int) -> None:
     seconds = time.perf_counter() - started
     _say("network", f"ResNet50 with random weights, made for this image in {seconds:.1f} s")
     _say("", "it is not trained: speed and memory are real, the classes it names mean nothing")
+    save_model(model, image, output)
     serial = _compile(model, 1)
     parallel = _compile(model, threads) if threads > 1 else serial
     _compile(model, 1)
@@ -84,11 +86,24 @@ def _show(picture: Path, threads: int, rounds: int) -> None:
     _show_outputs(outputs, reference.run(image))
     _show_times(model, image, {1: serial, threads: parallel}, reference, rounds)
     _show_memory(serial)
-    _draw(serial, picture)
+    _draw(serial, output / "memory_map.png")
 
 
 def _say(topic: str, words: str) -> None:
     click.echo(f"{topic:<12}{words}")
+
+
+def save_model(model: onnx.ModelProto, image: Array, output: Path) -> None:
+    """Write the model and its input to *output*, for what a reader wants to try next."""
+    file, photograph = output / "resnet50.onnx", output / "photograph.npy"
+
+    def write_array(place: Path) -> None:
+        with place.open("wb") as stream:  # given a path, NumPy would add a suffix to it
+            np.save(stream, image)
+
+    replace_file(file, lambda place: onnx.save(model, place))
+    replace_file(photograph, write_array)
+    _say("", f"{file} is the model, {photograph} the photograph for its input {INPUT!r}")
 
 
 def _compile(model: onnx.ModelProto, threads: int) -> CompiledNetwork:

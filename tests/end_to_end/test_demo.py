@@ -14,9 +14,8 @@ DEMO = (sys.executable, "-m", "glow_nb.demo")
 
 @pytest.mark.jit
 def test_demo_says_what_it_promises(tmp_path: Path) -> None:
-    picture = tmp_path / "map.png"
     result = subprocess.run(
-        [*DEMO, "--rounds", "1", "--threads", "2", "--memory-map", str(picture)],
+        [*DEMO, "--rounds", "1", "--threads", "2", "--output", str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
@@ -38,9 +37,9 @@ def test_demo_says_what_it_promises(tmp_path: Path) -> None:
     assert re.search(r"^interpreter \(NumPy\) +any", text, re.MULTILINE)
     assert re.search(r"^memory +arena [\d.]+ MiB, 1\.\d+ of its lower bound", text, re.MULTILINE)
     if "picture     none" not in text:
-        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / "memory_map.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_help() -> None:
     result = subprocess.run([*DEMO, "--help"], capture_output=True, text=True, check=True)
-    assert "--memory-map FILE.png" in result.stdout
+    assert "--output FOLDER" in result.stdout

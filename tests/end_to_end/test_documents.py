@@ -1,0 +1,235 @@
+"""What the documents say can be typed can be typed: every block of code, every command.
+
+The Python of a page runs from top to bottom as one script of its own. The commands of a page run in
+the same folder, which holds what the pages speak of: ``out/`` as ``make demo`` leaves it, a
+``model.onnx`` and arrays for it. Where running is not the point, it is said here what is checked
+in its place (:func:`check_command`).
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.golden.run_case import run_case
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHOWN = ("", "text")
+"""Languages of blocks that only show something: a diagram, an output."""
+
+FOREIGN = ("pre-commit",)
+"""Programs that are not installed with the tests; the pages offer them, and need them nowhere."""
+
+pytestmark = pytest.mark.jit
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Return language and content of each fenced block of *page*."""
+    text = page.read_text(encoding="utf-8")
+    return re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[str]:
+    """Return the lines of the shell blocks of *page*, without comments."""
+    lines = (
+        line.partition("  #")[0].strip()
+        for language, content in blocks(page)
+        if language == "sh"
+        for line in content.splitlines()
+    )
+    return [line for line in lines if line]
+
+
+def mentions(page: Path) -> list[str]:
+    """Return the commands that stand in the running text and in tables of *page*."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    found = re.findall(r"`([^`\n]+)`", prose)
+    programs = r"(?:[A-Z_]+=\S+ )*(?:make|glow-nb|python -m|pip|pre-commit|\.ci/run)\b.*"
+    return [code for code in found if re.fullmatch(programs, code) and " " in code]
+
+
+def pages_with(language: str) -> list[Path]:
+    return [page for page in PAGES if any(kind == language for kind, _ in blocks(page))]
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with everything that the pages speak of."""
+    folder = tmp_path_factory.mktemp("documents")
+    from glow_nb.demo.__main__ import save_model
+    from glow_nb.demo.network import make_resnet50
+    from glow_nb.demo.photograph import load_image
+
+    image, _ = load_image()
+    (folder / "out").mkdir()
+    save_model(make_resnet50(image), image, folder / "out")
+    onnx.save(small_model(), folder / "model.onnx")
+    images = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
+    np.save(folder / "images.npy", images)
+    return folder
+
+
+def small_model() -> onnx.ModelProto:
+    """Return a convolution with batch normalization and ReLU, and a pooling, as ``model.onnx``."""
+    rng = np.random.default_rng(0)
+    statistics = ("scale", "shift", "mean", "variance")
+    weights = {"w": rng.normal(size=(2, 3, 7, 7)), **{n: rng.uniform(1, 2, 2) for n in statistics}}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["data", "w"], ["a"], name="conv", strides=[8, 8]),
+            helper.make_node("BatchNormalization", ["a", *statistics], ["b"], name="bn"),
+            helper.make_node("Relu", ["b"], ["c"], name="relu"),
+            helper.make_node("MaxPool", ["c"], ["y"], name="pool", kernel_shape=[2, 2]),
+        ],
+        "net",
+        [helper.make_tensor_value_info("data", TensorProto.FLOAT, [1, 3, 224, 224])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, 27, 27])],
+        [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in *folder*; the package is that of this checkout."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        arguments,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+def must_run(arguments: Sequence[str], folder: Path) -> str:
+    result = run(arguments, folder)
+    assert result.returncode == 0, f"{shlex.join(arguments)}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def words_of(command: str) -> list[str]:
+    """Return the words of *command* without the variables that are set before it."""
+    words = shlex.split(command)
+    while "=" in words[0]:
+        words.pop(0)
+    return words
+
+
+def check_command(command: str, folder: Path, *, is_mentioned: bool = False) -> None:
+    """Run *command*, or check what stands for it.
+
+    ``make`` is asked what it would do. Of ``pip install`` the extras must exist. A command that is
+    only mentioned (measurements of minutes are) must have a help text that knows its options.
+    """
+    program, *rest = words_of(command)
+    if program in FOREIGN:
+        return
+    if program == "make":
+        must_run(["make", "--dry-run", *rest], ROOT)
+    elif program == "pip":
+        extras = re.findall(r"\[([\w,]+)\]", command)
+        unknown = {name for group in extras for name in group.split(",")} - known_extras()
+        assert rest[0] == "install" and not unknown, command
+    elif program == ".ci/run":
+        assert os.access(ROOT / program, os.X_OK)
+    elif program in ("glow-nb", "python"):
+        words = ["-m", "glow_nb", *rest] if program == "glow-nb" else rest
+        if is_mentioned:
+            check_options(words, folder)
+        else:
+            must_run([sys.executable, *words], folder)
+    else:
+        pytest.fail(f"{command}: nobody knows how to check it")
+
+
+def known_extras() -> set[str]:
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg")
+    return set(settings["options.extras_require"])
+
+
+def check_options(words: list[str], folder: Path) -> None:
+    """Assert that the help text of a command knows every option among *words*."""
+    _, module, *rest = words
+    if module in ("pydoc",):
+        must_run([sys.executable, *words], folder)
+        return
+    command = [rest[0]] if module == "glow_nb" and rest and not rest[0].startswith("-") else []
+    text = help_text(module, *command)
+    options = {word.partition("=")[0] for word in rest if word.startswith("--")}
+    unknown = {option for option in options if not re.search(rf"{option}\b", text)}
+    assert not unknown, f"{shlex.join(words)}: its help knows nothing of {sorted(unknown)}"
+
+
+@cache
+def help_text(module: str, *command: str) -> str:
+    return must_run([sys.executable, "-m", module, *command, "--help"], ROOT)
+
+
+@pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
+def test_python(page: Path, folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    script = "\n".join(content for language, content in blocks(page) if language == "python")
+    path = folder / f"{page.stem}.py"
+    path.write_text(script, encoding="utf-8")
+    must_run([sys.executable, "-W", "error", str(path)], folder)
+
+
+@pytest.mark.parametrize("page", pages_with("sh"), ids=name_of)
+def test_commands(page: Path, folder: Path) -> None:
+    for command in commands(page):
+        check_command(command, folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_mentioned_commands(page: Path, folder: Path) -> None:
+    for command in mentions(page):
+        check_command(command, folder, is_mentioned=True)
+
+
+@pytest.mark.parametrize("page", pages_with("glow"), ids=name_of)
+def test_golden_cases(page: Path) -> None:
+    definitions = "\n".join(c for language, c in blocks(page) if language == "python")
+    for language, content in blocks(page):
+        if language == "glow":
+            run_case_after(definitions, content, name_of(page))
+
+
+def run_case_after(definitions: str, case: str, name: str) -> None:
+    """Run a golden *case* in a process that has the *definitions* of its page."""
+    run_case_of = f"{run_case.__module__}"
+    script = f"{definitions}\nfrom {run_case_of} import run_case\nrun_case({case!r}, {name!r})\n"
+    must_run([sys.executable, "-c", script], ROOT)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_is_run_or_only_shows_something(page: Path) -> None:
+    languages = {language for language, _ in blocks(page)}
+    assert languages <= {"python", "sh", "glow", *SHOWN}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
