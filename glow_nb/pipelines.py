@@ -6,42 +6,42 @@ from glow_nb.passes import Pipeline, Repeat
 
 INFERENCE: Pipeline = (
     "eliminate_dead_nodes",  # an importer may leave nodes that nothing reads
-    "fold_constants",  # weights that are computed become plain weights
-    "eliminate_common_nodes",  # patterns are found by the identity of their operands
+    "fold_constants",  # weights that the model computes become plain weights
+    "eliminate_common_nodes",  # a pattern is found only if its nodes share their operands
     Repeat(
         (
-            "sink_transposes",  # layout changes meet their inverses and cancel
-            "sink_reshapes",  # so do reshapes; elementwise work moves up to what it rides on
-            "sink_broadcasts",  # elementwise operators repeat by themselves
-            "eliminate_noops",  # what is left of them moves nothing
-            "merge_concats",  # a tensor is put together once
-            "gathers_to_slices",  # slices cost nothing where strides allow
-            "merge_slices",  # after the gathers that have become slices
-            "merge_conversions",  # exporters convert there and back
-            "simplify_arithmetic",  # one way to write a thing, before it is looked for
-            "simplify_reductions",  # what reduces nothing is a reshape, which sinks
-            "merge_clips",  # one bound after another is one pass over the numbers
-            "raise_softmax",  # what exporters write out has one kernel
-            "raise_gelu",
-            "raise_leaky_relu",
-            "raise_swish",
-            "raise_layer_normalization",  # lowers to fewer, and cheaper, operators than it was
-            "fold_pads",  # a convolution pads in its scratch rows, without a copy
-            "trim_windows",  # and sees not only padding
-            "fold_batch_normalization",  # now that it stands right behind its convolution
-            "fold_scales_into_products",  # the same for dense layers
-            "fold_scales_into_next_convolution",  # what nothing before could take
-            "sink_channel_shuffles",  # a shuffle ends in the weights of what reads it
-            "hoist_channel_gathers",  # and a gather in the weights of what makes it
-            "hoist_slices",  # rows that nothing reads are not computed
-            "sink_scales",  # a scale rides on the product that follows
-            "raise_fully_connected",  # after scales, which a product alone takes, too
-            "merge_products",  # narrow ones, once they are written alike
-            "single_rows_to_sums",  # what would be transposed to be read once
-            "transpose_weights",  # the transposes that no sinking could cancel
-            "fold_constants",  # transposed and scaled weights
-            "eliminate_common_nodes",  # what has become the same, weights included
-            "eliminate_dead_nodes",  # what all the replacements have left behind
+            "sink_transposes",  # a transpose that meets its inverse cancels
+            "sink_reshapes",  # a reshape behind elementwise nodes lets these join their producer
+            "sink_broadcasts",  # elementwise operators repeat small operands by themselves
+            "eliminate_noops",  # a transpose, reshape or slice that moves nothing is dropped
+            "merge_concats",  # a concat of concats becomes one, which copies once
+            "gathers_to_slices",  # a slice is a view of its input and costs nothing
+            "merge_slices",  # a slice of a slice becomes one; gathers must have become slices
+            "merge_conversions",  # exporters convert to another kind and back
+            "simplify_arithmetic",  # patterns below are written for one form of each expression
+            "simplify_reductions",  # a reduction over axes of size 1 is a reshape
+            "merge_clips",  # several bounds of one value become one pass over it
+            "raise_softmax",  # a softmax that is written out becomes one node with one kernel
+            "raise_gelu",  # a GELU that is written out becomes one node
+            "raise_leaky_relu",  # a leaky ReLU that is written out becomes one node
+            "raise_swish",  # a swish that is written out becomes one node
+            "raise_layer_normalization",  # one node lowers to fewer operators than were written
+            "fold_pads",  # a convolution adds zeros around its input without a copy
+            "trim_windows",  # taps of a window that see nothing but padding are dropped
+            "fold_batch_normalization",  # pads and transposes no longer stand before it
+            "fold_scales_into_products",  # a factor behind a dense layer goes into its weights
+            "fold_scales_into_next_convolution",  # a factor that no producer took goes forwards
+            "sink_channel_shuffles",  # a shuffle ends in the weights of the nodes that read it
+            "hoist_channel_gathers",  # a gather ends in the weights of the node that computes it
+            "hoist_slices",  # rows and channels that nothing reads are not computed
+            "sink_scales",  # a factor before a matrix product becomes one behind it
+            "raise_fully_connected",  # comes after the scales: these know matrix products only
+            "merge_products",  # several narrow products of one input become one wide product
+            "single_rows_to_sums",  # one row times a transposed matrix needs no transpose
+            "transpose_weights",  # transposes of constants that no pass cancelled
+            "fold_constants",  # weights that passes transposed or scaled become plain weights
+            "eliminate_common_nodes",  # nodes that passes have made equal are computed once
+            "eliminate_dead_nodes",  # nodes that passes have replaced are dropped
         ),
         limit=20,
     ),
@@ -49,14 +49,14 @@ INFERENCE: Pipeline = (
 """Graph passes for inference, run before and again after lowering."""
 
 INSTRUCTIONS: Pipeline = (
-    "eliminate_dead_stores",
-    "peephole",  # a simpler instruction carries more
-    "stack_instructions",  # elementwise work rides on the kernel that makes its operand
-    "peephole",  # a copy that rides alone is no work
-    "eliminate_slices",  # what elementwise work has not drawn in is read where it was cut from
-    "eliminate_copies",  # a concat's parts are made in their places
-    "schedule_instructions",  # what is live when depends on where a value is made
-    "share_buffers",  # now that every value is where it stays
-    "shrink_lifetimes",  # the allocator sees the shortest lifetimes that are right
+    "eliminate_dead_stores",  # what is written and never read is not computed
+    "peephole",  # simpler instructions first: more of them can be stacked
+    "stack_instructions",  # elementwise work joins the kernel of its producer or consumer
+    "peephole",  # a copy that found no kernel to join may be needless now
+    "eliminate_slices",  # a slice that was not stacked is read in place, through a view
+    "eliminate_copies",  # the parts of a concat are computed in their places
+    "schedule_instructions",  # an order with few live bytes, now that all values are known
+    "share_buffers",  # results are written over operands that end; places must be final
+    "shrink_lifetimes",  # the allocator gets the shortest lifetimes that are right
 )
 """Instruction passes, run before allocation."""
