@@ -45,7 +45,7 @@ class _Rows:
             lists = 0 if self.one_list else self.points * depth
             entry = index_text([a, i], [lists, depth])
             for k, size in enumerate(self.axes):
-                _write_place(out, f"place{k}", sum_text(entry, str(k)), size)
+                write_place(out, f"place{k}", sum_text(entry, str(k)), size)
             places = [f"place{k}" for k in range(depth)]
             begin = pieces.begin(piece)
             to = index_text([a, i], [self.points * self.length, self.length])
@@ -106,7 +106,7 @@ class _Elements:
         nest = Nest(wanted, (contiguous_strides(wanted), tuple(steps))).collapsed()
         with loops(out, nest.sizes, shared=True) as indices:
             to, start = (index_text(indices, strides) for strides in nest.strides)
-            _write_place(out, "place", to, shape[axis])
+            write_place(out, "place", to, shape[axis])
             place = index_text(["place"], [step])
             out.line(f"copy(dest, {to}, input, {sum_text(start, place)}, 1)")
 
@@ -128,7 +128,7 @@ def _source(
     return KernelSource(family, out.text, (kind, kind, instruction.indices.type.kind))
 
 
-def _write_place(out: SourceWriter, name: str, entry: str, size: int) -> None:
+def write_place(out: SourceWriter, name: str, entry: str, size: int) -> None:
     """Write the place, in an axis of *size*, that ``indices[entry]`` stands for."""
     limited = f"min(max(get(indices, {entry}), {-size}), {size - 1})"
     if size == 1:

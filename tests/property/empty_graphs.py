@@ -141,7 +141,15 @@ class EmptyMaker:
     def look_up(self, x: Value) -> Node:
         shape = self.sizes(self.number(1, 2), 0, 2)
         axis = self.axis(x)
-        what = self.number(0, 3)
+        what = self.number(0, 5)
+        if what == 4:
+            zeros = self.builder.constant("i", np.zeros(self.sizes(x.type.rank, 0, 2), np.int64))
+            return ops.ScatterElements(x, zeros, self.input(zeros.type.shape), axis=axis)
+        if what == 5:
+            depth = self.number(1, 2)
+            zeros = self.builder.constant("i", np.zeros((shape[0], depth), np.int64))
+            news = self.input((shape[0], *x.type.shape[depth:]))
+            return ops.ScatterND(x, zeros, news, reduction="add")
         if what == 0:
             return ops.TopK(x, k=self.number(0, 2), axis=axis, largest=True, sorted=True)
         if what == 1:

@@ -72,7 +72,8 @@ class IntegerGraph:
     def grow(self) -> None:
         """Add one random operator."""
         value = self.pick(self.pool)
-        makers = (self.arithmetic, self.unary, self.choose, self.reduce, self.move, self.cut)
+        makers = (self.arithmetic, self.unary, self.choose, self.reduce, self.move, self.cut,
+                  self.scatter)  # fmt: skip
         self.pick(makers)(value)
 
     def arithmetic(self, value: Value) -> None:
@@ -135,6 +136,23 @@ class IntegerGraph:
             self.add(ops.Broadcast(value, wide))
         elif rank:
             self.add(ops.Tile(value, repeats=tuple(self.integer(0, 2) for _ in shape)))
+
+    def scatter(self, value: Value) -> None:
+        """Combine a value with constants at indices that repeat."""
+        if not value.type.size or not value.type.rank:
+            return
+        axis = self.integer(0, value.type.rank - 1)
+        shape, size = value.type.shape, value.type.shape[axis]
+        wanted = tuple(3 if a == axis else n for a, n in enumerate(shape))
+        places = [self.integer(-size, size - 1) for _ in range(math.prod(wanted))]
+        indices = self.builder.constant("i", np.array(places, np.int64).reshape(wanted))
+        news = np.array([self.pick(NUMBERS) for _ in range(3)], np.int64).repeat(
+            math.prod(wanted) // 3
+        )
+        updates = self.builder.constant("u", news.reshape(wanted).astype(value.type.kind.dtype))
+        reductions = ("none", "add", "mul", "max", "min")
+        reduction = "none" if value.type.kind is ElementKind.BOOL else self.pick(reductions)
+        self.add(ops.ScatterElements(value, indices, updates, axis=axis, reduction=reduction))
 
     def cut(self, value: Value) -> None:
         rank, shape = value.type.rank, value.type.shape

@@ -89,6 +89,7 @@ class GraphMaker:
             self.select,
             self.reduce,
             self.move,
+            self.scatter,
             self.reshape,
             self.split,
             self.window,
@@ -191,6 +192,30 @@ class GraphMaker:
             rng = np.random.default_rng(self.integer(0, 2**16))
             indices = self.builder.constant("i", rng.integers(-shape[axis], shape[axis], count))
             self.add(ops.Gather(value, indices, axis=axis), exact=exact)
+
+    def scatter(self) -> None:
+        """Write a part of a value, or a constant, over it or into it, at indices that repeat."""
+        value = self.pick(self.pool)
+        if value.type.rank == 0:
+            return
+        reduction = ("none", "add", "max")[self.integer(0, 2)]
+        shape, axis = value.type.shape, self.integer(0, value.type.rank - 1)
+        depth, count = self.integer(1, value.type.rank), self.integer(1, 4)
+        rng = np.random.default_rng(self.integer(0, 2**16))
+        if self.integer(0, 1):
+            wanted = tuple(count if a == axis else n for a, n in enumerate(shape))
+            places = rng.integers(-shape[axis], shape[axis], wanted)
+            kind: Callable[..., Node] = partial(ops.ScatterElements, axis=axis)
+        else:
+            wanted = (count, *shape[depth:])
+            places = rng.integers(0, shape[:depth], (count, depth))
+            kind = ops.ScatterND
+        indices = self.builder.constant("i", places)
+        updates: Value = self.builder.constant("u", self.numbers(*wanted))
+        if self.integer(0, 1):
+            updates = self.builder.emit(ops.Relu(updates))
+        exact = value in self.exact and reduction != "add"
+        self.add(kind(value, indices, updates, reduction=reduction), exact=exact)
 
     def reshape(self) -> None:
         value = self.pick(self.pool)

@@ -9,14 +9,26 @@ from glow_nb.hlir.graph import Constant, Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.types import ElementKind, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 
-def _check_indices(ctx: Context, indices: Value, size: int) -> None:
+def check_indices(ctx: Context, indices: Value, size: int) -> None:
     """Raise ModelError if indices known now lie outside an axis of *size*."""
-    if not isinstance(indices, Constant) or not indices.type.size:
+    if isinstance(indices, Constant):
+        _check_places(ctx, indices.array, size)
+
+
+def check_coordinates(ctx: Context, indices: Value, shape: tuple[int, ...]) -> None:
+    """Raise ModelError if coordinates known now lie outside the first axes of *shape*."""
+    if isinstance(indices, Constant) and indices.type.rank:
+        for axis, size in enumerate(shape[: indices.type.shape[-1]]):
+            _check_places(ctx, indices.array[..., axis], size)
+
+
+def _check_places(ctx: Context, places: Array, size: int) -> None:
+    if not places.size:
         return
-    least, greatest = int(indices.array.min()), int(indices.array.max())
+    least, greatest = int(places.min()), int(places.max())
     if least < -size or greatest >= size:
         raise ctx.wrong(f"indices from {least} to {greatest} lie outside an axis of size {size}")
 
@@ -26,7 +38,7 @@ def gather(ctx: Context, node: OnnxNode) -> Value:
     """Whole slices along an axis."""
     x, indices = node.operand(0), node.operand(1)
     axis = ctx.axis(node.integer("axis"), x.type.rank)
-    _check_indices(ctx, indices, x.type.shape[axis])
+    check_indices(ctx, indices, x.type.shape[axis])
     return ops.Gather(x, indices, axis=axis)
 
 
@@ -35,7 +47,7 @@ def gather_elements(ctx: Context, node: OnnxNode) -> Value:
     """Single elements along an axis."""
     x, indices = node.operand(0), node.operand(1)
     axis = ctx.axis(node.integer("axis"), x.type.rank)
-    _check_indices(ctx, indices, x.type.shape[axis])
+    check_indices(ctx, indices, x.type.shape[axis])
     return ops.GatherElements(x, indices, axis=axis)
 
 
