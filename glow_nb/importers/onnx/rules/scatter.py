@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.indexing import check_coordinates, check_indices
+from glow_nb.types import ElementKind
 
 
 @onnx_op("ScatterND", since=11)
@@ -72,3 +75,47 @@ def _unpooled_shape(ctx: Context, node: OnnxNode, shape: tuple[int, ...]) -> tup
     if min(sizes) < 0:
         raise ctx.wrong(f"pads {list(pads)} leave nothing of input {node.operand(0)}: {sizes}")
     return (*shape[:2], *sizes)
+
+
+@onnx_op("TensorScatter", since=24)
+def tensor_scatter(ctx: Context, node: OnnxNode) -> Value:
+    """Write steps of a sequence into a cache, for each sample from the place that it names on.
+
+    ``present[b, ..., write_indices[b] + i, ...] = update[b, ..., i, ...]`` along ``axis``; in a
+    circular cache places are taken modulo its length.
+    """
+    cache, update, starts = node.operand(0), node.operand(1), node.optional(2)
+    shape, steps = cache.type.shape, update.type.shape
+    axis = ctx.axis(node.integer("axis"), len(shape))
+    if (
+        axis == 0
+        or len(steps) != len(shape)
+        or not all(
+            n <= m if i == axis else n == m
+            for i, (n, m) in enumerate(zip(steps, shape, strict=True))
+        )
+    ):
+        raise ctx.wrong(f"update {update} does not fit cache {cache} along axis {axis}, if not 0")
+    mode, length = node.text("mode"), shape[axis]
+    if mode not in ("linear", "circular"):
+        raise ctx.wrong(f"mode is {mode!r}; linear and circular exist")
+    if not update.type.size:
+        return cache
+    # Rows of one step are numbered through all lines of the cache: line * length + place.
+    numbers = (shape[0], *(1,) * axis)
+    place = ctx.constant(np.arange(steps[axis]).reshape((1,) * axis + (-1,)))
+    if starts is not None:
+        start = ctx.reshape(ctx.convert(starts, ElementKind.INT64), numbers)
+        place = ctx.emit(ops.Add(start, place))
+    if mode == "circular":
+        place = ctx.emit(ops.Modulo(place, ctx.scalar(place.type, length)))
+    place = ctx.emit(ops.Clip(place, minimum=0.0, maximum=float(length - 1)))
+    lines = ctx.constant(np.arange(prod(shape[:axis])).reshape(*shape[:axis], 1) * length)
+    rows = ctx.emit(ops.Add(lines, place))
+    inner = prod(shape[axis + 1 :])
+    scattered = ops.ScatterND(
+        ctx.reshape(cache, (prod(shape[: axis + 1]), inner)),
+        ctx.reshape(rows, (rows.type.size, 1)),
+        ctx.reshape(update, (rows.type.size, inner)),
+    )
+    return ctx.reshape(ctx.emit(scattered), shape)
