@@ -62,7 +62,7 @@ from glow_nb.hlir.ops.elementwise import (
     Tan,
 )
 from glow_nb.hlir.ops.gather import Gather, GatherElements, GatherND
-from glow_nb.hlir.ops.matrix import FullyConnected, MatMul
+from glow_nb.hlir.ops.matrix import Determinant, FullyConnected, MatMul
 from glow_nb.hlir.ops.normalization import (
     BatchNormalization,
     LayerNormalization,
@@ -120,6 +120,7 @@ __all__ = [
     "Cosh",
     "CumSum",
     "DepthwiseConvolution",
+    "Determinant",
     "Div",
     "Elu",
     "Equal",

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix products and determinants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
-from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
+from glow_nb.hlir.ops.families import FLOATS, NUMBERS, fitted, require_kind, wide, widest
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
@@ -70,6 +70,33 @@ class FullyConnected(Node):
     def evaluate(self, input: Array, weights: Array, bias: Array) -> Array:
         with np.errstate(all="ignore"):
             return fitted(widest(input) @ widest(weights) + widest(bias), self.type)
+
+
+@define_node("determinant")
+class Determinant(Node):
+    """Take determinants of square matrices: ``[batch..., N, N]`` to ``[batch...]``.
+
+    They are computed in float64 by elimination with pivots, and rounded once. A NaN anywhere
+    gives NaN.
+    """
+
+    input: Value
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        require_kind(self, "input", type, FLOATS)
+        self.require(
+            type.rank >= 2 and type.shape[-1] == type.shape[-2],
+            f"'input' must be a square matrix, or several, got {type}",
+        )
+        return type.with_shape(type.shape[:-2])
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        with np.errstate(all="ignore"):
+            values = np.linalg.det(wide(input))
+        return fitted(np.where(np.isnan(input).any(axis=(-2, -1)), np.nan, values), self.type)
 
 
 @lowers(FullyConnected)

@@ -1,9 +1,13 @@
-"""Matrix products."""
+"""Matrix products and determinants."""
 
 from __future__ import annotations
 
 from glow_nb.hlir.ops import matrix as nodes
-from glow_nb.llir.instructions.node_instruction import BinaryInstruction, NodeInstruction
+from glow_nb.llir.instructions.node_instruction import (
+    BinaryInstruction,
+    NodeInstruction,
+    UnaryInstruction,
+)
 from glow_nb.llir.program import In, Out, define_instruction
 
 
@@ -23,3 +27,8 @@ class FullyConnectedInst(NodeInstruction):
     input: In
     weights: In
     bias: In
+
+
+@define_instruction("determinant", node=nodes.Determinant)
+class DeterminantInst(UnaryInstruction):
+    """``dest[b] = det(input[b, :, :])``."""

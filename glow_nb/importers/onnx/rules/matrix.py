@@ -100,3 +100,9 @@ def _centred(ctx: Context, value: Value, zero: Value | None, *, column: bool) ->
     if column and zero.type.rank == 1 and zero.type.size > 1:
         zero = ctx.reshape(zero, (*zero.type.shape, 1))
     return ctx.emit(ops.Sub(*ctx.aligned(wide, zero)))
+
+
+@onnx_op("Det", since=11)
+def determinant(ctx: Context, node: OnnxNode) -> Value:
+    """The determinant of each matrix."""
+    return ops.Determinant(node.operand(0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Value
+from glow_nb.hlir.graph import Node, Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
@@ -14,44 +14,72 @@ from glow_nb.types import ElementKind
 
 
 @onnx_op("BatchNormalization")
-def batch_normalization(ctx: Context, node: OnnxNode) -> Value:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` with given statistics."""
-    if not node.flag("spatial", True):
-        raise ctx.unsupported("spatial = 0")
-    if any(node.wants(index) for index in range(1, 5)):
-        raise ctx.unsupported("statistics as outputs (training)")
-    return _normalized_by(ctx, node, node.operand(3), node.operand(4))
+def batch_normalization(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias``, up to opset 13.
+
+    With more outputs than one it trains: the batch's own statistics count, and the outputs are the
+    running ones and those of the batch. ``spatial = 0`` has statistics for each element of a
+    sample, which are then its channels.
+    """
+    x = node.operand(0)
+    if node.flag("spatial", True):
+        return _batch_normalized(ctx, node, x, is_training=len(node.outputs) > 1)
+    shape, vectors = x.type.shape, node.operand(1).type.shape
+    flat = ctx.reshape(x, (shape[0], prod(shape[1:]))) if shape else x
+    results = _batch_normalized(ctx, node, flat, is_training=len(node.outputs) > 1)
+    if isinstance(results, Node):
+        return ctx.reshape(ctx.emit(results), shape)
+    return (
+        ctx.reshape(results[0], shape),
+        *(ctx.reshape(statistic, vectors) for statistic in results[1:]),
+    )
 
 
 @onnx_op("BatchNormalization", since=14)
 def batch_normalization_with_mode(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
     """As before; ``training_mode`` normalizes by the batch's own statistics and updates them."""
-    mean, variance = node.operand(3), node.operand(4)
-    if not node.flag("training_mode"):
-        return _normalized_by(ctx, node, mean, variance)
-    x = node.operand(0)
+    is_training = node.flag("training_mode")
+    results = _batch_normalized(ctx, node, node.operand(0), is_training=is_training)
+    return results if isinstance(results, Node) else results[:3]
+
+
+def _batch_normalized(
+    ctx: Context, node: OnnxNode, x: Value, *, is_training: bool
+) -> ops.BatchNormalization | tuple[Value, ...]:
+    """Return the node that normalizes *x* by given statistics; when training, all five outputs.
+
+    These are the result, the running mean and variance, and those of the batch.
+    """
+    mean, variance = (_vector(ctx, node.operand(index)) for index in (3, 4))
+    if not is_training:
+        return _normalized_by(ctx, node, x, mean, variance)
     axes = [axis for axis in range(x.type.rank) if axis != 1]
     batch_mean, batch_variance = moments(ctx, x, axes)
     channels = x.type.shape[1:2]
     batch_mean = ctx.convert(ctx.reshape(batch_mean, channels), mean.type.kind)
     batch_variance = ctx.convert(ctx.reshape(batch_variance, channels), variance.type.kind)
-    result = ctx.emit(_normalized_by(ctx, node, batch_mean, batch_variance))
+    result = ctx.emit(_normalized_by(ctx, node, x, batch_mean, batch_variance))
     momentum = node.number("momentum")
     return (
         result,
         _running(ctx, mean, batch_mean, momentum),
         _running(ctx, variance, batch_variance, momentum),
+        batch_mean,
+        batch_variance,
     )
 
 
+def _vector(ctx: Context, value: Value) -> Value:
+    return ctx.reshape(value, (value.type.size,))
+
+
 def _normalized_by(
-    ctx: Context, node: OnnxNode, mean: Value, variance: Value
+    ctx: Context, node: OnnxNode, x: Value, mean: Value, variance: Value
 ) -> ops.BatchNormalization:
-    x = node.operand(0)
     kind = x.type.kind
     if x.type.rank < 2:
         raise ctx.wrong(f"input {x} must be [N, C, ...]")
-    vectors = (node.operand(1), node.operand(2), mean, variance)
+    vectors = (_vector(ctx, node.operand(1)), _vector(ctx, node.operand(2)), mean, variance)
     scale, bias, mean, variance = (ctx.convert(vector, kind) for vector in vectors)
     return ops.BatchNormalization(
         x, scale, bias, mean, variance, epsilon=node.number("epsilon"), channel_axis=1
