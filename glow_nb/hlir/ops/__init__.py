@@ -88,6 +88,7 @@ from glow_nb.hlir.ops.reduction import (
     ReduceSum,
     TopK,
 )
+from glow_nb.hlir.ops.regions import RoiAlign
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Split, Tile, Transpose
 from glow_nb.hlir.ops.winograd import WinogradConvolution, WinogradFilter
@@ -169,6 +170,7 @@ __all__ = [
     "ReduceSum",
     "Relu",
     "Reshape",
+    "RoiAlign",
     "Round",
     "ScatterElements",
     "ScatterND",

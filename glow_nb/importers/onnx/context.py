@@ -12,7 +12,7 @@ from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
-from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Transpose
+from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Slice, Transpose
 from glow_nb.importers.onnx.tensors import kind_of, type_name
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
@@ -210,6 +210,15 @@ class Context:
     def convert(self, value: Value, kind: ElementKind) -> Value:
         """Return *value* with another element kind."""
         return value if value.type.kind is kind else self.emit(ConvertTo(value, kind))
+
+    def part(self, value: Value, axis: int, begin: int, size: int) -> Value:
+        """Return *size* elements of *value* along *axis*, from *begin* on."""
+        shape = value.type.shape
+        if size == shape[axis]:
+            return value
+        starts = tuple(begin if i == axis else 0 for i in range(len(shape)))
+        stops = tuple(begin + size if i == axis else n for i, n in enumerate(shape))
+        return self.emit(Slice(value, starts=starts, stops=stops, steps=(1,) * len(shape)))
 
     def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
         """Return *value* repeated to *shape* by NumPy's rules."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glow_nb.hlir import ops
@@ -46,25 +47,23 @@ def grid_sample(ctx: Context, node: OnnxNode) -> Value:
     sampler.check()
     last = ctx.channels_last(x)
     axes = [sampler.taps(_coordinate(ctx, grid, i), n) for i, n in enumerate(x.type.shape[2:])]
-    total: Value | None = None
-    for combination in itertools.product(*axes):
-        part = _gathered(ctx, last, combination)
-        total = part if total is None else ctx.emit(ops.Add(total, part))
-    assert total is not None
-    return ctx.channels_first(total)
+    return ctx.channels_first(sampled(ctx, last, axes))
+
+
+def sampled(ctx: Context, x: Value, axes: Sequence[Sequence[Tap]]) -> Value:
+    """Return what *x* ``[N, *in, C]`` has at the taps of all *axes*, ``[N, *out, C]``."""
+    parts = [_gathered(ctx, x, combination) for combination in itertools.product(*axes)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = ctx.emit(ops.Add(total, part))
+    return total
 
 
 def _coordinate(ctx: Context, grid: Value, axis: int) -> Value:
     """Return the coordinate along spatial *axis* as ``[N, *out]``: the grid has the last first."""
     shape = grid.type.shape
-    place = shape[-1] - 1 - axis
-    cut = ops.Slice(
-        grid,
-        starts=(*(0,) * (len(shape) - 1), place),
-        stops=(*shape[:-1], place + 1),
-        steps=(1,) * len(shape),
-    )
-    return ctx.reshape(ctx.emit(cut), shape[:-1])
+    column = ctx.part(grid, len(shape) - 1, shape[-1] - 1 - axis, 1)
+    return ctx.reshape(column, shape[:-1])
 
 
 def _gathered(ctx: Context, x: Value, taps: tuple[Tap, ...]) -> Value:
@@ -99,8 +98,11 @@ class Sampler:
             )
 
     def taps(self, coordinate: Value, size: int) -> list[Tap]:
-        """Return the elements that count along an axis of *size*."""
-        place = self._place(coordinate, size)
+        """Return the elements that count at a *coordinate* from -1 to 1 along an axis of *size*."""
+        return self.taps_at(self._place(coordinate, size), size)
+
+    def taps_at(self, place: Value, size: int) -> list[Tap]:
+        """Return the elements that count at a *place*, in elements, along an axis of *size*."""
         if self.mode == "nearest":
             rounded = self._inside(self.ctx.emit(ops.Round(place)), size)
             return [self._tap(rounded, None, size)]

@@ -93,10 +93,7 @@ def _holds(ctx: Context, condition: Value) -> bool:
 def _slice(ctx: Context, value: Value, axis: int, place: int) -> Value:
     """Return ``value[..., place, ...]`` without the axis."""
     shape = value.type.shape
-    starts = tuple(place if i == axis else 0 for i in range(len(shape)))
-    stops = tuple(place + 1 if i == axis else n for i, n in enumerate(shape))
-    cut = ctx.emit(ops.Slice(value, starts=starts, stops=stops, steps=(1,) * len(shape)))
-    return ctx.reshape(cut, (*shape[:axis], *shape[axis + 1 :]))
+    return ctx.reshape(ctx.part(value, axis, place, 1), (*shape[:axis], *shape[axis + 1 :]))
 
 
 def _stack(ctx: Context, values: Sequence[Value], axis: int) -> Value:

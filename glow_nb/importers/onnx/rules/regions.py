@@ -1,0 +1,34 @@
+"""Regions of images at one size."""
+
+from __future__ import annotations
+
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value
+from glow_nb.importers.onnx.context import Context
+from glow_nb.importers.onnx.node import OnnxNode
+from glow_nb.importers.onnx.registry import onnx_op
+
+
+@onnx_op("RoiAlign", since=10)
+def roi_align(ctx: Context, node: OnnxNode) -> Value:
+    """Sample boxes of ``[N, C, H, W]``; before opset 16 the first element is at 0."""
+    transformation = "output_half_pixel"
+    if node.opset >= 16:
+        transformation = node.text("coordinate_transformation_mode")
+    if transformation not in ("half_pixel", "output_half_pixel"):
+        raise ctx.wrong(
+            f"coordinate_transformation_mode is {transformation!r}; half_pixel and "
+            "output_half_pixel exist"
+        )
+    aligned = ops.RoiAlign(
+        ctx.channels_last(node.operand(0)),
+        node.operand(1),
+        node.operand(2),
+        height=node.integer("output_height"),
+        width=node.integer("output_width"),
+        ratio=node.integer("sampling_ratio"),
+        scale=node.number("spatial_scale"),
+        half_pixel=transformation == "half_pixel",
+        mode=node.text("mode"),
+    )
+    return ctx.channels_first(ctx.emit(aligned))

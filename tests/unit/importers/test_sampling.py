@@ -1,0 +1,89 @@
+"""Operators that read at computed places mean what onnxruntime takes them for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from glow_nb.errors import ModelError
+from glow_nb.importers import import_onnx
+from tests.unit.importers.models import one, value
+from tests.unit.importers.test_opsets import check, numbers, typed
+
+DEFORMED: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((1, 3, 7, 6), (4, 3, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ((2, 4, 7, 6), (6, 2, 3, 2), {"group": 2, "offset_group": 2, "strides": [2, 1]}),
+    ((1, 4, 9, 8), (2, 4, 2, 3), {"offset_group": 4, "dilations": [2, 1], "pads": [1, 0, 2, 1]}),
+    ((2, 6, 5, 5), (6, 1, 3, 3), {"group": 6, "offset_group": 3}),
+]
+
+
+def _deformed(shape: Any, filters: Any, options: dict[str, Any]) -> tuple[Any, tuple[int, ...]]:
+    """Return shapes of offset and mask of a deformable convolution."""
+    rank = len(shape) - 2
+    pads, strides = options.get("pads", [0] * 4), options.get("strides", [1, 1])
+    dilations = options.get("dilations", [1, 1])
+    out = tuple(
+        (shape[2 + i] + pads[i] + pads[rank + i] - dilations[i] * (filters[2 + i] - 1) - 1)
+        // strides[i]
+        + 1
+        for i in range(rank)
+    )
+    taps = options.get("offset_group", 1) * filters[2] * filters[3]
+    return (shape[0], taps * rank, *out), (shape[0], taps, *out)
+
+
+@pytest.mark.parametrize("has_mask", [False, True])
+@pytest.mark.parametrize(("shape", "filters", "options"), DEFORMED, ids=str)
+def test_deformable_convolution(
+    shape: Any, filters: Any, options: dict[str, Any], has_mask: bool
+) -> None:
+    offset, mask = _deformed(shape, filters, options)
+    shapes = {"x": shape, "w": filters, "o": offset, "b": filters[:1], "m": mask}
+    names = list(shapes) if has_mask else ["x", "w", "o"]
+    inputs = [value(name, shapes[name]) for name in names]
+    proto = typed(one("DeformConv", names, opset=19, inputs=inputs, **options))
+    feeds = [numbers(*shapes[name]) * (2 if name == "o" else 1) for name in names]
+    check(proto, *feeds, tolerance=1e-4)
+
+
+def test_offsets_that_do_not_fit_are_refused() -> None:
+    inputs = [value("x", (1, 3, 7, 6)), value("w", (4, 3, 3, 3)), value("o", (1, 18, 5, 5))]
+    with pytest.raises(ModelError, match=r"offset %o .* must be \[1, 18, 5, 4\]"):
+        import_onnx(one("DeformConv", ("x", "w", "o"), opset=19, inputs=inputs))
+
+
+ROIS = [
+    [1.0, 1.5, 6.0, 4.25],
+    [-3.0, -2.0, 4.0, 9.0],
+    [0.0, 0.0, 0.0, 0.0],
+    [2.0, 3.0, 2.5, 3.25],
+    [5.0, 4.0, 1.0, 2.0],
+    [10.0, 10.0, 40.0, 50.0],
+]
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize("transformation", ["half_pixel", "output_half_pixel"])
+def test_regions_are_aligned(mode: str, ratio: int, transformation: str) -> None:
+    inputs = [
+        value("x", (2, 3, 8, 9)),
+        value("r", (len(ROIS), 4)),
+        value("b", (len(ROIS),), TensorProto.INT64),
+    ]
+    options: dict[str, Any] = {"output_height": 2, "output_width": 3, "spatial_scale": 0.5}
+    options |= {"mode": mode, "sampling_ratio": ratio}
+    options["coordinate_transformation_mode"] = transformation
+    proto = typed(one("RoiAlign", ("x", "r", "b"), opset=16, inputs=inputs, **options))
+    batch = np.arange(len(ROIS)) % 2
+    check(proto, numbers(2, 3, 8, 9), np.array(ROIS, np.float32) * 2, batch, tolerance=1e-4)
+
+
+def test_regions_of_the_oldest_form_are_aligned() -> None:
+    inputs = [value("x", (1, 2, 6, 6)), value("r", (2, 4)), value("b", (2,), TensorProto.INT64)]
+    proto = typed(one("RoiAlign", ("x", "r", "b"), opset=10, inputs=inputs))
+    check(proto, numbers(1, 2, 6, 6), np.array(ROIS[:2], np.float32), np.zeros(2, np.int64))
