@@ -55,11 +55,16 @@ def _draw(seed: int) -> tuple[onnx.ModelProto, dict[str, Any]]:
     return model, feeds
 
 
+def _reference(model: onnx.ModelProto, feeds: dict[str, Any]) -> Any:
+    results: Any = ReferenceEvaluator(model).run(None, feeds)
+    return results[0]
+
+
 @settings(max_examples=150)
 @given(st.integers(0, 1 << 32))
 def test_scatters_mean_what_the_reference_makes_of_them(seed: int) -> None:
     model, feeds = _draw(seed)
-    expected: Any = ReferenceEvaluator(model).run(None, feeds)[0]
+    expected = _reference(model, feeds)
     found = evaluate(import_onnx(model), feeds)["y"]
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
@@ -81,6 +86,6 @@ def test_combining_scatters_mean_what_onnxruntime_makes_of_them(seed: int) -> No
 @pytest.mark.parametrize("seed", range(6))
 def test_compiled_scatters_mean_the_same(seed: int, backend: str) -> None:
     model, feeds = _draw(seed)
-    (expected,) = ReferenceEvaluator(model).run(None, feeds)
+    expected = _reference(model, feeds)
     network = glow_nb.compile(model, backend=backend, threads=2)
     np.testing.assert_array_equal(network.run(feeds)["y"], expected)

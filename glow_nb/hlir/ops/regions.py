@@ -102,8 +102,9 @@ class RoiAlign(Node):
         x, result = wide(input), np.zeros(self.type.shape)
         images = clamped(batch, x.shape[0])
         # As exporters and engines round: where a box ends decides how many samples there are.
-        single = np.float64 if boxes.dtype == np.float64 else np.float32
-        scaled = boxes.astype(single) * single(self.scale) - single(0.5 if self.half_pixel else 0)
+        single = np.dtype(np.float64 if boxes.dtype == np.float64 else np.float32)
+        scale, offset = np.array([self.scale, 0.5 if self.half_pixel else 0], single)
+        scaled = boxes.astype(single) * scale - offset
         with np.errstate(all="ignore"):
             for region, image, (left, top, right, bottom) in zip(
                 result, images, scaled.astype(np.float64).tolist(), strict=True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
@@ -85,9 +85,7 @@ def loop(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
 
 
 def _holds(ctx: Context, condition: Value) -> bool:
-    if not isinstance(condition, Constant):
-        raise ctx.unsupported("a condition that is known at run time only")
-    return bool(condition.array.any())
+    return bool(ctx.known(condition, "its condition").any())
 
 
 def _slice(ctx: Context, value: Value, axis: int, place: int) -> Value:

@@ -103,7 +103,7 @@ def tensor_scatter(ctx: Context, node: OnnxNode) -> Value:
         return cache
     # Rows of one step are numbered through all lines of the cache: line * length + place.
     numbers = (shape[0], *(1,) * axis)
-    place = ctx.constant(np.arange(steps[axis]).reshape((1,) * axis + (-1,)))
+    place: Value = ctx.constant(np.arange(steps[axis]).reshape((1,) * axis + (-1,)))
     if starts is not None:
         start = ctx.reshape(ctx.convert(starts, ElementKind.INT64), numbers)
         place = ctx.emit(ops.Add(start, place))
