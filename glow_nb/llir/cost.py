@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from glow_nb.hlir.cost import Cost, cost_of, executed_cost_of
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
 from glow_nb.llir.program import Buffer, Instruction, Register, Weight, mutated, read
 from glow_nb.llir.stack import StackInst
 
 _GATHERS = (GatherInst, GatherElementsInst, GatherNDInst)
+_SCATTERS = (ScatterElementsInst, ScatterNDInst)
 
 
 @dataclass(frozen=True)
@@ -73,15 +75,38 @@ def instruction_cost(instruction: Instruction) -> InstructionCost:
         executed=sum(map(executed_cost_of, nodes), Cost()),
         constant_bytes=constants,
         read_bytes=sum(reads.values()) - constants,
-        written_bytes=sum(_size_bytes(buffer) for buffer in set(mutated(instruction))),
+        written_bytes=sum(
+            _bytes_written(instruction, buffer) for buffer in set(mutated(instruction))
+        ),
     )
 
 
 def _bytes_read(instruction: Instruction, buffer: Buffer) -> int:
-    """Return the bytes of *buffer* that are read; of a table, only as many as are picked."""
+    """Return the bytes of *buffer* that are read.
+
+    Of a table these are only as many as are picked, and of what a scatter writes over none, or
+    those that updates are combined with.
+    """
+    if (
+        isinstance(instruction, _SCATTERS)
+        and buffer is instruction.data
+        and _is_in_place(instruction)
+    ):
+        return 0 if instruction.reduction == "none" else _bytes_written(instruction, buffer)
     if isinstance(instruction, _GATHERS) and buffer is instruction.input:
         return min(buffer.type.size_bytes, instruction.dest.type.size_bytes)
     return _size_bytes(buffer)
+
+
+def _bytes_written(instruction: Instruction, buffer: Buffer) -> int:
+    """Return the bytes of *buffer* that are written: a scatter over its data writes the updates."""
+    if isinstance(instruction, _SCATTERS) and _is_in_place(instruction):
+        return min(buffer.type.size_bytes, instruction.updates.type.size_bytes)
+    return _size_bytes(buffer)
+
+
+def _is_in_place(scatter: ScatterElementsInst | ScatterNDInst) -> bool:
+    return scatter.dest.root is scatter.data.root
 
 
 def _size_bytes(buffer: Buffer) -> int:

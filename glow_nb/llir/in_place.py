@@ -1,7 +1,8 @@
 """Which results an instruction may write over what it reads (paper 3.5: buffer sharing).
 
 An instruction that is declared in place for an operand reads each element of it before it writes
-that element, in the same thread, and never again. A stack does so for what it reads element by
+that element, in the same thread, and never again; only a scatter comes back, to what it wrote
+itself. A stack does so for what it reads element by
 element: a loop over memory loads a piece of all operands before it stores a piece of any result,
 and the kernel of a head that says so (``stack_in_place``) loads the operands of what rides on it
 right before it stores a finished piece, which it does once.

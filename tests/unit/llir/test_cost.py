@@ -131,3 +131,29 @@ def test_without_a_rule_of_its_own_a_node_executes_its_nominal_arithmetic() -> N
     x = b.input("x", "float32<2 x 3>")
     w = b.constant("w", np.zeros((3, 5), np.float32))
     assert executed_cost_of(ops.MatMul(x, w)) == Cost(30)
+
+
+def test_a_scatter_over_its_data_moves_the_updates_only() -> None:
+    declared = """
+  %x = input float32<100 x 4>
+  %i = input int64<3 x 1>
+  %u = input float32<3 x 4>
+  %y = output float32<100 x 4>"""
+    elsewhere = only(declared, 'scatter_nd @out %y, @in %x, @in %i, @in %u {reduction = "none"}')
+    cost = instruction_cost(elsewhere)
+    assert (cost.read_bytes, cost.written_bytes) == (1600 + 24 + 48, 1600)
+    program = parse_text(
+        DECLARED.format(
+            declared=declared,
+            body="""
+  %d = alloc float32<100 x 4>
+  relu @out %d, @in %x
+  %s = tensor_view %d {start = 0, steps = [4, 1]} : float32<100 x 4>
+  scatter_nd @out %s, @in %d, @in %i, @in %u {reduction = "add"}
+  copy @out %y, @in %s
+  dealloc %d""",
+        )
+    )
+    assert isinstance(program, Program)
+    cost = instruction_cost(program.work[1])
+    assert (cost.read_bytes, cost.written_bytes) == (48 + 24 + 48, 48)
