@@ -22,6 +22,19 @@ def clamped(indices: Array, size: int) -> Any:
     return np.clip(np.where(places < 0, places + size, places), 0, size - 1)
 
 
+def require_along(node: Node, type: TensorType, indices: TensorType, axis: int) -> None:
+    """Raise VerifyError unless *indices* can name single elements of *type* along *axis*."""
+    require_axis(node, axis, type.rank)
+    node.require(
+        indices.rank == type.rank
+        and all(
+            n <= m if number != axis else m > 0 or n == 0
+            for number, (m, n) in enumerate(zip(type.shape, indices.shape, strict=True))
+        ),
+        f"indices {indices} do not fit {type} along axis {axis}",
+    )
+
+
 @define_node("gather")
 class Gather(Node):
     """Take whole slices: ``result[a..., i..., b...] = input[a..., indices[i...], b...]``.
@@ -68,15 +81,7 @@ class GatherElements(Node):
     def infer_type(self) -> TensorType:
         type, indices = self.input.type, self.indices.type
         require_kind(self, "indices", indices, INDICES)
-        require_axis(self, self.axis, type.rank)
-        self.require(
-            indices.rank == type.rank
-            and all(
-                n <= m if axis != self.axis else m > 0 or n == 0
-                for axis, (m, n) in enumerate(zip(type.shape, indices.shape, strict=True))
-            ),
-            f"indices {indices} do not fit input {type} along axis {self.axis}",
-        )
+        require_along(self, type, indices, self.axis)
         return type.with_shape(indices.shape)
 
     @override

@@ -15,8 +15,8 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import INDICES, NUMBERS, fitted, require_axis, require_kind
-from glow_nb.hlir.ops.gather import clamped
+from glow_nb.hlir.ops.families import INDICES, NUMBERS, fitted, require_kind
+from glow_nb.hlir.ops.gather import clamped, require_along
 from glow_nb.types import Array, TensorType
 
 REDUCTIONS: dict[str, np.ufunc | None] = {
@@ -51,15 +51,7 @@ class ScatterElements(Node):
     def infer_type(self) -> TensorType:
         type, indices = self.data.type, self.indices.type
         _check(self, self.reduction)
-        require_axis(self, self.axis, type.rank)
-        self.require(
-            indices.rank == type.rank
-            and all(
-                n <= m if axis != self.axis else m > 0 or n == 0
-                for axis, (m, n) in enumerate(zip(type.shape, indices.shape, strict=True))
-            ),
-            f"indices {indices} do not fit data {type} along axis {self.axis}",
-        )
+        require_along(self, type, indices, self.axis)
         _require_updates(self, type.with_shape(indices.shape))
         return type
 

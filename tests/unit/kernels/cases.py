@@ -56,6 +56,14 @@ def random_array(rng: np.random.Generator, type: TensorType, *, specials: bool =
     return np.asarray(numbers).astype(kind.dtype)
 
 
+def random_indices(rng: np.random.Generator, shape: tuple[int, ...], type: TensorType) -> Array:
+    """Return indices into axes of *shape*, from the end as well, and some that lie outside."""
+    reach = max([*shape, 1]) + 1
+    places = rng.integers(-reach, reach, type.shape)
+    wild = rng.choice(np.array([-(2**31), 2**31 - 1]), type.shape)
+    return np.where(rng.random(type.shape) < 0.05, wild, places).astype(type.kind.dtype)
+
+
 def expected_of(instruction: Instruction, operands: Sequence[Array]) -> tuple[Array, ...]:
     """Return what the operator of *instruction* gives for *operands*."""
     node = instruction.as_node()  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
-from tests.unit.kernels.cases import check, instruction_of, random_array
+from tests.unit.kernels.cases import check, instruction_of, random_array, random_indices
 
 FLOAT32, INT32, INT64 = ElementKind.FLOAT32, ElementKind.INT32, ElementKind.INT64
 Shape = tuple[int, ...]
@@ -28,10 +28,7 @@ def _check(
     """Compare on indices from all of an axis, from the end, and some that lie outside."""
     rng = np.random.default_rng(len(shape) + sum(indices))
     types = [TensorType(kind, shape), TensorType(index_kind, indices)]
-    reach = max([*shape, 1]) + 1
-    places = rng.integers(-reach, reach, indices)
-    wild = rng.choice(np.array([-(2**31), 2**31 - 1]), indices)
-    places = np.where(rng.random(indices) < 0.05, wild, places).astype(index_kind.dtype)
+    places = random_indices(rng, shape, types[1])
     instruction = instruction_of(instruction_class, types, **attributes)
     check(instruction, Target.host(), operands=[random_array(rng, types[0]), places], ulp=0)
 

@@ -11,7 +11,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
-from tests.unit.kernels.cases import expected_of, instruction_of, random_array, run
+from tests.unit.kernels.cases import expected_of, instruction_of, random_array, random_indices, run
 from tests.unit.kernels.running import RunningKernel
 
 FLOAT32, INT32, INT64 = ElementKind.FLOAT32, ElementKind.INT32, ElementKind.INT64
@@ -48,10 +48,7 @@ def _operands(
     """Return data, indices from all of an axis and some that lie outside, and updates."""
     kind, index_kind = kinds
     rng = np.random.default_rng(seed)
-    reach = max([*shape, 1]) + 1
-    places = rng.integers(-reach, reach, indices)
-    wild = rng.choice(np.array([-(2**31), 2**31 - 1]), indices)
-    places = np.where(rng.random(indices) < 0.05, wild, places).astype(index_kind.dtype)
+    places = random_indices(rng, shape, TensorType(index_kind, indices))
     data, news = (random_array(rng, TensorType(kind, s)) for s in (shape, updates))
     return [data, places, news]
 
