@@ -65,6 +65,14 @@ def test_caches_are_written(shape: tuple[int, ...], axis: int, mode: str) -> Non
     check_reference(proto, {"x": numbers(*shape), "u": numbers(*news), "i": starts})
 
 
+@pytest.mark.parametrize("news", [(3,), (3, 7), (2, 2)])
+def test_updates_that_do_not_fit_a_cache_are_refused(news: tuple[int, ...]) -> None:
+    inputs = [value("x", (3, 6)), value("u", news)]
+    proto = one("TensorScatter", ("x", "u"), opset=24, inputs=inputs, axis=1)
+    with pytest.raises(ModelError, match="does not fit cache"):
+        import_onnx(proto)
+
+
 def _normalized(x: Any, axes: tuple[int, ...], vectors: list[Any]) -> list[Any]:
     """Return result, running mean and variance, and those of the batch, as training gives them."""
     scale, bias, mean, variance = vectors

@@ -84,34 +84,21 @@ def tensor_scatter(ctx: Context, node: OnnxNode) -> Value:
     ``present[b, ..., write_indices[b] + i, ...] = update[b, ..., i, ...]`` along ``axis``; in a
     circular cache places are taken modulo its length.
     """
-    cache, update, starts = node.operand(0), node.operand(1), node.optional(2)
+    cache, update = node.operand(0), node.operand(1)
     shape, steps = cache.type.shape, update.type.shape
     axis = ctx.axis(node.integer("axis"), len(shape))
+    if axis == 0:
+        raise ctx.wrong("axis 0 is that of the samples; it must be one of a sequence, after it")
+    beside = (*steps[:axis], *steps[axis + 1 :])
     if (
-        axis == 0
-        or len(steps) != len(shape)
-        or not all(
-            n <= m if i == axis else n == m
-            for i, (n, m) in enumerate(zip(steps, shape, strict=True))
-        )
+        len(steps) != len(shape)
+        or beside != (*shape[:axis], *shape[axis + 1 :])
+        or steps[axis] > shape[axis]
     ):
-        raise ctx.wrong(f"update {update} does not fit cache {cache} along axis {axis}, if not 0")
-    mode, length = node.text("mode"), shape[axis]
-    if mode not in ("linear", "circular"):
-        raise ctx.wrong(f"mode is {mode!r}; linear and circular exist")
+        raise ctx.wrong(f"update {update} does not fit cache {cache} along axis {axis}")
     if not update.type.size:
         return cache
-    # Rows of one step are numbered through all lines of the cache: line * length + place.
-    numbers = (shape[0], *(1,) * axis)
-    place: Value = ctx.constant(np.arange(steps[axis]).reshape((1,) * axis + (-1,)))
-    if starts is not None:
-        start = ctx.reshape(ctx.convert(starts, ElementKind.INT64), numbers)
-        place = ctx.emit(ops.Add(start, place))
-    if mode == "circular":
-        place = ctx.emit(ops.Modulo(place, ctx.scalar(place.type, length)))
-    place = ctx.emit(ops.Clip(place, minimum=0.0, maximum=float(length - 1)))
-    lines = ctx.constant(np.arange(prod(shape[:axis])).reshape(*shape[:axis], 1) * length)
-    rows = ctx.emit(ops.Add(lines, place))
+    rows = _rows_of(ctx, node, shape[: axis + 1], steps[axis])
     inner = prod(shape[axis + 1 :])
     scattered = ops.ScatterND(
         ctx.reshape(cache, (prod(shape[: axis + 1]), inner)),
@@ -119,3 +106,23 @@ def tensor_scatter(ctx: Context, node: OnnxNode) -> Value:
         ctx.reshape(update, (rows.type.size, inner)),
     )
     return ctx.reshape(ctx.emit(scattered), shape)
+
+
+def _rows_of(ctx: Context, node: OnnxNode, shape: tuple[int, ...], steps: int) -> Value:
+    """Return which rows of a cache of *shape*, numbered through all of it, *steps* are written to.
+
+    Each place is moved inside the sequence that it belongs to, whatever a run gives.
+    """
+    mode, starts, length = node.text("mode"), node.optional(2), shape[-1]
+    if mode not in ("linear", "circular"):
+        raise ctx.wrong(f"mode is {mode!r}; linear and circular exist")
+    ones = (1,) * (len(shape) - 1)
+    place: Value = ctx.constant(np.arange(steps).reshape(*ones, steps))
+    if starts is not None:
+        start = ctx.reshape(ctx.convert(starts, ElementKind.INT64), (shape[0], *ones))
+        place = ctx.emit(ops.Add(start, place))
+    if mode == "circular":
+        place = ctx.emit(ops.Modulo(place, ctx.scalar(place.type, length)))
+    place = ctx.emit(ops.Clip(place, minimum=0.0, maximum=float(length - 1)))
+    lines = np.arange(prod(shape[:-1])).reshape(*shape[:-1], 1) * length
+    return ctx.emit(ops.Add(ctx.constant(lines), place))
