@@ -25,7 +25,7 @@ from glow_nb.files import SUFFIX, load_text
 from glow_nb.hlir.graph import Function, Module
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork
-from glow_nb.passes import Observer, Pipeline
+from glow_nb.passes import Observer, Pipeline, check_observer
 
 if TYPE_CHECKING:
     import onnx
@@ -142,8 +142,8 @@ def compile(
     """
     cores = as_threads(threads)
     chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
-    if observer is not None and not callable(observer):
-        raise OptionError(f"observer={observer!r:.80}: give a function of one PassRun")
+    if observer is not None:
+        check_observer(observer)
     known_shapes, fixed = as_shapes(shapes), as_constants(constants)
 
     def compile_for(bound: Shapes | None) -> CompiledNetwork:

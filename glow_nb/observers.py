@@ -26,20 +26,26 @@ from glow_nb.errors import GlowError
 from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.passes import Observer, PassRun
+from glow_nb.passes import Observer, PassRun, check_observer, tell
 
 _OURS = re.compile(rf"\d\d+-\w+(\{SUFFIX}|\.npz)")
 """The files that :class:`WriteIR` writes."""
 
 
 def each(*observers: Observer) -> Observer:
-    """Return an observer that tells all of *observers*, in order."""
+    """Return an observer that tells all of *observers*, in order.
 
-    def tell(run: PassRun, /) -> None:
+    Raises:
+        OptionError: One of them cannot be called with a PassRun.
+    """
+    for observer in observers:
+        check_observer(observer)
+
+    def tell_all(run: PassRun, /) -> None:
         for observer in observers:
-            observer(run)
+            tell(observer, run)
 
-    return tell
+    return tell_all
 
 
 class WriteIR:

@@ -183,7 +183,7 @@ class BackendOptions:
             raise OptionError(f"tune={self.tune!r:.80}: give True or False")
 
 
-BACKENDS: Registry[Callable[[BackendOptions], Backend]] = Registry("backend")
+BACKENDS: Registry[str, Callable[[BackendOptions], Backend]] = Registry("backend")
 
 
 def backend_named(name: str, options: BackendOptions | None = None) -> Backend:

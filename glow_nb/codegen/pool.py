@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.cores import available_cores
+from glow_nb.codegen.kernel_compiler import kernel_compiler
 from glow_nb.codegen.workers import compile_in_workers
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
@@ -99,8 +100,7 @@ def _compile_all(
             waiting.remove(source)
             yield source, payload
     if waiting:  # no workers wanted, or none could be started
-        from glow_nb.codegen.compile import compile_kernel
-
+        compile_kernel = kernel_compiler()
         for source in waiting:
             yield source, compile_kernel(source, target)
 

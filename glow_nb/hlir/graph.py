@@ -29,7 +29,7 @@ from glow_nb.schema import (
 from glow_nb.text import format_name
 from glow_nb.types import Array, ElementKind, TensorType
 
-NODES: Registry[type[Node]] = Registry("operator")
+NODES: Registry[str, type[Node]] = Registry("operator")
 
 
 class Value:

@@ -30,7 +30,7 @@ from glow_nb.schema import (
 from glow_nb.text import format_name
 from glow_nb.types import TensorType
 
-INSTRUCTIONS: Registry[type[Instruction]] = Registry("instruction")
+INSTRUCTIONS: Registry[str, type[Instruction]] = Registry("instruction")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
