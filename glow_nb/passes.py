@@ -61,12 +61,24 @@ Entry = Step | Repeat | str | Pass[Any]
 Pipeline = tuple[Entry, ...]
 
 
+STEPS = (
+    *("import", "backend", "verify", "lower", "schedule", "generate", "allocate"),
+    *("check_placement", "fill_constants", "generate_source", "compile_kernels", "load_code"),
+    *("compile", "share_weights", "free_memory"),
+)
+"""The compiler's own steps: those before, between and after the pipelines.
+
+``fill_constants`` to ``load_code`` are those of the cpu backend; of others that name none of their
+own, ``compile`` is all. Only those from ``lower`` to ``allocate`` change the IR.
+"""
+
+
 @dataclass(frozen=True)
 class PassRun:
     """What an observer is told: one step of the compiler that ran.
 
-    It is a pass, or one of the compiler's own steps between the pipelines (``lower``, ``schedule``,
-    ``generate``, ``allocate``), or a ``Repeat`` that hit its limit.
+    It is a pass, or one of the compiler's own steps (:data:`STEPS`), or a ``Repeat`` that hit its
+    limit.
 
     Attributes:
         name: The step; ``repeat`` for a fixed point that was not reached within the limit.
@@ -87,7 +99,10 @@ class PassRun:
 
 
 class Observer(Protocol):
-    """Called after every step, in order; :mod:`glow_nb.observers` has some."""
+    """Called after every step, in order; :mod:`glow_nb.observers` has some.
+
+    If it has a method ``finish()``, ``glow_nb.compile`` calls it once a network is made.
+    """
 
     def __call__(self, run: PassRun, /) -> None:
         """Take note of *run*."""
@@ -129,6 +144,14 @@ def tell(observer: Observer | None, run: PassRun) -> None:
 
 Before = TypeVar("Before")
 After = TypeVar("After")
+
+
+def finish(observer: Observer | None) -> None:
+    """Tell *observer* that the compilation has ended, if it has a method for that."""
+    method = getattr(observer, "finish", None)
+    if method is not None:
+        with foreign(GlowError, f"observer {name_of(observer)!r}, at the end"):
+            method()
 
 
 def observed(
@@ -204,14 +227,13 @@ class PassRegistry(Generic[IR]):
         )
         if not (is_pass and isinstance(step.options, Mapping)):
             raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
-        name, run = name_of_step(step), self._pass_of(step)
-        try:
+        run = self._pass_of(step)
+        if step.options:
             known = list(inspect.signature(run).parameters)[1:]
-        except ValueError:  # written in C, without a signature
-            return
-        for option in step.options:
-            if option not in known:
-                raise OptionError(f"pass {name!r} has no option {option!r}{closest(option, known)}")
+            for option in step.options:
+                if option not in known:
+                    hint = closest(option, known)
+                    raise OptionError(f"pass {name_of_step(step)!r} has no option {option!r}{hint}")
 
     def _pass_of(self, step: Step) -> Pass[IR]:
         """Return the function of *step*; raise OptionError for a name that is unknown."""

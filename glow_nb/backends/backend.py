@@ -51,7 +51,8 @@ class KernelReport:
 
     @override
     def __str__(self) -> str:
-        return f"{self.family}: {', '.join(map(format_name, self.origins))}"
+        origins = ", ".join(map(format_name, self.origins))
+        return f"{self.family}: {origins}" if origins else self.family
 
 
 class KernelList(tuple[KernelReport, ...]):
@@ -130,6 +131,16 @@ class TimedExecutable(Protocol):
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run *runs* times with time stamps, and as often without, on contiguous *inputs*."""
+        ...
+
+
+@runtime_checkable
+class CompiledInSteps(Protocol):
+    """An executable that can tell how long each step of its making took."""
+
+    @property
+    def compile_seconds(self) -> Mapping[str, float]:
+        """Wall time by step, in order: all of ``Backend.compile``, without a gap."""
         ...
 
 

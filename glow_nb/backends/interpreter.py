@@ -158,7 +158,7 @@ class InterpretedProgram:
     def _bind(self, memory: Memory, arrays: Sequence[Array]) -> None:
         wanted = self._program.inputs
         if len(arrays) != len(wanted):
-            raise FeedError(f"{self._program}: {len(wanted)} inputs, got {len(arrays)} arrays")
+            raise FeedError(f"{self._program!r}: {len(wanted)} inputs, got {len(arrays)} arrays")
         for buffer, array in zip(wanted, arrays, strict=True):
             found = TensorType.of(array)
             if (found.kind, found.shape) != (buffer.type.kind, buffer.type.shape):

@@ -20,11 +20,11 @@ from glow_nb.commands.options import (
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of
 from glow_nb.compiler import build_program, lower_for
-from glow_nb.difference import print_ir
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
+from glow_nb.ir_text import ir_text
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.program import Program
 from glow_nb.observers import WriteIR
@@ -115,13 +115,13 @@ def dump(
         _check_suffix(output)
         save_text(state, output)
     else:
-        _write(print_ir(state), None)
+        _write(ir_text(state), None)
 
 
 def _write_each(ir: Function | Program, backend: Backend, folder: Path) -> None:
     """Write every state of *ir* on its way to an allocated program into *folder*."""
     if isinstance(ir, Program):
-        raise OptionError(f"{ir}: the file holds a program, on which no pass is run")
+        raise OptionError(f"{ir!r}: the file holds a program, on which no pass is run")
     writer = WriteIR(folder)
     build_program(lower_for(ir, backend, observer=writer), observer=writer)
     click.echo(f"wrote {count_of(len(writer.written), 'file')} to {folder}", err=True)
@@ -145,7 +145,7 @@ def _state(
 
 def _program_state(program: Program, level: str | None, after: str | None) -> Program:
     if level == "hlir":
-        raise OptionError(f"{program}: the file holds a program, which has no graph; use llir")
+        raise OptionError(f"{program!r}: the file holds a program, which has no graph; use llir")
     if after == "import":
         return program
     if after not in (None, "allocate"):

@@ -15,7 +15,7 @@ import pytest
 from glow_nb.errors import DefinitionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import NODES, define_node
-from glow_nb.hlir.ops.elementwise import UnaryElementwise
+from glow_nb.hlir.ops.families import UnaryElementwise
 
 BEGIN = """
 import warnings
