@@ -198,9 +198,11 @@ def test_the_times_of_the_steps_sum_to_that_of_the_compilation(
 ) -> None:
     path = tmp_path / "model.onnx"
     nodes = [make_node("Tanh", ["x"], ["v0"])]
-    nodes += [make_node("MatMul", [f"v{i}", f"v{i}"], [f"v{i + 1}"]) for i in range(20)]
-    onnx.save(model(nodes, [value("x", (40, 40))], outputs=["v20"]), path)
+    nodes += [make_node("MatMul", [f"v{i}", f"v{i}"], [f"v{i + 1}"]) for i in range(50)]
+    onnx.save(model(nodes, [value("x", (40, 40))], outputs=["v50"]), path)
     monkeypatch.setenv("GLOW_NB_CACHE_DIR", str(tmp_path / "cache"))
+    # what other processes take of the cores belongs to no step
+    monkeypatch.setattr(time, "perf_counter", time.process_time)
     steps: set[str] = set()
     parts = []
     for _ in range(5):  # the cache is empty only once
@@ -209,8 +211,8 @@ def test_the_times_of_the_steps_sum_to_that_of_the_compilation(
         glow_nb.compile(path, threads=1, observer=timing)
         parts.append(timing.seconds / (time.perf_counter() - began))
         steps |= timing.steps.keys()
-    # what interrupts a compilation between two steps, as the garbage collector, is in none of them
     assert 0.95 <= parts[0] <= 1, parts
+    # nor does what the garbage collector happens to take between two steps
     assert 0.95 <= max(parts[1:]) <= 1, parts
     assert steps <= {*STEPS, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
     wanted = {"import", "backend", "verify", "lower", "generate_source", "fill_constants"}
