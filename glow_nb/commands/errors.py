@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from typing_extensions import override
@@ -60,11 +60,18 @@ def _warnings_as_messages() -> Iterator[None]:
     with warnings.catch_warnings():
         show = warnings.showwarning
 
-        def show_ours(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        def show_ours(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if issubclass(category, GlowWarning):
                 click.echo(f"Warning: {_printable(str(message))}", err=True)
             else:
-                show(message, category, *place)
+                show(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show_ours
         yield
