@@ -12,9 +12,22 @@ from __future__ import annotations
 
 import importlib
 
-from glow_nb.api import compile, load
+from glow_nb.api import compile, load, print_ir
+from glow_nb.backends import Backend
 from glow_nb.compiler import lower_for, optimize
-from glow_nb.errors import GlowError, GlowWarning
+from glow_nb.errors import (
+    CompileError,
+    DefinitionError,
+    FeedError,
+    GlowError,
+    GlowWarning,
+    ModelError,
+    OptionError,
+    ParseError,
+    PassError,
+    UnsupportedError,
+    VerifyError,
+)
 from glow_nb.files import save_text
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -33,24 +46,35 @@ _MODULES = ("bisection", "observers")
 __all__ = [
     "INFERENCE",
     "INSTRUCTIONS",
+    "Backend",
     "Builder",
+    "CompileError",
     "CompiledNetwork",
     "Constant",
+    "DefinitionError",
+    "FeedError",
     "Function",
     "GlowError",
     "GlowWarning",
+    "ModelError",
     "Module",
     "Node",
+    "OptionError",
+    "ParseError",
+    "PassError",
     "Placeholder",
     "Repeat",
     "Rewriter",
     "Step",
+    "UnsupportedError",
     "Value",
+    "VerifyError",
     "compile",
     "evaluate",
     "load",
     "lower_for",
     "optimize",
+    "print_ir",
     "register_pass",
     "rewrite",
     "save_text",

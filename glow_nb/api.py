@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from typing import TYPE_CHECKING, Union
+import warnings
+from typing import IO, TYPE_CHECKING, Union
 
 from glow_nb import compiler, pipelines
 from glow_nb.arguments import (
@@ -19,13 +20,23 @@ from glow_nb.arguments import (
 )
 from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.codegen.cores import available_cores
+from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.dynamic import DynamicNetwork
-from glow_nb.errors import ModelError, OptionError
+from glow_nb.errors import GlowWarning, ModelError, OptionError
 from glow_nb.files import SUFFIX, load_text
 from glow_nb.hlir.graph import Function, Module
+from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork
-from glow_nb.passes import Observer, Pipeline
+from glow_nb.passes import (
+    Observer,
+    PassRun,
+    Pipeline,
+    check_observer,
+    finish,
+    observed,
+    tell,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -141,15 +152,20 @@ def compile(
         CompileError: No machine code could be made.
     """
     cores = as_threads(threads)
-    chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
-    if observer is not None and not callable(observer):
-        raise OptionError(f"observer={observer!r:.80}: give a function of one PassRun")
+    if observer is not None:
+        check_observer(observer)
     known_shapes, fixed = as_shapes(shapes), as_constants(constants)
 
-    def compile_for(bound: Shapes | None) -> CompiledNetwork:
+    def build(bound: Shapes | None) -> CompiledNetwork:
+        stopwatch = Stopwatch()
+        chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
+        stopwatch.lap("backend")
         loaded = load(graph, shapes=bound, constants=fixed)
+        stopwatch.lap("import")
+        for step in ("import", "backend"):
+            tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
         if isinstance(loaded, Program):
-            made = compiler.compile_program(loaded, chosen, threads=cores)
+            made = compiler.compile_program(loaded, chosen, threads=cores, observer=observer)
         else:
             made = compiler.compile_function(
                 loaded,
@@ -159,12 +175,9 @@ def compile(
                 program_pipeline=program_pipeline,
                 observer=observer,
             )
+        observed("free_memory", _return_freed_memory, made.program, observer)
+        finish(observer)
         return CompiledNetwork(made.program, made.executable, made.function, cores)
-
-    def build(bound: Shapes | None) -> CompiledNetwork:
-        network = compile_for(bound)
-        _return_freed_memory()
-        return network
 
     try:
         return build(known_shapes)
@@ -176,10 +189,22 @@ def compile(
 
 
 def as_threads(threads: int | None) -> int:
-    """Return how many cores share the work; raise OptionError if *threads* is no number."""
+    """Return how many cores share the work; raise OptionError if *threads* is no number.
+
+    More of them than there are cores get a :class:`GlowWarning`.
+    """
+    available = available_cores()
     if threads is None:
-        return available_cores()
-    return whole_number("threads", threads, 1, MOST_THREADS)
+        return available
+    cores = whole_number("threads", threads, 1, MOST_THREADS)
+    if cores > available:
+        warnings.warn(
+            f"threads={cores}: this process may use {available} cores; threads that share a core "
+            f"wait for each other, so that threads={available} is faster",
+            GlowWarning,
+            stacklevel=3,
+        )
+    return cores
 
 
 def as_backend(backend: str | Backend, *, threads: int, winograd: str, tune: bool) -> Backend:
@@ -194,9 +219,55 @@ def as_backend(backend: str | Backend, *, threads: int, winograd: str, tune: boo
     return chosen
 
 
-def _return_freed_memory() -> None:
+def _return_freed_memory(program: Program) -> Program:
     """Give back to the system what the compiler has freed: glibc keeps it for later, per thread."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
         if trim is not None:
             trim(0)
+    return program
+
+
+def print_ir(
+    ir: Function | Module | Program | CompiledNetwork,
+    *,
+    level: str | None = None,
+    file: IO[str] | None = None,
+) -> None:
+    """Print the whole text of *ir*; ``print(ir)`` leaves out the middle of a long one.
+
+    Args:
+        ir: A graph, a module of graphs, a program, or a network.
+        level: Of a network, which state: "hlir", the graph that instructions were made from,
+            "llir", the allocated program, or "source", all generated kernels; "llir" by default.
+        file: Where to print; standard output by default.
+
+    Raises:
+        OptionError: *ir* has no text, or not of this level.
+    """
+    text = _network_text(ir, level or "llir") if isinstance(ir, CompiledNetwork) else None
+    if text is None:
+        if level is not None:
+            raise OptionError(f"level={level!r:.80}: {ir!r:.80} is no network and has one level")
+        if not isinstance(ir, Function | Module | Program):
+            raise OptionError(
+                f"{ir!r:.80} is a {type(ir).__name__}; "
+                "give a Function, a Module, a Program or a network"
+            )
+        text = ir_text(ir)
+    (sys.stdout if file is None else file).write(text if text.endswith("\n") else f"{text}\n")
+
+
+def _network_text(network: CompiledNetwork, level: str) -> str:
+    match level:
+        case "hlir" if network.function is not None:
+            return ir_text(network.function)
+        case "llir":
+            return ir_text(network.program)
+        case "source" if network.source:
+            return network.source
+        case "hlir":
+            raise OptionError(f"level='hlir': {network!r:.80} was compiled from a program")
+        case "source":
+            raise OptionError(f"level='source': nothing was generated for {network!r:.80}")
+    raise OptionError(f"level={level!r:.80}: give 'hlir', 'llir' or 'source'")

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.errors import FeedError, OptionError
+from glow_nb.errors import FeedError, GlowError, OptionError
+from glow_nb.foreign import foreign
 from glow_nb.types import Array
 
 Shapes = Mapping[str, int | Sequence[int]]
@@ -80,18 +81,24 @@ def as_constants(constants: object) -> dict[str, Array]:
         return {}
     if not isinstance(constants, Mapping):
         raise OptionError(f"constants={constants!r:.80}: give a dict of arrays by input name")
-    try:
-        return {_name("constants", name): np.asarray(array) for name, array in constants.items()}
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"constants={constants!r:.80}: give arrays: {error}") from error
+    return {
+        _name("constants", name): _array(OptionError, f"constants={{{name!r:.80}: ...}}", value)
+        for name, value in constants.items()
+    }
 
 
 def as_array(name: str, value: object) -> Array:
-    """Return what was fed to the input *name* as an array; raise FeedError for ragged lists."""
-    try:
+    """Return what was fed to the input *name* as an array; raise FeedError if it is none."""
+    return _array(FeedError, f"input {name!r}", value)
+
+
+def _array(kind: type[GlowError], subject: str, value: object) -> Array:
+    """Return *value* as an array of numbers; raise *kind* about the *subject* if it is none."""
+    with foreign(kind, f"{subject}: a {type(value).__name__} that is no array"):
         array: Array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise FeedError(f"input {name!r}: it is no array: {error}") from error
+    if array.dtype == object:
+        given = "None" if value is None else f"a {type(value).__name__} of Python objects"
+        raise kind(f"{subject}: {given} is no array of numbers; give a NumPy array")
     return array
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from glow_nb import pipelines
-from glow_nb.backends.backend import Backend, Executable
+from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
 from glow_nb.backends.held_weights import share_weights
 from glow_nb.errors import OptionError
 from glow_nb.fuse import PROGRAM_PASSES
@@ -18,7 +20,7 @@ from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.generate import generate
 from glow_nb.llir.program import Program
-from glow_nb.passes import Observer, Pipeline, observed
+from glow_nb.passes import Observer, PassRun, Pipeline, observed, tell
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def lower_for(
     The backend's own passes run last.
     """
     GRAPH_PASSES.check(pipeline)
-    verify(function)
+    function = observed("verify", _verified, function, observer)
     function = optimize(function, pipeline=pipeline, observer=observer)
     function = observed("lower", lambda f: lower(f, backend.should_lower), function, observer)
     function = optimize(function, pipeline=pipeline, observer=observer)
@@ -100,18 +102,57 @@ def compile_function(
     """Compile a graph: optimize, lower, schedule, generate, optimize, allocate, make code."""
     lowered = lower_for(function, backend, pipeline=pipeline, observer=observer)
     program = build_program(lowered, pipeline=program_pipeline, observer=observer)
-    executable = make_executable(program, backend, threads=threads)
-    return Compilation(*share_weights(lowered, program, executable), executable)
+    return make_compilation(lowered, program, backend, threads=threads, observer=observer)
 
 
-def compile_program(program: Program, backend: Backend, *, threads: int) -> Compilation:
+def compile_program(
+    program: Program, backend: Backend, *, threads: int, observer: Observer | None = None
+) -> Compilation:
     """Compile a program that is given as it is; it is allocated if it was not."""
-    allocated = program if program.arena else allocate(program)
-    executable = make_executable(allocated, backend, threads=threads)
-    return Compilation(*share_weights(None, allocated, executable), executable)
+    if not program.arena:
+        program = observed("allocate", allocate, program, observer)
+    return make_compilation(None, program, backend, threads=threads, observer=observer)
 
 
-def make_executable(program: Program, backend: Backend, *, threads: int) -> Executable:
-    """Check the placement of *program* and hand it to *backend*."""
+def make_compilation(
+    function: Function | None,
+    program: Program,
+    backend: Backend,
+    *,
+    threads: int,
+    observer: Observer | None = None,
+) -> Compilation:
+    """Make *program* run on *backend*; one copy of the weights is left."""
+    executable = make_executable(program, backend, threads=threads, observer=observer)
+    began = time.perf_counter()
+    compilation = Compilation(*share_weights(function, program, executable), executable)
+    tell(observer, PassRun("share_weights", program, program, time.perf_counter() - began))
+    return compilation
+
+
+def make_executable(
+    program: Program, backend: Backend, *, threads: int, observer: Observer | None = None
+) -> Executable:
+    """Check the placement of *program* and hand it to *backend*.
+
+    The observer is told of each step that the executable names.
+    """
+    observed("check_placement", _placed, program, observer)
+    began = time.perf_counter()
+    executable = backend.compile(program, threads=threads)
+    steps: Mapping[str, float] = {"compile": time.perf_counter() - began}
+    if isinstance(executable, CompiledInSteps):
+        steps = executable.compile_seconds
+    for step, seconds in steps.items():
+        tell(observer, PassRun(step, program, program, seconds))
+    return executable
+
+
+def _verified(function: Function) -> Function:
+    verify(function)
+    return function
+
+
+def _placed(program: Program) -> Program:
     check_placement(program)
-    return backend.compile(program, threads=threads)
+    return program

@@ -19,8 +19,9 @@ from rich.text import Text
 from typing_extensions import override
 
 from glow_nb.hlir.graph import Constant, Function
-from glow_nb.hlir.print import print_constant, print_function
-from glow_nb.llir.print import print_program, print_weight
+from glow_nb.hlir.print import print_constant
+from glow_nb.ir_text import ir_text
+from glow_nb.llir.print import print_weight
 from glow_nb.llir.program import Program, Weight
 from glow_nb.types import Array
 
@@ -91,11 +92,6 @@ def difference(
     )
 
 
-def print_ir(ir: Function | Program) -> str:
-    """Return the text of a graph or a program."""
-    return print_program(ir) if isinstance(ir, Program) else print_function(ir)
-
-
 def _constants(ir: Function | Program) -> dict[str, Constant | Weight]:
     values: Iterable[Constant | Weight] = ir.weights if isinstance(ir, Program) else ir.constants
     return {value.name: value for value in values}
@@ -136,7 +132,7 @@ def _lines(ir: Function | Program, changed: set[str], constants: bool) -> list[s
         )
         keep = constants or name in changed
         shown[line] = (f"{line}  // checksum {checksum}" if checksum else line) if keep else None
-    lines = ((line, shown.get(line.strip(), line)) for line in print_ir(ir).splitlines())
+    lines = ((line, shown.get(line.strip(), line)) for line in ir_text(ir).splitlines())
     return [_with_indent_of(line, text) for line, text in lines if text is not None]
 
 

@@ -34,7 +34,7 @@ class VerifyError(GlowError):
 
     def __init__(self, subject: object, message: str) -> None:
         """Name the *subject* before the *message*."""
-        super().__init__(f"{subject}: {message}")
+        super().__init__(f"{subject!r}: {message}")
         self.subject, self.message = subject, message
 
 

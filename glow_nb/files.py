@@ -20,9 +20,10 @@ import numpy as np
 from glow_nb.errors import GlowError, ModelError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.parse import parse_function
-from glow_nb.hlir.print import external_constants, print_function
+from glow_nb.hlir.print import external_constants
+from glow_nb.ir_text import ir_text
 from glow_nb.llir.parse import parse_program
-from glow_nb.llir.print import external_weights, print_program
+from glow_nb.llir.print import external_weights
 from glow_nb.llir.program import Program
 from glow_nb.types import Array, ElementKind
 
@@ -62,10 +63,8 @@ def parse_text(
 def save_text(ir: Function | Program, path: str | os.PathLike[str]) -> None:
     """Write *ir* as text to *path* and its large constants beside it; replaces both files whole."""
     path = Path(path)
-    if isinstance(ir, Program):
-        text, constants = print_program(ir), external_weights(ir)
-    else:
-        text, constants = print_function(ir), external_constants(ir)
+    text = ir_text(ir)
+    constants = external_weights(ir) if isinstance(ir, Program) else external_constants(ir)
     replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
     if constants:
         replace_file(path.with_suffix(".npz"), lambda place: _save_constants(place, constants))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.arguments import as_array, as_path
-from glow_nb.errors import FeedError, OptionError
+from glow_nb.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.schema import closest
@@ -157,6 +157,20 @@ class CompiledNetwork:
         results = self._executable.run(arrays)
         return dict(zip(self._output_names, results, strict=True))
 
+    def __call__(self, inputs: Feeds) -> dict[str, Array]:
+        """Run the network, as :meth:`run` does."""
+        return self.run(inputs)
+
+    @override
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be copied or pickled: machine code and threads belong to this process."""
+        raise UnsupportedError(
+            "a compiled network cannot be copied or pickled, it is machine code in this process; "
+            "share it (run may be called from many threads), compile the model again where it is "
+            "needed (kernels come from the cache), or keep its program as text: "
+            "glow_nb.save_text(net.program, 'net.glow'), then glow_nb.compile('net.glow')"
+        )
+
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
         """Run the network some times and return the time of each kernel.
 
@@ -174,7 +188,7 @@ class CompiledNetwork:
             OptionError: *runs* is not a positive whole number, or *limits* no bool.
             UnsupportedError: The backend does not take the time of its kernels.
         """
-        from glow_nb.codegen.measure_limits import machine_limits
+        from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits
         from glow_nb.profile import profile_executable
 
         arrays = check_feeds(self.program.inputs, inputs)
@@ -186,8 +200,7 @@ class CompiledNetwork:
         )
         if known is None or not profile.beats_limits:
             return profile
-        # Nothing is faster than the machine: something else ran when its limits were measured.
-        return profile.with_limits(machine_limits(self.threads, measure_again=True))
+        return profile.with_limits(limits_that_were_beaten(self.threads))
 
     @override
     def __repr__(self) -> str:

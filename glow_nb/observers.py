@@ -8,7 +8,8 @@
     glow_nb.compile("model.onnx", observer=each(WriteIR("steps"), timing))
     print(timing)
 
-An observer is any function of one :class:`~glow_nb.passes.PassRun`.
+An observer is any function of one :class:`~glow_nb.passes.PassRun`; its method
+``finish()``, if it has one, is called when the compilation has ended.
 """
 
 from __future__ import annotations
@@ -17,29 +18,46 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from typing_extensions import override
 
-from glow_nb.difference import CONTEXT, difference, print_ir
-from glow_nb.errors import GlowError
+from glow_nb.backends import BACKENDS, backend_named
+from glow_nb.difference import CONTEXT, difference
+from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import SUFFIX, replace_file, save_text
+from glow_nb.foreign import name_of
+from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
-from glow_nb.passes import Observer, PassRun
+from glow_nb.passes import STEPS, Observer, Pass, PassRun, check_observer, finish, tell
+from glow_nb.schema import closest
 
 _OURS = re.compile(rf"\d\d+-\w+(\{SUFFIX}|\.npz)")
 """The files that :class:`WriteIR` writes."""
 
 
-def each(*observers: Observer) -> Observer:
-    """Return an observer that tells all of *observers*, in order."""
+class each:  # noqa: N801 - reads like a function, observer=each(...)
+    """An observer that tells several others, in order."""
 
-    def tell(run: PassRun, /) -> None:
+    def __init__(self, *observers: Observer) -> None:
+        """Tell *observers*; raise OptionError if one cannot be called with a PassRun."""
         for observer in observers:
-            observer(run)
+            check_observer(observer)
+        self._observers = observers
 
-    return tell
+    def __call__(self, run: PassRun, /) -> None:
+        """Tell all of *run*."""
+        for observer in self._observers:
+            tell(observer, run)
+
+    def finish(self) -> None:
+        """Tell all that the compilation has ended."""
+        for observer in self._observers:
+            finish(observer)
 
 
 class WriteIR:
@@ -91,26 +109,79 @@ class WriteIR:
         if self._constants:
             save_text(ir, path)
         else:
-            text = print_ir(ir)
+            text = ir_text(ir)
             replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
         self.written.append(path)
 
 
 class PrintDiff:
-    """Prints what some steps did, as a coloured difference of texts, to standard output."""
+    """Prints what some steps did, as a coloured difference of texts, to standard output.
 
-    def __init__(self, *steps: str, context: int = CONTEXT) -> None:
-        """Show *steps*, all if none is named, with *context* unchanged lines around a change."""
-        self._steps, self._context = steps, context
+    At the end it says which of the steps it was asked for have shown nothing, and why.
+    """
+
+    def __init__(self, *steps: str | Pass[Any], context: int = CONTEXT) -> None:
+        """Show *steps*, all if none is given, with *context* unchanged lines around a change.
+
+        Args:
+            steps: Names of registered passes or of the compiler's steps, or functions that stand in
+                a pipeline.
+            context: How many unchanged lines to show.
+
+        Raises:
+            OptionError: A name is that of no step.
+        """
+        self._steps = tuple(_step_name(step) for step in steps)
+        self._context = context
+        self._silent = dict.fromkeys(self._steps, NEVER_RAN)
         self._console = Console(markup=False, emoji=False, highlight=False)
 
     def __call__(self, run: PassRun, /) -> None:
         """Print what *run* changed, if it is wanted, keeps the level and changed anything."""
-        is_wanted = not self._steps or run.name in self._steps
-        if is_wanted and run.changed and type(run.before) is type(run.after):
+        if self._steps and run.name not in self._steps:
+            return
+        if not run.changed:
+            if self._silent.get(run.name) is NEVER_RAN:
+                self._silent[run.name] = "it changed nothing"
+        elif type(run.before) is not type(run.after):
+            self._silent[run.name] = (
+                f"it makes a {type(run.after).__name__} of a {type(run.before).__name__}, which "
+                "have no lines in common; WriteIR writes both"
+            )
+        else:
+            self._silent.pop(run.name, None)
             shown = difference(run.before, run.after, context=self._context)
             self._console.print(f"{run.name}: {shown}")
             shown.print(self._console)
+
+    def finish(self) -> None:
+        """Print why a step that was asked for has shown nothing, and begin anew."""
+        for step, reason in self._silent.items():
+            if step in self._steps:
+                self._console.print(f"{step}: nothing to show, {reason}", soft_wrap=True)
+        self._silent = dict.fromkeys(self._steps, NEVER_RAN)
+
+
+NEVER_RAN = "it is no step of this compilation"
+
+
+def _step_name(step: str | Pass[Any]) -> str:
+    """Return the name of a step; raise OptionError if there is none of this name."""
+    if not isinstance(step, str):
+        if callable(step):
+            return name_of(step)
+        raise OptionError(f"step {step!r:.80}: give the name of a pass or step, or a function")
+    known = {*STEPS, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
+    if step not in known:
+        for backend in BACKENDS:  # whose passes are registered when it is first asked for
+            backend_named(backend)
+        known |= {*GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
+    if step not in known:
+        raise OptionError(
+            f"step {step!r}: there is no pass or step of this name{closest(step, known)}; "
+            "of a pass that is not registered, give the function"
+        )
+    return step
 
 
 @dataclass

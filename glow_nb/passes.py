@@ -11,9 +11,11 @@ function's name, its options are keyword-only parameters with defaults::
         "fold_constants",
         Repeat(("sink_transposes", "eliminate_dead_nodes"), limit=5),
         Step("fold_batch_normalization", {"keep_shared": True}),
+        my_own_pass,
     )
 
-Timing, dumping, counting and bisecting are observers, not flags of the driver.
+A pipeline names registered passes, or has functions themselves in it. Timing, dumping, counting and
+bisecting are observers, not flags of the driver.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from glow_nb.errors import DefinitionError, GlowError, GlowWarning, OptionError, PassError
+from glow_nb.foreign import foreign, name_of
 from glow_nb.schema import Registry, closest
 
 IR = TypeVar("IR")
@@ -37,9 +40,9 @@ _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Step:
-    """One entry of a pipeline: a pass name with its options."""
+    """One entry of a pipeline: a pass, by its name or the function itself, with its options."""
 
-    name: str
+    name: str | Pass[Any]
     options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
 
 
@@ -50,20 +53,32 @@ class Repeat:
     A limit that is hit is reported: to the observer, and as a :class:`GlowWarning`.
     """
 
-    steps: tuple[Step | Repeat | str, ...]
+    steps: tuple[Step | Repeat | str | Pass[Any], ...]
     limit: int = 10
 
 
-Entry = Step | Repeat | str
+Entry = Step | Repeat | str | Pass[Any]
 Pipeline = tuple[Entry, ...]
+
+
+STEPS = (
+    *("import", "backend", "verify", "lower", "schedule", "generate", "allocate"),
+    *("check_placement", "fill_constants", "generate_source", "compile_kernels", "load_code"),
+    *("compile", "share_weights", "free_memory"),
+)
+"""The compiler's own steps: those before, between and after the pipelines.
+
+``fill_constants`` to ``load_code`` are those of the cpu backend; of others that name none of their
+own, ``compile`` is all. Only those from ``lower`` to ``allocate`` change the IR.
+"""
 
 
 @dataclass(frozen=True)
 class PassRun:
     """What an observer is told: one step of the compiler that ran.
 
-    It is a pass, or one of the compiler's own steps between the pipelines (``lower``, ``schedule``,
-    ``generate``, ``allocate``), or a ``Repeat`` that hit its limit.
+    It is a pass, or one of the compiler's own steps (:data:`STEPS`), or a ``Repeat`` that hit its
+    limit.
 
     Attributes:
         name: The step; ``repeat`` for a fixed point that was not reached within the limit.
@@ -84,14 +99,59 @@ class PassRun:
 
 
 class Observer(Protocol):
-    """Called after every step, in order; :mod:`glow_nb.observers` has some."""
+    """Called after every step, in order; :mod:`glow_nb.observers` has some.
+
+    If it has a method ``finish()``, ``glow_nb.compile`` calls it once a network is made.
+    """
 
     def __call__(self, run: PassRun, /) -> None:
         """Take note of *run*."""
 
 
+def check_observer(observer: object) -> None:
+    """Raise OptionError unless *observer* can be called with one :class:`PassRun`."""
+    if isinstance(observer, type):
+        name = observer.__name__
+        raise OptionError(
+            f"observer={name}: this is a class; give an observer made of it: {name}()"
+        )
+    if not callable(observer):
+        raise OptionError(f"observer={observer!r:.80}: give a function of one PassRun")
+    if not _takes_one(observer):
+        raise OptionError(
+            f"observer={name_of(observer)}: it cannot be called with one argument; "
+            "give a function of one PassRun"
+        )
+
+
+def _takes_one(function: Callable[..., object]) -> bool:
+    """False if *function* surely cannot be called with one argument and nothing else."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C, without a signature
+        return True
+    return True
+
+
+def tell(observer: Observer | None, run: PassRun) -> None:
+    """Tell *observer* of *run*; what it raises becomes a GlowError that names both."""
+    if observer is not None:
+        with foreign(GlowError, f"observer {name_of(observer)!r}, told of step {run.name!r}"):
+            observer(run)
+
+
 Before = TypeVar("Before")
 After = TypeVar("After")
+
+
+def finish(observer: Observer | None) -> None:
+    """Tell *observer* that the compilation has ended, if it has a method for that."""
+    method = getattr(observer, "finish", None)
+    if method is not None:
+        with foreign(GlowError, f"observer {name_of(observer)!r}, at the end"):
+            method()
 
 
 def observed(
@@ -100,8 +160,7 @@ def observed(
     """Return ``step(ir)`` and tell *observer* of it, as the driver does for a pass."""
     started = time.perf_counter()
     after = step(ir)
-    if observer:
-        observer(PassRun(name, ir, after, time.perf_counter() - started))
+    tell(observer, PassRun(name, ir, after, time.perf_counter() - started))
     return after
 
 
@@ -110,17 +169,26 @@ class PassRegistry(Generic[IR]):
 
     def __init__(self, level: str, verify: Callable[[IR], None]) -> None:
         """Name the *level* in errors; *verify* raises a GlowError for IR that breaks a rule."""
-        self.passes: Registry[Pass[IR]] = Registry(f"{level} pass")
+        self.passes: Registry[str, Pass[IR]] = Registry(f"{level} pass")
         self._verify = verify
 
     def register(self, run: Pass[IR]) -> Pass[IR]:
-        """Register *run* under its own name (a decorator)."""
-        _, *options = inspect.signature(run).parameters.values()
+        """Register *run* under its own name (a decorator).
+
+        Raises:
+            DefinitionError: It is no function of one IR with options that are keyword-only and have
+                defaults, or another module has a pass of this name.
+        """
+        subject = f"{self.passes.kind} {name_of(run)!r}"
+        if isinstance(run, type) or not (callable(run) and hasattr(run, "__name__")):
+            raise DefinitionError(f"{subject}: {run!r:.80} is no function, which alone has a name")
+        ir, *options = inspect.signature(run).parameters.values() or (None,)
+        if ir is None or ir.kind is ir.KEYWORD_ONLY:
+            raise DefinitionError(f"{subject}: its first parameter must be the IR, it has none")
         for option in options:
             if option.kind is not option.KEYWORD_ONLY or option.default is option.empty:
                 raise DefinitionError(
-                    f"pass {run.__name__!r}: option {option.name!r} must be keyword-only "
-                    "with a default"
+                    f"{subject}: option {option.name!r} must be keyword-only with a default"
                 )
         return self.passes.add(run.__name__, run)
 
@@ -128,36 +196,53 @@ class PassRegistry(Generic[IR]):
         """Run *pipeline* on *ir*, verifying after each pass that changed it.
 
         Raises:
-            PassError: A pass failed or broke the IR; names it and those before it.
+            OptionError: *pipeline* or *observer* is none.
+            PassError: A pass raised, returned no IR or broke it; names it and those before it.
         """
         self.check(pipeline)
+        if observer is not None:
+            check_observer(observer)
         return self._run_entries(ir, pipeline, observer, [])
 
     def check(self, pipeline: Pipeline) -> None:
         """Raise OptionError for an unknown pass or option, before anything runs."""
-        what = f"give a tuple of names of {self.passes.kind}es, Steps and Repeats"
         if not isinstance(pipeline, tuple | list):
-            raise OptionError(f"pipeline {pipeline!r:.80}: {what}")
+            raise OptionError(f"pipeline {pipeline!r:.80}: {self._wanted}")
         for entry in pipeline:
-            if isinstance(entry, Repeat) and isinstance(entry.limit, int):
+            if not isinstance(entry, Repeat):
+                self._check_step(_step_of(entry), entry)
+            elif isinstance(entry.limit, int):
                 self.check(entry.steps)
-                continue
-            step = Step(entry) if isinstance(entry, str) else entry
-            if not (
-                isinstance(step, Step)
-                and isinstance(step.name, str)
-                and isinstance(step.options, Mapping)
-            ):
-                raise OptionError(f"pipeline entry {entry!s:.80}: {what}")
-            if step.name not in self.passes:
-                hint = closest(step.name, self.passes)
-                raise OptionError(f"unknown {self.passes.kind} {step.name!r}{hint}")
-            known = list(inspect.signature(self.passes[step.name]).parameters)[1:]
+            else:
+                raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
+
+    @property
+    def _wanted(self) -> str:
+        kind = self.passes.kind
+        return f"give a tuple of names of {kind}es, functions, Steps and Repeats"
+
+    def _check_step(self, step: Step, entry: Entry) -> None:
+        is_pass = isinstance(step.name, str) or (
+            callable(step.name) and not isinstance(step.name, type)
+        )
+        if not (is_pass and isinstance(step.options, Mapping)):
+            raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
+        run = self._pass_of(step)
+        if step.options:
+            known = list(inspect.signature(run).parameters)[1:]
             for option in step.options:
                 if option not in known:
-                    raise OptionError(
-                        f"pass {step.name!r} has no option {option!r}{closest(option, known)}"
-                    )
+                    hint = closest(option, known)
+                    raise OptionError(f"pass {name_of_step(step)!r} has no option {option!r}{hint}")
+
+    def _pass_of(self, step: Step) -> Pass[IR]:
+        """Return the function of *step*; raise OptionError for a name that is unknown."""
+        if not isinstance(step.name, str):
+            return step.name
+        if step.name not in self.passes:
+            hint = closest(step.name, self.passes)
+            raise OptionError(f"unknown {self.passes.kind} {step.name!r}{hint}")
+        return self.passes[step.name]
 
     def _run_entries(
         self, ir: IR, entries: Pipeline, observer: Observer | None, done: list[str]
@@ -166,8 +251,7 @@ class PassRegistry(Generic[IR]):
             if isinstance(entry, Repeat):
                 ir = self._run_repeat(ir, entry, observer, done)
             else:
-                step = Step(entry) if isinstance(entry, str) else entry
-                ir = self._run_step(ir, step, observer, done)
+                ir = self._run_step(ir, _step_of(entry), observer, done)
         return ir
 
     def _run_repeat(self, ir: IR, repeat: Repeat, observer: Observer | None, done: list[str]) -> IR:
@@ -180,11 +264,10 @@ class PassRegistry(Generic[IR]):
                 ir = self._run_entries(ir, (entry,), observer, done)
                 unchanged = unchanged + 1 if ir is before else 0
                 if ir is not before:
-                    changing.append(_name_of(entry))
+                    changing.append(name_of_step(entry))
                 if unchanged == len(repeat.steps):
                     return ir  # each step has had this very IR and left it
-        if observer:
-            observer(PassRun("repeat", ir, ir, 0.0))
+        tell(observer, PassRun("repeat", ir, ir, 0.0))
         if changing:
             warnings.warn(
                 f"after {repeat.limit} rounds of {self.passes.kind}es {', '.join(changing)} still "
@@ -196,21 +279,34 @@ class PassRegistry(Generic[IR]):
         return ir
 
     def _run_step(self, ir: IR, step: Step, observer: Observer | None, done: list[str]) -> IR:
-        started = time.perf_counter()
-        try:
-            after = self.passes[step.name](ir, **step.options)
+        started, name = time.perf_counter(), name_of_step(step)
+        earlier = f"after {', '.join(done[-5:])}" if done else "the first to run"
+        with foreign(PassError, f"pass {name!r} ({earlier})", ours=True):
+            after = self._pass_of(step)(ir, **step.options)
             if after is not ir:
+                _check_kind(ir, after)
                 self._verify(after)
-        except GlowError as error:
-            earlier = f"after {', '.join(done[-5:])}" if done else "the first to run"
-            raise PassError(f"pass {step.name!r} ({earlier}): {error}") from error
-        if observer:
-            observer(PassRun(step.name, ir, after, time.perf_counter() - started))
-        done.append(step.name)
+        tell(observer, PassRun(name, ir, after, time.perf_counter() - started))
+        done.append(name)
         return after
 
 
-def _name_of(entry: Entry) -> str:
+def _check_kind(before: object, after: object) -> None:
+    wanted = type(before)
+    if not isinstance(after, wanted):
+        raise GlowError(
+            f"it returned {after!r:.80} and not a {wanted.__name__}; "
+            "a pass that changes nothing returns what it was given"
+        )
+
+
+def _step_of(entry: Step | str | Pass[Any]) -> Step:
+    return entry if isinstance(entry, Step) else Step(entry)
+
+
+def name_of_step(entry: Entry) -> str:
+    """Return what the observer and errors call *entry*: ``repeat`` if it is a Repeat."""
     if isinstance(entry, Repeat):
         return "repeat"
-    return entry if isinstance(entry, str) else entry.name
+    run = _step_of(entry).name
+    return run if isinstance(run, str) else name_of(run)

@@ -47,7 +47,7 @@ class KernelTime:
         median_seconds: Median time of all runs.
         share: Its part of the shortest times of all kernels.
         bound: Whether arithmetic or memory limits it; empty if no limits are known.
-        bound_seconds: The least time that the machine's measured limits allow; 0 if not known.
+        limit_seconds: The least time that the machine's measured limits allow; 0 if not known.
     """
 
     report: KernelReport
@@ -55,7 +55,7 @@ class KernelTime:
     median_seconds: float
     share: float
     bound: Bound = ""
-    bound_seconds: float = 0.0
+    limit_seconds: float = 0.0
 
     @property
     def cost(self) -> InstructionCost:
@@ -76,6 +76,16 @@ class KernelTime:
     def byte_rate(self) -> float:
         """Bytes a second, each byte of an operand counted once."""
         return self.cost.bytes / self.min_seconds if self.min_seconds else 0.0
+
+    @property
+    def is_raised(self) -> bool:
+        """Whether the kernel was faster than its limit, which is then raised to what was seen."""
+        return self.limit_seconds > self.min_seconds
+
+    @property
+    def bound_seconds(self) -> float:
+        """The least possible time: that of the limits, or the shortest time if that is less."""
+        return min(self.limit_seconds, self.min_seconds)
 
     @property
     def fraction(self) -> float:
@@ -124,7 +134,10 @@ class Profile:
     @property
     def beats_limits(self) -> bool:
         """Whether a kernel that takes its time seems faster than the machine can be."""
-        return any(kernel.share > NOTABLE and kernel.fraction > 1.05 for kernel in self.kernels)
+        return any(
+            kernel.share > NOTABLE and kernel.limit_seconds > 1.05 * kernel.min_seconds
+            for kernel in self.kernels
+        )
 
     def with_limits(self, limits: MachineLimits) -> Profile:
         """Return the same times beside other *limits*."""
@@ -286,6 +299,7 @@ def _kernel_json(kernel: KernelTime) -> dict[str, Any]:
         "byte_rate": kernel.byte_rate,
         "bound": kernel.bound,
         "bound_seconds": kernel.bound_seconds,
+        "limit_seconds": kernel.limit_seconds,
         "fraction": kernel.fraction,
     }
 

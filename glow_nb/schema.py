@@ -20,11 +20,12 @@ import dataclasses
 import difflib
 import inspect
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
-from glow_nb.errors import DefinitionError, GlowError
+from glow_nb.errors import DefinitionError, GlowError, GlowWarning
 from glow_nb.types import ElementKind
 
 _ATTRIBUTE_TYPES = (int, float, bool, str, ElementKind)
@@ -241,23 +242,56 @@ def structural_key(item: Any) -> tuple[Any, ...]:
     return (type(item), operands, getattr(item, "predicate", None), attributes)
 
 
-class Registry(dict[str, T]):
-    """Names to things; refuses a second owner of a name and helps with typos."""
+K = TypeVar("K", bound="str | type")
+
+
+class Registry(dict[K, T], Generic[K, T]):
+    """Names or classes to things; refuses a second owner of a name and helps with typos."""
 
     def __init__(self, kind: str) -> None:
         """Hold things of one *kind*, a word for error messages."""
         super().__init__()
         self.kind = kind
 
-    def add(self, name: str, thing: T) -> T:
-        """Register *thing* under *name* and return it; raise DefinitionError if it is taken."""
-        if name in self:
-            raise DefinitionError(f"{self.kind} {name!r} is already registered by {self[name]}")
-        self[name] = thing
+    def add(self, key: K, thing: T) -> T:
+        """Register *thing* under *key* and return it.
+
+        What the same module registers again, as a notebook does when a cell is run twice, replaces
+        the earlier one, and a :class:`GlowWarning` says so.
+
+        Raises:
+            DefinitionError: The key belongs to another module.
+        """
+        known = self.get(key, thing)
+        if known is not thing:
+            self._replace(key, known, thing)
+        self[key] = thing
         return thing
 
-    def __missing__(self, name: str) -> T:
-        raise GlowError(f"unknown {self.kind} {name!r}{closest(name, self)}")
+    def _replace(self, key: K, known: T, thing: T) -> None:
+        subject = f"{self.kind} {_shown(key)}"
+        owner, module = getattr(known, "__module__", None), getattr(thing, "__module__", None)
+        if owner is None or owner != module:
+            raise DefinitionError(
+                f"{subject} is already registered by {owner or known}, {module or thing} cannot "
+                "replace it; choose another name"
+            )
+        warnings.warn(
+            f"{subject} is defined again in {module}: it replaces the earlier definition",
+            GlowWarning,
+            stacklevel=4,
+        )
+
+    def __missing__(self, key: K) -> T:
+        raise GlowError(f"unknown {self.kind} {_shown(key)}{closest(_bare(key), map(_bare, self))}")
+
+
+def _bare(key: str | type) -> str:
+    return key if isinstance(key, str) else key.__name__
+
+
+def _shown(key: str | type) -> str:
+    return repr(_bare(key))
 
 
 def closest(name: str, known: Any) -> str:

@@ -36,6 +36,24 @@ _BARE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$/-]*")
 _KINDS = {kind.value: kind for kind in ElementKind}
 
 
+SHOWN_LINES = 60
+"""Lines of a text that ``print`` shows of an IR; a longer one loses its middle."""
+
+
+def without_middle(text: str) -> str:
+    """Return *text* without the lines in its middle that are too many, and say how many they are.
+
+    The last line end is left out, since ``print`` adds one.
+    """
+    lines = text.splitlines()
+    if len(lines) > SHOWN_LINES:
+        half = SHOWN_LINES // 2
+        left_out = len(lines) - 2 * half
+        note = f"  // ... {left_out} lines are left out; glow_nb.print_ir shows all of them ..."
+        lines = [*lines[:half], note, *lines[-half:]]
+    return "\n".join(lines)
+
+
 @dataclass(frozen=True)
 class Token:
     """One token: its kind (a group name of the grammar), its text and where it begins."""

@@ -51,7 +51,8 @@ class KernelReport:
 
     @override
     def __str__(self) -> str:
-        return f"{self.family}: {', '.join(map(format_name, self.origins))}"
+        origins = ", ".join(map(format_name, self.origins))
+        return f"{self.family}: {origins}" if origins else self.family
 
 
 class KernelList(tuple[KernelReport, ...]):
@@ -133,6 +134,16 @@ class TimedExecutable(Protocol):
         ...
 
 
+@runtime_checkable
+class CompiledInSteps(Protocol):
+    """An executable that can tell how long each step of its making took."""
+
+    @property
+    def compile_seconds(self) -> Mapping[str, float]:
+        """Wall time by step, in order: all of ``Backend.compile``, without a gap."""
+        ...
+
+
 Progress = Callable[[int, int], None]
 """Called with (kernels compiled, kernels in all)."""
 
@@ -183,7 +194,7 @@ class BackendOptions:
             raise OptionError(f"tune={self.tune!r:.80}: give True or False")
 
 
-BACKENDS: Registry[Callable[[BackendOptions], Backend]] = Registry("backend")
+BACKENDS: Registry[str, Callable[[BackendOptions], Backend]] = Registry("backend")
 
 
 def backend_named(name: str, options: BackendOptions | None = None) -> Backend:

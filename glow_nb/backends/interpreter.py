@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from glow_nb.backends.backend import KernelReport, Timings
 from glow_nb.backends.scalar_numpy import evaluate_scalar
-from glow_nb.errors import FeedError, UnsupportedError, VerifyError
+from glow_nb.errors import FeedError, GlowError, UnsupportedError, VerifyError
+from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Node
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
@@ -50,7 +51,8 @@ Evaluate = Callable[[Node, Sequence[Any]], Any]
 
 def evaluate_node(node: Node, arguments: Sequence[Any]) -> Any:
     """Return what *node* means on the arrays of its operand fields."""
-    return node.evaluate(*arguments)
+    with foreign(GlowError, f"{node!r}: evaluate"):
+        return node.evaluate(*arguments)
 
 
 class Interpreter:
@@ -156,7 +158,7 @@ class InterpretedProgram:
     def _bind(self, memory: Memory, arrays: Sequence[Array]) -> None:
         wanted = self._program.inputs
         if len(arrays) != len(wanted):
-            raise FeedError(f"{self._program}: {len(wanted)} inputs, got {len(arrays)} arrays")
+            raise FeedError(f"{self._program!r}: {len(wanted)} inputs, got {len(arrays)} arrays")
         for buffer, array in zip(wanted, arrays, strict=True):
             found = TensorType.of(array)
             if (found.kind, found.shape) != (buffer.type.kind, buffer.type.shape):

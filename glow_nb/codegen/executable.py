@@ -16,6 +16,7 @@ from glow_nb.codegen.entry import Call, EntrySource, generate_entry
 from glow_nb.codegen.load import LoadedCode
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.codegen.runtime import RUNTIME, compile_runtime
+from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.codegen.threads import ALIGNMENT, Bytes, Team, aligned_empty
 from glow_nb.codegen.translate import compile_entry
 from glow_nb.errors import CompileError, FeedError, OptionError
@@ -51,6 +52,7 @@ class Executable:
         workers: int | None = None,
         progress: bool | None = None,
         stamps: int | None = None,
+        stopwatch: Stopwatch | None = None,
     ) -> None:
         """Compile what the cache does not have, and load all of it.
 
@@ -65,15 +67,19 @@ class Executable:
             workers: Compile processes; None chooses.
             progress: Whether to draw a progress bar; None draws it on a terminal.
             stamps: The binding that takes the times of a profiled run, see ``generate_entry``.
+            stopwatch: Told the end of each step.
         """
         if threads < 1:
             raise OptionError(f"threads={threads}: there must be at least one")
         _check_regions(calls, constants, arena_bytes, bindings)
         target = target or Target.host()
         cache = cache or ObjectCache()
+        stopwatch = stopwatch or Stopwatch()
         sources = [call.source for call in calls]
         objects = compile_objects(sources, target, cache=cache, workers=workers, progress=progress)
+        stopwatch.lap("compile_kernels")
         self.entry: EntrySource = generate_entry(calls, stamps)
+        stopwatch.lap("generate_source")
         self.bindings = tuple(bindings)
         self._expected = tuple((b.type.kind.dtype, b.type.shape, b.is_output) for b in bindings)
         self.threads = threads
@@ -86,8 +92,10 @@ class Executable:
             cache.load_or_make(entry.symbol, entry_key, partial(compile_entry, entry, target)),
         ]
         native += [] if stamps is None else [compile_clock(target)]
+        stopwatch.lap("compile_kernels")
         self._code = LoadedCode([*native, *objects.values()], target)
         self._idle: deque[_Context] = deque(maxlen=available_cores())
+        stopwatch.lap("load_code")
 
     def run(self, arrays: Sequence[Array]) -> None:
         """Read the inputs and write the outputs among *arrays*, given in the order of the bindings.

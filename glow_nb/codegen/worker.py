@@ -45,9 +45,10 @@ def main() -> None:
     """Compile what arrives on standard input until it ends."""
     requests, answers = sys.stdin.buffer, os.fdopen(int(sys.argv[1]), "wb")
 
-    from glow_nb.codegen.compile import compile_kernel
+    from glow_nb.codegen.kernel_compiler import kernel_compiler
     from glow_nb.errors import CompileError
 
+    compile_kernel = kernel_compiler()
     gc.freeze()  # what is imported stays: do not look through it again and again
     write_frame(answers, READY)
     while True:

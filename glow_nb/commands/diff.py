@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from glow_nb.backends import BackendOptions, backend_named
 from glow_nb.commands.errors import FOUND
-from glow_nb.commands.models import load_model
+from glow_nb.commands.models import load_model, make_backend
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
@@ -17,6 +16,8 @@ from glow_nb.commands.options import (
     backend_option,
     model_argument,
     shape_option,
+    threads_option,
+    tune_option,
     winograd_option,
 )
 from glow_nb.commands.stages import Stages
@@ -60,7 +61,9 @@ glow-nb diff model.onnx --pass sink_transposes --run 1"""
 @click.option("--constants", is_flag=True, help="Show the declarations of all constants.")
 @click.option("--exit-code", is_flag=True, help=f"End with {FOUND} if the pass changed anything.")
 @backend_option
+@threads_option
 @winograd_option
+@tune_option
 @shape_option
 @click.pass_context
 def diff(
@@ -72,7 +75,9 @@ def diff(
     constants: bool,
     exit_code: bool,
     backend: str,
+    threads: int | None,
     winograd: str,
+    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Show what a pass did to MODEL, each time it ran.
@@ -84,7 +89,7 @@ def diff(
     ir = load_model(model, as_shapes(shapes))
     if isinstance(ir, Program):
         raise OptionError(f"{model}: the file holds a program, on which no pass is run")
-    stages = Stages(ir, backend_named(backend, BackendOptions(winograd=winograd)))
+    stages = Stages(ir, make_backend(backend, threads, winograd=winograd, tune=tune))
     stages.check("--pass", step)
     if step in ("import", "generate"):
         raise OptionError(

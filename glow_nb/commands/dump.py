@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from glow_nb.backends import Backend, BackendOptions, backend_named
-from glow_nb.commands.models import compile_fixed_model, load_model
+from glow_nb.backends import Backend
+from glow_nb.commands.models import compile_fixed_model, load_model, make_backend
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
@@ -15,16 +15,18 @@ from glow_nb.commands.options import (
     backend_option,
     model_argument,
     shape_option,
+    threads_option,
+    tune_option,
     winograd_option,
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of
 from glow_nb.compiler import build_program, lower_for
-from glow_nb.difference import print_ir
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
+from glow_nb.ir_text import ir_text
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.program import Program
 from glow_nb.observers import WriteIR
@@ -70,7 +72,9 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
 )
 @click.option("--dot", is_flag=True, help="Draw the graph in Graphviz' dot language.")
 @backend_option
+@threads_option
 @winograd_option
+@tune_option
 @shape_option
 def dump(
     model: Path,
@@ -80,32 +84,38 @@ def dump(
     output: Path | None,
     dot: bool,
     backend: str,
+    threads: int | None,
     winograd: str,
+    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Print MODEL as the compiler sees it.
 
     MODEL is an ONNX file or IR text. Without --after it is the last state of the level: the graph
-    that instructions are generated from, the allocated program, the source of all kernels.
+    that instructions are generated from, the allocated program, the source of all kernels. With the
+    same options it is what 'glow-nb run' runs.
     """
-    chosen = backend_named(backend, BackendOptions(winograd=winograd))
     if folder is not None:
         if level or after or dot or output:
             raise click.UsageError(
                 "--after-each-pass writes files of its own; leave --level, --after, --dot and "
                 "--output out"
             )
+        chosen = make_backend(backend, threads, winograd=winograd, tune=tune)
         _write_each(load_model(model, as_shapes(shapes)), chosen, folder)
         return
     if level == "source":
         if after or dot:
             raise click.UsageError("--after and --dot show IR; they do not go with --level source")
-        network = compile_fixed_model(model, as_shapes(shapes), backend, 1, winograd=winograd)
+        network = compile_fixed_model(
+            model, as_shapes(shapes), backend, threads, tune=tune, winograd=winograd
+        )
         if not network.source:
             raise OptionError(f"backend {backend!r} generates no source; use another --backend")
         _write(network.source, output)
         return
     ir = load_model(model, as_shapes(shapes))
+    chosen = make_backend(backend, threads, winograd=winograd, tune=tune)
     state = _state(ir, level, after, chosen)
     if dot:
         if not isinstance(state, Function):
@@ -115,13 +125,13 @@ def dump(
         _check_suffix(output)
         save_text(state, output)
     else:
-        _write(print_ir(state), None)
+        _write(ir_text(state), None)
 
 
 def _write_each(ir: Function | Program, backend: Backend, folder: Path) -> None:
     """Write every state of *ir* on its way to an allocated program into *folder*."""
     if isinstance(ir, Program):
-        raise OptionError(f"{ir}: the file holds a program, on which no pass is run")
+        raise OptionError(f"{ir!r}: the file holds a program, on which no pass is run")
     writer = WriteIR(folder)
     build_program(lower_for(ir, backend, observer=writer), observer=writer)
     click.echo(f"wrote {count_of(len(writer.written), 'file')} to {folder}", err=True)
@@ -145,7 +155,7 @@ def _state(
 
 def _program_state(program: Program, level: str | None, after: str | None) -> Program:
     if level == "hlir":
-        raise OptionError(f"{program}: the file holds a program, which has no graph; use llir")
+        raise OptionError(f"{program!r}: the file holds a program, which has no graph; use llir")
     if after == "import":
         return program
     if after not in (None, "allocate"):

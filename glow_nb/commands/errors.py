@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import io
 import sys
-from typing import Any
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 import click
 from typing_extensions import override
 
-from glow_nb.errors import GlowError
+from glow_nb.errors import GlowError, GlowWarning
 
 INTERRUPTED = 130
 """The exit code of a shell's command that Ctrl-C ended."""
@@ -31,7 +34,8 @@ class CleanCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         _escape_unprintable_characters()
         try:
-            return super().invoke(ctx)
+            with _warnings_as_messages():
+                return super().invoke(ctx)
         except GlowError as error:
             raise click.ClickException(_printable(str(error))) from error
         except MemoryError as error:
@@ -48,6 +52,29 @@ class CleanCommand(click.Command):
 
 class CleanGroup(CleanCommand, click.Group):
     """A group whose subcommands fail like a :class:`CleanCommand`."""
+
+
+@contextmanager
+def _warnings_as_messages() -> Iterator[None]:
+    """Show a GlowWarning as one message, without the place in our code that it comes from."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_ours(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, GlowWarning):
+                click.echo(f"Warning: {_printable(str(message))}", err=True)
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show_ours
+        yield
 
 
 def _escape_unprintable_characters() -> None:

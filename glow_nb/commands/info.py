@@ -33,11 +33,14 @@ from glow_nb.text import format_name
 
 @dataclass(frozen=True)
 class OperatorRow:
-    """One kind of operator: how often it occurs, and what it computes once compiled."""
+    """One kind of operator: how often it occurs, and what it computes.
+
+    ``compiled`` is None if the model was not compiled.
+    """
 
     operator: str
     imported: int
-    compiled: int
+    compiled: int | None
     multiply_adds: int
     other_operations: int
 
@@ -62,27 +65,34 @@ class InstructionRow:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """Everything ``info`` says about a model; sizes in bytes.
+    """What ``info`` says about a model as imported; sizes in bytes.
 
-    ``parameters`` counts the numbers in the constants of the model as imported.
+    ``parameters`` counts the numbers in the constants. Once the model is compiled, the arithmetic
+    is that of the compiled graph.
     """
 
     model: str
     name: str
-    backend: str
-    threads: int
     inputs: dict[str, str]
     outputs: dict[str, str]
     parameters: int
     parameter_bytes: int
     multiply_adds: int
     flops: int
+    operators: list[OperatorRow]
+
+
+@dataclass(frozen=True)
+class CompiledReport:
+    """What ``info`` says about a compiled model as well; sizes in bytes."""
+
+    backend: str
+    threads: int
     arena_bytes: int
     arena_lower_bound_bytes: int
     unshared_bytes: int
     constant_bytes: int
     scratch_bytes: int
-    operators: list[OperatorRow]
     kernels: list[KernelRow]
     instructions: list[InstructionRow]
 
@@ -90,12 +100,23 @@ class ModelReport:
 EXAMPLES = """\
 glow-nb info model.onnx
 glow-nb info model.onnx --kernels
-glow-nb info model.onnx --shape batch=8 --json | jq .arena_bytes"""
+glow-nb info model.onnx --shape batch=8 --compile --json | jq .arena_bytes"""
+
+ASKING = ("backend", "threads", "winograd")
+"""Options that say how to compile, and so ask for it when they are given."""
+
+HOW_TO_SEE_MORE = "not compiled; --compile shows memory and kernels, too"
 
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
 @model_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, sizes in bytes.")
+@click.option(
+    "--compile",
+    "compiles",
+    is_flag=True,
+    help="Compile MODEL and show memory and kernels, too. So do the options below but --shape.",
+)
 @click.option(
     "--kernels", "list_kernels", is_flag=True, help="List the kernels, and the nodes in each."
 )
@@ -110,9 +131,12 @@ glow-nb info model.onnx --shape batch=8 --json | jq .arena_bytes"""
 @threads_option
 @winograd_option
 @shape_option
+@click.pass_context
 def info(
+    context: click.Context,
     model: Path,
     as_json: bool,
+    compiles: bool,
     list_kernels: bool,
     picture: Path | None,
     backend: str,
@@ -122,47 +146,63 @@ def info(
 ) -> None:
     """Show what MODEL costs in arithmetic and memory.
 
-    MODEL is an ONNX file or IR text. Shown are inputs, outputs, parameters, arithmetic, memory,
-    operators and kernels. Arithmetic is nominal: a multiply-add is two FLOPs however the kernel
-    computes it, and moving data is none.
+    MODEL is an ONNX file or IR text. Shown are inputs, outputs, parameters, arithmetic and
+    operators; memory and kernels once it is compiled, for which one has to ask. Arithmetic is
+    nominal: a multiply-add is two FLOPs however the kernel computes it, and moving data is none.
     """
     imported = load_model(model, as_shapes(shapes))
-    network = glow_nb.compile(imported, backend=backend, threads=threads, winograd=winograd)
-    if picture is not None:
+    network = None
+    if compiles or list_kernels or picture is not None or _asks(context):
+        network = glow_nb.compile(imported, backend=backend, threads=threads, winograd=winograd)
+    if picture is not None and network is not None:
         network.memory.plot(picture)
         click.echo(f"wrote {picture}", err=True)
-    report = make_report(str(model), backend, imported, network)
+    report = make_report(str(model), imported, network.function if network else None)
+    compiled = make_compiled_report(backend, network) if network else None
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(report), indent=2))
+        parts = [dataclasses.asdict(part) for part in (report, compiled) if part]
+        click.echo(json.dumps({key: part[key] for part in parts for key in part}, indent=2))
     else:
-        _print(report, list_kernels)
+        _print(report, compiled, list_kernels)
+
+
+def _asks(context: click.Context) -> bool:
+    """Return whether an option says how to compile."""
+    given = click.core.ParameterSource.COMMANDLINE
+    return any(context.get_parameter_source(option) is given for option in ASKING)
 
 
 def make_report(
-    model: str, backend: str, imported: Function | Program, network: CompiledNetwork
+    model: str, imported: Function | Program, compiled: Function | None = None
 ) -> ModelReport:
-    """Return the report on *network*, which was compiled from *imported*."""
+    """Return the report on *imported*, and on what it was *compiled* to."""
     storage = imported.constants if isinstance(imported, Function) else imported.weights
-    operators = _operator_rows(imported, network.function)
+    operators = _operator_rows(imported, compiled)
     multiply_adds = sum(row.multiply_adds for row in operators)
-    memory = network.memory
     return ModelReport(
         model=model,
-        name=network.program.name,
-        backend=backend,
-        threads=network.threads,
-        inputs={name: str(type) for name, type in network.inputs.items()},
-        outputs={name: str(type) for name, type in network.outputs.items()},
+        name=imported.name,
+        inputs={value.name: str(value.type) for value in imported.inputs},
+        outputs={value.name: str(value.type) for value in imported.outputs},
         parameters=sum(value.type.size for value in storage),
         parameter_bytes=sum(value.type.size_bytes for value in storage),
         multiply_adds=multiply_adds,
         flops=2 * multiply_adds + sum(row.other_operations for row in operators),
+        operators=operators,
+    )
+
+
+def make_compiled_report(backend: str, network: CompiledNetwork) -> CompiledReport:
+    """Return the report on *network*, which was compiled for *backend*."""
+    memory = network.memory
+    return CompiledReport(
+        backend=backend,
+        threads=network.threads,
         arena_bytes=memory.arena_bytes,
         arena_lower_bound_bytes=memory.lower_bound_bytes,
         unshared_bytes=memory.unshared_bytes,
         constant_bytes=memory.constant_bytes,
         scratch_bytes=memory.scratch_bytes,
-        operators=operators,
         kernels=_kernel_rows(network),
         instructions=[InstructionRow(k.family, k.symbol, k.origins) for k in network.kernels],
     )
@@ -170,20 +210,20 @@ def make_report(
 
 def _operator_rows(imported: Function | Program, compiled: Function | None) -> list[OperatorRow]:
     """Return a row for each operator, the most arithmetic first; a program's rows have none."""
-    if isinstance(imported, Program) or compiled is None:
-        counts = Counter(i.opcode for i in imported.work) if isinstance(imported, Program) else {}
+    if isinstance(imported, Program):
+        counts = Counter(i.opcode for i in imported.work)
         return [OperatorRow(opcode, n, n, 0, 0) for opcode, n in sorted(counts.items())]
     before = Counter(node.opcode for node in imported)
-    after = Counter(node.opcode for node in compiled)
+    after = Counter(node.opcode for node in compiled or ())
     costs: dict[str, Cost] = {}
-    for node in compiled:
+    for node in compiled or imported:
         costs[node.opcode] = costs.get(node.opcode, Cost()) + cost_of(node)
     names = sorted({*before, *after}, key=lambda name: (-costs.get(name, Cost()).flops, name))
     return [
         OperatorRow(
             operator=name,
             imported=before[name],
-            compiled=after[name],
+            compiled=after[name] if compiled else None,
             multiply_adds=costs.get(name, Cost()).multiply_adds,
             other_operations=costs.get(name, Cost()).others,
         )
@@ -200,19 +240,22 @@ def _kernel_rows(network: CompiledNetwork) -> list[KernelRow]:
     ]
 
 
-def _print(report: ModelReport, list_kernels: bool) -> None:
+def _print(report: ModelReport, compiled: CompiledReport | None, list_kernels: bool) -> None:
     console = make_console()
-    _print_facts(console, report)
-    _print_operators(console, report)
+    _print_facts(console, report, compiled)
+    _print_operators(console, report, is_compiled=compiled is not None)
+    if compiled is None:
+        click.echo(HOW_TO_SEE_MORE)
+        return
     table = make_table(console, "kernels", ["family", "#instructions", "#different kernels"])
-    for kernel in report.kernels:
+    for kernel in compiled.kernels:
         table.add_row(kernel.family, str(kernel.instructions), str(kernel.kernels))
     print_table(console, table)
     if list_kernels:
-        _print_instructions(console, report)
+        _print_instructions(console, compiled)
 
 
-def _print_instructions(console: Console, report: ModelReport) -> None:
+def _print_instructions(console: Console, report: CompiledReport) -> None:
     click.echo()
     table = make_table(console, "instructions", ["#number", "family", "nodes of the model"])
     for number, row in enumerate(report.instructions):
@@ -220,21 +263,20 @@ def _print_instructions(console: Console, report: ModelReport) -> None:
     print_table(console, table)
 
 
-def _print_facts(console: Console, report: ModelReport) -> None:
-    ratio = report.arena_bytes / (report.arena_lower_bound_bytes or 1)
+def _print_facts(console: Console, report: ModelReport, compiled: CompiledReport | None) -> None:
     facts = [
         ("model", report.model),
-        ("compiled for", f"{report.backend}, threads {report.threads}"),
+        *(
+            [("compiled for", f"{compiled.backend}, threads {compiled.threads}")]
+            if compiled
+            else ()
+        ),
         *((f"input {format_name(name)}", type) for name, type in report.inputs.items()),
         *((f"output {format_name(name)}", type) for name, type in report.outputs.items()),
         ("parameters", f"{scaled(report.parameters)} ({byte_count(report.parameter_bytes)})"),
         ("multiply-adds", scaled(report.multiply_adds)),
         ("FLOPs", scaled(report.flops)),
-        ("arena", f"{byte_count(report.arena_bytes)}, {ratio:.3f} of its lower bound"),
-        ("lower bound", f"{byte_count(report.arena_lower_bound_bytes)} live at one time"),
-        ("unshared", f"{byte_count(report.unshared_bytes)} if no memory were used twice"),
-        ("constants", f"{byte_count(report.constant_bytes)} as packed for the kernels"),
-        ("scratch", f"{byte_count(report.scratch_bytes)} for all threads"),
+        *(_memory_facts(compiled) if compiled else ()),
     ]
     table = make_table(console, "", ["", ""])
     table.show_header, table.title = False, None
@@ -243,8 +285,20 @@ def _print_facts(console: Console, report: ModelReport) -> None:
     print_table(console, table)
 
 
-def _print_operators(console: Console, report: ModelReport) -> None:
-    columns = ["operator", "#imported", "#compiled", "#multiply-adds", "#others", "#share"]
+def _memory_facts(report: CompiledReport) -> list[tuple[str, str]]:
+    ratio = report.arena_bytes / (report.arena_lower_bound_bytes or 1)
+    return [
+        ("arena", f"{byte_count(report.arena_bytes)}, {ratio:.3f} of its lower bound"),
+        ("lower bound", f"{byte_count(report.arena_lower_bound_bytes)} live at one time"),
+        ("unshared", f"{byte_count(report.unshared_bytes)} if no memory were used twice"),
+        ("constants", f"{byte_count(report.constant_bytes)} as packed for the kernels"),
+        ("scratch", f"{byte_count(report.scratch_bytes)} for all threads"),
+    ]
+
+
+def _print_operators(console: Console, report: ModelReport, *, is_compiled: bool) -> None:
+    counts = ["#imported", "#compiled"] if is_compiled else ["#imported"]
+    columns = ["operator", *counts, "#multiply-adds", "#others", "#share"]
     click.echo()
     table = make_table(console, "operators", columns)
     for row in report.operators:
@@ -252,7 +306,7 @@ def _print_operators(console: Console, report: ModelReport) -> None:
         table.add_row(
             row.operator,
             str(row.imported),
-            str(row.compiled),
+            *([str(row.compiled)] if is_compiled else ()),
             scaled(row.multiply_adds),
             scaled(row.other_operations),
             f"{100 * flops / (report.flops or 1):.1f} %",

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import glow_nb
+from glow_nb.api import as_backend, as_threads
 from glow_nb.arguments import Constants, Shapes
+from glow_nb.backends import Backend
 from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import ModelError, OptionError
 from glow_nb.files import SUFFIX
@@ -23,6 +25,11 @@ def load_model(model: Path, shapes: Shapes | None) -> Function | Program:
     _check_shapes_apply(model, shapes)
     with _shape_hints(model):
         return glow_nb.load(str(model), shapes=shapes)
+
+
+def make_backend(backend: str, threads: int | None, *, winograd: str, tune: bool) -> Backend:
+    """Return the backend that ``glow_nb.compile`` makes of these options."""
+    return as_backend(backend, threads=as_threads(threads), winograd=winograd, tune=tune)
 
 
 def compile_model(

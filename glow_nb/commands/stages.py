@@ -19,7 +19,7 @@ from glow_nb.hlir.lower import lower
 from glow_nb.hlir.schedule import schedule
 from glow_nb.llir.generate import generate
 from glow_nb.llir.program import Program
-from glow_nb.passes import PassRun, Pipeline, Repeat
+from glow_nb.passes import PassRun, Pipeline, Repeat, name_of_step
 from glow_nb.schema import closest
 
 
@@ -118,5 +118,5 @@ def _names(pipeline: Pipeline) -> list[str]:
         if isinstance(entry, Repeat):
             names += _names(entry.steps)
         else:
-            names.append(entry if isinstance(entry, str) else entry.name)
+            names.append(name_of_step(entry))
     return names

@@ -62,7 +62,17 @@ class Builder:
         return named
 
     def save(self, value: Value, name: str) -> Placeholder:
-        """Make *value* an output called *name*."""
+        """Make *value* an output called *name*; one value may be several, under different names.
+
+        Raises:
+            GlowError: An input or another output has this name.
+        """
+        for role, others in (("input", self.inputs), ("output", self.outputs)):
+            if any(other.name == name for other in others):
+                raise GlowError(
+                    f"output {name!r} of function {self.name!r}: there is an {role} of this name; "
+                    "choose another one"
+                )
         output = Placeholder(self.unique_name(name), value.type)
         self.outputs.append(output)
         self.emit(Save(value, output), name=f"{output.name}_save")

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from glow_nb.errors import FeedError, VerifyError
+from glow_nb.errors import FeedError, GlowError, VerifyError
+from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
 from glow_nb.schema import operand_specs
 from glow_nb.types import Array, TensorType
@@ -21,14 +22,17 @@ def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]
     Raises:
         FeedError: An input is missing, or of another shape.
     """
+    names = [placeholder.name for placeholder in function.inputs]
+    if not isinstance(feeds, Mapping):
+        raise FeedError(f"{type(feeds).__name__} fed; give a dict of arrays with the names {names}")
     values: dict[Value, Array] = {}
     for placeholder in function.inputs:
         if placeholder.name not in feeds:
-            names = [other.name for other in function.inputs]
             raise FeedError(f"input {placeholder} is not fed; feed all of {names}")
-        array = values[placeholder] = feeds[placeholder.name]
-        if np.shape(array) != placeholder.type.shape:
-            raise FeedError(f"input {placeholder}: shape is {list(np.shape(array))}; reshape it")
+        with foreign(FeedError, f"input {placeholder}: not an array"):
+            array = values[placeholder] = np.asarray(feeds[placeholder.name])
+        if array.shape != placeholder.type.shape:
+            raise FeedError(f"input {placeholder}: shape is {list(array.shape)}; reshape it")
     outputs: dict[str, Array] = {}
     last_use = _last_uses(function)
     for node in function.nodes:
@@ -50,7 +54,7 @@ def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...
             arguments.append(tuple(_value_of(value, values) for value in operand))
         else:
             arguments.append(None if operand is None else _value_of(operand, values))
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), foreign(GlowError, f"{node!r}: evaluate"):
         result = node.evaluate(*arguments)
     arrays = result if isinstance(result, tuple) else (result,)
     arrays = tuple(np.asarray(array) for array in arrays)

@@ -8,6 +8,7 @@ so a badly typed node cannot exist.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -26,10 +27,13 @@ from glow_nb.schema import (
     check_attributes,
     operands_of,
 )
-from glow_nb.text import format_name
+from glow_nb.text import format_name, without_middle
 from glow_nb.types import Array, ElementKind, TensorType
 
-NODES: Registry[type[Node]] = Registry("operator")
+_NUMBERS = itertools.count(1)
+"""Tells nodes without a name apart where they are shown, as in errors about their operands."""
+
+NODES: Registry[str, type[Node]] = Registry("operator")
 
 
 class Value:
@@ -39,9 +43,14 @@ class Value:
     name: str
     type: TensorType
 
+    @property
+    def shown_name(self) -> str:
+        """The name, or what text calls the value if it has none."""
+        return self.name
+
     @override
     def __repr__(self) -> str:
-        return f"%{format_name(self.name)} : {self.type}"
+        return f"%{format_name(self.shown_name)} : {self.type}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,9 +183,19 @@ class Node(Value):
         if not condition:
             raise VerifyError(self, message)
 
+    @cached_property
+    def _number(self) -> int:
+        return next(_NUMBERS)
+
+    @property
+    @override
+    def shown_name(self) -> str:
+        """The name; ``relu.1`` for one that has none yet, the numbers in the order of asking."""
+        return self.name or f"{self.opcode}.{self._number}"
+
     @override
     def __repr__(self) -> str:
-        return f"{self.opcode} %{format_name(self.name)}"
+        return f"{self.opcode} %{format_name(self.shown_name)}"
 
 
 def _fits_as_well(old: Any, new: Any) -> bool:
@@ -209,7 +228,7 @@ class Result(Value):
 
     @override
     def __repr__(self) -> str:
-        return f"%{format_name(self.node.name)}#{self.index} : {self.type}"
+        return f"%{format_name(self.node.shown_name)}#{self.index} : {self.type}"
 
 
 N = TypeVar("N", bound=Node)
@@ -337,6 +356,11 @@ class Function:
         outputs = ", ".join(map(str, self.outputs))
         return f"func @{format_name(self.name)}({inputs}) -> ({outputs}), {len(self.nodes)} nodes"
 
+    @override
+    def __str__(self) -> str:
+        """Return the IR text, a long one without its middle."""
+        return str(Module((self,)))
+
 
 @dataclass(frozen=True, eq=False)
 class Module:
@@ -362,3 +386,14 @@ class Module:
         raise GlowError(
             f"module has no function {name!r}; it has {[f.name for f in self.functions]}"
         )
+
+    @override
+    def __repr__(self) -> str:
+        return f"module of {len(self.functions)} functions: {[f.name for f in self.functions]}"
+
+    @override
+    def __str__(self) -> str:
+        """Return the IR text, a long one without its middle."""
+        from glow_nb.hlir.print import print_module  # which is made of these classes
+
+        return without_middle(print_module(self))

@@ -106,7 +106,9 @@ def print_node(node: Node) -> str:
     predicate = f" if {_print_operand(node.predicate)}" if node.predicate is not None else ""
     types = f" : {', '.join(map(str, node.result_types))}" if node.result_types else ""
     attributes = format_attributes(attributes_of(node))
-    return f"%{format_name(node.name)} = {node.opcode}({operands}){attributes}{predicate}{types}"
+    return (
+        f"%{format_name(node.shown_name)} = {node.opcode}({operands}){attributes}{predicate}{types}"
+    )
 
 
 def _print_operand(operand: Value | tuple[Value, ...] | None) -> str:
@@ -115,5 +117,5 @@ def _print_operand(operand: Value | tuple[Value, ...] | None) -> str:
     if isinstance(operand, tuple):
         return "[" + ", ".join(map(_print_operand, operand)) + "]"
     if isinstance(operand, Result):
-        return f"%{format_name(operand.node.name)}#{operand.index}"
-    return f"%{format_name(operand.name)}"
+        return f"%{format_name(operand.node.shown_name)}#{operand.index}"
+    return f"%{format_name(operand.shown_name)}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from glow_nb.errors import DefinitionError
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter
+from glow_nb.schema import Registry
 
 N = TypeVar("N", bound=Node)
 
-LOWERINGS: dict[type[Node], Callable[[Any, Rewriter], Replacement]] = {}
+LOWERINGS: Registry[type[Node], Callable[[Any, Rewriter], Replacement]] = Registry("lowering of")
 """Operator class to the rule that expresses it in simpler operators (paper 3.4)."""
 
 
@@ -23,9 +23,7 @@ def lowers(
     def register(
         rule: Callable[[N, Rewriter], Replacement],
     ) -> Callable[[N, Rewriter], Replacement]:
-        if node_class in LOWERINGS:
-            raise DefinitionError(f"{node_class.__name__} has a lowering already")
-        LOWERINGS[node_class] = rule
+        LOWERINGS.add(node_class, rule)
         return rule
 
     return register

@@ -39,7 +39,12 @@ def verify_module(module: Module) -> None:
 
 def _claim_name(names: dict[str, Value], value: Value) -> None:
     if names.setdefault(value.name, value) is not value:
-        raise VerifyError(value, "the name is not unique in the function")
+        raise VerifyError(
+            value,
+            "the name is not unique in the function"
+            if value.name
+            else "it has no name; a Builder or a Rewriter gives one to what it emits",
+        )
 
 
 def _verify_operands(

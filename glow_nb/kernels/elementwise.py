@@ -15,12 +15,10 @@ from math import prod
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.stack import Stack
 from glow_nb.kernels.loops import ENOUGH_ROWS, Nest, index_text, loops, share, sum_text
-from glow_nb.kernels.registry import KERNELS
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.vectors import ceil_power_of_two, floor_power_of_two, native_lanes
-from glow_nb.llir import instructions  # noqa: F401 - registers them
-from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction, kernel_operands
+from glow_nb.llir.program import Buffer, Instruction, kernel_operands
 from glow_nb.llir.verify import may_overlap
 from glow_nb.types import ElementKind
 
@@ -326,8 +324,3 @@ def pieces(count: int, widest: int, is_light: bool) -> Iterator[tuple[int, int |
     elif rest:
         lanes = ceil_power_of_two(rest)
         yield lanes, None if lanes == rest else rest
-
-
-for _instruction_class in list(INSTRUCTIONS.values()):
-    if _instruction_class.scalar:
-        KERNELS[_instruction_class] = elementwise_source

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from glow_nb.errors import UnsupportedError
+from glow_nb.errors import CompileError, UnsupportedError
+from glow_nb.foreign import foreign, name_of
+from glow_nb.hlir.graph import Node
 from glow_nb.kernels import (
     arg_reduction,
     convolution,
@@ -26,10 +28,12 @@ from glow_nb.kernels import (
     transpose,
     winograd,
 )
-from glow_nb.kernels.registry import KERNELS
+from glow_nb.kernels.elementwise import elementwise_source
+from glow_nb.kernels.registry import KERNELS, Generator
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
-from glow_nb.llir.program import Instruction
+from glow_nb.llir.generate import GENERATORS
+from glow_nb.llir.program import INSTRUCTIONS, Instruction
 
 __all__ = [
     "arg_reduction",
@@ -39,6 +43,8 @@ __all__ = [
     "elementwise",
     "gather",
     "generate_kernel",
+    "generator_of",
+    "has_kernel",
     "layer_normalization",
     "matmul",
     "normalization",
@@ -64,11 +70,34 @@ def generate_kernel(instruction: Instruction, target: Target) -> KernelSource:
 
     Raises:
         UnsupportedError: There is no kernel for this instruction.
+        CompileError: The generator failed; the cause is chained.
     """
-    generator = KERNELS.get(type(instruction))
+    generator = generator_of(type(instruction))
     if generator is None:
         raise UnsupportedError(
-            f"{instruction!r}: no kernel for {type(instruction).__name__}; lower it, or add a "
-            "generator with @kernel_for to glow_nb.kernels"
+            f"{instruction!r}: no kernel for {type(instruction).__name__}; lower it, or write a "
+            "generator and register it with @glow_nb.kernels.registry.kernel_for"
         )
-    return generator(instruction, target)
+    subject = f"{instruction!r}: kernel generator {name_of(generator)!r}"
+    with foreign(CompileError, subject):
+        source = generator(instruction, target)
+    if not isinstance(source, KernelSource):
+        raise CompileError(f"{subject} returned {source!r:.80}, not a KernelSource")
+    return source
+
+
+def generator_of(instruction_class: type[Instruction]) -> Generator | None:
+    """Return the function that writes the kernel of *instruction_class*; None if there is none.
+
+    A scalar expression is kernel enough, whenever the instruction was defined.
+    """
+    written = KERNELS.get(instruction_class)
+    return written or (elementwise_source if instruction_class.scalar else None)
+
+
+def has_kernel(node_class: type[Node]) -> bool:
+    """True if nodes of *node_class* become instructions that have kernels."""
+    return node_class in GENERATORS or any(
+        instruction_class.node_class is node_class and generator_of(instruction_class)
+        for instruction_class in INSTRUCTIONS.values()
+    )

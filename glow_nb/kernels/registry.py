@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from glow_nb.errors import DefinitionError
 from glow_nb.kernels.source import KernelSource
 from glow_nb.llir.program import Instruction
+from glow_nb.schema import Registry
 
 Generator = Callable[..., KernelSource]
 G = TypeVar("G", bound=Generator)
 
-KERNELS: dict[type[Instruction], Generator] = {}
-"""Instruction class to the function that writes its kernel."""
+KERNELS: Registry[type[Instruction], Generator] = Registry("kernel of")
+"""Instruction class to the function that writes its kernel; data-parallel ones need none."""
 
 
 def kernel_for(*instruction_classes: type[Instruction]) -> Callable[[G], G]:
@@ -25,9 +25,7 @@ def kernel_for(*instruction_classes: type[Instruction]) -> Callable[[G], G]:
 
     def register(generator: G) -> G:
         for instruction_class in instruction_classes:
-            if instruction_class in KERNELS:
-                raise DefinitionError(f"{instruction_class.__name__} has a kernel already")
-            KERNELS[instruction_class] = generator
+            KERNELS.add(instruction_class, generator)
         return generator
 
     return register

@@ -15,7 +15,7 @@ from glow_nb.llir.program import Activation, Arena, Buffer, Program, is_marker
 from glow_nb.schema import operands_of
 
 
-@dataclass
+@dataclass(repr=False)
 class _Resident:
     """A buffer in the arena: bytes ``[begin, end)``, touched by instructions first to last."""
 
@@ -26,7 +26,7 @@ class _Resident:
     last: int
 
     @override
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return (
             f"{self.buffer!r} in bytes [{self.begin}, {self.end}) "
             f"from instruction {self.first} to {self.last}"

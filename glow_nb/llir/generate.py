@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import glow_nb.llir.instructions  # noqa: F401  registers the instructions
-from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Placeholder, Result, Save, Value, producer_of
 from glow_nb.hlir.ops.activation import Clip
@@ -32,12 +32,12 @@ from glow_nb.llir.program import (
     View,
     Weight,
 )
-from glow_nb.schema import fields_of
+from glow_nb.schema import Registry, fields_of
 from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
 
-GENERATORS: dict[type[Node], Callable[[Any, Generator], None]] = {}
+GENERATORS: Registry[type[Node], Callable[[Any, Generator], None]] = Registry("IRGen rule of")
 """Operators that need more than one instruction with equal field names, to their rules."""
 
 
@@ -47,9 +47,7 @@ def generates(
     """Register a function as the IRGen rule of *node_class*; it goes before ``node=``."""
 
     def register(rule: Callable[[N, Generator], None]) -> Callable[[N, Generator], None]:
-        if node_class in GENERATORS:
-            raise DefinitionError(f"{node_class.__name__} has an IRGen rule already")
-        GENERATORS[node_class] = rule
+        GENERATORS.add(node_class, rule)
         return rule
 
     return register
@@ -97,12 +95,19 @@ def _check_supported(function: Function, automatic: Mapping[type | None, object]
 
 def _what_to_do(node_class: type[Node], nodes: list[Node]) -> str:
     shown = ", ".join(map(repr, nodes[:3])) + (", ..." if len(nodes) > 3 else "")
-    advice = (
-        "lower it first"
-        if node_class in LOWERINGS
-        else "give it a lowering, an instruction or an IRGen rule"
-    )
-    return f"{shown} ({advice})"
+    return f"{shown} ({_advice(node_class)})"
+
+
+def _advice(node_class: type[Node]) -> str:
+    if node_class in LOWERINGS:
+        return "lower it first"
+    for instruction in INSTRUCTIONS.values():
+        if getattr(instruction.node_class, "opcode", None) == node_class.opcode:
+            return (
+                f"instruction {instruction.opcode!r} is of an earlier definition: "
+                "define it again after the operator"
+            )
+    return "give it a lowering, an instruction or an IRGen rule"
 
 
 class Generator:

@@ -27,10 +27,10 @@ from glow_nb.schema import (
     operand_specs,
     qualified_operands_of,
 )
-from glow_nb.text import format_name
+from glow_nb.text import format_name, without_middle
 from glow_nb.types import TensorType
 
-INSTRUCTIONS: Registry[type[Instruction]] = Registry("instruction")
+INSTRUCTIONS: Registry[str, type[Instruction]] = Registry("instruction")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -381,6 +381,13 @@ class Program:
     def __repr__(self) -> str:
         arena = f", arena {self.arena.size_bytes} bytes" if self.arena else ""
         return f"program @{format_name(self.name)}, {len(self.work)} instructions{arena}"
+
+    @override
+    def __str__(self) -> str:
+        """Return the IR text, a long one without its middle."""
+        from glow_nb.llir.print import print_program  # which is made of these classes
+
+        return without_middle(print_program(self))
 
 
 def is_marker(instruction: Instruction) -> bool:

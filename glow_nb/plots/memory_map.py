@@ -117,7 +117,7 @@ def _kind(instruction: Instruction) -> str:
 
 def _arena_of(program: Program) -> Arena:
     if program.arena is None:
-        raise OptionError(f"{program}: it is not allocated; allocate() it first")
+        raise OptionError(f"{program!r}: it is not allocated; allocate() it first")
     return program.arena
 
 
@@ -131,7 +131,7 @@ def draw_memory_map(program: Program, path: Path, title: str = "") -> None:
     arena = _arena_of(program)
     lives = lives_of(program)
     if not lives:
-        raise OptionError(f"{program}: it has no activations in memory; there is nothing to draw")
+        raise OptionError(f"{program!r}: it has no activations in memory; there is nothing to draw")
     figure = _make_figure(program, arena, lives, title)
     replace_file(path, lambda place: figure.savefig(place, format="png", dpi=160))
 

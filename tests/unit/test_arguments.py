@@ -17,6 +17,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import LiveRange, place
+from glow_nb.observers import Timing
 
 TWO = np.array([1, 2])
 
@@ -53,7 +54,11 @@ def relu() -> Function:
         ("shapes", {"n": 8}, "only an ONNX model has sizes to bind"),
         ("constants", TWO, "constants=array"),
         ("constants", {1: 2}, "constants={1: ...}: the names must be text"),
-        ("constants", {"x": [[1], [2, 3]]}, "constants=.*: give arrays"),
+        (
+            "constants",
+            {"x": [[1], [2, 3]]},
+            "constants={'x': ...}: a list that is no array: ValueError",
+        ),
         ("pipeline", None, "pipeline None: give a tuple of names of graph passes"),
         ("pipeline", "fold_constants", "pipeline 'fold_constants': give a tuple"),
         ("pipeline", (3,), "pipeline entry 3: give a tuple"),
@@ -63,6 +68,11 @@ def relu() -> Function:
         ("program_pipeline", 7, "pipeline 7: give a tuple of names of instruction passes"),
         ("observer", {}, "observer={}: give a function"),
         ("observer", TWO, "observer=array"),
+        (
+            "observer",
+            Timing,
+            "observer=Timing: this is a class; give an observer made of it: Timing",
+        ),
     ],
 )
 def test_a_wrong_option_of_compile_is_refused(option: str, value: object, message: str) -> None:
@@ -85,7 +95,7 @@ def test_numpy_numbers_will_do() -> None:
 @pytest.mark.parametrize("feeds", [[[1, 2, 3], [4, 5]], {"x": [[1], [2, 3]]}])
 def test_ragged_lists_are_no_input(feeds: Any) -> None:
     net = glow_nb.compile(relu(), backend="interpreter")
-    with pytest.raises(FeedError, match="input 'x': it is no array"):
+    with pytest.raises(FeedError, match="input 'x': a (list|dict) that is no array: ValueError"):
         net.run(feeds)
 
 

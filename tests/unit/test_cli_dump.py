@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import glow_nb
 from glow_nb.backends import backend_named
 from glow_nb.commands.stages import Stages
 from glow_nb.compiler import lower_for
 from glow_nb.files import load_text, parse_text
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.print import print_function
+from glow_nb.ir_text import ir_text
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
 from glow_nb.passes import PassRun
@@ -253,3 +255,18 @@ def test_every_state_and_one_state_do_not_go_together(tmp_path: Path) -> None:
     call("dump", model, "--level", "llir", "--output", program)
     message = fails("dump", program, "--after-each-pass", tmp_path / "a")
     assert "no pass is run" in message
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("options", [(), ("--threads", 1), ("--threads", 2, "--winograd", "off")])
+def test_what_is_dumped_is_what_runs(tmp_path: Path, options: tuple[object, ...]) -> None:
+    model = write_convolution(tmp_path)
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    net = glow_nb.compile(
+        str(model),
+        threads=given.get("--threads"),  # type: ignore[arg-type]
+        winograd=str(given.get("--winograd", "auto")),
+    )
+    assert call("dump", model, "--level", "llir", *options).output == ir_text(net.program)
+    source = call("dump", model, "--level", "source", *options).output
+    assert source.rstrip("\n") == net.source.rstrip("\n")

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import glow_nb
 from glow_nb.commands.wording import byte_count, count_of, scaled
+from glow_nb.errors import OptionError
 from tests.unit.cli_samples import call, fails, write_dense, write_graph
 
 INTERPRETER = ("--backend", "interpreter")
@@ -112,3 +114,30 @@ def test_kernels_are_listed_with_their_nodes(tmp_path: Path) -> None:
     nodes = [name for row in report["instructions"] for name in row["nodes"]]
     assert {"product", "y"} <= set(nodes)
     assert row.split()[:2] == ["0", report["instructions"][0]["family"]]
+
+
+def test_nothing_is_compiled_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = write_dense(tmp_path)
+    compiled = call("info", model, "--compile", *INTERPRETER).output
+    assert "kernels" in compiled
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OptionError("compiled")
+
+    monkeypatch.setattr(glow_nb, "compile", refuse)
+    output = call("info", model).output
+    assert output.endswith("\nnot compiled; --compile shows memory and kernels, too\n")
+    assert "arena" not in output
+    facts = ("input x", "output y", "parameters", "multiply-adds", "FLOPs")
+    for line in compiled.splitlines():
+        if line.startswith(facts):
+            assert line in output.splitlines()
+    rows = [line.split() for line in output.splitlines()]
+    assert ["mat_mul", "1", "72", "0", "85.7", "%"] in rows
+    report = json.loads(call("info", model, "--json").stdout)
+    assert report["flops"] == 168
+    assert "arena_bytes" not in report
+    for asking in (("--compile",), ("--kernels",), ("--memory-map", "map.png"), ("--threads", 1)):
+        assert fails("info", model, *asking) == "Error: compiled\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import glow_nb
+from glow_nb import api
 from glow_nb.commands.run import best_classes, describe_array
+from glow_nb.errors import GlowWarning
 from glow_nb.types import Array, TensorType
 from tests.unit.cli_samples import call, fails, save_array, write_dense, write_graph, write_sum
 from tests.unit.importers.models import model, value
@@ -177,3 +181,20 @@ def test_best_classes_only_of_scores() -> None:
     others: list[Array] = [scores, scores.reshape(2, 6), scores.reshape(1, 12).astype(np.int32)]
     for other in others:
         assert not list(best_classes(TensorType.of(other), other))
+
+
+def test_more_threads_than_cores_get_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "available_cores", lambda: 2)
+    model = write_dense(tmp_path)
+    wanted = "threads=3: this process may use 2 cores; "
+    with pytest.warns(GlowWarning, match=wanted) as caught:
+        glow_nb.compile(str(model), backend="interpreter", threads=3)
+    assert caught[0].filename == __file__
+    assert call("run", model, "--backend", "interpreter", "--threads", 2).stderr == ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        stderr = call("run", model, "--backend", "interpreter", "--threads", 3).stderr
+    assert stderr.startswith(f"Warning: {wanted}")
+    assert stderr.count("\n") == 1

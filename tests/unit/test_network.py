@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from onnx import TensorProto
 from onnx.helper import make_node
 
 import glow_nb
+from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import (
     FeedError,
     GlowError,
@@ -66,7 +71,10 @@ def test_outputs_come_by_name_in_order(net: CompiledNetwork) -> None:
         ({"x": X, "y": X, "z": X}, "unknown input 'z'"),
         ({"x": X, "y": X.T}, r"'y': shape is \[3, 2\], the network takes \[2, 3\]"),
         ({"x": X, "y": X.astype(np.float64)}, r"'y': dtype is float64.*\.astype\('float32'\)"),
-        ({"x": X, "y": None}, "'y': dtype is object"),
+        ({"x": X, "y": None}, "'y': None is no array of numbers; give a NumPy array"),
+        ({"x": X, "y": [X, None]}, "'y': a list .*no array"),
+        ({"x": X, "y": {1: 2}}, "'y': a dict of Python objects is no array of numbers"),
+        (None, "the network has 2 inputs; feed a dict"),
         ({"x": X, "y": [["a"]]}, "'y': dtype is <U1"),
         (X, "the network has 2 inputs; feed a dict"),
     ],
@@ -76,6 +84,67 @@ def test_wrong_feeds_get_one_clear_error(
 ) -> None:
     with pytest.raises(FeedError, match=message):
         net.run(feeds)
+
+
+class Tensor:
+    """An array of another library, on a device that is not there."""
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        raise self.cause
+
+
+@pytest.mark.parametrize(
+    "cause", [RuntimeError("device is lost"), KeyError("x"), OSError(5, "gone"), StopIteration()]
+)
+def test_whatever_a_feed_raises_is_the_cause_of_ours(
+    net: CompiledNetwork, cause: Exception
+) -> None:
+    single = glow_nb.compile(one_input(), backend="interpreter")
+    wanted = f"input 'x': a Tensor that is no array: {type(cause).__name__}"
+    runs: tuple[Callable[[Any], object], ...] = (
+        lambda feed: net.run({"x": feed, "y": X}),
+        single.run,
+        single,
+        lambda feed: single.profile(feed, limits=False),
+    )
+    for run in runs:
+        with pytest.raises(FeedError, match=wanted) as caught:
+            run(Tensor(cause))
+        assert caught.value.__cause__ is cause
+    with pytest.raises(FeedError, match=f"not an array: {type(cause).__name__}"):
+        glow_nb.evaluate(one_input(), {"x": Tensor(cause)})  # type: ignore[dict-item]
+
+
+def test_nothing_is_no_input() -> None:
+    net = glow_nb.compile(one_input(), backend="interpreter")
+    with pytest.raises(FeedError, match="input 'x': None is no array of numbers"):
+        net.run(None)  # type: ignore[arg-type]
+    with pytest.raises(FeedError, match="NoneType fed; give a dict of arrays with the names"):
+        glow_nb.evaluate(one_input(), None)  # type: ignore[arg-type]
+
+
+def test_a_network_is_called_like_a_function(net: CompiledNetwork) -> None:
+    np.testing.assert_array_equal(net({"x": X, "y": X})["total"], X + X)
+
+
+@pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_network_says_how_to_keep_it(
+    net: CompiledNetwork, copying: Callable[[object], object]
+) -> None:
+    for kept in (net, [net], DynamicNetwork({"x": None}, lambda shapes: net)):
+        if copying is copy.copy and isinstance(kept, list):
+            continue  # copies the list, not what is in it
+        with pytest.raises(UnsupportedError, match=r"cannot be copied or pickled.*save_text"):
+            copying(kept)
+
+
+def test_a_network_is_kept_as_text(net: CompiledNetwork, tmp_path: Path) -> None:
+    glow_nb.save_text(net.program, tmp_path / "net.glow")
+    again = glow_nb.compile(tmp_path / "net.glow", backend="interpreter")
+    np.testing.assert_array_equal(again({"x": X, "y": X})["total"], X + X)
 
 
 def test_odd_but_right_feeds_work(net: CompiledNetwork) -> None:

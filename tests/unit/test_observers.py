@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx.helper import make_node
 
 import glow_nb
-from glow_nb.difference import print_ir
-from glow_nb.errors import GlowError
+from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import load_text, parse_text
+from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.optimize import GRAPH_PASSES
+from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 from glow_nb.observers import PrintDiff, Timing, WriteIR, each
-from glow_nb.passes import PassRun
+from glow_nb.passes import STEPS, PassRun
+from tests.unit.importers.models import model, value
 
 NAME = '../../etc/"x"\n'
 
@@ -45,8 +51,8 @@ def test_ir_is_written_when_it_changed(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "new" / "steps").iterdir()) == sorted(names)
     states = [runs[0].before, *(run.after for run in runs if run.changed)]
     for path, state in zip(write.written, states, strict=True):
-        assert path.read_text() == print_ir(state)
-        assert print_ir(parse_text(path.read_text())) == print_ir(state)
+        assert path.read_text() == ir_text(state)
+        assert ir_text(parse_text(path.read_text())) == ir_text(state)
 
 
 def test_nothing_of_the_model_gets_into_paths(tmp_path: Path) -> None:
@@ -128,3 +134,86 @@ def test_what_steps_did_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "eliminate_dead_nodes" not in printed
     glow_nb.compile(graph(), backend="interpreter", observer=PrintDiff())
     assert "eliminate_dead_nodes: " in capsys.readouterr().out
+
+
+def test_a_step_that_is_misspelt_is_refused() -> None:
+    with pytest.raises(OptionError, match="step 'sink_transpose'.*did you mean 'sink_transposes'?"):
+        PrintDiff("sink_transpose")
+    with pytest.raises(OptionError, match="step 'my_own'.*give the function"):
+        PrintDiff("my_own")
+    with pytest.raises(OptionError, match="step 3: give the name"):
+        PrintDiff(3)  # type: ignore[arg-type]
+    PrintDiff("select_packed_operators", "lower", "peephole")
+
+
+def keep_everything(function: Function) -> Function:
+    """Change nothing, in spite of its name."""
+    return function
+
+
+def test_a_step_that_showed_nothing_is_told_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = ("sink_transposes", "fold_pads", "generate", "select_packed_operators", keep_everything)
+    show = PrintDiff(*steps)
+    pipeline = (*glow_nb.INFERENCE, keep_everything)
+    for _ in range(2):
+        glow_nb.compile(graph(), backend="interpreter", observer=each(show), pipeline=pipeline)
+        lines = capsys.readouterr().out.splitlines()
+        assert "-  %back = transpose(" in "\n".join(lines)
+        assert lines[-4:] == [
+            "fold_pads: nothing to show, it changed nothing",
+            "generate: nothing to show, it makes a Program of a Function, which have no lines in "
+            "common; WriteIR writes both",
+            "select_packed_operators: nothing to show, it is no step of this compilation",
+            "keep_everything: nothing to show, it changed nothing",
+        ]
+
+
+def test_observers_are_told_the_end_once() -> None:
+    class Ending:
+        ended = 0
+
+        def __call__(self, run: PassRun, /) -> None:
+            assert not self.ended
+
+        def finish(self) -> None:
+            self.ended += 1
+
+    first, second = Ending(), Ending()
+    glow_nb.compile(graph(), backend="interpreter", observer=each(first, each(second)))
+    assert (first.ended, second.ended) == (1, 1)
+
+
+def test_an_observer_that_fails_at_the_end_is_named() -> None:
+    class Stumbling(Timing):
+        def finish(self) -> None:
+            raise LookupError
+
+    with pytest.raises(GlowError, match="observer 'Stumbling', at the end: LookupError"):
+        glow_nb.compile(graph(), backend="interpreter", observer=Stumbling())
+
+
+@pytest.mark.jit
+def test_the_times_of_the_steps_sum_to_that_of_the_compilation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model.onnx"
+    nodes = [make_node("Tanh", ["x"], ["v0"])]
+    nodes += [make_node("MatMul", [f"v{i}", f"v{i}"], [f"v{i + 1}"]) for i in range(50)]
+    onnx.save(model(nodes, [value("x", (40, 40))], outputs=["v50"]), path)
+    monkeypatch.setenv("GLOW_NB_CACHE_DIR", str(tmp_path / "cache"))
+    # what other processes take of the cores belongs to no step
+    monkeypatch.setattr(time, "perf_counter", time.process_time)
+    steps: set[str] = set()
+    parts = []
+    for _ in range(5):  # the cache is empty only once
+        timing = Timing()
+        began = time.perf_counter()
+        glow_nb.compile(path, threads=1, observer=timing)
+        parts.append(timing.seconds / (time.perf_counter() - began))
+        steps |= timing.steps.keys()
+    assert 0.95 <= parts[0] <= 1, parts
+    # nor does what the garbage collector happens to take between two steps
+    assert 0.95 <= max(parts[1:]) <= 1, parts
+    assert steps <= {*STEPS, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
+    wanted = {"import", "backend", "verify", "lower", "generate_source", "fill_constants"}
+    assert wanted | {"compile_kernels", "load_code", "fold_constants", "peephole"} <= steps

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
+from typing import Any
 
-from glow_nb.errors import DefinitionError, GlowWarning, OptionError, PassError, VerifyError
+import pytest
+from typing_extensions import override
+
+from glow_nb.errors import (
+    DefinitionError,
+    GlowError,
+    GlowWarning,
+    OptionError,
+    PassError,
+    VerifyError,
+)
+from glow_nb.observers import each
 from glow_nb.passes import PassRegistry, PassRun, Repeat, Step
 
 
@@ -85,9 +97,149 @@ def test_an_option_without_default_is_refused(registry: PassRegistry[list[int]])
         registry.register(takes_anything)
 
 
-def test_two_passes_of_one_name_are_refused(registry: PassRegistry[list[int]]) -> None:
+def test_a_pass_that_is_defined_again_replaces_the_first(registry: PassRegistry[list[int]]) -> None:
+    def decrement(numbers: list[int]) -> list[int]:
+        return [n - 100 for n in numbers]
+
+    with pytest.warns(GlowWarning, match="list pass 'decrement' is defined again in .*test_passes"):
+        registry.register(decrement)
+    assert registry.run([107], ("decrement",)) == [7]
+    registry.register(decrement)  # the very same: nothing to tell
+
+
+def test_a_pass_of_another_module_is_not_replaced(registry: PassRegistry[list[int]]) -> None:
     def decrement(numbers: list[int]) -> list[int]:
         return numbers
 
-    with pytest.raises(DefinitionError, match="already registered"):
+    decrement.__module__ = "elsewhere"
+    with pytest.raises(DefinitionError, match="registered by .*test_passes, elsewhere cannot"):
         registry.register(decrement)
+
+
+def without_ir() -> list[int]:
+    return []
+
+
+def with_ir_as_option(*, numbers: tuple[int, ...] = ()) -> list[int]:
+    return list(numbers)
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (without_ir, "its first parameter must be the IR"),
+        (with_ir_as_option, "its first parameter must be the IR"),
+        (list, "is no function, which alone has a name"),
+        (partial(sorted, reverse=True), "is no function, which alone has a name"),
+        (3, "3 is no function"),
+    ],
+)
+def test_what_is_no_pass_is_not_registered(
+    registry: PassRegistry[list[int]], run: Any, message: str
+) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        registry.register(run)
+
+
+def test_functions_stand_in_a_pipeline_themselves(registry: PassRegistry[list[int]]) -> None:
+    def add(numbers: list[int], *, amount: int = 1) -> list[int]:
+        return [n + amount for n in numbers]
+
+    def keep(numbers: list[int]) -> list[int]:
+        return numbers
+
+    runs: list[PassRun] = []
+    pipeline = (add, Step(add, {"amount": 10}), Repeat((keep, partial(keep))), "decrement")
+    assert registry.run([1], pipeline, runs.append) == [11]
+    assert [run.name for run in runs] == ["add", "add", "keep", "partial", "decrement"]
+    with pytest.raises(OptionError, match="'add' has no option 'amuont'; did you mean 'amount'"):
+        registry.run([1], (Step(add, {"amuont": 1}),))
+
+
+class OwnTrouble(Exception):
+    @override
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("cause", "message"),
+    [
+        (KeyError("w"), r"pass 'fails' \(after drop_large\): KeyError: 'w'"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+        (StopIteration(), r"pass 'fails' \(.*\): StopIteration"),
+        (OwnTrouble(), "OwnTrouble: <exception str.. failed>"),
+        (OptionError("of ours"), r"pass 'fails' \(after drop_large\): of ours"),
+    ],
+)
+def test_whatever_a_pass_raises_is_kept_as_the_cause(
+    registry: PassRegistry[list[int]], cause: Exception, message: str
+) -> None:
+    def fails(numbers: list[int]) -> list[int]:
+        raise cause
+
+    with pytest.raises(PassError, match=message) as caught:
+        registry.run([1], ("drop_large", fails))
+    assert caught.value.__cause__ is cause
+
+
+def test_what_ends_the_program_is_no_failure_of_a_pass(registry: PassRegistry[list[int]]) -> None:
+    def interrupted(numbers: list[int]) -> list[int]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        registry.run([1], (interrupted,))
+
+
+@pytest.mark.parametrize("returned", [None, (1, 2), "text"])
+def test_a_pass_that_returns_no_ir_is_named(
+    registry: PassRegistry[list[int]], returned: object
+) -> None:
+    def forgets(numbers: list[int]) -> Any:
+        return returned
+
+    message = (
+        "pass 'forgets' .the first to run.: it returned .* and not a list; a pass that changes"
+    )
+    with pytest.raises(PassError, match=message):
+        registry.run([1], (forgets,))
+
+
+def takes_nothing() -> None: ...
+
+
+def takes_two(first: object, second: object) -> None: ...
+
+
+class Observing:
+    def __call__(self, run: PassRun) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("observer", "message"),
+    [
+        (Observing, "observer=Observing: this is a class; give an observer made of it"),
+        (takes_nothing, "observer=takes_nothing: it cannot be called with one argument"),
+        (takes_two, "observer=takes_two: it cannot be called with one argument"),
+        (3, "observer=3: give a function of one PassRun"),
+    ],
+)
+def test_what_cannot_observe_is_refused(
+    registry: PassRegistry[list[int]], observer: Any, message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        registry.run([1], ("drop_large",), observer)
+    with pytest.raises(OptionError, match=message):
+        each(Observing(), observer)
+
+
+def test_whatever_an_observer_raises_names_it_and_the_step(
+    registry: PassRegistry[list[int]],
+) -> None:
+    def stumbles(run: PassRun, /) -> None:
+        raise ZeroDivisionError(run.name)
+
+    message = "observer 'stumbles', told of step 'drop_large': ZeroDivisionError: drop_large"
+    with pytest.raises(GlowError, match=message) as caught:
+        registry.run([1], ("drop_large",), stumbles)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

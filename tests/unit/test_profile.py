@@ -10,6 +10,7 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.backend import KernelReport, Timings
+from glow_nb.commands.profile import totals
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.hlir.cost import Cost
 from glow_nb.kernels.limits import MachineLimits, MemoryLevel
@@ -110,6 +111,12 @@ def test_times_beside_other_limits(profile: Profile) -> None:
     assert beaten.beats_limits
     assert beaten.limits == slow
     assert beaten.kernels[0].bound == "arithmetic"
+    assert beaten.kernels[0].limit_seconds == pytest.approx(1000e-9)
+    assert beaten.kernels[0].bound_seconds == beaten.kernels[0].min_seconds
+    assert [k.is_raised for k in beaten.kernels] == [True, False]
+    assert all(k.fraction <= 1 for k in beaten.kernels)
+    assert any(line.startswith("raised      1 limit to what was seen") for line in totals(beaten))
+    assert not any(line.startswith("raised") for line in totals(profile))
     assert [k.min_seconds for k in beaten.kernels] == [k.min_seconds for k in profile.kernels]
 
 

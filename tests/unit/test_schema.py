@@ -80,11 +80,11 @@ def test_an_attribute_that_text_cannot_hold_is_refused_at_definition() -> None:
 
 
 def test_registry_helps_with_typos_and_refuses_a_second_owner() -> None:
-    registry: Registry[int] = Registry("thing")
+    registry: Registry[str, int] = Registry("thing")
     registry.add("convolution", 1)
     with pytest.raises(GlowError, match="unknown thing 'convolutoin'; did you mean 'convolution'?"):
         registry["convolutoin"]
-    with pytest.raises(DefinitionError, match="already registered"):
+    with pytest.raises(DefinitionError, match="thing 'convolution' is already registered by 1"):
         registry.add("convolution", 2)
 
 

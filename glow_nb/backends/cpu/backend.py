@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from glow_nb.backends.backend import BackendOptions
 from glow_nb.backends.cpu.executable import CpuExecutable
-from glow_nb.backends.cpu.select_packed_operators import Tuner, select_packed_operators
+from glow_nb.backends.cpu.select_packed_operators import (
+    PRODUCTS,
+    Tuner,
+    select_packed_operators,
+)
 from glow_nb.hlir.graph import Node
-from glow_nb.hlir.ops import BatchNormalization, WinogradFilter
+from glow_nb.kernels.generate import has_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 from glow_nb.passes import Pipeline, Step
-
-LOWERED: tuple[type[Node], ...] = (BatchNormalization, WinogradFilter)
-"""Operators that have no kernel of their own; all others are vetoed, because their scalar
-expression or their kernel does in one go what the lowered nodes do in several."""
 
 
 class CpuBackend:
@@ -57,8 +57,12 @@ class CpuBackend:
         return MeasuringTuner(self.target, self.options.threads)
 
     def should_lower(self, node: Node) -> bool:
-        """True for the operators without a kernel."""
-        return isinstance(node, LOWERED)
+        """True for operators without a kernel.
+
+        A kernel, or a scalar expression, does in one go what the lowered nodes do in several.
+        Products get theirs when their packed form is chosen.
+        """
+        return not isinstance(node, PRODUCTS) and not has_kernel(type(node))
 
     def compile(self, program: Program, *, threads: int) -> CpuExecutable:
         """Return *program* as machine code."""

@@ -16,6 +16,7 @@ from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.hazards import AccessMode
+from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.errors import CompileError
 from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.source import KernelSource
@@ -43,6 +44,7 @@ class CpuExecutable:
 
     def __init__(self, program: Program, target: Target, *, threads: int) -> None:
         """Generate, compile (or fetch from the cache) and load the kernels of *program*."""
+        stopwatch = Stopwatch()
         constants = ConstantBlock(_used_weights(program))
         self._constants, self.held_weights = constants.block, constants.arrays
         self._inputs, self._outputs = program.inputs, program.outputs
@@ -53,10 +55,14 @@ class CpuExecutable:
         bindings = {buffer: i for i, buffer in enumerate((*program.inputs, *program.outputs))}
         places = _Places(program, constants.offsets, bindings)
         work = [i for i in program.work if _computes(i)]
+        stopwatch.lap("fill_constants")
         with constants.being_filled():  # while the kernels are written
             self._calls = [places.call(instruction, target) for instruction in work]
             self._uses = [Use(number, instruction) for number, instruction in enumerate(work)]
-        self._native = self._make_native()
+            stopwatch.lap("generate_source")
+        stopwatch.lap("fill_constants")
+        self._native = self._make_native(stopwatch=stopwatch)
+        self.compile_seconds = stopwatch.seconds
         largest = max((call.source.scratch_bytes for call in self._calls), default=0)
         self.scratch_bytes = threads * largest
 
@@ -65,7 +71,9 @@ class CpuExecutable:
         """What was generated for each instruction; written when it is asked for."""
         return tuple(map(_report, self._uses, self._calls))
 
-    def _make_native(self, *, profiled: bool = False) -> Executable:
+    def _make_native(
+        self, *, profiled: bool = False, stopwatch: Stopwatch | None = None
+    ) -> Executable:
         """Return the code and its memory; *profiled* adds a binding that takes time stamps."""
         bindings = [
             *(Binding(buffer.type) for buffer in self._inputs),
@@ -84,6 +92,7 @@ class CpuExecutable:
             target=self._target,
             cache=self._cache,
             stamps=stamps,
+            stopwatch=stopwatch,
         )
 
     @property

@@ -1,5 +1,6 @@
 """Compiling sets of kernels: once each, from the cache, here or in workers that may fail."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -201,3 +202,23 @@ def test_interrupt_ends_the_workers(tmp_path: Path) -> None:
                 print("no children left")
     """
     assert run_python(script, tmp_path) == "no children left\n"
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_slow_work_is_logged_once_without_a_bar(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    folder: bool,
+) -> None:
+    caplog.set_level("INFO", logger="glow_nb")
+    cache = ObjectCache(tmp_path if folder else None)
+    compile_objects([numbered(1)], HOST, cache=cache, workers=0)
+    assert not caplog.messages
+    monkeypatch.setattr(pool, "SLOW_SECONDS", 0.0)
+    compile_objects([numbered(2), numbered(3)], HOST, cache=cache, workers=0)
+    kept = f"kept in {tmp_path}" if folder else "not kept; set GLOW_NB_CACHE_DIR"
+    (message,) = caplog.messages
+    assert re.fullmatch(rf"compiling kernels: 1 of 2 after \d.\d s; they are {kept}", message)
+    compile_objects([numbered(4)], HOST, cache=cache, workers=0, progress=True)
+    assert len(caplog.messages) == 1

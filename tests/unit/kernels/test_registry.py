@@ -1,12 +1,16 @@
 """Instructions find their kernel generators."""
 
+from typing import Any
+
 import pytest
 
-from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.errors import CompileError, DefinitionError, UnsupportedError
 from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.registry import KERNELS, kernel_for
+from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.activation import ReluInst
+from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.program import Activation, Alloc, Buffer
 from glow_nb.types import ElementKind, TensorType
 
@@ -18,9 +22,35 @@ def test_instruction_without_a_kernel_is_named() -> None:
 
 
 def test_second_kernel_of_an_instruction_is_refused() -> None:
-    buffer = Buffer("x", TensorType(ElementKind.FLOAT32, (3,)))
-    generate_kernel(ReluInst(buffer, buffer), Target.host())
-    known = KERNELS[ReluInst]
-    with pytest.raises(DefinitionError, match="ReluInst has a kernel already"):
-        kernel_for(ReluInst)(known)
-    assert KERNELS[ReluInst] is known
+    known = KERNELS[SoftmaxInst]
+    with pytest.raises(DefinitionError, match="kernel of 'SoftmaxInst' is already registered by"):
+
+        @kernel_for(SoftmaxInst)
+        def own(instruction: SoftmaxInst, target: Target) -> KernelSource:
+            raise NotImplementedError
+
+    assert KERNELS[SoftmaxInst] is known
+
+
+def x() -> Buffer:
+    return Buffer("x", TensorType(ElementKind.FLOAT32, (3,)))
+
+
+def test_data_parallel_instructions_need_no_generator() -> None:
+    assert ReluInst not in KERNELS
+    assert "maximum" in generate_kernel(ReluInst(x(), x()), Target.host()).text
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_generator_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    cause = LookupError("no plan")
+
+    def own(instruction: ReluInst, target: Target) -> Any:
+        if fails:
+            raise cause
+
+    monkeypatch.setitem(KERNELS, ReluInst, own)
+    wanted = "LookupError: no plan" if fails else "returned None, not a KernelSource"
+    with pytest.raises(CompileError, match=f"relu .*%x: kernel generator 'own'.*{wanted}") as error:
+        generate_kernel(ReluInst(x(), x()), Target.host())
+    assert error.value.__cause__ is (cause if fails else None)

@@ -43,8 +43,8 @@ def function_of(node: Node) -> Function:
         if operand not in inputs:
             inputs[operand] = builder.input("operand", operand.type)
     alone = builder.emit(map_operands(node, inputs.__getitem__))
-    for result in alone.results:
-        builder.save(result, "result")
+    for index, result in enumerate(alone.results):
+        builder.save(result, f"result{index}")
     return builder.function()
 
 

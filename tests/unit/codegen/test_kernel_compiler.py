@@ -1,0 +1,57 @@
+"""numba that does not start is one error of ours, in whatever process it was to start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from glow_nb.codegen.cache import ObjectCache
+from glow_nb.codegen.pool import compile_objects
+from glow_nb.errors import CompileError
+from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.target import Target
+
+text = "def kernel(scratch, thread, threads):\\n    return\\n"
+try:
+    compile_objects(
+        [KernelSource("own", text, ())], Target.host(), cache=ObjectCache(None), workers=WORKERS
+    )
+except CompileError as error:
+    print(error)
+else:
+    print("compiled")
+"""
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("NUMBA_NUM_THREADS", "0", "ValueError: Number of threads specified must be > 0."),
+        ("NUMBA_OPT", "x", "Environment variable 'NUMBA_OPT' is defined but"),
+        ("NUMBA_ENABLE_AVX", "perhaps", "Environment variable 'NUMBA_ENABLE_AVX' is defined but"),
+    ],
+)
+def test_a_setting_that_numba_does_not_take_is_named(
+    variable: str, value: str, message: str, workers: int
+) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-c", SCRIPT.replace("WORKERS", str(workers))],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {variable: value, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    (line,) = finished.stdout.splitlines()
+    wanted = f"numba does not start with {variable}={value!r} in the environment; correct or unset"
+    assert line.startswith(wanted)
+    assert message in line
+    assert "Traceback" not in finished.stderr

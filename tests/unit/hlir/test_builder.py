@@ -1,0 +1,61 @@
+"""Building by hand: names that are the caller's, and values that have none yet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb.errors import GlowError, VerifyError
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Placeholder, Save
+from glow_nb.hlir.print import print_function
+from glow_nb.hlir.verify import verify
+from glow_nb.types import ElementKind, TensorType
+
+VECTOR = TensorType(ElementKind.FLOAT32, (3,))
+
+
+@pytest.mark.parametrize("backend", ["interpreter", pytest.param("cpu", marks=pytest.mark.jit)])
+def test_a_value_may_be_two_outputs(backend: str) -> None:
+    b = Builder()
+    relu = b.emit(ops.Relu(b.input("x", VECTOR)))
+    b.save(relu, "one")
+    b.save(relu, "two")
+    found = glow_nb.compile(b.function(), backend=backend)(np.array([-1, 0, 2], np.float32))
+    assert {name: array.tolist() for name, array in found.items()} == {
+        "one": [0, 0, 2],
+        "two": [0, 0, 2],
+    }
+
+
+@pytest.mark.parametrize(("name", "role"), [("y", "output"), ("x", "input")])
+def test_an_output_of_a_known_name_is_refused(name: str, role: str) -> None:
+    b = Builder()
+    relu = b.emit(ops.Relu(b.input("x", VECTOR)))
+    b.save(relu, "y")
+    with pytest.raises(GlowError, match=f"output '{name}' of .*: there is an {role} of this name"):
+        b.save(relu, name)
+
+
+def test_a_node_without_a_name_is_shown_by_operator_and_number() -> None:
+    x = Placeholder("x", VECTOR)
+    first, second = ops.Relu(x), ops.Relu(x)
+    shown = repr(first)
+    assert shown.startswith("relu %relu.")
+    assert shown == repr(first) != repr(second)
+    with pytest.raises(VerifyError, match=r"concat %concat\.\d+: "):
+        ops.Concat((first, Placeholder("other", TensorType(ElementKind.BOOL, (3,)))), axis=0)
+
+
+def test_a_function_whose_nodes_have_no_names_shows_them_apart() -> None:
+    x, y = Placeholder("x", VECTOR), Placeholder("y", VECTOR)
+    first = ops.Relu(x)
+    second = ops.Tanh(first)
+    function = Function("main", (x,), (y,), (first, second, Save(second, y)))
+    text = print_function(function)
+    assert '""' not in text
+    assert f"{repr(second).split()[1]} = tanh({repr(first).split()[1]})" in text
+    with pytest.raises(VerifyError, match=r"tanh %tanh\.\d+: it has no name; a Builder"):
+        verify(function)

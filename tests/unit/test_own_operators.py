@@ -1,0 +1,163 @@
+"""Operators of a user: defined before or after a compile, redefined, on both backends.
+
+The registries belong to the process, so each script has one of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glow_nb.errors import DefinitionError
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import NODES, define_node
+from glow_nb.hlir.ops.families import UnaryElementwise
+
+BEGIN = """
+import warnings
+from typing import Any, ClassVar
+import numpy as np
+import glow_nb
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Value, define_node
+from glow_nb.hlir.ops.elementwise import UnaryElementwise
+from glow_nb.hlir.rules import lowers
+from glow_nb.llir.instructions.elementwise import UnaryInstruction
+from glow_nb.llir.program import define_instruction
+
+X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
+
+def result_of(node_class, **attributes):
+    b = glow_nb.Builder()
+    x = b.input("x", "float32<4 x 6>")
+    scaled = b.emit(ops.Mul(x, x))
+    b.save(b.emit(ops.Relu(b.emit(node_class(scaled, **attributes)))), "y")
+    function = b.function()
+    found = glow_nb.compile(function, backend=BACKEND, threads=1)(X)["y"]
+    np.testing.assert_allclose(found, glow_nb.evaluate(function, {"x": X})["y"], rtol=1e-5)
+    return found
+"""
+
+COMPILE_FIRST = """
+result_of(ops.Tanh)
+"""
+
+ELEMENTWISE = """
+@define_node("shrink", data_parallel=True)
+class Shrink(UnaryElementwise):
+    by: float = 0.5
+
+    def compute(self, x: Any) -> Any:
+        return x * np.float32(self.by)
+
+@define_instruction("shrink", scalar="input * by", node=Shrink)
+class ShrinkInst(UnaryInstruction):
+    by: float
+"""
+
+LOWERED = """
+@define_node("double_relu")
+class DoubleRelu(UnaryElementwise):
+    def compute(self, x: Any) -> Any:
+        return 2 * np.maximum(x, 0)
+
+@lowers(DoubleRelu)
+def lower_double_relu(node, rewriter):
+    positive = rewriter.emit(ops.Relu(node.input))
+    return rewriter.emit(ops.Add(positive, positive))
+"""
+
+
+def run_script(backend: str, *parts: str) -> str:
+    """Run the joined *parts* for *backend* in a new interpreter; return what it printed."""
+    program = "\n".join((f"BACKEND = {backend!r}", BEGIN, *parts))
+    root = str(Path(__file__).parents[2])
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": root},
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+BOTH = pytest.mark.parametrize("backend", ["interpreter", "cpu"])
+WHEN = pytest.mark.parametrize("before", ["", COMPILE_FIRST], ids=["fresh", "after a compile"])
+
+
+@pytest.mark.jit
+@BOTH
+@WHEN
+def test_an_elementwise_operator_has_a_kernel(backend: str, before: str) -> None:
+    run_script(backend, before, ELEMENTWISE, "result_of(Shrink, by=0.25)")
+
+
+@pytest.mark.jit
+@BOTH
+@WHEN
+def test_an_operator_with_a_lowering_needs_nothing_more(backend: str, before: str) -> None:
+    run_script(backend, before, LOWERED, "result_of(DoubleRelu)")
+
+
+PRINT_WARNINGS = """
+warnings.simplefilter("always")
+warnings.showwarning = lambda message, *_: print(message)
+"""
+
+FAILS = """
+try:
+    result_of(Shrink)
+except glow_nb.GlowError as error:
+    print(error)
+"""
+
+
+@pytest.mark.jit
+@BOTH
+def test_what_is_defined_again_counts(backend: str) -> None:
+    again = ELEMENTWISE.replace("x * np.float32(self.by)", "x * np.float32(self.by) + x")
+    lowering = LOWERED[LOWERED.index("@lowers") :]
+    printed = run_script(
+        backend,
+        ELEMENTWISE + LOWERED,
+        "first = result_of(Shrink, by=1.0); result_of(DoubleRelu)",
+        PRINT_WARNINGS,
+        again.replace("input * by", "input * by + input") + lowering,
+        "np.testing.assert_allclose(result_of(Shrink, by=1.0), 2 * first)",
+        "result_of(DoubleRelu)",
+    )
+    again = "is defined again in __main__: it replaces the earlier definition"
+    assert printed.splitlines() == [
+        f"operator 'shrink' {again}",
+        f"instruction 'shrink' {again}",
+        f"lowering of 'DoubleRelu' {again}",
+    ]
+
+
+@pytest.mark.jit
+@BOTH
+def test_an_instruction_of_an_earlier_definition_is_pointed_out(backend: str) -> None:
+    node = ELEMENTWISE[: ELEMENTWISE.index("@define_instruction")]
+    printed = run_script(backend, ELEMENTWISE, PRINT_WARNINGS, node, FAILS)
+    wanted = "shrink %shrink (instruction 'shrink' is of an earlier definition: define it again"
+    assert wanted in printed
+
+
+def test_an_operator_of_glow_nb_is_not_replaced() -> None:
+    with pytest.raises(
+        DefinitionError,
+        match=r"operator 'relu' is already registered by glow_nb.*, tests\..* cannot",
+    ):
+
+        @define_node("relu")
+        class Relu(UnaryElementwise):
+            """Not the one that everybody knows."""
+
+    assert NODES["relu"] is ops.Relu
