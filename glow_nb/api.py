@@ -132,8 +132,12 @@ def compile(
             square error is about 2e-7 of the outputs' for tiles of 2 x 2, 5e-7 for 4 x 4, and 2e-6
             for 4 x 4 with 5 x 5 taps; that of the direct sum 1e-7. Over a whole network (largest
             difference from the result in ``float64`` over the largest output) the policy is at most
-            1e-4, held by the networks of the test suite (``docs/accuracy.md``). "off" sums up
-            directly. A backend that has but one way ignores this.
+            1e-4, held by the networks of the test suite (``docs/accuracy.md``). These errors are
+            relative to the largest input of a tile's window, 6 x 6 pixels for 4 x 4 outputs of
+            3 x 3 taps: where one pixel is a million times as large as its neighbours, outputs
+            beside it may lose all digits. NaN, infinities and overflows are where the direct sum
+            has them, for any number of threads: what is not finite is summed up directly. "off"
+            sums up everything directly. A backend that has but one way ignores this.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next

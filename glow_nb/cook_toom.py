@@ -14,10 +14,14 @@ points and its highest coefficient, and a convolution is the transpose of that p
 
 and the highest coefficient adds the last row of each (Lavin and Gray, arXiv 1509.09308; Barabasz
 and others, arXiv 1803.10986, on the choice of points).
+
+``G`` has more rows than columns, so that the taps can be had back: ``g = L (G g)``. The first tap
+and the last are exact: they stand alone, at point 0 but for a sign, and in the highest coefficient.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod, sqrt
@@ -25,7 +29,7 @@ from math import prod, sqrt
 import numpy as np
 from numpy.polynomial import polynomial
 
-from glow_nb.types import Array
+from glow_nb.types import Array, ElementKind
 
 POINT_PAIRS = {
     4: (1.0,),
@@ -49,6 +53,7 @@ class ShortConvolution:
         input: B, ``[n, n]``. Rows 1 and 2, 3 and 4, ... belong to points of opposite signs.
         filter: G, ``[n, r]``.
         output: A, ``[m, n]``.
+        recovery: L, ``[r, n]``, for which ``L G`` is the identity.
     """
 
     outputs: int
@@ -56,11 +61,17 @@ class ShortConvolution:
     input: Array
     filter: Array
     output: Array
+    recovery: Array
 
     @property
     def size(self) -> int:
         """Inputs, and products: n."""
         return self.outputs + self.taps - 1
+
+    @property
+    def recovery_growth(self) -> float:
+        """The most by which L enlarges rounding errors of ``G g``, over the largest tap of g."""
+        return float((np.abs(self.recovery) @ np.abs(self.filter)).sum(axis=1).max())
 
 
 def is_known(outputs: int, taps: int) -> bool:
@@ -74,7 +85,7 @@ def short_convolution(outputs: int, taps: int) -> ShortConvolution:
     size = outputs + taps - 1
     if size == 1:
         one = np.ones((1, 1))
-        return ShortConvolution(outputs, taps, one, one, one)
+        return ShortConvolution(outputs, taps, one, one, one, one)
     points = [0.0, *(sign * point for point in POINT_PAIRS[size] for sign in (1.0, -1.0))]
     output, filter = (np.vander(points, count, increasing=True) for count in (outputs, taps))
     input = np.zeros((size, size))
@@ -83,10 +94,35 @@ def short_convolution(outputs: int, taps: int) -> ShortConvolution:
         filter[j] /= prod(point - other for other in others)
         input[j, :-1] = polynomial.polyfromroots(others)
     input[-1] = polynomial.polyfromroots(points)
+    filter = np.vstack([filter, np.eye(taps)[-1]])
     return ShortConvolution(
         outputs,
         taps,
         np.round(input, DIGITS),
-        np.round(np.vstack([filter, np.eye(taps)[-1]]), DIGITS),
+        np.round(filter, DIGITS),
         np.round(np.hstack([output.T, np.eye(outputs)[:, -1:]]), DIGITS),
+        np.round(_left_inverse(filter), DIGITS),
     )
+
+
+def tap_noise(tile: Sequence[int], kernel: Sequence[int], kind: ElementKind) -> float:
+    """Return what rounding errors of taps that were recovered stay below, over the largest tap.
+
+    Both the transformed filter and what is recovered are rounded to *kind*.
+    """
+    growths = (short_convolution(m, r).recovery_growth for m, r in zip(tile, kernel, strict=True))
+    return prod(growths) * float(np.finfo(kind.dtype).eps)
+
+
+def _left_inverse(filter: Array) -> Array:
+    """Return L: the outer taps from the rows that hold one tap alone, the inner ones from the rest.
+
+    Of the rest, which may be more than needed, L takes the solution of least squares.
+    """
+    inverse: Array = np.zeros(filter.shape[::-1])
+    inverse[-1, -1] = 1.0
+    inverse[0] = np.eye(len(filter))[0] / filter[0, 0]
+    inner = np.linalg.pinv(filter[1:-1, 1:-1])
+    inverse[1:-1] = -inner @ filter[1:-1, [0, -1]] @ inverse[[0, -1]]
+    inverse[1:-1, 1:-1] += inner
+    return inverse

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 
 from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.index_text import plus, times
@@ -98,6 +99,8 @@ class WinogradWriter:
         out.line(f"line = at(patch, {scratch.patch})")
         out.line(f"factors = at(line, {scratch.line})")
         out.line(f"sums = at(factors, {scratch.elements * scratch.plane})")
+        out.line(f"taps = at(sums, {scratch.elements * scratch.sums_plane})")
+        out.line(f"taps_of = as_int64(at(taps, {scratch.taps}))\nput(taps_of, 0, -1)")
 
     def _write_blocks(self) -> None:
         out, plan = self.out, self.plan
@@ -129,27 +132,24 @@ class WinogradWriter:
         """Find the input of a tile: in place, or copied to scratch where zeros surround it."""
         out, shape, nest = self.out, self.shape, self.nest
         (height, width), (high, wide), channels = shape.input, nest.sizes, shape.channels
-        out.line(f"top = {plus('y', -shape.begins[0])}\nleft = {plus('x', -shape.begins[1])}")
+        self._write_corner()
         inside = f"0 <= top <= {height - high} and 0 <= left <= {width - wide}"
         with out.block(f"if {inside}:"):
             start = times(f"((image * {height} + top) * {width} + left)", channels)
             out.line(f"source = at(input, {start})\nrow_step = {width * channels}")
         with out.block("else:"):
             out.line(f"source = patch\nrow_step = {wide * channels}")
-            out.line(f"low = min(max(-left, 0), {wide})")
-            out.line(f"high = max(min({width} - left, {wide}), low)")
-            with out.block(f"for row in range({high}):"):
-                out.line(f"to = row * {wide * channels}")
-                with out.block(f"if 0 <= top + row < {height}:"):
-                    first = f"((image * {height} + top + row) * {width} + left + low)"
-                    sizes = [times(s, channels) for s in ("low", "(high - low)", "high")]
-                    rest = times(f"({wide} - high)", channels)
-                    out.line(f"clear(patch, to, {sizes[0]})")
-                    from_ = times(first, channels)
-                    out.line(f"copy(patch, to + {sizes[0]}, input, {from_}, {sizes[1]})")
-                    out.line(f"clear(patch, to + {sizes[2]}, {rest})")
-                with out.block("else:"):
-                    out.line(f"clear(patch, to, {wide * channels})")
+            self._write_patch()
+
+    def _write_corner(self) -> None:
+        """Find the first pixel of the input of a tile; it may lie outside the image."""
+        top, left = (plus(name, -pad) for name, pad in zip("yx", self.shape.begins, strict=True))
+        self.out.line(f"top = {top}\nleft = {left}")
+
+    def _write_patch(self) -> None:
+        """Copy the input of a tile to scratch."""
+        sizes = (*self.shape.input, self.shape.channels, *self.nest.sizes)
+        self.out.line(f"copy_patch(patch, input, image, top, left, {', '.join(map(str, sizes))})")
 
     def _write_factors(self) -> None:
         """Transform the input of one tile: first along its rows, then along its columns."""
@@ -218,7 +218,7 @@ class WinogradWriter:
         out, cut, inner = self.out, self.plan.cut, self.shape.channels_per_group
         units = self.plan.block_units  # a single one is as fast as memory in any case
         pace = -(-self.nest.block // units) if units > 1 else 0
-        chain = -(-inner // -(-inner // LONGEST_CHAIN))
+        chain = self._chain()
         for number, (first, last, rows) in enumerate(cut.runs):
             name = f"{tag}{number}"
             skipped = first * (cut.rows - rows)
@@ -230,11 +230,17 @@ class WinogradWriter:
                 x = f"origin + row_{name} * {self.scratch.rows}"
                 out.line(
                     f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, filter, "
-                    f"weights, {self.nest.block}, {inner}, 0, {chain if chain < inner else 0}, "
+                    f"weights, {self.nest.block}, {inner}, 0, {chain}, "
                     f"next_weights + (u_{name} - unit) * {inner * pace}, {pace})"
                 )
                 to = f"place + row_{name} * {self.nest.block}"
                 out.line(f"tile_store(sums, {to}, {self.nest.block}, t_{name})")
+
+    def _chain(self) -> int:
+        """Return how many products are summed up one after the other, 0 for all of them."""
+        inner = self.shape.channels_per_group
+        chain = -(-inner // -(-inner // LONGEST_CHAIN))
+        return chain if chain < inner else 0
 
     def _write_channel(self) -> None:
         """Find the first output channel of the panel, and how many whole vectors it has."""
@@ -249,48 +255,97 @@ class WinogradWriter:
     def _write_results(self) -> None:
         """Transform the products of one tile and panel back, and store its outputs."""
         out, columns, lanes = self.out, self.plan.columns, self.plan.lanes
-        tail, rest = divmod(columns.tail, lanes)
-        size = f"size // {lanes} * {lanes}" if columns.tail else f"{columns.block}"
-        with out.block(f"for c in range(0, {size}, {lanes}):"):
-            self._write_result("a", "c", lanes)
-        if rest:
-            with out.block(f"if size == {columns.tail}:"):
-                self._write_result("b", str(tail * lanes), rest)
+        rest = columns.tail % lanes
+        with out.block(f"for c in range(0, size, {lanes}):"):
+            self._write_outputs()
+            with out.block("if not tile_is_finite(guard):"):
+                self._write_outputs_directly()
+            out.line(f"offsets = load(bias, panel * {self.nest.block} + c, {lanes})")
+            if not rest:
+                self._write_rows("a", lanes)
+                return
+            with out.block(f"if c + {lanes} <= size:"):
+                self._write_rows("a", lanes)
+            with out.block("else:"):
+                self._write_rows("b", rest)
 
-    def _write_result(self, tag: str, column: str, count: int) -> None:
+    def _write_outputs(self) -> None:
+        """Transform one vector of channels: first the columns, then the rows."""
         out, lanes, scratch = self.out, self.plan.lanes, self.scratch
         (high, wide), (tile_high, tile_wide) = self.nest.sizes, self.nest.tile
-        kernel_high = self.shape.kernel[0]
-        out.line(f"start_{tag} = {plus(f'(tile - begin) * {self.nest.block}', column)}")
+        kernel_high, kernel_wide = self.shape.kernel
+        out.line(f"start = (tile - begin) * {self.nest.block} + c")
         with out.block(f"for j in range({wide}):"):
-            rows = f"start_{tag} + j * {scratch.sums_plane}"
+            rows = f"start + j * {scratch.sums_plane}"
             load = f"tile_load(sums, {rows}, {wide * scratch.sums_plane}, {high}, 1, {lanes})"
             made = f"tile_winograd_output({load}, {tile_high}, {kernel_high}, {tile_high})"
             out.line(f"tile_store(line, j * {lanes}, {wide * lanes}, {made})")
-        out.line(f"bias_{tag} = load(bias, {plus(f'panel * {self.nest.block}', column)}, {lanes})")
-        height, width = self.shape.output
+        out.line(f"guard = tile_fill(filter, 0, {tile_wide}, 1, {lanes})")
+        with out.block(f"for i in range({tile_high}):"):
+            load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
+            out.line(f"t = tile_winograd_output({load}, {tile_wide}, {kernel_wide}, {tile_wide})")
+            out.line(f"guard = fma(t, splat_{self.nest.kind.value}(0.0, {lanes}), guard)")
+            out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, t)")
+
+    def _write_outputs_directly(self) -> None:
+        """Sum up the outputs of one vector of channels, to where the transform leaves them.
+
+        The transforms mix all inputs of a tile. So one that is NaN or infinite also spoils outputs
+        whose own windows do not hold it, and what is large may overflow before it cancels out. An
+        output that is finite has nothing of that in it.
+        """
+        out, shape, lanes, inner = (
+            self.out,
+            self.shape,
+            self.plan.lanes,
+            self.shape.channels_per_group,
+        )
+        (high, wide), (tile_high, tile_wide), block = (
+            self.nest.sizes,
+            self.nest.tile,
+            self.nest.block,
+        )
+        kernel_wide, size = shape.kernel[1], inner * block
+        with out.block("if get(taps_of, 0) != panel:"):
+            sizes = ", ".join(map(str, (size, *self.nest.tile, *shape.kernel, lanes)))
+            out.line(f"winograd_taps(taps, filter, panel * {high * wide * size}, {sizes})")
+            out.line("put(taps_of, 0, panel)")
+        self._write_corner()
+        self._write_patch()
+        with out.block(f"for i in range({tile_high}):"):
+            out.line(f"t = tile_fill(taps, 0, {tile_wide}, 1, {lanes})")
+            with out.block(f"for tap in range({prod(shape.kernel)}):"):
+                pixel = f"((i + tap // {kernel_wide}) * {wide} + tap % {kernel_wide})"
+                group = times(f"(panel // {self.plan.columns.panels})", inner)
+                x = plus(times(pixel, shape.channels), group if shape.group > 1 else "0")
+                out.line(
+                    f"t = tile_dot(t, patch, {x}, {shape.channels}, taps, tap * {size} + c, "
+                    f"{block}, {inner}, 0, {self._chain()}, 0, 0)"
+                )
+            out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, t)")
+
+    def _write_rows(self, tag: str, count: int) -> None:
+        """Store the outputs that are in the image."""
+        out, (height, width), (tile_high, tile_wide) = self.out, self.shape.output, self.nest.tile
         with out.block(f"for i in range(min({height} - y, {tile_high})):"):
             pixel = f"((image * {height} + y + i) * {width} + x)"
-            out.line(f"index = {plus(times(pixel, self.nest.pixel_stride), 'channel', column)}")
+            out.line(f"index = {plus(times(pixel, self.nest.pixel_stride), 'channel', 'c')}")
             edge = width % tile_wide
             if not edge:
-                self._write_store(f"{tag}0", column, count, tile_wide)
-                return
-            if width > tile_wide:
+                self._write_store(f"{tag}0", count, tile_wide)
+            elif width > tile_wide:
                 with out.block(f"if x < {width - edge}:"):
-                    self._write_store(f"{tag}0", column, count, tile_wide)
+                    self._write_store(f"{tag}0", count, tile_wide)
                 with out.block("else:"):
-                    self._write_store(f"{tag}1", column, count, edge)
+                    self._write_store(f"{tag}1", count, edge)
             else:
-                self._write_store(f"{tag}0", column, count, edge)
+                self._write_store(f"{tag}0", count, edge)
 
-    def _write_store(self, tag: str, column: str, count: int, pixels: int) -> None:
-        """Transform one line of outputs and store it."""
+    def _write_store(self, tag: str, count: int, pixels: int) -> None:
+        """Finish one line of outputs and store it."""
         out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
-        load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
-        taps = self.shape.kernel[1]
-        made = f"tile_winograd_output({load}, {self.nest.tile[1]}, {taps}, {pixels})"
-        out.line(f"t_{tag} = add({made}, bias_{tag[0]})")
+        load = f"tile_load(line, i * {wide * lanes}, {lanes}, {pixels}, 1, {lanes})"
+        out.line(f"t_{tag} = add({load}, offsets)")
         write_tile_store(
             out,
             f"t_{tag}",
@@ -298,7 +353,7 @@ class WinogradWriter:
             columns=count,
             lanes=lanes,
             index="index",
-            channel=plus("channel", column),
+            channel="channel + c",
             stride=self.nest.pixel_stride,
             epilogue=self.epilogue,
         )

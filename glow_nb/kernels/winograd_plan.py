@@ -159,6 +159,10 @@ class Scratch:
         rows: Elements from tile to tile of the transformed input.
         plane: Elements from product to product of the transformed input.
         sums_plane: Elements from product to product of the products.
+        elements: Products of a tile for a pair of channels.
+        taps: The filter of one panel as it was, for tiles that are summed up directly.
+        panel: The number of that panel. (A variable that lives through all loops would take numba
+            half as long again to compile the kernel.)
     """
 
     patch: int
@@ -167,12 +171,15 @@ class Scratch:
     plane: int
     sums_plane: int
     elements: int
+    taps: int
+    panel: int
 
     @classmethod
     def of(cls, nest: WinogradNest, plan: WinogradPlan) -> Scratch:
         """Lay out the scratch of *plan*; *nest* has two dimensions."""
         pad = PAD_BYTES // nest.kind.size_bytes
         rows = -(-nest.shape.channels // plan.lanes) * plan.lanes
+        inner = nest.shape.channels_per_group
         return cls(
             patch=_rounded(nest.elements * nest.shape.channels, pad),
             line=_rounded(nest.elements * plan.lanes, pad),
@@ -180,12 +187,15 @@ class Scratch:
             plane=_rounded(plan.block_tiles * rows, pad) + pad,
             sums_plane=_rounded(plan.block_tiles * nest.block, pad) + pad,
             elements=nest.elements,
+            taps=_rounded(prod(nest.shape.kernel) * inner * nest.block, pad),
+            panel=pad,
         )
 
     @property
     def size(self) -> int:
         """Elements in all."""
-        return self.patch + self.line + self.elements * (self.plane + self.sums_plane)
+        products = self.elements * (self.plane + self.sums_plane)
+        return self.patch + self.line + products + self.taps + self.panel
 
 
 def _rounded(number: int, multiple: int) -> int:

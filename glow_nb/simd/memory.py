@@ -272,12 +272,7 @@ def copy(typing: Any, dest: Any, to: Any, source: Any, index: Any, count: Any) -
         to, index, count = (
             to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 3, 4)
         )
-        places = [
-            address(builder, arguments[0], to, dest.kind),
-            address(builder, arguments[2], index, dest.kind),
-        ]
-        size = builder.mul(count, ir.Constant(INDEX, dest.kind.size_bytes))
-        call_named(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), [*places, size, _NO])
+        copy_elements(builder, arguments[0], to, arguments[2], index, dest, count)
         return context.get_dummy_value()
 
     return types.void(dest, to, source, index, count), codegen
@@ -291,13 +286,27 @@ def clear(typing: Any, dest: Any, to: Any, count: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to, count = (to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 2))
-        place = address(builder, arguments[0], to, dest.kind)
-        size = builder.mul(count, ir.Constant(INDEX, dest.kind.size_bytes))
-        zero = ir.Constant(ir.IntType(8), 0)
-        call_named(builder, "llvm.memset.p0.i64", ir.VoidType(), [place, zero, size, _NO])
+        clear_elements(builder, arguments[0], dest, to, count)
         return context.get_dummy_value()
 
     return types.void(dest, to, count), codegen
+
+
+def copy_elements(
+    builder: Any, dest: Any, to: Any, source: Any, index: Any, memory: Pointer, count: Any
+) -> None:
+    """Copy *count* elements; all but *memory*, the type of both pointers, are LLVM values."""
+    places = [address(builder, dest, to, memory.kind), address(builder, source, index, memory.kind)]
+    size = builder.mul(count, ir.Constant(INDEX, memory.kind.size_bytes))
+    call_named(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), [*places, size, _NO])
+
+
+def clear_elements(builder: Any, dest: Any, memory: Pointer, to: Any, count: Any) -> None:
+    """Write *count* zeros from element *to* on, both LLVM values."""
+    place = address(builder, dest, to, memory.kind)
+    size = builder.mul(count, ir.Constant(INDEX, memory.kind.size_bytes))
+    zero = ir.Constant(ir.IntType(8), 0)
+    call_named(builder, "llvm.memset.p0.i64", ir.VoidType(), [place, zero, size, _NO])
 
 
 def pointer_as(kind: ElementKind) -> Callable[..., Any]:

@@ -26,9 +26,11 @@ indices
     ``min(i, j)`` ``max(i, j)`` of integers
 register tiles
     ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store
-    tile_store_masked tile_load_columns tile_load_masked tile_transpose tile_zip tile_unzip
-    tile_prefetch tile_bias_masked tile_slide tile_slide_groups tile_winograd_input
+    tile_store_masked tile_is_finite tile_load_columns tile_load_masked tile_transpose tile_zip
+    tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups tile_winograd_input
     tile_winograd_output``
+parts of convolutions
+    ``copy_patch winograd_taps``
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """
@@ -48,6 +50,7 @@ from glow_nb.simd import (
     dot,
     elementary,
     memory,
+    patch,
     scalars,
     stream,
     tile,
@@ -130,12 +133,13 @@ _INTRINSICS: dict[ModuleType, str] = {
     scalars: "get put",
     stream: "store_streaming to_line fence",
     tile: "tile_bias tile_fill tile_zero tile_load tile_fma tile_get tile_set tile_store"
-    " tile_store_masked",
+    " tile_store_masked tile_is_finite",
     dot: "tile_dot",
     transpose: "tile_transpose tile_load_columns tile_load_masked tile_zip tile_unzip"
     " tile_prefetch",
+    patch: "copy_patch",
     window: "tile_bias_masked tile_slide tile_slide_groups",
-    winograd: "tile_winograd_input tile_winograd_output",
+    winograd: "tile_winograd_input tile_winograd_output winograd_taps",
 }
 """What each module adds under its own name."""
 

@@ -229,6 +229,24 @@ def tile_set(typing: Any, tile: Any, row: Any, vector: Any, value: Any) -> Any:
     return tile(tile, row, vector, value), codegen
 
 
+@intrinsic
+def tile_is_finite(typing: Any, tile: Any) -> Any:
+    """``tile_is_finite(t)``: true, as a plain bool, if no element of t is NaN or infinite."""
+    if not (isinstance(tile, Tile) and tile.kind.is_float):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zeros = ir.Constant(llvm_vector(tile.kind, tile.lanes), None)
+        total = Lanes(builder, zeros, tile.kind, tile.lanes)
+        for part in range(tile.rows * tile.vectors):
+            vector = total.like(builder.extract_value(arguments[0], part))
+            total = vector.fma(0.0, total)  # NaN and infinity times 0 are NaN
+        bits = builder.bitcast(total.is_nan().value, ir.IntType(tile.lanes))
+        return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 0))
+
+    return types.boolean(tile), codegen
+
+
 @intrinsic(prefer_literal=True)
 def tile_store(typing: Any, pointer: Any, index: Any, stride: Any, tile: Any) -> Any:
     """``tile_store(p, i, stride, t)``: row r goes to the elements from i + r * stride on."""

@@ -1,4 +1,4 @@
-"""The transforms of Winograd's convolutions on the rows of a register tile.
+"""The transforms of Winograd's convolutions on the rows of a register tile, and the taps back.
 
 The matrices have zeros, ones, and rows (or columns) in pairs that differ in the signs of every
 second element; so a pair costs the sum and the difference of an even and an odd part.
@@ -7,16 +7,27 @@ second element; so a pair costs the sum and the difference of an even and an odd
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from glow_nb.cook_toom import is_known, short_convolution
+from glow_nb.cook_toom import is_known, short_convolution, tap_noise
+from glow_nb.simd.arithmetic import largest
 from glow_nb.simd.lanes import Lanes
-from glow_nb.simd.memory import are_literal, literal
-from glow_nb.simd.types import Tile
+from glow_nb.simd.memory import (
+    address,
+    are_literal,
+    literal,
+    load_vector,
+    store_vector,
+    to_index,
+)
+from glow_nb.simd.types import INDEX, Pointer, Tile
 from glow_nb.types import Array
 
 
@@ -51,6 +62,69 @@ def tile_winograd_output(typing: Any, tile: Any, outputs: Any, taps: Any, count:
         return _by_columns(builder, arguments[0], tile, result, matrix, _times_paired_columns)
 
     return result(tile, outputs, taps, count), codegen
+
+
+@intrinsic(prefer_literal=True)
+def winograd_taps(
+    typing: Any,
+    dest: Any,
+    filter: Any,
+    index: Any,
+    size: Any,
+    high: Any,
+    wide: Any,
+    kernel_high: Any,
+    kernel_wide: Any,
+    lanes: Any,
+) -> Any:
+    """``winograd_taps(p, u, i, size, high, wide, kernel_high, kernel_wide, lanes)``.
+
+    Recover the taps ``[*kernel, size]`` from a transformed filter ``[*n, size]`` at element i of u,
+    made for tiles of high x wide outputs. What is mere rounding error beside the largest tap of its
+    column becomes zero, which most such taps were. *size* is a multiple of *lanes*.
+    """
+    literals = (size, high, wide, kernel_high, kernel_wide, lanes)
+    if not (isinstance(dest, Pointer) and dest == filter and are_literal(*literals)):
+        return None
+    step, *sizes, count = map(literal, literals)
+    tile, kernel = sizes[:2], sizes[2:]
+    if not all(map(is_known, tile, kernel)):
+        return None
+    down, across = map(short_convolution, tile, kernel)
+    noise = tap_noise(tile, kernel, dest.kind)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = to_index(context, builder, arguments[2], signature.args[2])
+        bounds = [ir.Constant(INDEX, number) for number in (0, step, count)]
+
+        def place(pointer: Any, start: Any, plane: int) -> Any:
+            index = builder.add(start, ir.Constant(INDEX, plane * step))
+            return address(builder, pointer, index, dest.kind)
+
+        with cgutils.for_range_slice(builder, *bounds, INDEX) as (column, _):
+            start = builder.add(first, column)
+            planes = [
+                load_vector(builder, place(arguments[1], start, plane), dest.kind, count)
+                for plane in range(down.size * across.size)
+            ]
+            factors = [Lanes(builder, plane, dest.kind, count) for plane in planes]
+            columns = [_times(down.recovery, factors[j :: across.size]) for j in range(across.size)]
+            rows = [_times(across.recovery, row) for row in zip(*columns, strict=True)]
+            for plane, tap in enumerate(
+                _without_noise([tap for row in rows for tap in row], noise)
+            ):
+                store_vector(builder, place(arguments[0], column, plane), tap.value, dest.kind)
+        return context.get_dummy_value()
+
+    operands = (dest, filter, index, size, high, wide, kernel_high, kernel_wide, lanes)
+    return types.void(*operands), codegen
+
+
+def _without_noise(taps: list[Lanes], noise: float) -> list[Lanes]:
+    """Return *taps* with zero in place of what is less than *noise* times the largest."""
+    sizes = [tap.call("fabs") for tap in taps]
+    limit = reduce(largest, sizes) * noise
+    return [(size < limit).select(0.0, tap) for size, tap in zip(sizes, taps, strict=True)]
 
 
 def _fits(tile: Any, outputs: Any, taps: Any) -> bool:
@@ -101,6 +175,11 @@ def _times_paired_columns(matrix: Array, vectors: Sequence[Lanes]) -> list[Lanes
         matrix[:, first], matrix[:, first + 1] = (plus + minus) / 2, (plus - minus) / 2
         left, right = vectors[first], vectors[first + 1]
         vectors[first], vectors[first + 1] = left + right, left - right
+    return _times(matrix, vectors)
+
+
+def _times(matrix: Array, vectors: Sequence[Lanes]) -> list[Lanes]:
+    """Return ``matrix @ vectors``."""
     return [_scaled(*_form(row, vectors)) for row in matrix]
 
 

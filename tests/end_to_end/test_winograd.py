@@ -6,6 +6,7 @@ the largest output.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import glow_nb
@@ -13,6 +14,10 @@ from experiments.accuracy import largest_error, truth_of
 from experiments.twins import NAMES, make_twin
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.errors import OptionError
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function
+from glow_nb.types import Array
 
 pytestmark = pytest.mark.jit
 
@@ -43,6 +48,55 @@ def test_twins_stay_near_the_truth(name: str, batch: int) -> None:
         assert any(kernel.family == "winograd" for kernel in nets[0].kernels)
         direct = glow_nb.compile(model, threads=1, winograd="off")
         assert not any(kernel.family == "winograd" for kernel in direct.kernels)
+
+
+def convolution(weights: Array) -> Function:
+    """Return a convolution of one 28 x 28 image that keeps its size."""
+    depth, taps, _, channels = weights.shape
+    b = Builder()
+    x = b.input("x", f"float32<1 x 28 x 28 x {channels}>")
+    filter, bias = b.constant("w", weights), b.constant("b", np.zeros(depth, np.float32))
+    pads = (taps // 2,) * 4
+    made = ops.Convolution(x, filter, bias, (taps, taps), (1, 1), pads, (1, 1), 1)
+    b.save(b.emit(made), "y")
+    return b.function()
+
+
+def families(net: glow_nb.CompiledNetwork) -> set[str]:
+    return {kernel.family for kernel in net.kernels}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("taps", [3, 5])
+def test_results_are_not_finite_where_the_direct_sum_is_not(taps: int, threads: int) -> None:
+    random = np.random.default_rng(taps)
+    function = convolution(random.normal(0, 0.1, (64, taps, taps, 64)).astype(np.float32))
+    net = glow_nb.compile(function, threads=threads)
+    assert "winograd" in families(net)
+    one_nan = random.normal(size=(1, 28, 28, 64)).astype(np.float32)
+    one_nan[0, 10, 11, 3] = np.nan
+    found = net.run(one_nan)["y"]
+    assert np.isnan(
+        found[0, 10 - taps // 2 : 11 + taps // 2, 11 - taps // 2 : 12 + taps // 2]
+    ).all()
+    assert np.isnan(found).sum() == taps * taps * 64
+    huge = random.uniform(-1e37, 1e37, size=one_nan.shape).astype(np.float32)
+    found, expected = (
+        each.run(huge)["y"] for each in (net, glow_nb.compile(function, winograd="off"))
+    )
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e30])
+def test_weights_that_no_transform_can_hold_are_summed_up_directly(number: float) -> None:
+    weights = np.random.default_rng(0).normal(size=(64, 3, 3, 64)).astype(np.float32)
+    assert "winograd" in families(glow_nb.compile(convolution(weights), threads=1))
+    weights[5, 1, 2, 3] = number
+    net = glow_nb.compile(convolution(weights), threads=1)
+    assert "winograd" not in families(net)
+    found = net.run(np.ones((1, 28, 28, 64), np.float32))["y"]
+    assert np.isfinite(np.delete(found, 5, axis=-1)).all()
 
 
 def test_unknown_choice_is_refused() -> None:

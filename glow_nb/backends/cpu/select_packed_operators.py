@@ -33,6 +33,7 @@ from glow_nb.kernels.convolution_shape import ConvolutionShape
 from glow_nb.kernels.depthwise import suits_lanes
 from glow_nb.kernels.matmul import MatMulShape
 from glow_nb.kernels.target import Target
+from glow_nb.payload import Recipe
 from glow_nb.schema import attributes_of, operands_of
 
 Product = Convolution | FullyConnected | MatMul
@@ -46,6 +47,9 @@ class Tuner(Protocol):
         """Return the choice for *nodes* by their :func:`product_key`; it may leave some out."""
         ...
 
+
+LARGEST_WEIGHT = 2.0**64
+"""Filters with a larger one, which no network has, are not transformed."""
 
 WIDTHS_TO_SHARE = 3
 """Widths of panels to estimate for several threads: panels of the best one may not divide well."""
@@ -92,7 +96,8 @@ def select_packed_operators(
         if is_channel_wise(node, chosen):
             return _emit_channel_wise(node, rewriter)
         pick = picks.get(product_key(node))
-        pick = pick or candidates_of(node, chosen, winograd, blocks, threads)[0]
+        if pick is None or not suits_weights(node, pick):
+            pick = candidates_of(node, chosen, winograd, blocks, threads)[0]
         return emit_candidate(node, rewriter, pick)
 
     return rewrite(function, rule)
@@ -124,13 +129,30 @@ def candidates_of(
     kind = node.type.kind
     if isinstance(node, Convolution):
         transforms = winograd == "auto" and isinstance(node.filter, Constant)
-        return convolution_candidates(
+        ways = convolution_candidates(
             _shape_of(node), kind, target, winograd=transforms, blocks=blocks, threads=threads
         )
+        if suits_weights(node, *ways):
+            return ways
+        return [way for way in ways if way.tile is None]
     matrix = node.rhs if isinstance(node, MatMul) else node.weights
     is_laid_out = isinstance(matrix, (Constant, Transpose))  # a transpose writes panels instead
     shape = _product_shape(node)
     return product_candidates(shape, kind, target, blocks=blocks, is_laid_out=is_laid_out)
+
+
+def suits_weights(node: Product, *ways: Candidate) -> bool:
+    """Return whether *ways* are right for the weights of *node*, all finite and not huge or not.
+
+    A transform spreads a weight that is NaN or infinite over all taps, and may overflow.
+    """
+    if not (isinstance(node, Convolution) and any(way.tile is not None for way in ways)):
+        return True
+    payload = node.filter.payload if isinstance(node.filter, Constant) else None
+    numbers = payload.make() if isinstance(payload, Recipe) else payload
+    if numbers is None:
+        return True  # not supplied: what is selected is only looked at
+    return bool(numbers.min() > -LARGEST_WEIGHT and numbers.max() < LARGEST_WEIGHT)
 
 
 def product_key(node: Product) -> str:

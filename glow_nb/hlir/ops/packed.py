@@ -51,6 +51,15 @@ def check_panels(node: Node, sizes: Iterable[int], *, depth: int, group: int, bl
     node.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
 
 
+def unpacked_filter(filter: Array, depth: int) -> Array:
+    """Return ``[group, panels, *kernel, C / group, block]`` as ``[depth, *kernel, C / group]``."""
+    group = filter.shape[0]
+    plain = np.moveaxis(widest(filter), -1, 2)  # [group, panels, block, *kernel, C / group]
+    plain = plain.reshape(group, -1, *plain.shape[3:])[:, : depth // group]  # without the padding
+    result: Array = plain.reshape(depth, *plain.shape[2:])
+    return result
+
+
 @define_node("packed_convolution")
 class PackedConvolution(Node):
     """Convolve like :class:`Convolution` with a filter packed into panels.
@@ -91,13 +100,9 @@ class PackedConvolution(Node):
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
-        per_group = self.depth // self.group
-        # [group, panels, block, *kernel, C / group], then the padding goes.
-        plain = np.moveaxis(widest(filter), -1, 2)
-        packed = plain.shape[1] * self.block
-        plain = plain.reshape(self.group, packed, *plain.shape[3:])[:, :per_group]
-        plain = plain.reshape(self.depth, *plain.shape[2:])
-        offsets = widest(bias).reshape(self.group, packed)[:, :per_group].reshape(self.depth)
+        plain = unpacked_filter(filter, self.depth)
+        offsets = widest(bias).reshape(self.group, -1)[:, : self.depth // self.group]
+        offsets = offsets.reshape(self.depth)
         with np.errstate(all="ignore"):
             return fitted(convolve(self, widest(input), plain, self.group) + offsets, self.type)
 

@@ -11,11 +11,12 @@ from math import gcd, prod
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.cook_toom import ShortConvolution, is_known, short_convolution
+from glow_nb.cook_toom import ShortConvolution, is_known, short_convolution, tap_noise
 from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.convolution import convolve
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import MatMul
-from glow_nb.hlir.ops.packed import check_panels
+from glow_nb.hlir.ops.packed import check_panels, unpacked_filter
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.hlir.rewrite import Rewriter
@@ -112,6 +113,10 @@ class WinogradConvolution(Node):
     ``[group * panels * block]``, where ``panels = ceil(depth / group / block)``, both padded with
     zeros at the end of each group; the result is ``[N, *out, depth]``.
 
+    A result that is not finite so, as the transforms spread NaN and infinity over a whole tile, is
+    the direct sum of its own window and the taps that U was made of, as far as U tells them: one
+    that is below the rounding errors of U beside the largest tap of its channels counts as zero.
+
     ``evaluate`` computes just that, in ``float64``: it tells the rounding errors of a kernel, all
     but those of the rounded filter, which it takes as it is.
 
@@ -139,17 +144,26 @@ class WinogradConvolution(Node):
         """The matrices of each dimension."""
         return [short_convolution(m, r) for m, r in zip(self.tile, self.kernel, strict=True)]
 
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """The step of the window, which is 1."""
+        return (1,) * len(self.kernel)
+
+    @property
+    def dilation(self) -> tuple[int, ...]:
+        """The distance of the taps, which is 1."""
+        return (1,) * len(self.kernel)
+
     @override
     def infer_type(self) -> TensorType:
         input = self.input.type
         require_kind(self, "input", input, KINDS)
-        ones = (1,) * len(self.kernel)
         self.require(
             len(self.kernel) <= MOST_DIMENSIONS and len(self.tile) == len(self.kernel),
             f"tile {list(self.tile)} must have a size for each dimension of kernel "
             f"{list(self.kernel)}, which are at most {MOST_DIMENSIONS}",
         )
-        out = check_window(self, input, self.kernel, ones, self.pads, ones)
+        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
         _check_tile(self, self.tile, self.kernel)
         sizes = [each.size for each in self.transforms]
         check_panels(self, sizes, depth=self.depth, group=self.group, block=self.block)
@@ -158,7 +172,8 @@ class WinogradConvolution(Node):
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
         rank, per_group = len(self.kernel), self.depth // self.group
-        tiles = self._tiles(widest(input))
+        input = widest(input)
+        tiles = self._tiles(input)
         counts = tiles.shape[: rank + 1]
         with np.errstate(all="ignore"):
             for each in self.transforms:  # each takes the axis after the counts and puts it last
@@ -177,7 +192,21 @@ class WinogradConvolution(Node):
                 sums = np.tensordot(sums, each.output, axes=(rank + 2, 1))
             offsets = widest(bias).reshape(self.group, filter.shape[1] * self.block)
             offsets = offsets[:, :per_group].reshape(self.depth)
-            return fitted(self._joined(sums) + offsets, self.type)
+            outputs = self._joined(sums)
+            is_right = np.isfinite(outputs)
+            if not is_right.all():
+                plain = unpacked_filter(self._taps(filter), self.depth)
+                outputs = np.where(is_right, outputs, convolve(self, input, plain, self.group))
+            return fitted(outputs + offsets, self.type)
+
+    def _taps(self, filter: Array) -> Array:
+        """Return the packed taps of which *filter* was made."""
+        taps, axes = widest(filter), tuple(range(2, 2 + len(self.kernel)))
+        for axis, each in zip(axes, self.transforms, strict=True):
+            taps = np.moveaxis(np.tensordot(each.recovery, taps, axes=(1, axis)), 0, axis)
+        noise = tap_noise(self.tile, self.kernel, self.type.kind)
+        is_noise = np.abs(taps) < noise * np.abs(taps).max(axis=axes, keepdims=True)
+        return np.where(is_noise, 0.0, taps)
 
     def _tiles(self, input: Array) -> Array:
         """Return the inputs of all tiles, ``[N, *counts, *n, C]``, padded with zeros."""

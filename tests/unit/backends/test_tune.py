@@ -23,7 +23,9 @@ from glow_nb.codegen.cache import CACHE_VARIABLE
 from glow_nb.errors import OptionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function
+from glow_nb.hlir.graph import Constant, Function, Value
+from glow_nb.hlir.rewrite import substitute
+from glow_nb.kernels.convolution_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 
@@ -93,6 +95,25 @@ def test_what_was_measured_is_kept(
     MeasuringTuner(HOST, 2).choose(nodes, "auto")
     MeasuringTuner(Target.host(lanes=4), 1).choose(nodes, "auto")
     assert len(asked) == 6
+
+
+def test_a_measurement_does_not_transform_weights_that_are_not_finite(asked: list[int]) -> None:
+    function, _ = network()
+    odd = function.constants[0].array.copy()
+    odd.flat[7] = np.inf
+    constants: dict[Value, Value] = {
+        c: Constant(c.name, c.type, odd) for c in function.constants if c.name == "w"
+    }
+
+    class Transformer:
+        """Chooses Winograd's algorithm for everything."""
+
+        def choose(self, nodes: Sequence[Product], winograd: str) -> dict[str, Candidate]:
+            return {product_key(node): Candidate((4, 4), 16, 1.0) for node in nodes[:1]}
+
+    for each, is_transformed in ((function, True), (substitute(function, constants), False)):
+        selected = select_packed_operators(each, target=HOST, tuner=Transformer())
+        assert any(isinstance(n, ops.WinogradConvolution) for n in selected) == is_transformed
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"key": "other"}', '{"key": 1, "seconds": {}}'])

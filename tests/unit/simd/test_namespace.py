@@ -339,3 +339,42 @@ def test_rows_are_zipped_and_unzipped(kind: ElementKind, count: int) -> None:
 
 def test_every_name_is_an_identifier() -> None:
     assert all(name.isidentifier() for name in NAMESPACE)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+def test_a_tile_tells_whether_all_its_elements_are_finite(lanes: int) -> None:
+    out = SourceWriter()
+    with out.block("def kernel(dest, source, scratch, thread, threads):"):
+        with out.block("for i in range(4):"):
+            load = f"tile_load(source, i * {4 * lanes}, {2 * lanes}, 2, 2, {lanes})"
+            out.line(f"put(dest, i, 0)\nt = {load}")
+            with out.block("if tile_is_finite(t):"):
+                out.line("put(dest, i, 1)")
+    target = Target.host(lanes)
+    kernel = RunningKernel(KernelSource("t", out.text, (INT32, FLOAT32), 0), target)
+    source = np.full((4, 4 * lanes), np.finfo(np.float32).max, np.float32)
+    source[1, -1], source[2, 0], source[3, lanes] = np.nan, np.inf, -np.inf
+    dest = np.empty(4, np.int32)
+    kernel(dest, source)
+    assert dest.tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.jit
+def test_a_patch_has_zeros_outside_the_image() -> None:
+    out = SourceWriter()
+    with out.block("def kernel(dest, source, scratch, thread, threads):"):
+        with out.block("for k in range(99):"):
+            out.line(
+                "copy_patch(at(dest, k * 60), source, 1, k // 11 - 5, k % 11 - 6, 4, 3, 3, 4, 5)"
+            )
+    target = Target.host()
+    kernel = RunningKernel(KernelSource("t", out.text, (FLOAT32, FLOAT32), 0), target)
+    source = np.random.default_rng(0).normal(size=(2, 4, 3, 3)).astype(np.float32)
+    dest, whole = guarded((9, 11, 4, 5, 3), FLOAT32)
+    kernel(dest, source)
+    padded = np.pad(source[1], [(9, 9), (9, 9), (0, 0)])
+    for k, found in enumerate(dest.reshape(99, 4, 5, 3)):
+        top, left = k // 11 - 5 + 9, k % 11 - 6 + 9
+        np.testing.assert_array_equal(found, padded[top : top + 4, left : left + 5])
+    assert guards_are_intact(whole)

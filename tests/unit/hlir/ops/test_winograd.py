@@ -59,6 +59,17 @@ def test_winograd_convolution_is_a_convolution(name: str) -> None:
     assert not any(isinstance(node, ops.WinogradFilter) for node in lower(tiled).nodes)
 
 
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_a_number_that_is_not_finite_stays_in_its_windows(name: str, number: float) -> None:
+    plain, tiled = build(name, winograd=False), build(name, winograd=True)
+    x = np.random.default_rng(1).normal(size=plain.inputs[0].type.shape)
+    x.flat[x.size // 2] = number
+    expected = evaluate(plain, {"x": x})["y"]
+    assert not np.isfinite(expected).all()
+    np.testing.assert_allclose(evaluate(tiled, {"x": x})["y"], expected, rtol=1e-9, atol=1e-9)
+
+
 def test_tiles_without_an_algorithm_are_refused() -> None:
     b = Builder()
     filter = b.input("w", "float32<1 x 1 x 3 x 3 x 4 x 8>")

@@ -1,0 +1,141 @@
+"""NaN, infinity and huge numbers stay in the windows that hold them, whatever the tiles.
+
+The truth is the direct sum in ``float64`` of the weights as they are, not of transformed ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import glow_nb
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Constant, Function
+from glow_nb.hlir.ops.packed import pack_bias, pack_filter
+from glow_nb.kernels.target import Target
+from glow_nb.types import Array
+
+pytestmark = pytest.mark.jit
+
+LARGEST = float(np.finfo(np.float32).max)
+
+# spatial sizes, channels, depth, kernel, tile, pads, group
+CASES = {
+    "4x4": ((11, 10), 5, 19, (3, 3), (4, 4), (1, 1, 1, 1), 1),
+    "2x2": ((6, 7), 3, 8, (3, 3), (2, 2), (0, 2, 1, 0), 1),
+    "mixed, groups": ((7, 10), 6, 36, (3, 3), (2, 4), (1, 0, 1, 0), 2),
+    "many channels": ((6, 6), 70, 20, (3, 3), (4, 4), (1, 1, 1, 1), 1),
+    "5x5": ((9, 9), 4, 6, (5, 5), (4, 4), (2, 2, 2, 2), 1),
+    "small 5x5": ((8, 6), 4, 18, (5, 5), (2, 2), (2, 2, 2, 2), 1),
+    "7x7": ((9, 8), 3, 5, (7, 7), (2, 2), (3, 3, 3, 3), 1),
+    "row of 7": ((5, 14), 6, 9, (1, 7), (1, 2), (0, 3, 0, 3), 1),
+    "column": ((14, 5), 6, 9, (3, 1), (4, 1), (1, 0, 1, 0), 1),
+    "rank 1": ((23,), 5, 12, (3,), (4,), (3, 1), 1),
+}
+
+
+def build(name: str, *, winograd: bool) -> Function:
+    """Return a convolution whose sums also go through an epilogue; a fifth of the taps are zero."""
+    spatial, channels, depth, kernel, tile, pads, group = CASES[name]
+    random = np.random.default_rng(len(name))
+    b = Builder()
+    x = b.input("x", f"float32<2 x {' x '.join(map(str, spatial))} x {channels}>")
+    weights = random.integers(-2, 3, (depth, *kernel, channels // group)) / 2
+    filter = b.constant("w", weights.astype(np.float32))
+    bias = b.constant("b", random.normal(size=depth).astype(np.float32))
+    ones = (1,) * len(kernel)
+    made: ops.Convolution | ops.WinogradConvolution
+    if winograd:
+        block = 2 * Target.host().lanes
+        packed = b.emit(ops.WinogradFilter(pack_filter(b, filter, group, block), tile))
+        offsets = pack_bias(b, bias, group, block)
+        made = ops.WinogradConvolution(
+            x, packed, offsets, depth, kernel, tile, pads, group, block
+        )  # fmt: skip
+    else:
+        made = ops.Convolution(
+            x, filter, bias, kernel=kernel, stride=ones, pads=pads, dilation=ones, group=group
+        )
+    sums = b.emit(made)
+    b.save(sums, "sums")
+    b.save(b.emit(ops.Add(sums, b.input("addend", sums.type))), "total")
+    return b.function()
+
+
+def feeds_of(function: Function) -> dict[str, Array]:
+    random = np.random.default_rng(7)
+    return {
+        value.name: random.normal(size=value.type.shape).astype(np.float32)
+        for value in function.inputs
+    }
+
+
+def results_of(name: str, feeds: dict[str, Array], threads: int) -> list[dict[str, Array]]:
+    """Return what the kernel, the interpreter and the node's meaning make of *feeds*."""
+    tiled = build(name, winograd=True)
+    nets = [
+        glow_nb.compile(tiled, threads=threads),
+        glow_nb.compile(tiled, threads=1, backend="interpreter"),
+    ]
+    assert any(kernel.family == "winograd" for kernel in nets[0].kernels)
+    return [*(net.run(feeds) for net in nets), evaluate(tiled, feeds)]
+
+
+@given(
+    st.sampled_from(sorted(CASES)),
+    st.integers(1, 3),
+    st.lists(
+        st.tuples(st.sampled_from([np.nan, np.inf, -np.inf]), st.integers(0, 2**31)),
+        min_size=1,
+        max_size=4,
+    ),
+)
+@settings(max_examples=40)
+def test_nan_and_infinity_stay_in_their_windows(
+    name: str, threads: int, oddities: list[tuple[float, int]]
+) -> None:
+    plain = build(name, winograd=False)
+    feeds = feeds_of(plain)
+    for number, place in oddities:
+        feeds["x"].flat[place % feeds["x"].size] = number
+    expected = evaluate(plain, feeds)
+    for found in results_of(name, feeds, threads):
+        for key in ("sums", "total"):
+            # assert_allclose holds NaN and infinities, with their signs, to the same places.
+            np.testing.assert_allclose(found[key], expected[key], rtol=1e-4, atol=1e-4)
+
+
+@given(st.sampled_from(sorted(CASES)), st.integers(1, 3), st.integers(90, 126))
+@settings(max_examples=30)
+def test_sums_that_fit_are_finite(name: str, threads: int, exponent: int) -> None:
+    plain = build(name, winograd=False)
+    feeds = feeds_of(plain)
+    feeds["x"] *= np.float32(2.0**exponent)
+    sums, sizes = _sums(plain, feeds["x"]), _sums(plain, np.abs(feeds["x"]), magnitudes=True)
+    fits = sizes < LARGEST  # no partial sum overflows in any order
+    for found in results_of(name, feeds, threads):
+        assert np.isfinite(found["sums"][fits]).all()
+        error = np.abs(found["sums"][fits].astype(float) - sums[fits]).max(initial=0.0)
+        assert error <= 2e-5 * np.abs(sums).max()
+        assert not np.isfinite(found["sums"][np.abs(sums) > 1.001 * LARGEST]).any()
+
+
+def _sums(function: Function, x: Array, *, magnitudes: bool = False) -> Array:
+    """Return the sums of the convolution of *function* in ``float64``."""
+    (node,) = (node for node in function if isinstance(node, ops.Convolution))
+    b = Builder()
+    source = b.input("x", f"float64<{' x '.join(map(str, x.shape))}>")
+    assert isinstance(node.filter, Constant)
+    weights = node.filter.array.astype(float)
+    bias = np.zeros(node.type.shape[-1])
+    filter = b.constant("w", np.abs(weights) if magnitudes else weights)
+    made = ops.Convolution(
+        source, filter, b.constant("b", bias), node.kernel, node.stride, node.pads,
+        node.dilation, node.group,
+    )  # fmt: skip
+    b.save(b.emit(made), "y")
+    return evaluate(b.function(), {"x": x.astype(float)})["y"]
