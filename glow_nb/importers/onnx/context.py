@@ -78,12 +78,13 @@ class Context:
         self._note(node, values)
         return values
 
-    def emitted(self, result: Value | tuple[Value | None, ...]) -> tuple[Value | None, ...]:
-        """Return what a rule returned as values, emitting a node that it left to emit."""
-        if isinstance(result, tuple):
-            return result
-        is_left = isinstance(result, Node) and not result.name
-        return self.emit_all(result, self.stem) if is_left else (result,)  # type: ignore[arg-type]
+    def emitted(
+        self, result: Value | tuple[Value | None, ...], name: str | None = None
+    ) -> tuple[Value | None, ...]:
+        """Return what a rule returned as values; a node that it left to emit is called *name*."""
+        if isinstance(result, Node) and not result.name:
+            return self.emit_all(result, name)
+        return result if isinstance(result, tuple) else (result,)
 
     def _note(self, node: Node, results: tuple[Value, ...]) -> None:
         if self.trace is not None:

@@ -292,7 +292,9 @@ class Importer(Context):
 
     def _finish(self, result: Value | Outputs, mark: int) -> Outputs:
         """Emit what a rule left to emit; let what computes the result have the tensor's name."""
-        values = self.emitted(result)
+        values = self.emitted(result, self.stem)
+        if values[:1] != (result,) and not isinstance(result, tuple):
+            return values  # just emitted, under that name
         last = self.builder.nodes[-1] if len(self.builder.nodes) > mark else None
         if last is None or last.name == self.stem or last not in values[:1]:
             return values
