@@ -31,7 +31,6 @@ PASSED, FAILED, UNSUPPORTED = "passed", "failed", "unsupported"
 OUTCOMES = (PASSED, FAILED, UNSUPPORTED)
 
 EXPLAINED = {
-    "test_attention_4d_causal_fp16": "float16 rounding",
     "test_attention_4d_causal_fp16_expanded": "float16 rounding",
     "test_dft_inverse": "the suite expects its own rounding noise around 0",
     "test_dft_inverse_opset19": "the suite expects its own rounding noise around 0",

@@ -27,6 +27,7 @@ from glow_nb.codegen.symbols import read_symbols
 from glow_nb.errors import CompileError
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.simd.half import mark_instructions
 from glow_nb.simd.namespace import NAMESPACE
 from glow_nb.simd.types import kernel_signature
 
@@ -47,13 +48,15 @@ PASSES = (
 """numba's passes that generated text needs: it has no closures, arrays or calls to inline."""
 
 _RUNTIME = frozenset({"memcpy", "memmove", "memset"})
+_WINDOWS = frozenset({"_fltused", "__chkstk"})
+"""What any object with floats, and any with a large frame, needs of Windows' C library."""
 _LIBM_NAMES = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1
     fabs floor fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 logb modf nearbyint pow
     remainder rint round roundeven sin sincos sinh sqrt tan tanh tgamma trunc
 """
 _LIBM = frozenset(name + suffix for name in _LIBM_NAMES.split() for suffix in ("", "f"))
-ALLOWED_SYMBOLS = _RUNTIME | _LIBM
+ALLOWED_SYMBOLS = _RUNTIME | _WINDOWS | _LIBM
 """What a kernel may leave for the loader to find: the C library's memory and math functions."""
 
 COMPILER_FAILURES = (
@@ -92,7 +95,16 @@ class _Library(AOTCodeLibrary):
 
 
 class _Codegen(AOTCPUCodegen):
+    """A code generator whose modules say whether the processor converts ``float16``."""
+
     _library_class = _Library
+    converts_float16 = False
+
+    def _create_empty_module(self, name: str) -> Any:
+        module = super()._create_empty_module(name)
+        if self.converts_float16:
+            mark_instructions(module)
+        return module
 
 
 def compile_kernel(source: KernelSource, target: Target) -> bytes:
@@ -106,7 +118,7 @@ def compile_kernel(source: KernelSource, target: Target) -> bytes:
     """
     module = _compile_module(source, target)
     payload: bytes = target_machine(target).emit_object(module)
-    _check_symbols(payload, module, source)
+    _check_symbols(payload, source, target)
     return payload
 
 
@@ -120,7 +132,7 @@ def _compile_module(source: KernelSource, target: Target) -> Any:
     """Return the optimised LLVM module of *source*."""
     try:
         with global_compiler_lock:
-            module = _lower(source)
+            module = _lower(source, target)
             _optimize(module, source, target)
     except COMPILER_FAILURES as error:
         raise CompileError(
@@ -130,7 +142,7 @@ def _compile_module(source: KernelSource, target: Target) -> Any:
     return module
 
 
-def _lower(source: KernelSource) -> Any:
+def _lower(source: KernelSource, target: Target) -> Any:
     """Return the unoptimised LLVM module of *source*, with the C symbol added."""
     names = dict(NAMESPACE)
     exec(compile(source.text, f"<{source.family}>", "exec"), names)
@@ -140,7 +152,7 @@ def _lower(source: KernelSource) -> Any:
     flags.fastmath = cpu.FastMathOptions({"contract"})
     result = compiler.compile_extra(
         cpu_target.typing_context,
-        _target_context(),
+        _target_context(target.converts_float16),
         names["kernel"],
         kernel_signature(source.arguments).args,
         types.void,
@@ -154,10 +166,11 @@ def _lower(source: KernelSource) -> Any:
 
 
 @cache
-def _target_context() -> Any:
+def _target_context(converts_float16: bool) -> Any:
     """Return numba's code generation context over a code library that does not optimise."""
     initialize_llvm()
     codegen = _Codegen("glow_nb", "host")
+    codegen.converts_float16 = converts_float16
     return cpu_target.target_context.subtarget(_internal_codegen=codegen, aot_mode=True)
 
 
@@ -200,15 +213,15 @@ def _optimize(module: Any, source: KernelSource, target: Target) -> None:
     module.verify()
 
 
-def _check_symbols(payload: bytes, module: Any, source: KernelSource) -> None:
+def _check_symbols(payload: bytes, source: KernelSource, target: Target) -> None:
     """Raise CompileError unless the object stands alone but for the C library."""
     symbols = read_symbols(payload)
-    if symbols:
-        needed = symbols.undefined
-    else:
-        declared = {function.name for function in module.functions if function.is_declaration}
-        needed = frozenset(name for name in declared if not name.startswith("llvm."))
-    foreign = sorted(name for name in needed if name and name not in ALLOWED_SYMBOLS)
+    if symbols is None:
+        raise CompileError(
+            f"kernel {source.symbol}: the objects of {target.triple} are of a format whose symbols "
+            "cannot be read and checked; use a 64-bit target with ELF, Mach-O or COFF objects"
+        )
+    foreign = sorted(name for name in symbols.undefined if name and name not in ALLOWED_SYMBOLS)
     if foreign:
         raise CompileError(
             f"kernel {source.symbol}: its object needs {', '.join(foreign)}, which only exists "

@@ -32,22 +32,17 @@ class LoadedCode:
         payloads = list(objects)
         machine = target_machine(target)
         self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self._defined = _link_check(payloads) if _uses_elf(target) else None
+        self._defined = _link_check(payloads)
         for payload in payloads:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(payload))
         self._engine.finalize_object()
 
     def address(self, symbol: str) -> int:
         """Return the address of the function *symbol*; raise CompileError if there is none."""
-        if self._defined is not None and symbol not in self._defined:
+        if symbol not in self._defined:
             raise CompileError(f"symbol {symbol}: not defined by the loaded objects")
         address: int = self._engine.get_function_address(symbol)
         return address
-
-
-def _uses_elf(target: Target) -> bool:
-    """Return whether objects for *target* have the format whose symbols we can read."""
-    return not any(name in target.triple for name in ("darwin", "macos", "windows"))
 
 
 def _link_check(payloads: list[bytes]) -> set[str]:

@@ -32,7 +32,8 @@ class Builder:
         self.inputs: list[Placeholder] = []
         self.outputs: list[Placeholder] = []
         self.origins: dict[str, tuple[str, ...]] = {}
-        self._taken = set(taken)
+        # Every name with the one that was wished for, in the order in which they were taken.
+        self._taken = {name: name for name in taken}
         self._suffixes: dict[str, int] = {}
 
     def unique_name(self, name: str) -> str:
@@ -42,8 +43,21 @@ class Builder:
             suffix = self._suffixes.get(name, 0) + 1
             self._suffixes[name] = suffix
             unique = f"{name}_{suffix}"
-        self._taken.add(unique)
+        self._taken[unique] = name
         return unique
+
+    def mark(self) -> tuple[int, int]:
+        """Return a place that :meth:`reset` can go back to."""
+        return len(self.nodes), len(self._taken)
+
+    def reset(self, mark: tuple[int, int]) -> None:
+        """Forget the nodes emitted and the names taken since *mark*."""
+        nodes, names = mark
+        del self.nodes[nodes:]
+        while len(self._taken) > names:
+            unique, name = self._taken.popitem()
+            if unique != name:
+                self._suffixes[name] -= 1
 
     def input(self, name: str, type: TensorType | str, *, trainable: bool = False) -> Placeholder:
         """Add an input; *type* may be text such as ``"float32<8 x 3>"``."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from glow_nb.errors import PassError
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rounding import commutes_with_rounding, in_float32, reads_or_makes_narrow
 from glow_nb.hlir.rules import LOWERINGS
 
 MAX_ROUNDS = 16
@@ -26,7 +27,8 @@ def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> 
     """Return *function* with the nodes that have a rule replaced by what the rules emit.
 
     Nodes that a rule emits are lowered in their turn. Nodes for which *should_lower* is false, and
-    those whose rule declines, stay. The same function comes back when nothing was lowered.
+    those whose rule declines, stay. The same function comes back when nothing was lowered. A node
+    of 16-bit floats whose rule computes becomes one of float32 first, rounded at its end.
 
     Raises:
         PassError: The rules go round in circles; names the operators that are left.
@@ -36,7 +38,14 @@ def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> 
         lowering = LOWERINGS.get(type(node))
         if lowering is None or not should_lower(node):
             return None
-        return lowering(node, rewriter)
+        mark = rewriter.mark()
+        lowered = lowering(node, rewriter)
+        emitted = rewriter.nodes[mark[0] :]
+        if not reads_or_makes_narrow(node) or all(map(commutes_with_rounding, emitted)):
+            return lowered
+        rewriter.reset(mark)
+        rewriter.begin(node)
+        return in_float32(node, rewriter)
 
     for _ in range(MAX_ROUNDS):
         lowered = rewrite(function, rule)

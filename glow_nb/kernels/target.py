@@ -54,6 +54,12 @@ class Target:
         return 32 if has_many else 16
 
     @property
+    def converts_float16(self) -> bool:
+        """True if instructions convert ``float16``: F16C on x86-64, always on 64-bit ARM."""
+        is_arm = self.triple.startswith(("aarch64", "arm64"))
+        return is_arm or "+f16c" in self.features.split(",")
+
+    @property
     def native_lanes(self) -> int:
         """``float32`` lanes of one hardware register."""
         if "+avx512f" in self.features:

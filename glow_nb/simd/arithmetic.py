@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.simd.lanes import BOOL, Lanes
-from glow_nb.types import ElementKind
 
 Unary = Callable[[Lanes], Lanes]
 Binary = Callable[[Lanes, Lanes], Lanes]
@@ -225,11 +224,6 @@ def _is_shift(count: Lanes) -> Lanes:
 def comparison(comparison_sign: str) -> Binary:
     """Return the comparison by *comparison_sign*, one of ``< <= > >= == !=``."""
     return lambda lhs, rhs: lhs.compare(comparison_sign, rhs)
-
-
-def is_narrow(kind: ElementKind) -> bool:
-    """True for the 16-bit floats."""
-    return kind in (ElementKind.FLOAT16, ElementKind.BFLOAT16)
 
 
 def require_float(x: Lanes, name: str) -> None:

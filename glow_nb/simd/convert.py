@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from glow_nb.simd.arithmetic import absolute, is_narrow
+from glow_nb.simd.arithmetic import absolute
+from glow_nb.simd.half import narrow_to_half, widen_half
 from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named
-from glow_nb.simd.types import llvm_vector
+from glow_nb.simd.types import is_narrow, llvm_vector
 from glow_nb.types import ElementKind
 
 FLOAT16, BFLOAT16 = ElementKind.FLOAT16, ElementKind.BFLOAT16
@@ -79,7 +80,7 @@ def _cast(x: Lanes, instruction: Any, kind: ElementKind) -> Lanes:
 def _widen(x: Lanes) -> Lanes:
     """Convert a 16-bit float to ``float32``, exactly."""
     if x.kind is FLOAT16:
-        return _cast(x, x.builder.fpext, FLOAT32)
+        return widen_half(x)
     bits = _cast(x, x.builder.zext, INT32)
     return bits.shift_left(16).as_float(FLOAT32)
 
@@ -88,7 +89,7 @@ def _narrow(x: Lanes, kind: ElementKind) -> Lanes:
     """Convert *x* to a 16-bit float, rounding once."""
     single = x if x.kind is FLOAT32 else _float32_to_odd(x)
     if kind is FLOAT16:
-        return _cast(single, x.builder.fptrunc, FLOAT16)
+        return narrow_to_half(single)
     bits = single.bits()
     is_odd = bits.shift_right(16) & 1
     rounded = bits + 0x7FFF + is_odd

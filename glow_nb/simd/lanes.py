@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
-from glow_nb.simd.types import llvm_element, llvm_vector
+from glow_nb.simd.types import is_narrow, llvm_element, llvm_vector
 from glow_nb.types import ElementKind
 
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
@@ -19,7 +19,7 @@ I32 = ir.IntType(32)
 REGISTER_BYTES = 16
 """Bytes of the narrowest vector registers."""
 
-_SUFFIXES = {ElementKind.FLOAT16: "f16", FLOAT32: "f32", FLOAT64: "f64"}
+_SUFFIXES = {FLOAT32: "f32", FLOAT64: "f64"}
 _BITS_KIND = {4: INT32, 8: INT64}
 
 
@@ -180,7 +180,7 @@ class Lanes:
 def constant_vector(kind: ElementKind, numbers: Sequence[float]) -> Any:
     """Return an LLVM constant with these lanes."""
     elements = np.array(numbers).astype(kind.dtype)
-    if kind is ElementKind.BFLOAT16:
+    if is_narrow(kind):
         elements = elements.view(np.uint16)
     return ir.Constant(llvm_vector(kind, len(numbers)), elements.tolist())
 

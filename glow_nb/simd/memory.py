@@ -107,7 +107,7 @@ def mask_of(builder: Any, count_type: Any, count: Any, lanes: int) -> Any:
 
 
 def _vector_suffix(kind: ElementKind, lanes: int) -> str:
-    names = {ElementKind.FLOAT16: "f16", FLOAT32: "f32", ElementKind.FLOAT64: "f64"}
+    names = {FLOAT32: "f32", ElementKind.FLOAT64: "f64"}
     return f"v{lanes}{names.get(kind) or f'i{kind.size_bytes * 8}'}"
 
 

@@ -61,7 +61,7 @@ from glow_nb.simd import (
 )
 from glow_nb.simd.convert import convert, in_float32
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
-from glow_nb.simd.types import Pointer, Tile, Vec, kernel_signature, scalar_type
+from glow_nb.simd.types import Pointer, Tile, Vec, is_narrow, kernel_signature, scalar_type
 from glow_nb.types import ElementKind
 
 __all__ = ["NAMESPACE", "Pointer", "Vec", "kernel_signature"]
@@ -232,7 +232,7 @@ def _reduction(operation: Callable[[Lanes, Lanes], Lanes]) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             vector = _lanes(builder, arguments[0], x)
-            narrow = arithmetic.is_narrow(x.kind)
+            narrow = is_narrow(x.kind)
             wide = convert(vector, FLOAT32) if narrow else vector
             return wide.reduce(operation)
 

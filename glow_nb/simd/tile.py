@@ -13,7 +13,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from glow_nb.simd.arithmetic import is_narrow
 from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import FLOAT32, Lanes, first_lanes, splat_value
 from glow_nb.simd.memory import (
@@ -28,7 +27,7 @@ from glow_nb.simd.memory import (
     to_index,
 )
 from glow_nb.simd.scalars import element_of
-from glow_nb.simd.types import INDEX, Pointer, Tile, Vec, llvm_vector
+from glow_nb.simd.types import INDEX, Pointer, Tile, Vec, is_narrow, llvm_vector
 from glow_nb.types import ElementKind
 
 

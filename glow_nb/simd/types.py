@@ -2,8 +2,8 @@
 
 A vector value is a bare LLVM vector (``<8 x float>``), so it lives in registers through numba's
 variables, loops and calls. A ``bool`` vector is ``<n x i1>``, in memory a ``bool`` is one byte.
-``bfloat16`` is carried as its 16 bits; arithmetic on the 16-bit floats is done in ``float32`` and
-rounded after each step, as NumPy does.
+The 16-bit floats are carried as their bits, which LLVM cannot compute with; arithmetic on them is
+done in ``float32`` and rounded after each step, as NumPy does.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ POINTER = ir.IntType(8).as_pointer()
 MEMORY_BOOL = ir.IntType(8)
 
 _LLVM_FLOATS = {
-    ElementKind.FLOAT16: ir.HalfType(),
+    ElementKind.FLOAT16: ir.IntType(16),
     ElementKind.BFLOAT16: ir.IntType(16),
     ElementKind.FLOAT32: ir.FloatType(),
     ElementKind.FLOAT64: ir.DoubleType(),
 }
+
+
+def is_narrow(kind: ElementKind) -> bool:
+    """True for the 16-bit floats."""
+    return kind in (ElementKind.FLOAT16, ElementKind.BFLOAT16)
 
 
 def llvm_element(kind: ElementKind) -> Any:
@@ -51,7 +56,7 @@ def scalar_type(kind: ElementKind) -> Any:
     """Return the numba type of one element; the 16-bit floats are widened to ``float32``."""
     if kind is ElementKind.BOOL:
         return types.boolean
-    if kind in (ElementKind.FLOAT16, ElementKind.BFLOAT16):
+    if is_narrow(kind):
         return types.float32
     return getattr(types, kind.value)
 

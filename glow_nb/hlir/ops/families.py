@@ -28,6 +28,31 @@ INTEGERS: Kinds = NUMBERS - FLOATS
 SIGNED: Kinds = frozenset(kind for kind in NUMBERS if kind.is_signed)
 INDICES: Kinds = frozenset({ElementKind.INT32, ElementKind.INT64})
 
+_SIGNIFICANT_BITS = {
+    ElementKind.FLOAT16: 11,
+    ElementKind.BFLOAT16: 8,
+    ElementKind.FLOAT32: 24,
+    ElementKind.FLOAT64: 53,
+}
+
+
+def keeps_every_number(source: ElementKind, target: ElementKind) -> bool:
+    """True if *target* holds every number of *source*, so that converting loses nothing."""
+    if source is target or source is ElementKind.BOOL:
+        return True
+    if target is ElementKind.BOOL or (source.is_float and not target.is_float):
+        return False
+    if not target.is_float:
+        wider = target.size_bytes > source.size_bytes
+        return wider and (target.is_signed or not source.is_signed)
+    if source.is_float:
+        return target in (ElementKind.FLOAT32, ElementKind.FLOAT64) and (
+            target.size_bytes > source.size_bytes
+        )
+    if target in NARROW_FLOATS:
+        return source.size_bytes == 1 and (target is ElementKind.FLOAT16 or source.is_signed)
+    return source.size_bytes * 8 <= _SIGNIFICANT_BITS[target]
+
 
 def require_kind(node: Node, operand: str, type: TensorType, kinds: Kinds) -> None:
     """Raise VerifyError unless *type*, that of the operand so called, is plain and of *kinds*."""

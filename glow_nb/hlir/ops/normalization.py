@@ -10,10 +10,9 @@ from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Sub
-from glow_nb.hlir.ops.elementwise import ConvertTo, Exp, Log, Reciprocal, Sqrt
+from glow_nb.hlir.ops.elementwise import Exp, Log, Reciprocal, Sqrt
 from glow_nb.hlir.ops.families import (
     FLOATS,
-    NARROW_FLOATS,
     fitted,
     require_axis,
     require_kind,
@@ -24,8 +23,7 @@ from glow_nb.hlir.ops.reduction import ReduceMax, ReduceMean, ReduceSum
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.schema import map_operands
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.types import Array, TensorType
 
 
 @define_node("batch_normalization")
@@ -176,11 +174,8 @@ class LayerNormalization(Node):
 def lower_layer_normalization(node: LayerNormalization, rewriter: Rewriter) -> Value:
     """Express it in two passes: the mean, then the mean of squared distances from it.
 
-    The one-pass form ``E[x^2] - E[x]^2`` cancels where the mean is large. Narrow floats are
-    computed in float32, where squares do not overflow.
+    The one-pass form ``E[x^2] - E[x]^2`` cancels where the mean is large.
     """
-    if node.type.kind in NARROW_FLOATS:
-        return _layer_normalization_in_float32(node, rewriter)
     emit, rank = rewriter.emit, node.type.rank
     axes = tuple(range(node.axis, rank))
     mean = emit(ReduceMean(node.input, axes), f"{node.name}_mean")
@@ -192,12 +187,6 @@ def lower_layer_normalization(node: LayerNormalization, rewriter: Rewriter) -> V
     normal = emit(Mul(centred, emit(Reciprocal(deviation))))
     result = emit(Mul(normal, emit(Reshape(node.scale, shape))))
     return result if node.bias is None else emit(Add(result, emit(Reshape(node.bias, shape))))
-
-
-def _layer_normalization_in_float32(node: LayerNormalization, rewriter: Rewriter) -> Value:
-    wide = map_operands(node, lambda value: rewriter.emit(ConvertTo(value, ElementKind.FLOAT32)))
-    result = rewriter.emit(wide, f"{node.name}_float32")
-    return rewriter.emit(ConvertTo(result, node.type.kind))
 
 
 def _mean(x: Any, axes: tuple[int, ...]) -> Any:

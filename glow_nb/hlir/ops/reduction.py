@@ -11,10 +11,8 @@ from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Mul
-from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import (
     FLOATS,
-    NARROW_FLOATS,
     NUMBERS,
     Kinds,
     bounds_of,
@@ -97,12 +95,7 @@ class ReduceMean(Reduction):
 
 @lowers(ReduceMean)
 def lower_reduce_mean(node: ReduceMean, rewriter: Rewriter) -> Value:
-    """Express it as a sum times the reciprocal of the count, narrow floats summed in float32."""
-    type = node.input.type
-    if type.kind in NARROW_FLOATS:
-        wider = rewriter.emit(ConvertTo(node.input, ElementKind.FLOAT32))
-        mean = rewriter.emit(ReduceMean(wider, node.axes, node.keep_dims))
-        return rewriter.emit(ConvertTo(mean, type.kind))
+    """Express it as a sum times the reciprocal of the count."""
     total = rewriter.emit(ReduceSum(node.input, node.axes, node.keep_dims))
     part = 1 / node.count if node.count else math.inf
     return rewriter.emit(Mul(total, splat(rewriter, total.type, part, f"{node.name}_part")))

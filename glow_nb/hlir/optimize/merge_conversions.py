@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import ConvertTo
+from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.types import ElementKind
-
-_SIGNIFICANT_BITS = {
-    ElementKind.FLOAT16: 11,
-    ElementKind.BFLOAT16: 8,
-    ElementKind.FLOAT32: 24,
-    ElementKind.FLOAT64: 53,
-}
 
 
 @register_pass
@@ -39,21 +32,3 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
                 return value
             return rewriter.emit(ConvertTo(value, kind=node.kind))
     return None
-
-
-def keeps_every_number(source: ElementKind, target: ElementKind) -> bool:
-    """True if *target* holds every number of *source*, so that converting loses nothing."""
-    if source is target or source is ElementKind.BOOL:
-        return True
-    if target is ElementKind.BOOL or (source.is_float and not target.is_float):
-        return False
-    if not target.is_float:
-        wider = target.size_bytes > source.size_bytes
-        return wider and (target.is_signed or not source.is_signed)
-    if source.is_float:
-        return target in (ElementKind.FLOAT32, ElementKind.FLOAT64) and (
-            target.size_bytes > source.size_bytes
-        )
-    if target in (ElementKind.FLOAT16, ElementKind.BFLOAT16):
-        return source.size_bytes == 1 and (target is ElementKind.FLOAT16 or source.is_signed)
-    return source.size_bytes * 8 <= _SIGNIFICANT_BITS[target]

@@ -5,10 +5,19 @@ from __future__ import annotations
 from math import prod
 
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.ops import ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum, Reshape
+from glow_nb.hlir.ops import (
+    ConvertTo,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    Reshape,
+)
 from glow_nb.hlir.optimize.sink_reshapes import Shape, shape_before
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rounding import WIDE, commutes_with_rounding, is_narrow
 from glow_nb.schema import map_operands, operands_of
 
 Reduction = ReduceMax | ReduceMean | ReduceMin | ReduceProd | ReduceSum
@@ -23,8 +32,9 @@ def split_reductions(function: Function, *, least_elements: int = LEAST_ELEMENTS
     """Cut long runs of elements that become one into equal parts, and reduce the parts' results.
 
     A kernel computes each result on one thread, so a sum of everything is the work of one. Means of
-    equally many elements each have the mean of all. Errors grow no faster than before. For
-    backends with threads, after ``simplify_reductions``, which would put both together again.
+    equally many elements each have the mean of all. Errors grow no faster than before; the parts of
+    16-bit floats are summed up in float32. For backends with threads, after
+    ``simplify_reductions``, which would put both together again.
 
     ::
 
@@ -56,8 +66,11 @@ def _split(node: Reduction, rewriter: Rewriter) -> Replacement:
     if before * after >= ENOUGH_RESULTS or parts is None:
         return None
     cut = _reshaped(node.input, 1, (before, parts, length // parts, after), rewriter)
+    widens = is_narrow(node.type) and not commutes_with_rounding(node)
+    cut = rewriter.emit(ConvertTo(cut, WIDE)) if widens else cut
     made = rewriter.emit(type(node)(cut, axes=(2,), keep_dims=False))
-    total = rewriter.emit(type(node)(made, axes=(1,), keep_dims=False))
+    total: Value = rewriter.emit(type(node)(made, axes=(1,), keep_dims=False))
+    total = rewriter.emit(ConvertTo(total, node.type.kind)) if widens else total
     return rewriter.emit(Reshape(total, node.type.shape))
 
 

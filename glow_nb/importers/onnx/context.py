@@ -14,6 +14,7 @@ from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Slice, Transpose
 from glow_nb.importers.onnx.tensors import kind_of, type_name
+from glow_nb.importers.onnx.widening import Trace
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -50,6 +51,7 @@ class Context:
         builder: Collects the nodes.
         stem: The tensor being computed; what a rule emits on the way is named after it.
         place: What errors call the node being imported.
+        trace: What the rule emits, if that is followed.
     """
 
     def __init__(self, builder: Builder) -> None:
@@ -57,6 +59,7 @@ class Context:
         self.builder = builder
         self.stem = "value"
         self.place = ""
+        self.trace: Trace | None = None
         self._bytes_left = 4 * MAX_CONSTANT_BYTES
 
     def emit(self, node: N, name: str | None = None) -> Value:
@@ -69,8 +72,23 @@ class Context:
         name = name or f"{self.stem}_{node.opcode}"
         arrays = self._fold(node)
         if arrays is None:
-            return self.builder.emit(node, name).results
-        return tuple(self.constant(array, name) for array in arrays)
+            values = self.builder.emit(node, name).results
+        else:
+            values = tuple(self.constant(array, name) for array in arrays)
+        self._note(node, values)
+        return values
+
+    def emitted(
+        self, result: Value | tuple[Value | None, ...], name: str | None = None
+    ) -> tuple[Value | None, ...]:
+        """Return what a rule returned as values; a node that it left to emit is called *name*."""
+        if isinstance(result, Node) and not result.name:
+            return self.emit_all(result, name)
+        return result if isinstance(result, tuple) else (result,)
+
+    def _note(self, node: Node, results: tuple[Value, ...]) -> None:
+        if self.trace is not None:
+            self.trace.note(node, results)
 
     def _fold(self, node: Node) -> tuple[Array, ...] | None:
         operands = list(operands_of(node))
@@ -99,11 +117,20 @@ class Context:
         """Return a constant that holds *array*."""
         return self.builder.constant(name or f"{self.stem}_constant", np.asarray(array))
 
-    def filled(self, like: TensorType, number: float, shape: Sequence[int] = ()) -> Constant:
+    def rounded(self, array: Array, kind: ElementKind) -> Constant:
+        """Return a constant of *kind* that holds *array*, rounded if need be."""
+        return self.filled(TensorType(kind, array.shape), array, array.shape)
+
+    def filled(
+        self, like: TensorType, number: float | Array, shape: Sequence[int] = ()
+    ) -> Constant:
         """Return a constant of *like*'s kind and the given *shape*, full of *number*."""
         with np.errstate(all="ignore"):
             array = np.asarray(number).astype(like.kind.dtype)
-        return self.constant(np.broadcast_to(array, tuple(shape)))
+        constant = self.constant(np.broadcast_to(array, tuple(shape)))
+        if self.trace is not None and not np.array_equal(array, number, equal_nan=True):
+            self.trace.note_rounded(constant)
+        return constant
 
     def scalar(self, like: TensorType, number: float) -> Constant:
         """Return a constant of *like*'s kind that broadcasts to it: all sizes are 1."""
@@ -194,7 +221,7 @@ class Context:
             return value
         node = Reshape(value, shape)
         if isinstance(value, Constant):
-            return self.constant(value.array.reshape(shape), f"{value.name}_reshape")
+            return self._moved(node, value, value.array.reshape(shape))
         return self.emit(node)
 
     def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
@@ -204,8 +231,14 @@ class Context:
             return value
         node = Transpose(value, permutation)
         if isinstance(value, Constant):
-            return self.constant(value.array.transpose(permutation), f"{value.name}_transpose")
+            return self._moved(node, value, value.array.transpose(permutation))
         return self.emit(node)
+
+    def _moved(self, node: Node, value: Constant, array: Array) -> Constant:
+        """Return what *node* makes of a constant *value*: the same numbers, as *array* has them."""
+        constant = self.constant(array, f"{value.name}_{node.opcode}")
+        self._note(node, (constant,))
+        return constant
 
     def convert(self, value: Value, kind: ElementKind) -> Value:
         """Return *value* with another element kind."""

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from glow_nb.errors import GlowError, ModelError, OptionError, UnsupportedError, VerifyError
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value
+from glow_nb.hlir.graph import Constant, Function, Placeholder, Save, Value
 from glow_nb.importers.onnx.context import (
     MAX_CONSTANT_BYTES,
     AlreadyReportedError,
@@ -42,10 +42,18 @@ from glow_nb.importers.onnx.model import (
 )
 from glow_nb.importers.onnx.node import OnnxNode, check_against_schema
 from glow_nb.importers.onnx.order import describe, sorted_nodes
-from glow_nb.importers.onnx.registry import Rule, find_rule, find_schema, onnx_domains
+from glow_nb.importers.onnx.registry import (
+    Rule,
+    find_rule,
+    find_schema,
+    is_function,
+    onnx_domains,
+    require_unchanged,
+)
 from glow_nb.importers.onnx.scope import Scope
 from glow_nb.importers.onnx.tensors import kind_of, sparse_to_array, to_array
 from glow_nb.importers.onnx.unsupported import Complaints
+from glow_nb.importers.onnx.widening import Trace, may_widen, widened
 from glow_nb.schema import closest
 from glow_nb.types import Array, TensorType
 
@@ -231,12 +239,7 @@ class Importer(Context):
         if function is not None:
             return self._expand(node, function, scope)
         check_against_schema(node)
-        if rule is not None:
-            return self._apply(rule, node, scope)
-        body = schema_function(node)
-        if body is None:
-            raise UnsupportedError("there is no import rule for it")
-        return self._expand(node, body, scope)
+        return self._apply(rule or self._definition, node, scope)
 
     def _find(
         self, domain: str, op: str, opset: int, has_function: bool
@@ -250,15 +253,35 @@ class Importer(Context):
             raise UnsupportedError("the operator set has no such operator")
         if schema is None and rule is None:
             raise UnsupportedError(f"domain {domain!r} is not known")
-        if schema is not None and schema.deprecated and not (rule or _is_function(schema)):
+        if schema is not None and schema.deprecated and not (rule or is_function(schema)):
             raise UnsupportedError("the operator is deprecated and no longer in this operator set")
         if schema is not None and not domain and opset < OLDEST_OPSET:
-            _require_unchanged(schema)
-        if rule is None and schema is not None and not _is_function(schema):
+            require_unchanged(schema)
+        if rule is None and schema is not None and not is_function(schema):
             raise UnsupportedError("there is no import rule for it")
         return rule, schema
 
-    def _apply(self, rule: Rule, node: OnnxNode, scope: Scope) -> tuple[Value, ...]:
+    def _apply(self, rule: Rule, node: OnnxNode, scope: Scope) -> Outputs:
+        """Return what *rule* makes of *node*, 16-bit floats rounded once."""
+        if not may_widen(rule, node):
+            return self._run(rule, node, scope)
+        mark, bytes_left, outer = self.builder.mark(), self._bytes_left, self.trace
+        self.trace = trace = Trace()
+        try:
+            values = self._run(rule, node, scope)
+            if trace.rounds_between:
+                self.builder.reset(mark)
+                self._bytes_left = bytes_left
+                trace.clear()
+                types = [value.type if value else None for value in values]
+                values = self._run(widened(rule, types), node, scope)
+        finally:
+            self.trace = outer
+        if outer is not None:
+            outer.include(trace)
+        return values
+
+    def _run(self, rule: Rule, node: OnnxNode, scope: Scope) -> Outputs:
         mark = len(self.builder.nodes)
         self._scope = scope
         result = self._checked(self.place, lambda: self._finish(rule(self, node), mark))
@@ -267,17 +290,25 @@ class Importer(Context):
                 raise UnsupportedError(f"its output {index} is not supported")
         return result
 
-    def _finish(self, result: Value | tuple[Value, ...], mark: int) -> tuple[Value, ...]:
+    def _finish(self, result: Value | Outputs, mark: int) -> Outputs:
         """Emit what a rule left to emit; let what computes the result have the tensor's name."""
-        if isinstance(result, Node) and not result.name:
-            return self.emit_all(result, self.stem)
-        values = result if isinstance(result, tuple) else (result,)
+        values = self.emitted(result, self.stem)
+        if values[:1] != (result,) and not isinstance(result, tuple):
+            return values  # just emitted, under that name
         last = self.builder.nodes[-1] if len(self.builder.nodes) > mark else None
         if last is None or last.name == self.stem or last not in values[:1]:
             return values
         renamed = dataclasses.replace(last, name=self.builder.unique_name(self.stem))
         self.builder.nodes[-1] = renamed
-        return (renamed, *values[1:])
+        self._note(last, (renamed,))
+        return tuple(renamed if value is last else value for value in values)
+
+    def _definition(self, ctx: Context, node: OnnxNode) -> Outputs:  # noqa: ARG002
+        """Import the body that ONNX defines for an operator without a rule."""
+        body = schema_function(node)
+        if body is None:
+            raise UnsupportedError("there is no import rule for it")
+        return self._expand(node, body, self._scope)
 
     def _checked(self, place: str, build: Callable[[], T]) -> T:
         """Return what *build* returns; a rule of the IR that it breaks is the model's fault."""
@@ -375,17 +406,3 @@ class Importer(Context):
     def tensor(self, tensor: onnx.TensorProto) -> Array:
         self.kind(tensor.data_type)
         return to_array(tensor, self.place, self.model.folder)
-
-
-def _require_unchanged(schema: onnx.defs.OpSchema) -> None:
-    """Raise UnsupportedError if an operator of an old opset has changed since."""
-    now = find_schema("", schema.name, OLDEST_OPSET)
-    if now is None or now.since_version != schema.since_version:
-        raise UnsupportedError(
-            f"it means something else since opset {now.since_version if now else OLDEST_OPSET}; "
-            "convert the model with onnx.version_converter"
-        )
-
-
-def _is_function(schema: onnx.defs.OpSchema) -> bool:
-    return bool(schema.has_function or schema.has_context_dependent_function)

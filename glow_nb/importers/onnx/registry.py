@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from glow_nb.errors import DefinitionError
+from glow_nb.errors import DefinitionError, UnsupportedError
 from glow_nb.hlir.graph import Value
+from glow_nb.importers.onnx.model import OLDEST_OPSET
 
 if TYPE_CHECKING:
     from glow_nb.importers.onnx.context import Context
     from glow_nb.importers.onnx.node import OnnxNode
 
-Rule = Callable[["Context", "OnnxNode"], Value | tuple[Value, ...]]
-"""Returns the values of the operator's outputs.
+Rule = Callable[["Context", "OnnxNode"], Value | tuple[Value | None, ...]]
+"""Returns the values of the operator's outputs, None for one that nothing reads.
 
 The node that computes them may be returned before it is emitted: it then gets the tensor's name. A
 node with several results stands for all of them.
@@ -25,11 +26,22 @@ node with several results stands for all of them.
 RULES: dict[tuple[str, str], dict[int, Rule]] = {}
 """Domain and operator to rules by the first operator set they hold for."""
 
+STEPWISE: set[Rule] = set()
+"""Rules of operators whose definition says in which kind each step is computed."""
 
-def onnx_op(*names: str, since: int = 7, domain: str = "") -> Callable[[Rule], Rule]:
-    """Register a rule for operators *names* from operator set *since* on."""
+
+def onnx_op(
+    *names: str, since: int = 7, domain: str = "", stepwise: bool = False
+) -> Callable[[Rule], Rule]:
+    """Register a rule for operators *names* from operator set *since* on.
+
+    Unless ONNX defines the kind of each step, *stepwise*, a rule of several steps computes them in
+    float32 for 16-bit floats (:mod:`glow_nb.importers.onnx.widening`).
+    """
 
     def register(rule: Rule) -> Rule:
+        if stepwise:
+            STEPWISE.add(rule)
         for name in names:
             versions = RULES.setdefault((domain, name), {})
             if since in versions:
@@ -60,3 +72,18 @@ def find_schema(domain: str, name: str, opset: int) -> onnx.defs.OpSchema | None
         return onnx.defs.get_schema(name, opset, domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def require_unchanged(schema: onnx.defs.OpSchema) -> None:
+    """Raise UnsupportedError if an operator of an old opset has changed since."""
+    now = find_schema("", schema.name, OLDEST_OPSET)
+    if now is None or now.since_version != schema.since_version:
+        raise UnsupportedError(
+            f"it means something else since opset {now.since_version if now else OLDEST_OPSET}; "
+            "convert the model with onnx.version_converter"
+        )
+
+
+def is_function(schema: onnx.defs.OpSchema) -> bool:
+    """Return whether ONNX defines an operator by a graph of others."""
+    return bool(schema.has_function or schema.has_context_dependent_function)

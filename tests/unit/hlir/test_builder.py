@@ -1,4 +1,4 @@
-"""Building by hand: names that are the caller's, and values that have none yet."""
+"""Building by hand: names that are the caller's, nodes without one, what is forgotten."""
 
 from __future__ import annotations
 
@@ -59,3 +59,16 @@ def test_a_function_whose_nodes_have_no_names_shows_them_apart() -> None:
     assert f"{repr(second).split()[1]} = tanh({repr(first).split()[1]})" in text
     with pytest.raises(VerifyError, match=r"tanh %tanh\.\d+: it has no name; a Builder"):
         verify(function)
+
+
+def test_after_a_reset_nodes_and_names_are_as_before() -> None:
+    b = Builder()
+    x = b.input("x", "float32<4>")
+    first = b.emit(ops.Relu(x), "y")
+    mark = b.mark()
+    for _ in range(3):
+        b.emit(ops.Exp(first), "y")
+    b.constant("weights", first.type.kind.dtype.type(1))
+    b.reset(mark)
+    assert b.nodes == [first]
+    assert [b.unique_name(name) for name in ("y", "y", "weights")] == ["y_1", "y_2", "weights"]

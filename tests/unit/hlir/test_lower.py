@@ -13,6 +13,7 @@ from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import LOWERINGS
+from glow_nb.types import ElementKind
 
 
 def dense_network() -> Function:
@@ -67,3 +68,21 @@ def test_rules_that_go_round_in_circles_are_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(LOWERINGS, ops.Exp, again)
     with pytest.raises(PassError, match=r"16 rounds.*exp"):
         lower(dense_network())
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_16_bit_floats_are_lowered_in_float32(kind: str) -> None:
+    b = Builder()
+    x = b.input("x", f"{kind}<2 x 3>")
+    b.save(b.emit(ops.Softplus(x), "soft"), "y")
+    lowered = lower(b.function())
+    assert lowered["soft"].opcode == "convert_to"
+    assert lowered["soft"].type.kind.value == kind
+    assert lowered["soft_float32"].type.kind is ElementKind.FLOAT32
+
+
+def test_what_moves_16_bit_floats_is_lowered_as_it_is() -> None:
+    b = Builder()
+    x = b.input("x", "float16<2 x 3>")
+    b.save(b.emit(ops.Relu(b.emit(ops.Tile(x, (2, 1))))), "y")
+    assert "convert_to" not in opcodes(lower(b.function()))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.codegen.compile import compile_kernel
 from glow_nb.errors import VerifyError
 from glow_nb.fuse.stack import Stack
 from glow_nb.kernels.elementwise import live_vectors, stack_source
@@ -23,6 +24,7 @@ from tests.unit.kernels.cases import assert_close, check, instruction_of, random
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 BOOL, FLOAT32, INT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.INT64
+HOST = Target.host()
 TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
 ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "leaky_relu": [{"alpha": 0.3}],
@@ -345,3 +347,41 @@ def test_vectors_that_fill_no_line_are_not_streamed() -> None:
     target = replace(Target.host(4), l3_bytes=4096)
     x, dest = (Buffer(name, TensorType(ElementKind.FLOAT64, (5_000,))) for name in ("x", "dest"))
     assert "stream" not in stack_source(Stack.of(TanhInst(dest, x)), target).text
+
+
+NARROW = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
+EVERY_SIZE = range(1, 41)
+EACH_PIECE = (1, 2, 3, 4, 5, 9, 17, 31, 40)
+"""Sizes that end in pieces of every number of lanes, whole and masked."""
+
+
+def compile_sizes(case: tuple[type[Instruction], ElementKind, dict[str, Any]], sizes: Any) -> None:
+    """Compile *case* for vectors of *sizes*; an object that needs what it may not is refused."""
+    instruction_class, kind, attributes = case
+    for size in sizes:
+        instruction = _instruction(instruction_class, kind, (size,), attributes)
+        compile_kernel(generate_kernel(instruction, HOST), HOST)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name)
+        for case, name in zip(CASES, NAMES, strict=True)
+        if case[1] is ElementKind.FLOAT16
+    ],
+)
+def test_float16_compiles_for_single_lanes(
+    case: tuple[type[Instruction], ElementKind, dict[str, Any]],
+) -> None:
+    compile_sizes(case, [3])
+
+
+@pytest.mark.slow
+@pytest.mark.jit
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_every_size_compiles(
+    case: tuple[type[Instruction], ElementKind, dict[str, Any]],
+) -> None:
+    compile_sizes(case, EVERY_SIZE if case[1] in NARROW else EACH_PIECE)

@@ -73,7 +73,7 @@ def transform(
     else:
         matrix = _roots(length, half if is_onesided else length, parts, is_inverse)
     flat = ctx.reshape(x, (*(outer or (1,)), wanted * parts))
-    roots = ctx.constant(matrix.reshape(wanted * parts, -1).astype(x.type.kind.dtype))
+    roots = ctx.rounded(matrix.reshape(wanted * parts, -1), x.type.kind)
     product = ctx.emit(matrix_product(ctx, flat, roots))  # type: ignore[type-var]
     return ctx.reshape(product, (*outer, *matrix.shape[2:]))
 

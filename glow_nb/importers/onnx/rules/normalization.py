@@ -158,6 +158,20 @@ def rms_normalization(ctx: Context, node: OnnxNode) -> Value:
     return ops.Mul(*ctx.aligned(normal, node.operand(1)))
 
 
+@onnx_op("MeanVarianceNormalization", since=9)
+def mean_variance_normalization(ctx: Context, node: OnnxNode) -> Value:
+    """``(x - mean) / (standard deviation + 1e-9)`` along ``axes``, by default all but 1.
+
+    ONNX's own expansion takes the variance to be ``E[x^2] - E[x]^2``, which cancels.
+    """
+    x = node.operand(0)
+    axes = ctx.axes(node.integers("axes", (0, 2, 3)), x.type.rank)
+    mean, variance = moments(ctx, x, axes)
+    deviation = ctx.emit(ops.Sqrt(variance))
+    divisor = ctx.emit(ops.Add(deviation, ctx.scalar(deviation.type, 1e-9)))
+    return ops.Div(ctx.emit(ops.Sub(x, mean)), divisor)
+
+
 @onnx_op("LpNormalization")
 def lp_normalization(ctx: Context, node: OnnxNode) -> Value:
     """``x / norm`` along an axis, the norm of order 1 or 2; 0 where the norm is."""

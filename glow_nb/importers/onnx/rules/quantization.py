@@ -59,7 +59,7 @@ def _spread(ctx: Context, node: OnnxNode, x: Value, parameter: Value) -> Value:
     return ctx.emit(ops.Gather(parameter, ctx.constant(places), axis=axis))
 
 
-@onnx_op("QuantizeLinear")
+@onnx_op("QuantizeLinear", stepwise=True)
 def quantize(ctx: Context, node: OnnxNode) -> Value:
     """``saturate(round(x / scale) + zero_point)``."""
     x, scale, zero = node.operand(0), node.operand(1), node.optional(2)

@@ -179,10 +179,11 @@ def _weighted(ctx: Context, x: Value, places: Array, weights: Array, axis: int) 
     for tap in range(places.shape[1]):
         if not weights[:, tap].any():
             continue
-        column = weights[:, tap].astype(x.type.kind.dtype)
+        column = weights[:, tap]
         part = _gathered(ctx, x, np.ascontiguousarray(places[:, tap]), axis)
         if not np.all(column == 1):
-            part = ctx.emit(ops.Mul(part, ctx.constant(_along(column, axis, x.type))))
+            factors = ctx.rounded(_along(column, axis, x.type), x.type.kind)
+            part = ctx.emit(ops.Mul(part, factors))
         total = part if total is None else ctx.emit(ops.Add(total, part))
     return total if total is not None else _gathered(ctx, x, places[:, 0], axis)
 

@@ -9,8 +9,8 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Add, MatMul, MaxPool, Pad, Relu, Reshape, Transpose
+from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.hlir.optimize import GRAPH_PASSES
-from glow_nb.hlir.optimize.merge_conversions import keeps_every_number
 from glow_nb.hlir.optimize.merge_slices import taken_of
 from glow_nb.types import Array, ElementKind
 

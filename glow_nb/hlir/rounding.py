@@ -1,0 +1,79 @@
+"""The 16-bit floats in expansions: what stands for one operator computes wide and rounds once.
+
+An operator's ``evaluate`` rounds when the result is stored. Nodes that together compute the same
+would round after each of them, and overflow where the result is an ordinary number: the sum of
+squares in a norm, the sum of exponentials in a softmax. So whatever replaces one operator by
+several does their arithmetic in float32 and rounds to 16 bits at its end.
+"""
+
+from __future__ import annotations
+
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops import (
+    Abs,
+    Broadcast,
+    Concat,
+    ConvertTo,
+    Gather,
+    GatherElements,
+    GatherND,
+    Maximum,
+    MaxPool,
+    Minimum,
+    Neg,
+    Pad,
+    ReduceMax,
+    ReduceMin,
+    Relu,
+    Reshape,
+    Select,
+    Slice,
+    Split,
+    Tile,
+    Transpose,
+)
+from glow_nb.hlir.ops.families import NARROW_FLOATS, keeps_every_number
+from glow_nb.schema import map_operands, operands_of
+from glow_nb.types import ElementKind, TensorType
+
+WIDE = ElementKind.FLOAT32
+"""The kind that stands for a 16-bit float between the nodes of an expansion."""
+
+_COMMUTING: tuple[type[Node], ...] = (
+    *(Reshape, Transpose, Slice, Split, Concat, Broadcast, Tile, Pad),
+    *(Gather, GatherElements, GatherND, Select),
+    *(Abs, Neg, Relu, Maximum, Minimum, ReduceMax, ReduceMin, MaxPool),
+)
+"""Operators whose results are elements of their operands, or these with another sign."""
+
+
+def is_narrow(type: TensorType) -> bool:
+    """True for a tensor of 16-bit floats."""
+    return type.kind in NARROW_FLOATS
+
+
+def commutes_with_rounding(node: Node) -> bool:
+    """True if rounding the operands of *node* gives what rounding its results gives."""
+    if isinstance(node, ConvertTo):
+        return keeps_every_number(node.input.type.kind, node.kind)
+    return isinstance(node, _COMMUTING)
+
+
+def reads_or_makes_narrow(node: Node) -> bool:
+    """True if an operand or a result of *node* holds 16-bit floats."""
+    types = (*(value.type for value in operands_of(node)), *node.result_types)
+    return any(map(is_narrow, types))
+
+
+def in_float32(node: Node, builder: Builder) -> tuple[Value, ...]:
+    """Emit *node* on float32 in place of 16-bit floats, its results rounded; return them."""
+
+    def widened(value: Value) -> Value:
+        return builder.emit(ConvertTo(value, WIDE)) if is_narrow(value.type) else value
+
+    wide = builder.emit(map_operands(node, widened).copied(name=""), f"{node.name}_float32")
+    return tuple(
+        builder.emit(ConvertTo(value, type.kind)) if is_narrow(type) else value
+        for value, type in zip(wide.results, node.result_types, strict=True)
+    )

@@ -1,0 +1,96 @@
+"""Operators on 16-bit floats that become several nodes: computed in float32, rounded once.
+
+A rule is written without regard to the kind of its operands. What it emits on 16-bit floats is
+followed, and if it computes with a number that was rounded on the way, it is run again on operands
+in float32. What is one node, moves elements only, or computes its results side by side stays as it
+is: its weights stay narrow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from onnx import AttributeProto
+
+from glow_nb.hlir.graph import Constant, Node, Value
+from glow_nb.hlir.rounding import WIDE, commutes_with_rounding, is_narrow
+from glow_nb.importers.onnx.node import OnnxNode, attribute_type
+from glow_nb.importers.onnx.registry import STEPWISE, Rule
+from glow_nb.schema import operands_of
+from glow_nb.types import TensorType
+
+if TYPE_CHECKING:
+    from glow_nb.importers.onnx.context import Context
+
+Values = tuple[Value | None, ...]
+_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+
+
+class Trace:
+    """What one rule emitted, folded to constants or not."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[Node, tuple[Value, ...]]] = []
+        self._constants: set[Value] = set()
+
+    def note(self, node: Node, results: tuple[Value, ...]) -> None:
+        """Note that *results* came of *node*."""
+        self._events.append((node, results))
+
+    def note_rounded(self, constant: Constant) -> None:
+        """Note that *constant* is not the number that the rule asked for."""
+        self._constants.add(constant)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._events.clear()
+        self._constants.clear()
+
+    def include(self, inner: Trace) -> None:
+        """Note all that *inner* has."""
+        self._events += inner._events
+        self._constants |= inner._constants
+
+    @property
+    def rounds_between(self) -> bool:
+        """True if a node computes with 16-bit floats that were rounded here."""
+        rounded = set(self._constants)
+        for node, results in self._events:
+            reads_rounded = any(operand in rounded for operand in operands_of(node))
+            if not commutes_with_rounding(node):
+                if reads_rounded:
+                    return True
+                rounded.update(value for value in results if is_narrow(value.type))
+            elif reads_rounded:
+                rounded.update(results)
+        return False
+
+
+def may_widen(rule: Rule, node: OnnxNode) -> bool:
+    """True if an operand holds 16-bit floats and the steps of the computation are the rule's own.
+
+    The steps in the graphs of a loop or a branch are the model's.
+    """
+    has_graphs = any(attribute_type(a) in _GRAPHS for a in node.attributes.values())
+    is_narrow_operand = (value is not None and is_narrow(value.type) for value in node.inputs)
+    return any(is_narrow_operand) and not has_graphs and rule not in STEPWISE
+
+
+def widened(rule: Rule, types: Sequence[TensorType | None]) -> Rule:
+    """Return *rule* on float32 in place of 16-bit floats, its results rounded to those of *types*.
+
+    These are the types of what the rule itself returns.
+    """
+
+    def wide_rule(ctx: Context, node: OnnxNode) -> Values:
+        wide = {v: ctx.convert(v, WIDE) for v in node.inputs if v is not None and is_narrow(v.type)}
+        operands = tuple(value and wide.get(value, value) for value in node.inputs)
+        result = rule(ctx, dataclasses.replace(node, inputs=operands))
+        return tuple(
+            ctx.convert(value, type.kind) if value and type and is_narrow(type) else value
+            for value, type in zip(ctx.emitted(result), types, strict=True)
+        )
+
+    return wide_rule

@@ -1,0 +1,224 @@
+"""Operators on 16-bit floats give the exact result, rounded once, whatever nodes they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from glow_nb.backends.interpreter import Interpreter
+from glow_nb.compiler import lower_for
+from glow_nb.conformance import node_tests
+from glow_nb.errors import UnsupportedError
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function
+from glow_nb.importers.onnx import import_onnx
+from glow_nb.importers.onnx.context import UnboundInput
+from glow_nb.importers.onnx.registry import RULES
+from glow_nb.types import Array, ElementKind
+from tests.property.narrow_models import NarrowModel, narrow_model
+
+FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64
+KINDS = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
+SIZES = (1.0, 300.0, 60000.0)
+"""The greatest numbers to draw: of the second, squares overflow float16; of the third, sums."""
+
+NOT_DRAWN = {
+    "Loop": "the steps in its graph are the model's own",
+    "Scan": "the steps in its graph are the model's own",
+    "GlobalLpPool": "the suite has no test of it; test_a_norm_over_everything is one",
+}
+"""Operators with a rule and operands of 16-bit floats of which no model is drawn, and why."""
+
+SHARES = 8
+"""Into how many parts the operators are cut, so that cores can share them."""
+
+_ULPS = {ElementKind.FLOAT16: (2.0**-10, 2.0**-24), ElementKind.BFLOAT16: (2.0**-7, 2.0**-133)}
+"""Distance of neighbours over their size, at most, and the least distance of any."""
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Any]:
+    return [case for case in node_tests() if "_expanded" not in case.name]
+
+
+def imported(model: NarrowModel, kind: ElementKind, feeds: dict[str, Array]) -> Function:
+    """Return *model* of *kind*, its inputs bound to *feeds* where shapes depend on them."""
+    proto = model.model(kind)
+    others = {name: array for name, array in feeds.items() if name not in model.drawn}
+    try:
+        return import_onnx(proto, constants=others)
+    except UnboundInput:
+        return import_onnx(proto, constants=feeds)
+
+
+def results(
+    model: NarrowModel,
+    kind: ElementKind,
+    feeds: dict[str, Array],
+    prepare: Callable[[Function], Function],
+) -> dict[str, Array]:
+    feeds = {n: a.astype(kind.dtype) if n in model.drawn else a for n, a in feeds.items()}
+    function = prepare(imported(model, kind, feeds))
+    return evaluate(function, {value.name: feeds[value.name] for value in function.inputs})
+
+
+def check(
+    model: NarrowModel,
+    kind: ElementKind,
+    feeds: dict[str, Array],
+    prepare: Callable[[Function], Function],
+) -> None:
+    """Check 16-bit results against float64, rounded.
+
+    They may be off by a neighbour, and by twice what float32 is off.
+    """
+    feeds = {n: a.astype(kind.dtype) if n in model.drawn else a for n, a in feeds.items()}
+    found = results(model, kind, feeds, prepare)
+    single = results(model, FLOAT32, feeds, prepare)
+    try:
+        exact = results(model, FLOAT64, feeds, lambda f: f)
+    except UnsupportedError:
+        exact = single
+    relative, least = _ULPS[kind]
+    for name, array in found.items():
+        if array.dtype != kind.dtype:
+            continue
+        with np.errstate(all="ignore"):
+            right = exact[name].astype(np.float64)
+            rounded = right.astype(kind.dtype).astype(np.float64)
+            neighbour = np.maximum(np.abs(rounded) * relative, least)
+            error = np.abs(single[name].astype(np.float64) - right)
+            allowed = np.where(np.isfinite(rounded), neighbour, 0) + 2 * np.nan_to_num(error, nan=0)
+            values = array.astype(np.float64)
+            is_right = (values == rounded) | (np.isnan(values) & np.isnan(rounded))
+            is_right |= (np.abs(values - right) <= allowed) | (np.abs(values - rounded) <= allowed)
+        np.testing.assert_array_equal(
+            np.where(is_right, 0, values), np.where(is_right, 0, rounded), err_msg=model.name
+        )
+
+
+def drawn_models(cases: list[Any], kind: ElementKind) -> list[NarrowModel]:
+    models = (narrow_model(case, kind) for case in cases)
+    return [model for model in models if model is not None]
+
+
+def _is_supported(model: NarrowModel) -> bool:
+    """True if the model itself, as the suite has it, can be imported."""
+    try:
+        import_onnx(model.proto, constants=model.given)
+    except UnsupportedError:
+        return False
+    return True
+
+
+def share_of(cases: list[Any], share: int, kind: ElementKind) -> list[NarrowModel]:
+    """Return one of SHARES parts of the models that can be imported."""
+    models = drawn_models(cases, kind)
+    names = set(sorted({model.operator for model in models})[share::SHARES])
+    return [model for model in models if model.operator in names and _is_supported(model)]
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("kind", KINDS)
+def test_operators_round_once(cases: list[Any], kind: ElementKind, share: int) -> None:
+    """As they are imported, and after the passes and the lowering of everything."""
+    interpreter = Interpreter()
+    for model in share_of(cases, share, kind):
+        for size in SIZES:
+            feeds = model.feeds(np.random.default_rng(int(size)), size)
+            check(model, kind, feeds, lambda function: function)
+            check(model, kind, feeds, lambda function: lower_for(function, interpreter))
+
+
+def test_every_rule_is_drawn(cases: list[Any]) -> None:
+    models = drawn_models(cases, ElementKind.FLOAT16)
+    drawn = {model.operator for model in models if _is_supported(model)}
+    taking = {f"{d}.{name}" if d else name for d, name in RULES if takes_float16(d, name)}
+    assert taking - drawn == set(NOT_DRAWN)
+
+
+def takes_float16(domain: str, name: str) -> bool:
+    """True if an operand of the operator, in its newest version, may be float16."""
+    schema = onnx.defs.get_schema(name, domain=domain)
+    return any("tensor(float16)" in formal.types for formal in schema.inputs)
+
+
+def float16_model(op: str, *shapes: tuple[int, ...], **attributes: Any) -> onnx.ModelProto:
+    """Return a model of one node with float16 inputs of *shapes*."""
+    names = [f"x{i}" for i in range(len(shapes))]
+    node = onnx.helper.make_node(op, names, ["y"], **attributes)
+    kind = onnx.TensorProto.FLOAT16
+    inputs = [
+        onnx.helper.make_tensor_value_info(name, kind, shape)
+        for name, shape in zip(names, shapes, strict=True)
+    ]
+    output = onnx.helper.make_tensor_value_info("y", kind, None)
+    graph = onnx.helper.make_graph([node], "g", inputs, [output])
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def run_float16(model: onnx.ModelProto, *arrays: Any) -> Any:
+    names = [info.name for info in model.graph.input]
+    feeds = {n: np.asarray(a, np.float16) for n, a in zip(names, arrays, strict=True)}
+    return evaluate(import_onnx(model), feeds)["y"]
+
+
+FAR = [-600, -300, 0, 300, 600]
+
+
+def test_instance_normalization_of_large_numbers() -> None:
+    model = float16_model("InstanceNormalization", (1, 1, 5), (1,), (1,), epsilon=1e-5)
+    found = run_float16(model, [[FAR]], [1], [1])
+    np.testing.assert_allclose(found[0, 0], [-0.414, 0.293, 1, 1.707, 2.414], rtol=2e-3)
+
+
+@pytest.mark.parametrize(("p", "norm"), [(1, 1800.0), (2, 948.68)])
+def test_lp_normalization_of_large_numbers(p: int, norm: float) -> None:
+    found = run_float16(float16_model("LpNormalization", (1, 5), p=p), [FAR])
+    np.testing.assert_allclose(found[0], np.array(FAR) / norm, rtol=1e-3)
+
+
+def test_a_norm_over_everything() -> None:
+    found = run_float16(float16_model("GlobalLpPool", (1, 1, 5), p=2), [[FAR]])
+    np.testing.assert_allclose(found.item(), 948.68, rtol=1e-3)
+
+
+def test_mean_of_the_largest_numbers() -> None:
+    found = run_float16(float16_model("Mean", (1,), (1,)), [60000], [60000])
+    assert found == 60000
+
+
+def test_logarithm_of_a_sum_that_is_too_large() -> None:
+    found = run_float16(float16_model("ReduceLogSum", (64,), keepdims=0), [60000] * 64)
+    np.testing.assert_allclose(found, 15.16, rtol=1e-3)
+
+
+def test_mean_variance_normalization_of_16_bit_floats() -> None:
+    model = float16_model("MeanVarianceNormalization", (1, 1, 5), axes=[2])
+    found = run_float16(model, [[FAR]])
+    np.testing.assert_allclose(found[0, 0], np.array(FAR) / 424.26, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attributes"),
+    [
+        ("Relu", [(4, 4)], {}),
+        ("ReduceL1", [(4, 4)], {}),
+        ("MatMul", [(4, 4), (4, 4)], {}),
+        ("Max", [(4, 4), (4, 4), (4, 4)], {}),
+        ("Conv", [(1, 2, 4, 4), (2, 2, 3, 3)], {}),
+        ("ConvTranspose", [(1, 2, 4, 4), (2, 2, 3, 3)], {"strides": [2, 2]}),
+        ("AveragePool", [(1, 2, 4, 4)], {"kernel_shape": [2, 2]}),
+        ("Gemm", [(4, 4), (4, 4), (4,)], {}),
+    ],
+)
+def test_what_rounds_once_anyway_stays_narrow(
+    op: str, shapes: list[tuple[int, ...]], attributes: dict[str, Any]
+) -> None:
+    function = import_onnx(float16_model(op, *shapes, **attributes))
+    assert "convert_to" not in {node.opcode for node in function}
