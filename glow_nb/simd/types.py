@@ -2,8 +2,8 @@
 
 A vector value is a bare LLVM vector (``<8 x float>``), so it lives in registers through numba's
 variables, loops and calls. A ``bool`` vector is ``<n x i1>``, in memory a ``bool`` is one byte.
-``bfloat16`` is carried as its 16 bits; arithmetic on the 16-bit floats is done in ``float32`` and
-rounded after each step, as NumPy does.
+``bfloat16`` is carried as its 16 bits, a number of a storage kind as its byte; arithmetic on the
+16-bit floats is done in ``float32`` and rounded after each step, as NumPy does.
 """
 
 from __future__ import annotations
@@ -48,12 +48,15 @@ def llvm_vector(kind: ElementKind, lanes: int) -> Any:
 
 
 def scalar_type(kind: ElementKind) -> Any:
-    """Return the numba type of one element; the 16-bit floats are widened to ``float32``."""
+    """Return the numba type of one element.
+
+    The 16-bit floats are widened to ``float32``; of a storage kind it is the byte.
+    """
     if kind is ElementKind.BOOL:
         return types.boolean
     if kind in (ElementKind.FLOAT16, ElementKind.BFLOAT16):
         return types.float32
-    return getattr(types, kind.value)
+    return types.uint8 if kind.is_storage else getattr(types, kind.value)
 
 
 class Vec(types.Type):

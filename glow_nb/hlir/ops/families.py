@@ -21,9 +21,10 @@ Kinds = frozenset[ElementKind]
 
 BOOL: Kinds = frozenset({ElementKind.BOOL})
 ALL: Kinds = frozenset(ElementKind)
+COMPUTED: Kinds = frozenset(kind for kind in ElementKind if not kind.is_storage)
 FLOATS: Kinds = frozenset(kind for kind in ElementKind if kind.is_float)
 NARROW_FLOATS: Kinds = frozenset({ElementKind.FLOAT16, ElementKind.BFLOAT16})
-NUMBERS: Kinds = ALL - BOOL
+NUMBERS: Kinds = COMPUTED - BOOL
 INTEGERS: Kinds = NUMBERS - FLOATS
 SIGNED: Kinds = frozenset(kind for kind in NUMBERS if kind.is_signed)
 INDICES: Kinds = frozenset({ElementKind.INT32, ElementKind.INT64})

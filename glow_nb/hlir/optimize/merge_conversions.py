@@ -15,6 +15,9 @@ _SIGNIFICANT_BITS = {
     ElementKind.FLOAT64: 53,
 }
 
+_HOLD_STORAGE = (ElementKind.FLOAT32, ElementKind.FLOAT64)
+"""The kinds that hold every number of every storage kind."""
+
 
 @register_pass
 def merge_conversions(function: Function) -> Function:
@@ -36,14 +39,19 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
             if not keeps_every_number(value.type.kind, inner.kind):
                 return None
             if value.type == node.type:
-                return value
+                # A storage kind may have infinities that a conversion to it makes finite.
+                return None if node.kind.is_storage else value
             return rewriter.emit(ConvertTo(value, kind=node.kind))
     return None
 
 
 def keeps_every_number(source: ElementKind, target: ElementKind) -> bool:
     """True if *target* holds every number of *source*, so that converting loses nothing."""
-    if source is target or source is ElementKind.BOOL:
+    if source is target:
+        return True
+    if source.is_storage or target.is_storage:
+        return source.is_storage and target in _HOLD_STORAGE
+    if source is ElementKind.BOOL:
         return True
     if target is ElementKind.BOOL or (source.is_float and not target.is_float):
         return False
