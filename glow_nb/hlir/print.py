@@ -87,7 +87,7 @@ def _print_body(function: Function) -> str:
 
 def _print_placeholder(placeholder: Placeholder) -> str:
     marks = " trainable" * placeholder.trainable + " mutable" * placeholder.mutable
-    return f"{placeholder!r}{marks}"
+    return f"{placeholder!r}{marks}{placeholder.counted or ''}"
 
 
 def _print_origins(function: Function, node: Node) -> str:

@@ -89,6 +89,7 @@ from glow_nb.hlir.ops.reduction import (
     ReduceSum,
     TopK,
 )
+from glow_nb.hlir.ops.selection import NonMaxSuppression, NonZero
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Split, Tile, Transpose
 from glow_nb.hlir.ops.winograd import WinogradConvolution, WinogradFilter
 
@@ -154,6 +155,8 @@ __all__ = [
     "Modulo",
     "Mul",
     "Neg",
+    "NonMaxSuppression",
+    "NonZero",
     "Not",
     "Or",
     "PRelu",

@@ -13,6 +13,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Transpose
+from glow_nb.importers.onnx.counting import Count, count_after
 from glow_nb.importers.onnx.tensors import kind_of, type_name
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
@@ -58,6 +59,7 @@ class Context:
         self.stem = "value"
         self.place = ""
         self._bytes_left = 4 * MAX_CONSTANT_BYTES
+        self.counts: dict[Value, Count] = {}
 
     def emit(self, node: N, name: str | None = None) -> Value:
         """Append a node with one result and return its value, a constant if it can be one."""
@@ -69,8 +71,41 @@ class Context:
         name = name or f"{self.stem}_{node.opcode}"
         arrays = self._fold(node)
         if arrays is None:
-            return self.builder.emit(node, name).results
+            emitted = self.builder.emit(node, name)
+            self._carry_counts(emitted)
+            return emitted.results
         return tuple(self.constant(array, name) for array in arrays)
+
+    def _carry_counts(self, node: Node) -> None:
+        """Note which slices of the results count, if only some of an operand do.
+
+        Raises:
+            UnsupportedError: The node would compute with those that do not.
+        """
+        counted = [value for value in operands_of(node) if value in self.counts]
+        if not counted:
+            return
+        count = count_after(node, self.counts)
+        if count is None:
+            raise self.unsupported(
+                f"it reads {counted[0]}, of which only a run shows how much counts, and would mix "
+                "that with padding; only functions of single elements, moves of whole slices and "
+                "gathers may read it"
+            )
+        self.counts.update(dict.fromkeys(node.results, count))
+
+    def emit_counted(self, node: Node, axis: int) -> Value:
+        """Append a node whose last result counts the slices of the first along *axis*.
+
+        Returns:
+            The first result: cut if it is a constant, with its count noted if not.
+        """
+        found, *_, number = self.emit_all(node)
+        if isinstance(found, Constant) and isinstance(number, Constant):
+            whole = (slice(None),) * axis
+            return self.constant(found.array[(*whole, slice(int(number.array)))])
+        self.counts[found] = Count(number, axis)
+        return found
 
     def _fold(self, node: Node) -> tuple[Array, ...] | None:
         operands = list(operands_of(node))

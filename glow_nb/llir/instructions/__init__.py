@@ -18,6 +18,7 @@ from glow_nb.llir.instructions import (
     packed,
     pooling,
     reduction,
+    selection,
     shape,
     winograd,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "packed",
     "pooling",
     "reduction",
+    "selection",
     "shape",
     "winograd",
 ]
