@@ -89,7 +89,7 @@ from glow_nb.hlir.ops.reduction import (
     ReduceSum,
     TopK,
 )
-from glow_nb.hlir.ops.selection import NonMaxSuppression, NonZero
+from glow_nb.hlir.ops.selection import NonMaxSuppression, NonZero, Unique
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Split, Tile, Transpose
 from glow_nb.hlir.ops.winograd import WinogradConvolution, WinogradFilter
 
@@ -190,6 +190,7 @@ __all__ = [
     "Tile",
     "TopK",
     "Transpose",
+    "Unique",
     "WinogradConvolution",
     "WinogradFilter",
     "Xor",

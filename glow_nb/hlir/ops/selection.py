@@ -99,6 +99,56 @@ class NonMaxSuppression(Node):
         return places, np.array(len(rows), np.int64)
 
 
+@define_node("unique")
+class Unique(Node):
+    """The distinct rows of a matrix: ``input[indices[:number]]`` are all of them, each once.
+
+    Numbers are compared column by column; NaN equals NaN and is the greatest.
+
+    Attributes:
+        sorted: The least row comes first; if not, that which comes first in the input.
+
+    Results: int64 ``indices`` of the first occurrence of each; ``inverse``, which distinct row each
+    row is; ``counts``, how often each occurs; and their number.
+    """
+
+    input: Value
+    sorted: bool = True
+
+    @override
+    def infer_types(self) -> tuple[TensorType, ...]:
+        type = self.input.type
+        require_kind(self, "input", type, COMPUTED)
+        self.require(type.rank == 2, f"'input' is {type}, but must be a matrix")
+        vector = TensorType(ElementKind.INT64, type.shape[:1])
+        return vector, vector, vector, COUNT
+
+    @override
+    def evaluate(self, input: Array) -> tuple[Array, ...]:
+        first, inverse = _distinct(input)
+        order = first if self.sorted else np.sort(first)
+        rank = {row: index for index, row in enumerate(order.tolist())}
+        inverse = np.array([rank[row] for row in first[inverse].tolist()], np.int64)
+        indices, counts = (np.zeros(len(input), np.int64) for _ in range(2))
+        indices[: len(order)] = order
+        counts[: len(order)] = np.bincount(inverse, minlength=len(order))
+        return indices, inverse, counts, np.array(len(order), np.int64)
+
+
+def _distinct(rows: Array) -> tuple[Array, Array]:
+    """Return the first occurrence of each distinct row, in order, and which of them each row is."""
+    codes = np.zeros((len(rows), rows.shape[1]), np.int64)
+    for column in range(rows.shape[1]):
+        numbers = rows[:, column]
+        if ElementKind.of(rows.dtype).is_float:
+            numbers = numbers.astype(np.float64)
+        codes[:, column] = np.unique(numbers, return_inverse=True)[1].reshape(-1)
+    if not rows.shape[1]:
+        codes = np.zeros((len(rows), 1), np.int64)
+    _, first, inverse = np.unique(codes, axis=0, return_index=True, return_inverse=True)
+    return first, inverse.reshape(-1)
+
+
 def _corners(boxes: Array, is_centered: bool) -> Array:
     """Return boxes as ``[..., least and greatest, two directions]``."""
     if is_centered:

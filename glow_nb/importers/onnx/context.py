@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -94,18 +95,28 @@ class Context:
             )
         self.counts.update(dict.fromkeys(node.results, count))
 
-    def emit_counted(self, node: Node, axis: int) -> Value:
-        """Append a node whose last result counts the slices of the first along *axis*.
+    def emit_counted(self, node: Node, axes: Sequence[int | None]) -> tuple[Value, ...]:
+        """Append a node whose last result says how many slices of the others count.
+
+        Args:
+            node: The node.
+            axes: For each of the other results the axis that is counted, None if all of it counts.
 
         Returns:
-            The first result: cut if it is a constant, with its count noted if not.
+            The other results: cut if they are constants, with their counts noted if not.
         """
-        found, *_, number = self.emit_all(node)
-        if isinstance(found, Constant) and isinstance(number, Constant):
-            whole = (slice(None),) * axis
-            return self.constant(found.array[(*whole, slice(int(number.array)))])
-        self.counts[found] = Count(number, axis)
-        return found
+        *found, number = self.emit_all(node)
+        if isinstance(number, Constant):
+            return tuple(map(partial(self._cut, int(number.array)), found, axes))
+        for value, axis in zip(found, axes, strict=True):
+            if axis is not None:
+                self.counts[value] = Count(number, axis)
+        return tuple(found)
+
+    def _cut(self, size: int, value: Value, axis: int | None) -> Value:
+        if axis is None or not isinstance(value, Constant):
+            return value
+        return self.constant(value.array[(*(slice(None),) * axis, slice(size))])
 
     def _fold(self, node: Node) -> tuple[Array, ...] | None:
         operands = list(operands_of(node))

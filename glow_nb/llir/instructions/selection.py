@@ -16,6 +16,18 @@ class NonZeroInst(NodeInstruction):
     input: In
 
 
+@define_instruction("unique", node=nodes.Unique)
+class UniqueInst(NodeInstruction):
+    """The first occurrences of distinct rows, which one each row is, how often each occurs."""
+
+    indices: Out
+    inverse: Out
+    counts: Out
+    number: Out
+    input: In
+    sorted: bool
+
+
 @define_instruction("non_max_suppression", node=nodes.NonMaxSuppression)
 class NonMaxSuppressionInst(NodeInstruction):
     """The boxes that are the best of those around, and how many there are."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glow_nb.kernels.target import Target
-from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst
+from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst, UniqueInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of, random_array
 
@@ -56,3 +56,21 @@ def test_boxes_are_suppressed(shape: tuple[int, int, int], limit: int, is_center
             is_centered=is_centered,
         )
         check(instruction, Target.host(), operands=operands)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", COMPUTED)
+def test_distinct_numbers_of_every_kind(kind: ElementKind) -> None:
+    numbers = random_array(np.random.default_rng(0), TensorType(kind, (40, 1)))
+    instruction = instruction_of(UniqueInst, [TensorType.of(numbers)], sorted=True)
+    check(instruction, Target.host(), operands=[numbers])
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (0, 3), (4, 0), (50, 2), (37, 3), (500, 1)])
+def test_distinct_rows(shape: tuple[int, int], is_sorted: bool) -> None:
+    numbers = np.random.default_rng(0).integers(-2, 3, shape).astype(np.float32)
+    numbers[numbers == 2] = np.nan
+    instruction = instruction_of(UniqueInst, [TensorType.of(numbers)], sorted=is_sorted)
+    check(instruction, Target.host(), operands=[numbers])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from glow_nb.hlir import ops
@@ -114,7 +116,7 @@ def compress(ctx: Context, node: OnnxNode) -> Value:
         x = ctx.reshape(x, (x.type.size,))
     if condition.type.size > x.type.shape[axis]:
         raise ctx.wrong(f"condition {condition} is longer than axis {axis} of {x}")
-    places = ctx.emit_counted(ops.NonZero(condition), axis=1)
+    (places,) = ctx.emit_counted(ops.NonZero(condition), (1,))
     return ops.Gather(x, ctx.reshape(places, (places.type.size,)), axis=axis)
 
 
@@ -122,7 +124,7 @@ def compress(ctx: Context, node: OnnxNode) -> Value:
 def non_zero(ctx: Context, node: OnnxNode) -> Value:
     """The coordinates of what is not zero, ``[rank, count]``."""
     x = node.operand(0)
-    return ctx.emit_counted(ops.NonZero(x if x.type.rank else ctx.reshape(x, (1,))), axis=1)
+    return ctx.emit_counted(ops.NonZero(x if x.type.rank else ctx.reshape(x, (1,))), (1,))[0]
 
 
 @onnx_op("NonMaxSuppression", since=10)
@@ -142,7 +144,23 @@ def non_max_suppression(ctx: Context, node: OnnxNode) -> Value:
         limit=max(limit, 0),
         is_centered=node.flag("center_point_box"),
     )
-    return ctx.emit_counted(suppression, axis=0)
+    return ctx.emit_counted(suppression, (0,))[0]
+
+
+@onnx_op("Unique", since=11)
+def unique(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
+    """The distinct slices along an axis, or numbers; first places, inverse and counts."""
+    x = node.operand(0)
+    if node.has("axis"):
+        axis = ctx.axis(node.integer("axis"), x.type.rank)
+    else:
+        x, axis = ctx.reshape(x, (x.type.size,)), 0
+    order = (axis, *(other for other in range(x.type.rank) if other != axis))
+    front = ctx.transpose(x, order)
+    rows = ctx.reshape(front, (front.type.shape[0], prod(front.type.shape[1:])))
+    distinct = ops.Unique(rows, sorted=node.flag("sorted"))
+    indices, inverse, counts = ctx.emit_counted(distinct, (0, None, 0))
+    return ctx.emit(ops.Gather(x, indices, axis=axis)), indices, inverse, counts
 
 
 def _number(ctx: Context, array: Array) -> int:
