@@ -99,8 +99,11 @@ def _save_constants(path: Path, constants: Mapping[str, Array]) -> None:
 
 
 def _storable(array: Array) -> Array:
-    # npz knows no bfloat16: such an array is kept as its bits, told apart by its dtype
-    return array if array.dtype.kind in "fiub" else array.view(np.dtype("V2"))
+    """Return *array*; if npz does not know its kind, its bits as a field called like the kind."""
+    if array.dtype.isbuiltin == 1:
+        return array
+    kind = ElementKind.of(array.dtype)
+    return array.view(np.dtype([(kind.value, f"u{kind.size_bytes}")]))
 
 
 def load_constants(path: str | os.PathLike[str]) -> dict[str, Array]:
@@ -114,4 +117,5 @@ def load_constants(path: str | os.PathLike[str]) -> dict[str, Array]:
 
 
 def _restored(array: Array) -> Array:
-    return array.view(ElementKind.BFLOAT16.dtype) if array.dtype == np.dtype("V2") else array
+    names = array.dtype.names
+    return array if names is None else array.view(ElementKind(names[0]).dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.arguments import as_array, as_path
+from glow_nb.counted import cut, visible_types
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Buffer, Program
@@ -99,6 +100,7 @@ class CompiledNetwork:
         self.threads = threads
         self._executable = executable
         self._output_names = tuple(buffer.name for buffer in program.outputs)
+        self._counted = {b.name: b.counted for b in program.outputs if b.counted}
 
     @property
     def inputs(self) -> dict[str, TensorType]:
@@ -107,8 +109,9 @@ class CompiledNetwork:
 
     @property
     def outputs(self) -> dict[str, TensorType]:
-        """Name and type of each output, in order."""
-        return {buffer.name: buffer.type for buffer in self.program.outputs}
+        """Name and type of each output, in order; ``int64<<=12 x 3>`` has at most 12 rows."""
+        counted = {b.name: b.counted for b in self.program.outputs if b.counted}
+        return visible_types({b.name: b.type for b in self.program.outputs}, counted)
 
     @property
     def memory(self) -> MemoryReport:
@@ -155,7 +158,8 @@ class CompiledNetwork:
         """
         arrays = check_feeds(self.program.inputs, inputs)
         results = self._executable.run(arrays)
-        return dict(zip(self._output_names, results, strict=True))
+        outputs = dict(zip(self._output_names, results, strict=True))
+        return cut(outputs, self._counted) if self._counted else outputs
 
     def __call__(self, inputs: Feeds) -> dict[str, Array]:
         """Run the network, as :meth:`run` does."""

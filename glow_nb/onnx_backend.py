@@ -79,7 +79,7 @@ class GlowBackendRep(BackendRep):
         function, runner = self._variant(feeds)
         wanted = [placeholder.name for placeholder in function.inputs]
         results = runner({name: feeds[name] for name in wanted})
-        return tuple(self._outputs(*(results[output.name] for output in function.outputs)))
+        return tuple(self._outputs(*results.values()))
 
     def _feeds(self, inputs: Any) -> dict[str, Array]:
         if isinstance(inputs, Mapping):

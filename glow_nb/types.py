@@ -36,6 +36,18 @@ class ElementKind(enum.Enum):
     UINT32 = "uint32"
     UINT64 = "uint64"
     BOOL = "bool"
+    FLOAT8E4M3FN = "float8e4m3fn"
+    FLOAT8E4M3FNUZ = "float8e4m3fnuz"
+    FLOAT8E5M2 = "float8e5m2"
+    FLOAT8E5M2FNUZ = "float8e5m2fnuz"
+    FLOAT8E8M0 = "float8e8m0"
+    FLOAT6E2M3 = "float6e2m3"
+    FLOAT6E3M2 = "float6e3m2"
+    FLOAT4E2M1 = "float4e2m1"
+    INT4 = "int4"
+    UINT4 = "uint4"
+    INT2 = "int2"
+    UINT2 = "uint2"
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -49,13 +61,26 @@ class ElementKind(enum.Enum):
 
     @property
     def is_float(self) -> bool:
-        """True for the four floating-point kinds."""
+        """True for the four floating-point kinds that are computed with."""
         return self in _FLOATS
+
+    @property
+    def is_storage(self) -> bool:
+        """True for the kinds that are stored, moved and converted, but not computed with.
+
+        One element takes a byte, whose low :attr:`bits` count.
+        """
+        return self in _STORAGE
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element that count; it may take more memory."""
+        return _FEW_BITS.get(self, 8 * self.size_bytes)
 
     @property
     def is_signed(self) -> bool:
         """True for the kinds that have negative values."""
-        return self.is_float or self.value.startswith("int")
+        return self.value.startswith(("int", "float", "bfloat")) and self is not self.FLOAT8E8M0
 
     @classmethod
     def of(cls, dtype: npt.DTypeLike) -> ElementKind:
@@ -75,9 +100,33 @@ class ElementKind(enum.Enum):
 _FLOATS = frozenset(
     {ElementKind.FLOAT16, ElementKind.BFLOAT16, ElementKind.FLOAT32, ElementKind.FLOAT64}
 )
+_EXTENSION_DTYPES: dict[ElementKind, Any] = {
+    ElementKind.BFLOAT16: ml_dtypes.bfloat16,
+    ElementKind.FLOAT8E4M3FN: ml_dtypes.float8_e4m3fn,
+    ElementKind.FLOAT8E4M3FNUZ: ml_dtypes.float8_e4m3fnuz,
+    ElementKind.FLOAT8E5M2: ml_dtypes.float8_e5m2,
+    ElementKind.FLOAT8E5M2FNUZ: ml_dtypes.float8_e5m2fnuz,
+    ElementKind.FLOAT8E8M0: ml_dtypes.float8_e8m0fnu,
+    ElementKind.FLOAT6E2M3: ml_dtypes.float6_e2m3fn,
+    ElementKind.FLOAT6E3M2: ml_dtypes.float6_e3m2fn,
+    ElementKind.FLOAT4E2M1: ml_dtypes.float4_e2m1fn,
+    ElementKind.INT4: ml_dtypes.int4,
+    ElementKind.UINT4: ml_dtypes.uint4,
+    ElementKind.INT2: ml_dtypes.int2,
+    ElementKind.UINT2: ml_dtypes.uint2,
+}
+_STORAGE = frozenset(_EXTENSION_DTYPES) - _FLOATS
+_FEW_BITS = {
+    ElementKind.FLOAT6E2M3: 6,
+    ElementKind.FLOAT6E3M2: 6,
+    ElementKind.FLOAT4E2M1: 4,
+    ElementKind.INT4: 4,
+    ElementKind.UINT4: 4,
+    ElementKind.INT2: 2,
+    ElementKind.UINT2: 2,
+}
 _DTYPES: dict[ElementKind, np.dtype[Any]] = {
-    kind: np.dtype(ml_dtypes.bfloat16 if kind is ElementKind.BFLOAT16 else kind.value)
-    for kind in ElementKind
+    kind: np.dtype(_EXTENSION_DTYPES.get(kind, kind.value)) for kind in ElementKind
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.conversion import bits_as, converted
 from glow_nb.hlir.ops.elementwise import error_complement, error_function
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.scalar import number_as, scalar_expression
@@ -28,17 +29,12 @@ def evaluate_scalar(
     """
     values: dict[str, Any] = dict(attributes_of(instruction))
     values.update((name, _widened(array)) for name, array in operands.items())
-    return _as_kind(_Evaluator(values, kind).value(scalar_expression(instruction)), kind)
+    found = _Evaluator(values, kind).value(scalar_expression(instruction))
+    return converted(np.asarray(found), kind)
 
 
 def _widened(array: Array) -> Array:
     return array.astype(np.float32) if ElementKind.of(array.dtype) in _HALVES else array
-
-
-def _as_kind(value: Any, kind: ElementKind) -> Any:
-    if kind is ElementKind.BOOL:
-        return np.asarray(value) != 0
-    return np.asarray(value).astype(kind.dtype)
 
 
 class _Evaluator:
@@ -65,7 +61,9 @@ class _Evaluator:
 
     def _call(self, name: str, arguments: list[Any]) -> Any:
         if name == "convert":
-            return _as_kind(arguments[0], self._kind)
+            return converted(np.asarray(arguments[0]), self._kind)
+        if name == "bit_cast":
+            return bits_as(arguments[0], self._kind)
         if name == "where":
             condition, *choices = arguments
             return np.where(condition, *_of_one_kind(*choices))

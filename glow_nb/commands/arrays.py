@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from glow_nb.conversion import converted, is_small_float
 from glow_nb.errors import OptionError
 from glow_nb.files import replace_file
 from glow_nb.schema import closest
@@ -86,11 +87,14 @@ def random_array(type: TensorType, rng: np.random.Generator) -> Array:
     """Return an array of *type* to try a network with.
 
     Floats are normal with mean 0 and deviation 1; 8-bit integers cover their range, as pixels do;
-    wider ones and bool are 0 or 1, which are valid as almost any index or mask.
+    wider ones and bool are 0 or 1, which are valid as almost any index or mask. Storage kinds hold
+    such numbers converted.
     """
     kind = type.kind
-    if kind.is_float:
-        return rng.standard_normal(type.shape, np.float32).astype(kind.dtype)
+    if kind.is_float or is_small_float(kind):
+        return converted(rng.standard_normal(type.shape, np.float32), kind)
+    if kind.is_storage:
+        return converted(rng.integers(0, 1 << kind.bits, type.shape), kind)
     if kind in (ElementKind.INT8, ElementKind.UINT8):
         limits = np.iinfo(kind.dtype)
         return rng.integers(limits.min, limits.max, type.shape, kind.dtype, endpoint=True)
@@ -125,7 +129,9 @@ def _is_plain(name: str) -> bool:
 
 
 def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write *arrays* to the archive *path*, replacing it whole; bfloat16 widens to float32.
+    """Write *arrays* to the archive *path*, replacing it whole.
+
+    Kinds that the format does not know widen to float32, or to int32 for integers.
 
     Raises:
         GlowError: The file cannot be written.
@@ -142,5 +148,8 @@ def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def _storable(array: Array) -> Array:
-    is_bfloat16 = array.dtype == ElementKind.BFLOAT16.dtype
-    return array.astype(np.float32) if is_bfloat16 else array
+    if array.dtype.isbuiltin == 1:
+        return array
+    kind = ElementKind.of(array.dtype)
+    is_integer = kind.is_storage and not is_small_float(kind)
+    return converted(array, ElementKind.INT32 if is_integer else ElementKind.FLOAT32)

@@ -180,6 +180,9 @@ class _Translation:
             case "convert", [x]:
                 vector = self.vector(self.value(x), self.result)
                 return self.code.convert(vector, self.result)
+            case "bit_cast", [x]:
+                vector = self.vector(self.value(x), self.result)
+                return self.code.call(f"bit_cast_{self.result.value}", self.result, vector)
             case _, [x]:
                 return self.unary(name, self.value(x))
             case _, [x, y]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from glow_nb.counted import cut
 from glow_nb.errors import FeedError, GlowError, VerifyError
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
@@ -17,7 +18,7 @@ from glow_nb.types import Array, TensorType
 
 
 def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the outputs of *function* by name, for *feeds* by input name.
+    """Return the outputs of *function* by name, for *feeds* by input name; counted ones are cut.
 
     Raises:
         FeedError: An input is missing, or of another shape.
@@ -42,7 +43,8 @@ def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]
             values.update(zip(node.results, evaluate_node(node, values), strict=True))
         for value in last_use.get(node, ()):
             values.pop(value, None)
-    return {output.name: outputs[output.name] for output in function.outputs}
+    ordered = {output.name: outputs[output.name] for output in function.outputs}
+    return cut(ordered, {o.name: o.counted for o in function.outputs if o.counted})
 
 
 def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...]:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.counted import Counted
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.payload import HasPayload, Payload
 from glow_nb.schema import (
@@ -62,12 +63,14 @@ class Placeholder(Value):
         type: Element kind and shape.
         trainable: Gradients are made for it.
         mutable: State that survives a run, such as a running mean.
+        counted: Of an output whose size only a run shows, what of it counts.
     """
 
     name: str
     type: TensorType
     trainable: bool = False
     mutable: bool = False
+    counted: Counted | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.counted import read_counted
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import NODES, Constant, Function, Module, Node, Placeholder, Value
 from glow_nb.hlir.verify import verify, verify_module
@@ -162,7 +163,8 @@ class _Parser(TokenReader):
         self.expect(":")
         type = self.read_type()
         trainable, mutable = self.accept("trainable"), self.accept("mutable")
-        placeholder = Placeholder(name, type, trainable=trainable, mutable=mutable)
+        counted = read_counted(self)
+        placeholder = Placeholder(name, type, trainable, mutable, counted)
         known = self._storage.setdefault(name, placeholder)
         if not isinstance(known, Placeholder) or known.type != type:
             raise self.error(f"'{place.text}' is declared already as {known!r}", place)

@@ -52,7 +52,7 @@ def print_constant(constant: Constant) -> str:
 def print_initializer(payload: Payload) -> str:
     """Return ``dense [...]``, ``splat value`` or ``external``."""
     array = array_or_none(payload)
-    if array is None or array.size == 0 or array.dtype.kind not in "fiub":
+    if array is None or array.size == 0 or array.dtype.isbuiltin != 1:
         return "external"
     if array.nbytes > MAX_INLINE_BYTES:
         return "external"
@@ -87,7 +87,7 @@ def _print_body(function: Function) -> str:
 
 def _print_placeholder(placeholder: Placeholder) -> str:
     marks = " trainable" * placeholder.trainable + " mutable" * placeholder.mutable
-    return f"{placeholder!r}{marks}"
+    return f"{placeholder!r}{marks}{placeholder.counted or ''}"
 
 
 def _print_origins(function: Function, node: Node) -> str:

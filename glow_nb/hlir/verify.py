@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glow_nb.counted import problem_of
 from glow_nb.errors import VerifyError
 from glow_nb.hlir.graph import Constant, Function, Module, Node, Placeholder, Result, Save, Value
 from glow_nb.schema import operands_of
@@ -77,6 +78,9 @@ def _verify_saves(function: Function) -> None:
         if node.output not in function.outputs:
             raise VerifyError(node, f"{node.output} is not an output of the function")
         written[node.output] = node
+    problem = problem_of({o.name: (o.type, o.counted) for o in function.outputs})
+    if problem:
+        raise VerifyError(function, problem)
     for output in function.outputs:
         if output not in written:
             raise VerifyError(function, f"output {output} is never written; save a value into it")

@@ -125,7 +125,7 @@ class Generator:
         self._work: list[Instruction] = []
         values = (*function.placeholders, *function.constants, *function.nodes)
         self._names = Builder(taken=(value.name for value in values))
-        self._bound = {p: Bound(p.name, p.type) for p in function.placeholders}
+        self._bound = {p: Bound(p.name, p.type, counted=p.counted) for p in function.placeholders}
         self._inputs = tuple(self._bound[p] for p in function.inputs)
         self._outputs = tuple(self._bound[p] for p in function.outputs)
         self._weights = {c: Weight(c.name, c.type, c.payload) for c in function.constants}

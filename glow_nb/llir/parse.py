@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from glow_nb.counted import read_counted
 from glow_nb.hlir.parse import check_attribute_names, read_initializer
 from glow_nb.llir.program import (
     INSTRUCTIONS,
@@ -99,7 +100,7 @@ class _Parser(TokenReader):
         if role.text == "output" and name in self._inputs and self._inputs[name].type == type:
             return role.text, self._inputs.pop(name)  # it is read, and then written over
         if role.text != "weight":
-            bound = Bound(name, type)
+            bound = Bound(name, type, counted=read_counted(self))
             if role.text == "input":
                 self._inputs[name] = bound
             return role.text, self._define(place, bound)

@@ -49,7 +49,7 @@ def print_program(program: Program) -> str:
     """Return *program* as text, with its placement once it is allocated."""
     weights = [print_weight(weight) for weight in program.weights]
     inputs = [f"{b!r} = input {b.type}" for b in program.inputs]
-    outputs = [f"{b!r} = output {b.type}" for b in program.outputs]
+    outputs = [f"{b!r} = output {b.type}{b.counted or ''}" for b in program.outputs]
     body = [print_instruction(i, program.arena) for i in program.instructions]
     arena = program.arena
     header = f" arena {arena.size_bytes} of at least {arena.lower_bound_bytes}" if arena else ""

@@ -16,6 +16,7 @@ from typing import Annotated, ClassVar, Self, TypeVar, dataclass_transform
 
 from typing_extensions import override
 
+from glow_nb.counted import Counted
 from glow_nb.errors import VerifyError
 from glow_nb.payload import HasPayload, Payload
 from glow_nb.schema import (
@@ -84,7 +85,13 @@ class Weight(HasPayload, Buffer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bound(Buffer):
-    """A region that the caller binds at run time: an input or an output of the program."""
+    """A region that the caller binds at run time: an input or an output of the program.
+
+    Attributes:
+        counted: Of an output whose size only a run shows, what of it counts.
+    """
+
+    counted: Counted | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

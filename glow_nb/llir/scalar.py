@@ -17,6 +17,7 @@ vocabulary                          meaning
 ``where(c, a, b)``                  a where c is true, else b
 ``sign rint``                       NaN for NaN; halves to the even number
 ``convert(x)``                      x in the kind of the result; to bool, whether it is not zero
+``bit_cast(x)``                     the bits of x in the kind of the result
 ``a if attribute_test else b``      decided when the instruction is compiled; gone after parsing
 ==================================  ==============================================================
 
@@ -46,7 +47,7 @@ ARITIES: dict[str, int] = {
     **dict.fromkeys(("erf", "gelu", "sigmoid", "floor", "ceil", "rint", "trunc"), 1),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), 1),
     **dict.fromkeys(("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"), 1),
-    **dict.fromkeys(("isnan", "isinf", "convert"), 1),
+    **dict.fromkeys(("isnan", "isinf", "convert", "bit_cast"), 1),
 }
 """The functions of the vocabulary, and how many arguments they take."""
 

@@ -8,6 +8,7 @@ it may.
 
 from __future__ import annotations
 
+from glow_nb.counted import problem_of
 from glow_nb.errors import VerifyError
 from glow_nb.llir.in_place import is_same_region, may_lie_on
 from glow_nb.llir.program import (
@@ -49,6 +50,9 @@ class _Verifier:
             self._claim(buffer, self.program)
         for instruction in self.program.instructions:
             self._step(instruction)
+        problem = problem_of({b.name: (b.type, b.counted) for b in self.program.outputs})
+        if problem:
+            raise VerifyError(self.program, problem)
         for output in self.program.outputs:
             if output not in self.written:
                 raise VerifyError(self.program, f"output {output!r} is never written")

@@ -12,6 +12,7 @@ from typing import Any
 from glow_nb.simd.arithmetic import absolute
 from glow_nb.simd.half import narrow_to_half, widen_half
 from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named
+from glow_nb.simd.storage import FORMATS, decode, encode
 from glow_nb.simd.types import is_narrow, llvm_vector
 from glow_nb.types import ElementKind
 
@@ -24,6 +25,10 @@ def convert(x: Lanes, kind: ElementKind) -> Lanes:
     """Convert every lane of *x* to *kind*."""
     if x.kind is kind:
         return x
+    if x.kind.is_storage:
+        return convert(decode(x), kind)
+    if kind.is_storage:
+        return encode(_encodable(x, kind), kind)
     if kind is BOOL:
         wide = convert(x, FLOAT32) if is_narrow(x.kind) else x
         return wide.compare("!=", 0)
@@ -34,6 +39,24 @@ def convert(x: Lanes, kind: ElementKind) -> Lanes:
     if x.kind.is_float:
         return _from_float(x, kind)
     return _from_integer(x, kind)
+
+
+def bit_cast(x: Lanes, kind: ElementKind) -> Lanes:
+    """Take the bits of every lane of *x* as an element of *kind*, which has as many."""
+    if kind is BOOL:
+        return x.like(x.value, ElementKind.UINT8).compare("!=", 0)
+    if x.kind is BOOL:
+        return x.like(x.builder.zext(x.value, llvm_vector(kind, x.lanes)), kind)
+    return x.like(x.builder.bitcast(x.value, llvm_vector(kind, x.lanes)), kind)
+
+
+def _encodable(x: Lanes, kind: ElementKind) -> Lanes:
+    """Return *x* in the kind that :func:`encode` makes numbers of a storage *kind* from."""
+    if kind in FORMATS:
+        return _to_float32_once(x)
+    if kind is ElementKind.FLOAT8E8M0:
+        return convert(x, FLOAT32)
+    return convert(x, INT32) if x.kind.is_float or x.kind is BOOL else x
 
 
 def in_float32(operation: Callable[..., Lanes]) -> Callable[..., Lanes]:
@@ -87,7 +110,7 @@ def _widen(x: Lanes) -> Lanes:
 
 def _narrow(x: Lanes, kind: ElementKind) -> Lanes:
     """Convert *x* to a 16-bit float, rounding once."""
-    single = x if x.kind is FLOAT32 else _float32_to_odd(x)
+    single = _to_float32_once(x)
     if kind is FLOAT16:
         return narrow_to_half(single)
     bits = single.bits()
@@ -95,6 +118,13 @@ def _narrow(x: Lanes, kind: ElementKind) -> Lanes:
     rounded = bits + 0x7FFF + is_odd
     kept = single.is_nan().select(bits | _QUIET_BIT, rounded)
     return _cast(kept.shift_right(16), x.builder.trunc, BFLOAT16)
+
+
+def _to_float32_once(x: Lanes) -> Lanes:
+    """Convert to ``float32`` such that rounding to fewer bits afterwards is right."""
+    if x.kind is FLOAT32 or is_narrow(x.kind):
+        return convert(x, FLOAT32)
+    return _float32_to_odd(x)
 
 
 def _float32_to_odd(x: Lanes) -> Lanes:

@@ -182,6 +182,8 @@ def constant_vector(kind: ElementKind, numbers: Sequence[float]) -> Any:
     elements = np.array(numbers).astype(kind.dtype)
     if is_narrow(kind):
         elements = elements.view(np.uint16)
+    if kind.is_storage:
+        elements = elements.view(np.uint8)
     return ir.Constant(llvm_vector(kind, len(numbers)), elements.tolist())
 
 

@@ -19,7 +19,7 @@ functions
     ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid gelu inverse_fourth_root pow sin cos tan
     asin acos atan sinh cosh asinh acosh atanh``
 conversion
-    ``convert_<kind>(v)``
+    ``convert_<kind>(v)`` ``bit_cast_<kind>(v)``
 over lanes, to a plain number
     ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``
 indices
@@ -59,7 +59,7 @@ from glow_nb.simd import (
     window,
     winograd,
 )
-from glow_nb.simd.convert import convert, in_float32
+from glow_nb.simd.convert import bit_cast, convert, in_float32
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.types import Pointer, Tile, Vec, is_narrow, kernel_signature, scalar_type
 from glow_nb.types import ElementKind
@@ -241,9 +241,9 @@ def _reduction(operation: Callable[[Lanes, Lanes], Lanes]) -> Any:
     return reduction
 
 
-def _conversion(kind: ElementKind) -> Any:
-    """Make the intrinsic ``convert_<kind>``."""
-    return _unary(lambda x: convert(x, kind), kind)
+def _conversion(operation: Callable[[Lanes, ElementKind], Lanes], kind: ElementKind) -> Any:
+    """Make an intrinsic of one vector or tile whose result has *kind*."""
+    return _unary(lambda x: operation(x, kind), kind)
 
 
 @intrinsic
@@ -314,7 +314,8 @@ def _namespace() -> dict[str, object]:
         names[f"splat_{kind.value}"] = scalars.splat_of(kind)
         names[f"iota_{kind.value}"] = scalars.iota_of(kind)
         names[f"as_{kind.value}"] = memory.pointer_as(kind)
-        names[f"convert_{kind.value}"] = _conversion(kind)
+        names[f"convert_{kind.value}"] = _conversion(convert, kind)
+        names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
     return names

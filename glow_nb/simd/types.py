@@ -2,8 +2,9 @@
 
 A vector value is a bare LLVM vector (``<8 x float>``), so it lives in registers through numba's
 variables, loops and calls. A ``bool`` vector is ``<n x i1>``, in memory a ``bool`` is one byte.
-The 16-bit floats are carried as their bits, which LLVM cannot compute with; arithmetic on them is
-done in ``float32`` and rounded after each step, as NumPy does.
+The 16-bit floats are carried as their bits, which LLVM cannot compute with, and a number of a
+storage kind as its byte. Arithmetic on the 16-bit floats is done in ``float32`` and rounded after
+each step, as NumPy does.
 """
 
 from __future__ import annotations
@@ -53,12 +54,15 @@ def llvm_vector(kind: ElementKind, lanes: int) -> Any:
 
 
 def scalar_type(kind: ElementKind) -> Any:
-    """Return the numba type of one element; the 16-bit floats are widened to ``float32``."""
+    """Return the numba type of one element.
+
+    The 16-bit floats are widened to ``float32``; of a storage kind it is the byte.
+    """
     if kind is ElementKind.BOOL:
         return types.boolean
     if is_narrow(kind):
         return types.float32
-    return getattr(types, kind.value)
+    return types.uint8 if kind.is_storage else getattr(types, kind.value)
 
 
 class Vec(types.Type):

@@ -114,7 +114,17 @@ class GraphMaker:
         candidates = [v for v in self.pool if v in self.exact]
         if candidates:
             value = self.pick(candidates)
-            self.add(JUMPING[self.integer(0, len(JUMPING) - 1)](value), exact=True)
+            choice = self.integer(0, len(JUMPING) + 1)
+            if choice < len(JUMPING):
+                self.add(JUMPING[choice](value), exact=True)
+            else:
+                self.add(self.there_and_back(value, is_bit_cast=choice > len(JUMPING)), exact=True)
+
+    def there_and_back(self, value: Value, *, is_bit_cast: bool) -> Node:
+        """Return *value* after its bits were an integer's, or its elements of 8 bits."""
+        convert = ops.BitCast if is_bit_cast else ops.ConvertTo
+        kind = ElementKind.INT32 if is_bit_cast else ElementKind.FLOAT8E4M3FN
+        return convert(self.builder.emit(convert(value, kind)), ElementKind.FLOAT32)
 
     def partner(self, value: Value) -> Value:
         """Return a value of the same shape from the pool, or a constant that broadcasts to it."""

@@ -41,6 +41,7 @@ from glow_nb.hlir.ops.elementwise import (
     Asinh,
     Atan,
     Atanh,
+    BitCast,
     Ceil,
     ConvertTo,
     Cos,
@@ -90,6 +91,7 @@ from glow_nb.hlir.ops.reduction import (
 )
 from glow_nb.hlir.ops.regions import RoiAlign
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
+from glow_nb.hlir.ops.selection import NonMaxSuppression, NonZero, Unique
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Split, Tile, Transpose
 from glow_nb.hlir.ops.winograd import WinogradConvolution, WinogradFilter
 
@@ -107,6 +109,7 @@ __all__ = [
     "Atanh",
     "AvgPool",
     "BatchNormalization",
+    "BitCast",
     "BitShift",
     "BitwiseAnd",
     "BitwiseOr",
@@ -155,6 +158,8 @@ __all__ = [
     "Modulo",
     "Mul",
     "Neg",
+    "NonMaxSuppression",
+    "NonZero",
     "Not",
     "Or",
     "PRelu",
@@ -191,6 +196,7 @@ __all__ = [
     "Tile",
     "TopK",
     "Transpose",
+    "Unique",
     "WinogradConvolution",
     "WinogradFilter",
     "Xor",

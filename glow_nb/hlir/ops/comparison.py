@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import (
-    ALL,
     BOOL,
+    COMPUTED,
     Comparison,
     Kinds,
     broadcast_type,
@@ -24,7 +24,7 @@ from glow_nb.types import Array, TensorType
 class Equal(Comparison):
     """True where the elements are equal; NaN equals nothing."""
 
-    kinds: ClassVar[Kinds] = ALL
+    kinds: ClassVar[Kinds] = COMPUTED
 
     @override
     def compute(self, x: Any, y: Any) -> Any:
@@ -78,7 +78,7 @@ class Select(Node):
     @override
     def infer_type(self) -> TensorType:
         require_kind(self, "condition", self.condition.type, BOOL)
-        require_kind(self, "lhs", self.lhs.type, ALL)
+        require_kind(self, "lhs", self.lhs.type, COMPUTED)
         condition = TensorType(self.lhs.type.kind, self.condition.type.shape)
         return broadcast_type(self, condition=condition, lhs=self.lhs.type, rhs=self.rhs.type)
 

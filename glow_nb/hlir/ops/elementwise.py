@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.conversion import bits_as, converted
 from glow_nb.hlir.graph import define_node
 from glow_nb.hlir.ops.families import (
     ALL,
@@ -16,9 +17,10 @@ from glow_nb.hlir.ops.families import (
     SIGNED,
     Kinds,
     UnaryElementwise,
+    fitted,
     require_kind,
 )
-from glow_nb.types import ElementKind, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 _erf, _erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
 
@@ -284,11 +286,7 @@ class IsInf(UnaryElementwise):
 
 @define_node("convert_to", data_parallel=True)
 class ConvertTo(UnaryElementwise):
-    """Convert the elements to another *kind*.
-
-    To a float: rounds to nearest even. To an integer: floats are truncated, what does not fit is
-    arbitrary; integers wrap. To bool: true where not zero, NaN included.
-    """
+    """Convert the elements to another *kind*, as :func:`glow_nb.conversion.converted` says."""
 
     kinds: ClassVar[Kinds] = ALL
     kind: ElementKind
@@ -300,4 +298,30 @@ class ConvertTo(UnaryElementwise):
 
     @override
     def compute(self, x: Any) -> Any:
-        return x != 0 if self.kind is ElementKind.BOOL else x
+        return converted(x, self.kind)
+
+
+@define_node("bit_cast", data_parallel=True)
+class BitCast(UnaryElementwise):
+    """Take the bits of each element as an element of another *kind* of as many bits.
+
+    A bool has 8 bits; of the bits of another kind it tells whether any is set.
+    """
+
+    kinds: ClassVar[Kinds] = ALL
+    kind: ElementKind
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        require_kind(self, "input", type, self.kinds)
+        self.require(
+            type.kind.bits == self.kind.bits,
+            f"'input' is {type} with {type.kind.bits} bits an element, but {self.kind.value} has "
+            f"{self.kind.bits}; the sizes must be equal",
+        )
+        return type.with_kind(self.kind)
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return fitted(bits_as(input, self.kind), self.type)

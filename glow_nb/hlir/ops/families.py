@@ -21,9 +21,10 @@ Kinds = frozenset[ElementKind]
 
 BOOL: Kinds = frozenset({ElementKind.BOOL})
 ALL: Kinds = frozenset(ElementKind)
+COMPUTED: Kinds = frozenset(kind for kind in ElementKind if not kind.is_storage)
 FLOATS: Kinds = frozenset(kind for kind in ElementKind if kind.is_float)
 NARROW_FLOATS: Kinds = frozenset({ElementKind.FLOAT16, ElementKind.BFLOAT16})
-NUMBERS: Kinds = ALL - BOOL
+NUMBERS: Kinds = COMPUTED - BOOL
 INTEGERS: Kinds = NUMBERS - FLOATS
 SIGNED: Kinds = frozenset(kind for kind in NUMBERS if kind.is_signed)
 INDICES: Kinds = frozenset({ElementKind.INT32, ElementKind.INT64})
@@ -36,9 +37,17 @@ _SIGNIFICANT_BITS = {
 }
 
 
+_HOLD_STORAGE = (ElementKind.FLOAT32, ElementKind.FLOAT64)
+"""The kinds that hold every number of every storage kind."""
+
+
 def keeps_every_number(source: ElementKind, target: ElementKind) -> bool:
     """True if *target* holds every number of *source*, so that converting loses nothing."""
-    if source is target or source is ElementKind.BOOL:
+    if source is target:
+        return True
+    if source.is_storage or target.is_storage:
+        return source.is_storage and target in _HOLD_STORAGE
+    if source is ElementKind.BOOL:
         return True
     if target is ElementKind.BOOL or (source.is_float and not target.is_float):
         return False

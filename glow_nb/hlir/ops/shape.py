@@ -204,6 +204,10 @@ class Pad(Node):
     def infer_type(self) -> TensorType:
         type = self.input.type
         self.require(
+            not type.kind.is_storage,
+            f"'input' is {type}, and numbers of its kind are not computed with; convert it",
+        )
+        self.require(
             self.mode in PAD_MODES, f"mode is {self.mode!r}, but must be one of {list(PAD_MODES)}"
         )
         self.require(

@@ -29,6 +29,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
             if not keeps_every_number(value.type.kind, inner.kind):
                 return None
             if value.type == node.type:
-                return value
+                # A storage kind may have infinities that a conversion to it makes finite.
+                return None if node.kind.is_storage else value
             return rewriter.emit(ConvertTo(value, kind=node.kind))
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Slice, Transpose
+from glow_nb.importers.onnx.counting import Count, count_after
 from glow_nb.importers.onnx.tensors import kind_of, type_name
 from glow_nb.importers.onnx.widening import Trace
 from glow_nb.schema import operands_of
@@ -61,6 +63,7 @@ class Context:
         self.place = ""
         self.trace: Trace | None = None
         self._bytes_left = 4 * MAX_CONSTANT_BYTES
+        self.counts: dict[Value, Count] = {}
 
     def emit(self, node: N, name: str | None = None) -> Value:
         """Append a node with one result and return its value, a constant if it can be one."""
@@ -72,7 +75,9 @@ class Context:
         name = name or f"{self.stem}_{node.opcode}"
         arrays = self._fold(node)
         if arrays is None:
-            values = self.builder.emit(node, name).results
+            emitted = self.builder.emit(node, name)
+            self._carry_counts(emitted)
+            values = emitted.results
         else:
             values = tuple(self.constant(array, name) for array in arrays)
         self._note(node, values)
@@ -89,6 +94,47 @@ class Context:
     def _note(self, node: Node, results: tuple[Value, ...]) -> None:
         if self.trace is not None:
             self.trace.note(node, results)
+
+    def _carry_counts(self, node: Node) -> None:
+        """Note which slices of the results count, if only some of an operand do.
+
+        Raises:
+            UnsupportedError: The node would compute with those that do not.
+        """
+        counted = [value for value in operands_of(node) if value in self.counts]
+        if not counted:
+            return
+        count = count_after(node, self.counts)
+        if count is None:
+            raise self.unsupported(
+                f"it reads {counted[0]}, of which only a run shows how much counts, and would mix "
+                "that with padding; only functions of single elements, moves of whole slices and "
+                "gathers may read it"
+            )
+        self.counts.update(dict.fromkeys(node.results, count))
+
+    def emit_counted(self, node: Node, axes: Sequence[int | None]) -> tuple[Value, ...]:
+        """Append a node whose last result says how many slices of the others count.
+
+        Args:
+            node: The node.
+            axes: For each of the other results the axis that is counted, None if all of it counts.
+
+        Returns:
+            The other results: cut if they are constants, with their counts noted if not.
+        """
+        *found, number = self.emit_all(node)
+        if isinstance(number, Constant):
+            return tuple(map(partial(self._cut, int(number.array)), found, axes))
+        for value, axis in zip(found, axes, strict=True):
+            if axis is not None:
+                self.counts[value] = Count(number, axis)
+        return tuple(found)
+
+    def _cut(self, size: int, value: Value, axis: int | None) -> Value:
+        if axis is None or not isinstance(value, Constant):
+            return value
+        return self.constant(value.array[(*(slice(None),) * axis, slice(size))])
 
     def _fold(self, node: Node) -> tuple[Array, ...] | None:
         operands = list(operands_of(node))

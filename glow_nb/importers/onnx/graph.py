@@ -11,6 +11,7 @@ from typing import TypeVar
 import onnx
 from typing_extensions import override
 
+from glow_nb.counted import Counted
 from glow_nb.errors import GlowError, ModelError, OptionError, UnsupportedError, VerifyError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Placeholder, Save, Value
@@ -80,6 +81,7 @@ class Importer(Context):
         self._complaints = Complaints()
         self._scope = Scope({}, model.place)
         self._nodes_left = MAX_NODES
+        self._count_names: dict[Value, str] = {}
 
     def function(self) -> Function:
         """Return the model as a function.
@@ -97,10 +99,24 @@ class Importer(Context):
         values = [self._output_value(info, scope) for info in graph.output]
         self._complaints.raise_if_any(place)
         for name, value in zip(outputs, filter(None, values), strict=True):
-            output = Placeholder(name, value.type)
-            self.builder.outputs.append(output)
-            self.builder.emit(Save(value, output), f"{name}_save")
+            self._save(name, value, self._counted(name, value))
+        for number, name in self._count_names.items():
+            self._save(name, number)
         return self.builder.function()
+
+    def _counted(self, name: str, value: Value) -> Counted | None:
+        """Return what of an output called *name* counts; the number will be an output, too."""
+        if value not in self.counts:
+            return None
+        number, axis = self.counts[value].number, self.counts[value].axis
+        if number not in self._count_names:
+            self._count_names[number] = self.builder.unique_name(f"{name}_count")
+        return Counted(self._count_names[number], axis)
+
+    def _save(self, name: str, value: Value, counted: Counted | None = None) -> None:
+        output = Placeholder(name, value.type, counted=counted)
+        self.builder.outputs.append(output)
+        self.builder.emit(Save(value, output), f"{name}_save")
 
     def _reserve_names(self, graph: onnx.GraphProto) -> list[str]:
         """Keep the names of inputs and outputs, which a caller uses, from any other value."""
@@ -285,10 +301,17 @@ class Importer(Context):
         mark = len(self.builder.nodes)
         self._scope = scope
         result = self._checked(self.place, lambda: self._finish(rule(self, node), mark))
+        self._check_counts(node, result)
         for index in range(len(result), len(node.outputs)):
             if node.wants(index):
                 raise UnsupportedError(f"its output {index} is not supported")
         return result
+
+    def _check_counts(self, node: OnnxNode, results: Outputs) -> None:
+        """Refuse results made of the shape of an operand whose size only a run shows."""
+        for value in node.inputs:
+            if value in self.counts and not all(result in self.counts for result in results):
+                raise self.unsupported(f"it reads the shape of {value}, which only a run shows")
 
     def _finish(self, result: Value | Outputs, mark: int) -> Outputs:
         """Emit what a rule left to emit; let what computes the result have the tensor's name."""
@@ -300,6 +323,8 @@ class Importer(Context):
             return values
         renamed = dataclasses.replace(last, name=self.builder.unique_name(self.stem))
         self.builder.nodes[-1] = renamed
+        if last in self.counts:
+            self.counts[renamed] = self.counts[last]
         self._note(last, (renamed,))
         return tuple(renamed if value is last else value for value in values)
 

@@ -24,7 +24,7 @@ def kind_of(code: int, place: str) -> ElementKind:
     """Return the element kind of an ONNX type *code*.
 
     Raises:
-        UnsupportedError: ONNX has the type and we do not: strings, complex, 8-bit floats, int4.
+        UnsupportedError: ONNX has the type and we do not: strings, complex numbers.
         ModelError: ONNX has no such type.
     """
     if code not in onnx.TensorProto.DataType.values() or code == onnx.TensorProto.UNDEFINED:
@@ -73,12 +73,14 @@ def to_array(
         payload = np.frombuffer(tensor.raw_data, np.uint8)
     if payload is None:
         return _from_typed_fields(tensor, kind, shape, place)
-    wanted = prod(shape) * kind.size_bytes
+    wanted = -(-prod(shape) * kind.bits // 8)
     if payload.nbytes != wanted:
         raise ModelError(
             f"{place}: it has {payload.nbytes} bytes of data, its type {kind.value} and shape "
             f"{list(shape)} need {wanted}; the file may be damaged"
         )
+    if kind.bits < 8:
+        return _unpacked(payload, kind, shape)
     # ONNX stores little-endian numbers, whatever the machine.
     return payload.view(kind.dtype.newbyteorder("<")).astype(kind.dtype, copy=False).reshape(shape)
 
@@ -88,6 +90,14 @@ def _shape_of(tensor: onnx.TensorProto, kind: ElementKind, place: str) -> tuple[
     if any(n < 0 for n in shape) or prod(shape) * kind.size_bytes > MAX_TENSOR_BYTES:
         raise ModelError(f"{place}: its shape {list(shape)} is not one a tensor can have")
     return shape
+
+
+def _unpacked(packed: Array, kind: ElementKind, shape: tuple[int, ...]) -> Array:
+    """Return elements of less than 8 bits, which ONNX stores lowest bits first, a byte each."""
+    count = prod(shape)
+    bits = np.unpackbits(packed, count=count * kind.bits, bitorder="little")
+    codes = np.packbits(bits.reshape(count, kind.bits), axis=1, bitorder="little")
+    return codes.view(kind.dtype).reshape(shape)
 
 
 def _from_typed_fields(

@@ -20,6 +20,7 @@ from glow_nb.llir.instructions import (
     reduction,
     regions,
     scatter,
+    selection,
     shape,
     winograd,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "reduction",
     "regions",
     "scatter",
+    "selection",
     "shape",
     "winograd",
 ]

@@ -143,3 +143,10 @@ class ConvertToInst(UnaryInstruction):
     """``dest = kind(input)``; a float becomes an integer by dropping the fraction."""
 
     kind: ElementKind
+
+
+@define_instruction("bit_cast", scalar="bit_cast(input)", node=nodes.BitCast)
+class BitCastInst(UnaryInstruction):
+    """``dest`` has the bits of *input*."""
+
+    kind: ElementKind

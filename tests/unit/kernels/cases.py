@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.conversion import converted
 from glow_nb.hlir.graph import Placeholder
 from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.target import Target
@@ -14,6 +15,9 @@ from glow_nb.llir.program import Buffer, Instruction, mutated, read
 from glow_nb.schema import attribute_specs, operand_specs
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+COMPUTED = [kind for kind in ElementKind if not kind.is_storage]
+"""The kinds that are computed with."""
 
 SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0)
 
@@ -43,6 +47,9 @@ def random_array(rng: np.random.Generator, type: TensorType, *, specials: bool =
     kind, shape = type.kind, type.shape
     if kind is ElementKind.BOOL:
         return np.asarray(rng.random(shape) < 0.5)
+    if kind.is_storage:
+        codes = rng.integers(0, 1 << kind.bits, shape, np.uint8).view(kind.dtype)
+        return codes if specials else converted(rng.integers(0, 10, shape), kind)
     if not kind.is_float:
         limits: Any = np.iinfo(kind.dtype)
         small = rng.integers(max(limits.min, -9), 10, shape)
@@ -129,6 +136,9 @@ def assert_close(got: Array, wanted: Array, ulp: float = 4, absolute: float = 0)
     """Compare within *ulp* units of the last place and *absolute*; other kinds exactly."""
     kind = ElementKind.of(wanted.dtype)
     assert got.dtype == wanted.dtype
+    if kind.is_storage:
+        np.testing.assert_array_equal(got.view(np.uint8), wanted.view(np.uint8))
+        return
     if not kind.is_float:
         np.testing.assert_array_equal(got, wanted)
         return

@@ -41,6 +41,10 @@ LOOSE: dict[str, dict[str, Any]] = {
 }
 
 
+def _other_kind_of_the_bits(kind: ElementKind) -> ElementKind:
+    return next(k for k in reversed(ElementKind) if k.bits == kind.bits and k is not kind)
+
+
 def _cases() -> list[tuple[type[Instruction], ElementKind, dict[str, Any]]]:
     """Return each data-parallel instruction with each kind and attributes that it takes."""
     cases = []
@@ -51,6 +55,8 @@ def _cases() -> list[tuple[type[Instruction], ElementKind, dict[str, Any]]]:
             for kind in ElementKind:
                 if opcode == "convert_to":
                     attributes = {"kind": FLOAT32}
+                if opcode == "bit_cast":
+                    attributes = {"kind": _other_kind_of_the_bits(kind)}
                 try:
                     _instruction(instruction_class, kind, (2, 3), attributes)
                 except VerifyError:
@@ -151,7 +157,8 @@ def test_kinds_convert_to_each_other(kind: ElementKind) -> None:
         instruction = instruction_of(ConvertToInst, [TensorType(source, (53,))], kind=kind)
         numbers = random_array(rng, TensorType(source, (53,)), specials=False)
         if not kind.is_signed and kind is not BOOL and source is not BOOL:
-            numbers = abs(numbers)  # what does not fit an integer kind is arbitrary
+            # What does not fit an integer kind is arbitrary; storage kinds hold none negative here.
+            numbers = numbers if source.is_storage else abs(numbers)
         check(instruction, Target.host(), operands=[numbers])
 
 
@@ -187,12 +194,19 @@ def _view(base: Buffer, shape: tuple[int, ...], start: int, steps: tuple[int, ..
 def _copied(dest: Buffer, src: Buffer, target: Target) -> tuple[Any, Any]:
     """Return the region of *dest* after a copy into it, and what NumPy makes of the same copy."""
     kernel = RunningKernel(generate_kernel(CopyInst(dest, src), target), target)
-    dtype = dest.type.kind.dtype
+    kind = dest.type.kind
+    dtype = (
+        np.dtype(np.uint8) if kind.is_storage else kind.dtype
+    )  # NumPy cannot stride all of these
     numbers = np.arange(src.root.type.size).astype(dtype)
     regions = []
     for threads in (1, 3):
         region = np.full(dest.root.type.size, 99, dtype)
-        kernel(region[dest.offset :], numbers[src.offset :], threads=threads)
+        kernel(
+            region.view(kind.dtype)[dest.offset :],
+            numbers.view(kind.dtype)[src.offset :],
+            threads=threads,
+        )
         regions.append(region)
     assert regions[0].tobytes() == regions[1].tobytes()
     wanted = np.full(dest.root.type.size, 99, dtype)

@@ -25,6 +25,8 @@ def conditional(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     other = ctx.subgraph(node.message("else_branch").g)
     if [value.type for value in chosen] != [value.type for value in other]:
         ctx.known(condition, "the condition, which the types of the results depend on,")
+    if any(value in ctx.counts for value in (*chosen, *other)):
+        raise ctx.unsupported("a branch gives a result whose size only a run shows")
     condition = ctx.reshape(condition, ())
     return tuple(
         ctx.emit(ops.Select(ctx.with_rank(condition, lhs.type.rank), lhs, rhs))

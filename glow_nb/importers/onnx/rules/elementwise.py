@@ -1,4 +1,4 @@
-"""Functions of one element: activations, mathematics, conversions."""
+"""Functions of one element: activations, mathematics."""
 
 from __future__ import annotations
 
@@ -171,22 +171,6 @@ def bitwise_not(ctx: Context, node: OnnxNode) -> Value:
         raise ctx.wrong(f"operand {x} must hold integers")
     ones = np.zeros((1,) * x.type.rank, x.type.kind.dtype)
     return ops.BitwiseXor(x, ctx.constant(np.invert(ones)))
-
-
-@onnx_op("Cast")
-def cast(ctx: Context, node: OnnxNode) -> Value:
-    """Convert to the kind that attribute ``to`` names."""
-    return _converted(node.operand(0), ctx.kind(node.integer("to")))
-
-
-@onnx_op("CastLike")
-def cast_like(ctx: Context, node: OnnxNode) -> Value:
-    """Convert to the kind of the second operand."""
-    return _converted(node.operand(0), node.operand(1).type.kind)
-
-
-def _converted(x: Value, kind: ElementKind) -> Value:
-    return x if x.type.kind is kind else ops.ConvertTo(x, kind)
 
 
 @onnx_op("Dropout")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from glow_nb.hlir import ops
@@ -115,27 +117,68 @@ def eye_like(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("Compress")
 def compress(ctx: Context, node: OnnxNode) -> Value:
-    """The slices whose condition, known at import, is true."""
-    x = node.operand(0)
-    condition = ctx.known(node.operand(1), "'condition'")
-    if condition.ndim != 1 or condition.dtype != np.bool_:
-        raise ctx.wrong(f"the condition must be a bool vector, it is {node.operand(1)}")
+    """The slices whose condition is true."""
+    x, condition = node.operand(0), node.operand(1)
+    if condition.type.rank != 1 or condition.type.kind is not ElementKind.BOOL:
+        raise ctx.wrong(f"the condition must be a bool vector, it is {condition}")
     axis = 0
     if node.has("axis"):
         axis = ctx.axis(node.integer("axis"), x.type.rank)
     else:
         x = ctx.reshape(x, (x.type.size,))
-    if len(condition) > x.type.shape[axis]:
-        raise ctx.wrong(f"condition {node.operand(1)} is longer than axis {axis} of {x}")
-    return ops.Gather(x, ctx.constant(np.flatnonzero(condition)), axis=axis)
+    if condition.type.size > x.type.shape[axis]:
+        raise ctx.wrong(f"condition {condition} is longer than axis {axis} of {x}")
+    (places,) = ctx.emit_counted(ops.NonZero(condition), (1,))
+    return ops.Gather(x, ctx.reshape(places, (places.type.size,)), axis=axis)
 
 
 @onnx_op("NonZero")
 def non_zero(ctx: Context, node: OnnxNode) -> Value:
-    """The coordinates of what is not zero in a tensor known at import, ``[rank, count]``."""
-    array = ctx.known(node.operand(0), "its operand, which the shape of the result depends on,")
-    places = np.nonzero(np.atleast_1d(array))
-    return ctx.constant(np.array(places, np.int64).reshape(array.ndim or 1, -1))
+    """The coordinates of what is not zero, ``[rank, count]``."""
+    x = node.operand(0)
+    return ctx.emit_counted(ops.NonZero(x if x.type.rank else ctx.reshape(x, (1,))), (1,))[0]
+
+
+@onnx_op("NonMaxSuppression", since=10)
+def non_max_suppression(ctx: Context, node: OnnxNode) -> Value:
+    """Rows ``batch class box`` of the boxes that are the best of those around."""
+    limits = node.optional(2)
+    limit = 0 if limits is None else _number(ctx, ctx.known(limits, "the number of boxes"))
+    overlap, threshold = (
+        ctx.constant(np.full((), default, np.float32)) if value is None else ctx.reshape(value, ())
+        for value, default in ((node.optional(3), 0), (node.optional(4), -np.inf))
+    )
+    suppression = ops.NonMaxSuppression(
+        node.operand(0),
+        node.operand(1),
+        overlap,
+        threshold,
+        limit=max(limit, 0),
+        is_centered=node.flag("center_point_box"),
+    )
+    return ctx.emit_counted(suppression, (0,))[0]
+
+
+@onnx_op("Unique", since=11)
+def unique(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
+    """The distinct slices along an axis, or numbers; first places, inverse and counts."""
+    x = node.operand(0)
+    if node.has("axis"):
+        axis = ctx.axis(node.integer("axis"), x.type.rank)
+    else:
+        x, axis = ctx.reshape(x, (x.type.size,)), 0
+    order = (axis, *(other for other in range(x.type.rank) if other != axis))
+    front = ctx.transpose(x, order)
+    rows = ctx.reshape(front, (front.type.shape[0], prod(front.type.shape[1:])))
+    distinct = ops.Unique(rows, sorted=node.flag("sorted"))
+    indices, inverse, counts = ctx.emit_counted(distinct, (0, None, 0))
+    return ctx.emit(ops.Gather(x, indices, axis=axis)), indices, inverse, counts
+
+
+def _number(ctx: Context, array: Array) -> int:
+    if array.size != 1:
+        raise ctx.wrong(f"{TensorType.of(array)} must hold one number")
+    return int(array.item())
 
 
 @onnx_op("Shape")

@@ -6,18 +6,25 @@ point and saturate.
 
 from __future__ import annotations
 
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 
+from glow_nb.conversion import is_small_float
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Value
+from glow_nb.hlir.graph import Constant, Value
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
+from glow_nb.importers.onnx.rules.conversion import unsaturated
 from glow_nb.importers.onnx.rules.convolution import convolve
 from glow_nb.importers.onnx.rules.matrix import matrix_product
 from glow_nb.types import ElementKind
 
-_QUANTIZED = frozenset(ElementKind(name) for name in ("int8", "uint8", "int16", "uint16", "int32"))
+_INTEGERS = frozenset(
+    ElementKind(name) for name in "int8 uint8 int16 uint16 int32 int4 uint4 int2 uint2".split()
+)
 
 
 @onnx_op("DequantizeLinear")
@@ -31,12 +38,21 @@ def dequantize(ctx: Context, node: OnnxNode) -> Value:
 
 
 def _dequantized(ctx: Context, node: OnnxNode, x: Value, scale: Value, zero: Value | None) -> Value:
+    if is_small_float(x.type.kind):
+        _require_zero(ctx, zero)
+        return ctx.emit(ops.Mul(ctx.convert(x, scale.type.kind), _spread(ctx, node, x, scale)))
     centred = ctx.convert(x, ElementKind.INT32)
     if zero is not None:
         zero = ctx.convert(_spread(ctx, node, x, zero), ElementKind.INT32)
         centred = ctx.emit(ops.Sub(centred, zero))
     real = ctx.convert(centred, scale.type.kind)
     return ctx.emit(ops.Mul(real, _spread(ctx, node, x, scale)))
+
+
+def _require_zero(ctx: Context, zero: Value | None) -> None:
+    """Raise ModelError if the zero point of floats is known and is not zero."""
+    if isinstance(zero, Constant) and zero.array.astype(np.float32).any():
+        raise ctx.wrong(f"zero point {zero} of floats must be zero; export the model again")
 
 
 def _spread(ctx: Context, node: OnnxNode, x: Value, parameter: Value) -> Value:
@@ -73,20 +89,24 @@ def quantize(ctx: Context, node: OnnxNode) -> Value:
         work = ctx.kind(node.integer("precision"))
     wide, scale = ctx.convert(x, work), ctx.convert(_spread(ctx, node, x, scale), work)
     ratio = ctx.emit(ops.Div(wide, scale))
+    if is_small_float(kind):
+        _require_zero(ctx, zero)
+        saturates = node.flag("saturate", True)
+        return ctx.convert(ratio, kind) if saturates else unsaturated(ctx, ratio, kind)
     zero = None if zero is None else _spread(ctx, node, x, zero)
     return _quantized(ctx, ratio, zero, kind)
 
 
 def _quantized(ctx: Context, ratio: Value, zero: Value | None, kind: ElementKind) -> Value:
     """Return *ratio* rounded, shifted by the zero point and saturated to *kind*."""
-    if kind not in _QUANTIZED:
+    if kind not in _INTEGERS:
         raise ctx.unsupported(f"quantization to {kind.value}")
     # float16 has too few digits for zero points of 16 bits.
     work = ElementKind.FLOAT64 if ratio.type.kind is ElementKind.FLOAT64 else ElementKind.FLOAT32
     rounded = ctx.emit(ops.Round(ctx.convert(ratio, work)))
     if zero is not None:
         rounded = ctx.emit(ops.Add(*ctx.aligned(rounded, ctx.convert(zero, work))))
-    limits = np.iinfo(kind.dtype)
+    limits: Any = ml_dtypes.iinfo(kind.dtype)  # type: ignore[no-untyped-call]
     clipped = ctx.emit(ops.Clip(rounded, minimum=float(limits.min), maximum=float(limits.max)))
     return ctx.emit(ops.ConvertTo(clipped, kind))
 

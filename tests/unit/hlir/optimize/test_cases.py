@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glow_nb.conversion import converted
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
@@ -46,13 +47,16 @@ def test_a_kind_that_keeps_every_number_gives_the_extremes_back(
     if not keeps_every_number(source, target):
         return
     numbers = extremes(source)
-    back = numbers.astype(target.dtype).astype(source.dtype)
+    back = converted(converted(numbers, target), source)
     np.testing.assert_array_equal(back, numbers)
 
 
 def extremes(kind: ElementKind) -> Array:
     if kind is ElementKind.BOOL:
         return np.array([False, True])
+    if kind.is_storage:
+        numbers = converted(np.arange(256, dtype=np.uint8).view(kind.dtype), ElementKind.FLOAT32)
+        return converted(numbers[np.isfinite(numbers)], kind)
     if kind.is_float:
         return np.array([1 / 3, -60000.0, 1e-4], kind.dtype)
     limits = np.iinfo(kind.value)

@@ -1,0 +1,95 @@
+"""Conversion between element kinds on NumPy arrays: what ``convert_to`` and ``bit_cast`` mean.
+
+To a float
+    Rounds to nearest even. What is too large becomes infinite; in a storage kind it becomes the
+    largest number, as infinities do. A storage kind that has no NaN stores it as a zero whose sign
+    is turned over.
+To ``float8e8m0``
+    The least power of two that is not below the magnitude in float32, from 2**-127 to 2**127.
+To an integer
+    Floats drop the fraction, and what does not fit is arbitrary; to the integers of less than 8
+    bits they go through int32. Integers keep their low bits.
+To bool
+    True where not zero, NaN included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from glow_nb.types import Array, ElementKind
+
+_FLOAT32_INFINITY = 0x7F80_0000
+_FRACTION = 0x007F_FFFF
+_LEAST_E8M0 = 0x0040_0000
+"""The bits of 2**-127, which is subnormal, in float32."""
+
+
+def converted(array: Array, kind: ElementKind) -> Array:
+    """Return the elements of *array* in *kind*."""
+    source = ElementKind.of(array.dtype)
+    if source is kind:
+        return array
+    with np.errstate(all="ignore"):
+        if source.is_storage:
+            array = _decoded(array, source)
+        if kind is ElementKind.BOOL:
+            return np.asarray(array != 0)
+        if not kind.is_storage:
+            return array.astype(kind.dtype)
+        return _codes(array, kind).astype(np.uint8).view(kind.dtype)
+
+
+def bits_as(array: Array, kind: ElementKind) -> Array:
+    """Return the bits of the elements of *array* as elements of *kind*, which has as many."""
+    if kind is ElementKind.BOOL:
+        return np.asarray(array.view(np.uint8) != 0)
+    return array.view(kind.dtype)
+
+
+def is_small_float(kind: ElementKind) -> bool:
+    """True for the storage kinds that are floats."""
+    return kind.is_storage and kind.value.startswith("float")
+
+
+def _decoded(array: Array, kind: ElementKind) -> Array:
+    """Return numbers of a storage kind as float32 or int32, whatever its unused bits are."""
+    codes = array.view(np.uint8) & ((1 << kind.bits) - 1)
+    return codes.view(kind.dtype).astype(np.float32 if is_small_float(kind) else np.int32)
+
+
+def _codes(array: Array, kind: ElementKind) -> Array:
+    """Return the bits that stand for computed numbers in a storage kind."""
+    if not is_small_float(kind):
+        is_float = ElementKind.of(array.dtype).is_float
+        whole = array.astype(np.float64).astype(np.int32) if is_float else array
+        return whole.astype(np.uint8) & ((1 << kind.bits) - 1)
+    if kind is ElementKind.FLOAT8E8M0:
+        return _powers_of_two(array)
+    limits: Any = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
+    # float64 holds every other kind but the wide integers, which are cut to a small number anyhow.
+    inside = np.clip(array.astype(np.float64), float(limits.min), float(limits.max))
+    return _rounded_to_odd(inside).astype(kind.dtype).view(np.uint8)
+
+
+def _rounded_to_odd(array: Array) -> Array:
+    """Return float64 numbers as float32 such that rounding to fewer bits afterwards is right.
+
+    ``ml_dtypes`` goes from float64 through float32. Rounding to odd is towards zero, and then the
+    last bit is set if anything was lost (Boldo and Melquiond, "When double rounding is odd").
+    """
+    single = array.astype(np.float32)
+    is_above = np.abs(single.astype(np.float64)) > np.abs(array)
+    is_inexact = (single != array) & np.isfinite(array)
+    bits: Array = (single.view(np.int32) - is_above) | is_inexact
+    return bits.view(np.float32)
+
+
+def _powers_of_two(array: Array) -> Array:
+    magnitude = array.astype(np.float32).view(np.int32) & 0x7FFF_FFFF
+    above = (magnitude + _FRACTION) >> 23
+    codes = np.where(magnitude <= _LEAST_E8M0, 0, np.minimum(above, 0xFE))
+    return np.where(magnitude > _FLOAT32_INFINITY, 0xFF, codes)

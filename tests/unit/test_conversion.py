@@ -1,0 +1,109 @@
+"""Conversion between element kinds against ONNX's reference: every code, every float16."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx.reference.ops.op_cast import cast_to
+
+from glow_nb.conversion import bits_as, converted, is_small_float
+from glow_nb.importers.onnx.tensors import code_of
+from glow_nb.types import Array, ElementKind
+from tests.unit.storage_numbers import codes_of, every_float16, near_boundaries
+
+E8M0, FLOAT32 = ElementKind.FLOAT8E8M0, ElementKind.FLOAT32
+STORAGE = [kind for kind in ElementKind if kind.is_storage]
+SMALL_FLOATS = [kind for kind in STORAGE if is_small_float(kind)]
+
+onnx_has_all_kinds = pytest.mark.skipif(
+    not hasattr(onnx.TensorProto, "FLOAT6E2M3"), reason="this release of ONNX has fewer kinds"
+)
+
+
+def referenced(array: Array, kind: ElementKind) -> Array:
+    with np.errstate(all="ignore"):
+        to: Any = code_of(kind)
+        found: Array = cast_to(array, to, True)
+    return found
+
+
+def assert_same_bits(found: Array, expected: Array) -> None:
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+
+
+@pytest.mark.parametrize("kind", STORAGE)
+@pytest.mark.parametrize("dest", [FLOAT32, ElementKind.FLOAT16, ElementKind.FLOAT64])
+def test_every_code_decodes_as_ml_dtypes_does(kind: ElementKind, dest: ElementKind) -> None:
+    codes = codes_of(kind)
+    found = converted(codes, dest)
+    np.testing.assert_array_equal(found, codes.astype(dest.dtype))
+    assert found.dtype == dest.dtype
+
+
+@pytest.mark.parametrize("kind", STORAGE)
+def test_unused_bits_of_a_byte_mean_nothing(kind: ElementKind) -> None:
+    whole = np.arange(256, dtype=np.uint8)
+    low = whole & ((1 << kind.bits) - 1)
+    np.testing.assert_array_equal(
+        converted(whole.view(kind.dtype), FLOAT32), converted(low.view(kind.dtype), FLOAT32)
+    )
+
+
+@onnx_has_all_kinds
+@pytest.mark.parametrize("kind", SMALL_FLOATS)
+@pytest.mark.parametrize("source", ["float16", "float32"])
+def test_small_floats_are_rounded_as_onnx_does(kind: ElementKind, source: str) -> None:
+    numbers = every_float16() if source == "float16" else near_boundaries(kind)
+    if kind is E8M0:  # the reference takes other powers for infinity and subnormal numbers
+        magnitude = np.abs(numbers.astype(np.float64))
+        numbers = numbers[(magnitude >= 2.0**-126) & np.isfinite(magnitude)]
+    assert_same_bits(converted(numbers, kind), referenced(numbers, kind))
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (0, 0), (2.0**-149, 0), (2.0**-127, 0), (1.25 * 2.0**-127, 1), (2.0**-126, 1),
+        (1, 127), (1 + 2.0**-23, 128), (2, 128), (2.0**127, 254), (1.5 * 2.0**127, 254),
+        (np.inf, 254), (np.nan, 255),
+    ],
+)  # fmt: skip
+def test_powers_of_two_are_rounded_up(number: float, expected: int) -> None:
+    assert converted(np.array([number], np.float32), E8M0).view(np.uint8)[0] == expected
+
+
+@onnx_has_all_kinds
+@pytest.mark.parametrize("kind", ["int4", "uint4", "int2", "uint2"])
+@pytest.mark.parametrize("source", [np.float32, np.float16, np.int8, np.uint8, np.int64])
+def test_small_integers_keep_the_low_bits(kind: str, source: type) -> None:
+    numbers: Array = np.arange(0 if source is np.uint8 else -100, 100).astype(source)
+    small = ElementKind(kind)
+    expected = (numbers.astype(np.int64).astype(np.uint8) & (1 << small.bits) - 1).astype(np.uint8)
+    assert_same_bits(converted(numbers, small), expected.view(small.dtype))
+    assert_same_bits(converted(numbers, small), referenced(numbers, small))
+
+
+@pytest.mark.parametrize("kind", SMALL_FLOATS)
+def test_double_is_rounded_once(kind: ElementKind) -> None:
+    limits: Any = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
+    step = float(limits.smallest_normal) * 2.0 ** -(limits.nmant + 1)
+    tie = float(limits.smallest_normal) + step
+    if kind is E8M0:
+        return  # it goes through float32
+    numbers = np.array([tie, tie * (1 + 2.0**-50), tie * (1 - 2.0**-50)])
+    below, above = float(limits.smallest_normal), float(limits.smallest_normal) + 2 * step
+    np.testing.assert_array_equal(
+        converted(converted(numbers, kind), ElementKind.FLOAT64), [below, above, below]
+    )
+
+
+def test_bits_are_kept_and_any_bit_is_true() -> None:
+    numbers = np.array([1.0, -0.0, np.nan], np.float32)
+    np.testing.assert_array_equal(bits_as(numbers, ElementKind.INT32), numbers.view(np.int32))
+    flags = bits_as(np.array([0, 1, 128], np.uint8), ElementKind.BOOL)
+    np.testing.assert_array_equal(flags, [False, True, True])
