@@ -17,12 +17,17 @@ from __future__ import annotations
 import dataclasses
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from glow_nb.steps import Order, Steps, Stretch, stretches_of
 
 SEARCH_WORK = 40_000
-"""Steps that a search may try before it gives up; each takes about two microseconds."""
+"""Steps that a search may try before it gives up; each takes about three microseconds."""
+ALL_SEARCH_WORK = 2_000_000
+"""Steps that all searches for one order may try: some seconds. Networks of hundreds of steps try
+less than 20,000, random graphs of 130 steps a million. In stretches of thousands the windows that
+come last are not searched, and get the best of the other orders."""
 LONGEST_SEARCHED = 64
 """Steps of the longest stretch that is searched as a whole for the lowest peak."""
 WINDOW = 12
@@ -39,15 +44,30 @@ def best_order(steps: Steps) -> list[int]:
     """
     floor = steps.smallest_peak()
     stretches = list(stretches_of(steps))
-    found = [_improved(stretch, (stretch.given,), floor) for stretch in stretches]
+    effort = _Effort()
+    found = [_improved(stretch, (stretch.given,), floor, effort) for stretch in stretches]
     highest = max((s.peak(order) for s, order in zip(stretches, found, strict=True)), default=0)
     if highest > floor:
         pairs = zip(stretches, found, strict=True)
-        found = [_improved(s, (s.given, order), highest) for s, order in pairs]
-    return [step for order in found for step in order]
+        found = [_improved(s, (s.given, order), highest, effort) for s, order in pairs]
+    pairs = zip(stretches, found, strict=True)
+    return [step for stretch, order in pairs for step in stretch.numbered(order)]
 
 
-def _improved(stretch: Stretch, orders: Sequence[Order], floor: int) -> Order:
+@dataclass
+class _Effort:
+    """What one search for an order may still do, and what it did already.
+
+    Attributes:
+        work: Steps that searches may still try.
+        windows: The best orders of windows by all that decides them: most come again unchanged.
+    """
+
+    work: int = ALL_SEARCH_WORK
+    windows: dict[tuple[object, ...], Order] = field(default_factory=dict)
+
+
+def _improved(stretch: Stretch, orders: Sequence[Order], floor: int, effort: _Effort) -> Order:
     """Return the best order found, the first of *orders* if no other is better.
 
     What was found is a new order to begin from, until nothing better is. Only then it is searched
@@ -58,40 +78,49 @@ def _improved(stretch: Stretch, orders: Sequence[Order], floor: int) -> Order:
     may_search = len(best) <= LONGEST_SEARCHED
     while len(best) > 1 and stretch.cost(best, floor) > (floor, 0):
         begun = dataclasses.replace(stretch, given=best)
-        found = min((best, *_candidates(begun, floor)), key=lambda order: begun.cost(order, floor))
+        found = min(
+            (best, *_candidates(begun, floor, effort)), key=lambda order: begun.cost(order, floor)
+        )
         if found == best and may_search and stretch.peak(best) > floor:
             may_search = False
-            found = next(iter(_lowest(begun, stretch.peak(best))), best)
+            found = next(iter(_lowest(begun, stretch.peak(best), effort)), best)
         if found == best:
             break
         best = found
     return best
 
 
-def _candidates(stretch: Stretch, floor: int) -> Iterator[Order]:
+def _candidates(stretch: Stretch, floor: int, effort: _Effort) -> Iterator[Order]:
     """Yield orders that may be better than the given one."""
     tried = [stretch.given, *_depth_first(stretch)]
     yield from tried
     best = min(tried, key=lambda order: stretch.cost(order, floor))
     limit, distance = stretch.cost(best, floor)
     if len(best) > WINDOW:
-        yield _improved_in_windows(stretch, best, floor)
+        yield _improved_in_windows(stretch, best, floor, effort)
     elif distance:
-        yield from _nearest(stretch, limit, distance)
+        yield from _nearest(stretch, limit, distance, effort)
 
 
-def _improved_in_windows(stretch: Stretch, order: Order, floor: int) -> Order:
+def _improved_in_windows(stretch: Stretch, order: Order, floor: int, effort: _Effort) -> Order:
     """Return *order* with each few steps that follow each other in the best order among them."""
-    steps, done, live, held = stretch.steps, stretch.done, stretch.live, stretch.held
+    improved, progress = list(order), stretch.progress()
     for begin in range(0, len(order), WINDOW // 2):
-        window = Stretch(steps, order[begin : begin + WINDOW], done, live, held)
-        better = _improved(window, (window.given,), floor)
-        order = order[:begin] + better + order[begin + WINDOW :]
+        window = progress.stretch(improved[begin : begin + WINDOW])
+        better = window.numbered(_improved_window(window, floor, effort))
+        improved[begin : begin + WINDOW] = better
         for step in better[: WINDOW // 2]:
-            _, live = steps.run(step, done, live)
-            _, held = steps.wait(step, done, held)
-            done |= 1 << step
-    return order
+            progress.advance(step)
+    return tuple(improved)
+
+
+def _improved_window(window: Stretch, floor: int, effort: _Effort) -> Order:
+    """Return the best order found for *window*, now or before."""
+    floor = min(floor, window.peak(window.given))
+    key = (*window.key, floor)
+    if key not in effort.windows:
+        effort.windows[key] = _improved(window, (window.given,), floor, effort)
+    return effort.windows[key]
 
 
 def _depth_first(stretch: Stretch) -> Iterator[Order]:
@@ -132,7 +161,7 @@ def _visited(roots: Iterable[int], before: dict[int, list[int]]) -> Order:
     return tuple(ordered)
 
 
-def _lowest(stretch: Stretch, limit: int) -> list[Order]:
+def _lowest(stretch: Stretch, limit: int, effort: _Effort) -> list[Order]:
     """Return the order of the lowest peak below *limit*; none if there is none or it takes long.
 
     A step that can be done within the peak so far, and leaves no more behind than it finds, is done
@@ -153,10 +182,10 @@ def _lowest(stretch: Stretch, limit: int) -> list[Order]:
                 found.append(then)
         return found
 
-    return _search(stretch, proceed)
+    return _search(stretch, proceed, effort)
 
 
-def _nearest(stretch: Stretch, limit: int, distance: int) -> list[Order]:
+def _nearest(stretch: Stretch, limit: int, distance: int, effort: _Effort) -> list[Order]:
     """Return the order of the shortest distance below *distance* with a peak of up to *limit*.
 
     None if there is none, or if it takes long.
@@ -172,7 +201,7 @@ def _nearest(stretch: Stretch, limit: int, distance: int) -> list[Order]:
                 found.append(_State(cost, state.left - 1, done, live, held, (*state.order, step)))
         return found
 
-    return _search(stretch, proceed)
+    return _search(stretch, proceed, effort)
 
 
 class _State(NamedTuple):
@@ -195,21 +224,24 @@ class _State(NamedTuple):
     order: Order
 
 
-def _search(stretch: Stretch, proceed: Callable[[_State], list[_State]]) -> list[Order]:
+def _search(
+    stretch: Stretch, proceed: Callable[[_State], list[_State]], effort: _Effort
+) -> list[Order]:
     """Return the cheapest order, found over sets of steps that are done; none if it takes long.
 
     Whatever the order, the same bytes are live after a set; so only the cheapest way to it counts.
+    It also ends when *effort* has no more work left for all searches.
     """
     heap = [_State(0, len(stretch.given), stretch.done, stretch.live, stretch.held, ())]
     seen: set[int] = set()
-    work = SEARCH_WORK
-    while heap and work > 0:
+    least = max(0, effort.work - SEARCH_WORK)
+    while heap and effort.work > least:
         state = heapq.heappop(heap)
         if not state.left:
             return [state.order]
         if state.done not in seen:
             seen.add(state.done)
-            work -= state.left
+            effort.work -= state.left
             for then in proceed(state):
                 heapq.heappush(heap, then)
     return []

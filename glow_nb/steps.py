@@ -10,11 +10,11 @@ Where all steps so far must come before all that follow, one *stretch* ends and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from operator import and_
 
 Order = tuple[int, ...]
 
@@ -49,6 +49,11 @@ class Steps:
     def touched(self) -> list[list[int]]:
         """The regions that each step reads or writes."""
         return [list({**r, **w}) for r, w in zip(self.reads, self.writes, strict=True)]
+
+    @cached_property
+    def moves(self) -> bool:
+        """True if any step moves bytes: only then do others wait."""
+        return any(self.traffic)
 
     @cached_property
     def touching(self) -> list[int]:
@@ -120,7 +125,7 @@ class Steps:
         in between: what a cache must hold to have them still.
         """
         distance = 0
-        for step in order:
+        for step in order if self.moves else ():
             wait, held = self.wait(step, done, held)
             done |= 1 << step
             distance += wait
@@ -147,28 +152,48 @@ def _laid_over(pairs: Iterable[tuple[int, int]]) -> list[int]:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Steps that follow each other in any order of all, whatever their own.
+    """Steps that follow each other in any order of all, as a problem of its own.
+
+    Its steps and regions have numbers of their own, so that it takes no longer to look at than it
+    is long. Two more steps stand for all that come before it, and for all that come after.
 
     Attributes:
-        steps: All steps.
-        given: The numbers of those of the stretch, in their given order.
-        done: A bit for each step before the stretch.
-        live: Bytes that are live then.
+        steps: The steps and the regions that they touch; the last two are those that stand for
+            others.
+        numbers: What the steps were called where the stretch was taken from, ascending.
+        given: The steps in their given order.
+        live: Bytes that are live before.
         held: Bytes that wait to be read then.
     """
 
     steps: Steps
+    numbers: Order
     given: Order
-    done: int
     live: int
     held: int
+
+    @property
+    def done(self) -> int:
+        """The bit of the step that stands for all before the stretch."""
+        return 1 << len(self.numbers)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All that the best order depends on, to be hashed; numbers outside do not count."""
+        steps = self.steps
+        return (
+            tuple(map(tuple, steps.before)),
+            *(tuple(tuple(d.items()) for d in dicts) for dicts in (steps.reads, steps.writes)),
+            *(tuple(steps.size), tuple(steps.traffic), tuple(map(tuple, steps.shared))),
+            *(self.given, self.live, self.held),
+        )
 
     @cached_property
     def before(self) -> dict[int, list[int]]:
         """The steps of the stretch that must come right before each of them, as they stand."""
         place = {step: index for index, step in enumerate(self.given)}
-        inside = {s: [n for n in self.steps.before[s] if n in place] for s in self.given}
-        return {step: sorted(before, key=place.__getitem__) for step, before in inside.items()}
+        before = self.steps.before
+        return {step: sorted(before[step], key=place.__getitem__) for step in self.given}
 
     @cached_property
     def after(self) -> dict[int, list[int]]:
@@ -192,24 +217,113 @@ class Stretch:
         """Return what to minimise; peaks of up to *floor* are equal."""
         return max(self.peak(order), floor), self.steps.distance(order, self.done, self.held)
 
+    def numbered(self, order: Order) -> Order:
+        """Return *order* by the numbers that the steps had where the stretch was taken from."""
+        return tuple(self.numbers[step] for step in order)
+
+    def progress(self) -> Progress:
+        """Return the progress of an order of the stretch, at its beginning."""
+        progress = Progress(self.steps)
+        progress.advance(len(self.numbers))
+        progress.live, progress.held = self.live, self.held
+        return progress
+
+
+class Progress:
+    """How far an order of steps has come.
+
+    Attributes:
+        live: Bytes that are live.
+        held: Bytes that were written to live regions.
+    """
+
+    def __init__(self, steps: Steps) -> None:
+        """Begin before the first of *steps*."""
+        self._steps = steps
+        self._begun = [False] * len(steps.size)
+        self._written = [0] * len(steps.size)
+        self._left = [0] * len(steps.size)  # how many steps will still touch each region
+        for regions in steps.touched:
+            for region in regions:
+                self._left[region] += 1
+        self.live = self.held = 0
+
+    def advance(self, step: int) -> None:
+        """Do *step*."""
+        size = self._steps.size
+        for region, amount in self._steps.writes[step].items():
+            self._written[region] += amount
+            self.held += amount
+        for region in self._steps.touched[step]:
+            self.live += 0 if self._begun[region] else size[region]
+            self._begun[region] = True
+            self._left[region] -= 1
+            if not self._left[region]:
+                self.live -= size[region]
+                self.held -= self._written[region]
+
+    def stretch(self, given: Sequence[int]) -> Stretch:
+        """Return the steps that come next, in the order *given*, as a problem of its own."""
+        steps = self._steps
+        numbers = tuple(sorted(given))
+        own = {number: step for step, number in enumerate(numbers)}
+        touches = Counter(region for number in numbers for region in steps.touched[number])
+        regions = {region: index for index, region in enumerate(touches)}
+
+        def renamed(amounts: Mapping[int, int]) -> dict[int, int]:
+            return {regions[region]: amount for region, amount in amounts.items()}
+
+        begun = {region: self._written[region] for region in touches if self._begun[region]}
+        kept = {region: 0 for region, count in touches.items() if self._left[region] > count}
+        part = Steps(
+            before=[[own[n] for n in steps.before[number] if n in own] for number in numbers],
+            reads=[*(renamed(steps.reads[number]) for number in numbers), {}, renamed(kept)],
+            writes=[*(renamed(steps.writes[number]) for number in numbers), renamed(begun), {}],
+            size=[steps.size[region] for region in touches],
+            traffic=[steps.traffic[number] for number in numbers],
+            shared=[
+                [
+                    (regions[new], regions[old])
+                    for new, old in steps.shared[number]
+                    if new in regions and old in regions
+                ]
+                for number in numbers
+            ],
+        )
+        order = tuple(own[number] for number in given)
+        return Stretch(part, numbers, order, self.live, self.held)
+
 
 def stretches_of(steps: Steps) -> Iterator[Stretch]:
     """Yield the stretches: each ends where all steps so far must come before all that follow."""
-    count = len(steps.before)
-    earlier: list[int] = []  # a bit for each step that must come before, at any distance
-    for before in steps.before:
-        earlier.append(0)
-        for number in before:
-            earlier[-1] |= earlier[number] | 1 << number
-    common = list(accumulate(reversed(earlier), and_, initial=-1))[::-1]
+    progress = Progress(steps)
     given: list[int] = []
-    done = live = held = 0
-    begin = done, live, held
-    for step in range(count):
+    for step, is_last in enumerate(_ends(steps.before)):
         given.append(step)
-        _, live = steps.run(step, done, live)
-        _, held = steps.wait(step, done, held)
-        done |= 1 << step
-        if not done & ~common[step + 1]:
-            yield Stretch(steps, tuple(given), *begin)
-            given, begin = [], (done, live, held)
+        if is_last:
+            yield progress.stretch(given)
+            for number in given:
+                progress.advance(number)
+            given = []
+
+
+def _ends(before: Sequence[Sequence[int]]) -> Iterator[bool]:
+    """Yield for each step whether all up to it must come before all that follow.
+
+    That is so if every step that follows and needs none of those that follow, needs all those up to
+    it that none of these needs: the *open* ones.
+    """
+    nearest = [max(numbers, default=-1) for numbers in before]
+    needing: list[list[int]] = [[] for _ in before]
+    for step, number in enumerate(nearest):
+        if number >= 0:
+            needing[number].append(step)
+    lowest = list(accumulate(reversed(nearest), min, initial=len(before)))[::-1]
+    open_steps: set[int] = set()
+    for step, numbers in enumerate(before):
+        open_steps.difference_update(numbers)
+        open_steps.add(step)
+        yield lowest[step + 1] >= step and all(
+            len(open_steps) <= len(before[later]) and open_steps.issubset(before[later])
+            for later in needing[step]
+        )

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from glow_nb.errors import DefinitionError
+from glow_nb.spans import Spans
 
 AccessMode = Literal["in", "out", "inout"]
 
@@ -100,13 +101,57 @@ class _Intervals:
         self.calls[first:last] = [piece[2] for piece in pieces]
 
 
+class _Runs:
+    """Accesses by runs, found by the part of their pitch that they touch."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Access, int]] = []
+        self._by_phase: defaultdict[tuple[Hashable, int], Spans[int]] = defaultdict(Spans)
+        self._by_bytes: defaultdict[Hashable, defaultdict[int, Spans[int]]] = defaultdict(
+            lambda: defaultdict(Spans)
+        )
+
+    def add(self, access: Access, call: int) -> None:
+        """Record *access* of the call number *call*."""
+        number = len(self._known)
+        self._known.append((access, call))
+        self._by_bytes[access.space][access.pitch].add(access.begin, access.end, number)
+        for begin, end in _phases(access):
+            self._by_phase[access.space, access.pitch].add(begin, end, number)
+
+    def overlap(self, access: Access) -> tuple[int, int, int] | None:
+        """Return an interval of the latest that touches bytes of *access*, and its call."""
+        for number in sorted(self._near(access), reverse=True):
+            earlier, call = self._known[number]
+            if shared := access.overlap(earlier):
+                return *shared, call
+        return None
+
+    def _near(self, access: Access) -> set[int]:
+        near: set[int] = set()
+        for begin, end in _phases(access):
+            near.update(self._by_phase[access.space, access.pitch].overlapping(begin, end))
+        for pitch, spans in self._by_bytes[access.space].items():
+            if pitch != access.pitch:
+                near.update(spans.overlapping(access.begin, access.end))
+        return near
+
+
+def _phases(access: Access) -> Iterator[tuple[int, int]]:
+    """Yield the one or two intervals of each pitch that the runs of *access* touch."""
+    begin = access.begin % access.pitch
+    end = begin + access.run
+    yield begin, min(end, access.pitch)
+    yield 0, end - access.pitch
+
+
 class _Touched:
     """The bytes that calls have touched in one way, read or written, by space."""
 
     def __init__(self) -> None:
         self._all: defaultdict[Hashable, _Intervals] = defaultdict(_Intervals)
         self._whole: defaultdict[Hashable, _Intervals] = defaultdict(_Intervals)
-        self._runs: list[tuple[Access, int]] = []
+        self._runs = _Runs()
 
     def overlap(self, access: Access) -> tuple[int, int, int] | None:
         """Return an interval that *access* touches too, and the call that it is of."""
@@ -115,16 +160,13 @@ class _Touched:
         if found:
             begin, end, call = found
             return max(begin, access.begin), min(end, access.end), call
-        for earlier, call in reversed(self._runs if access.pitch else []):
-            if shared := access.overlap(earlier):
-                return *shared, call
-        return None
+        return self._runs.overlap(access) if access.pitch else None
 
     def add(self, access: Access, call: int) -> None:
         """Record *access* of the call number *call*."""
         self._all[access.space].add(access.begin, access.end, call)
         if access.pitch:
-            self._runs.append((access, call))
+            self._runs.add(access, call)
         else:
             self._whole[access.space].add(access.begin, access.end, call)
 

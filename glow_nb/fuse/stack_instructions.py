@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.passes import register_pass
@@ -132,9 +133,10 @@ class _Stacker:
         """Return the groups that make *buffers* for instruction *number*, the latest first."""
         producers: dict[int, _Group] = {}
         for buffer in buffers:
-            made_by = [writer for writer in self._writers.get(buffer, ()) if writer < number]
-            if made_by:
-                group = self._group_of[made_by[-1]]
+            writers = self._writers.get(buffer, [])
+            earlier = bisect_left(writers, number)
+            if earlier:
+                group = self._group_of[writers[earlier - 1]]
                 producers[id(group)] = group
         return sorted(producers.values(), key=lambda g: g.position, reverse=True)
 
@@ -235,10 +237,12 @@ class _Stacker:
     def _may_move(self, group: _Group, into: _Group) -> bool:
         """True if nothing between the two writes what *group* reads, or touches what it writes."""
         inside = {*group.members, *into.members}
-        between = range(min(group.members) + 1, into.position)
-        written = (n for b in group.reads | group.writes for n in self._writers.get(b, ()))
-        read_by = (n for b in group.writes for n in self._readers.get(b, ()))
-        return not any(n in between and n not in inside for n in (*written, *read_by))
+        begin, end = min(group.members) + 1, into.position
+        written = (
+            n for b in group.reads | group.writes for n in _within(self._writers, b, begin, end)
+        )
+        read_by = (n for b in group.writes for n in _within(self._readers, b, begin, end))
+        return all(number in inside for number in chain(written, read_by))
 
     def _fits(self, group: _Group) -> bool:
         """True if the kernel can reach every operand, and not too many."""
@@ -278,6 +282,15 @@ class _Stacker:
                 body = [StackInst.of(mapped)]
             done += body
         return done
+
+
+def _within(users: dict[Buffer, list[int]], root: Buffer, begin: int, end: int) -> Iterator[int]:
+    """Yield the users of *root* from number *begin* up to *end*, in order."""
+    numbers = users.get(root, [])
+    for place in range(bisect_left(numbers, begin), len(numbers)):
+        if numbers[place] >= end:
+            return
+        yield numbers[place]
 
 
 def drawn_by(head: Instruction) -> Buffer:

@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -48,6 +47,10 @@ class Value:
     def shown_name(self) -> str:
         """The name, or what text calls the value if it has none."""
         return self.name
+
+    def __deepcopy__(self, _: dict[int, object]) -> Self:
+        """Return the value itself: it cannot be changed, and what it is computed from is deep."""
+        return self
 
     @override
     def __repr__(self) -> str:
@@ -309,7 +312,7 @@ class Function:
         for node in self.nodes:
             for operand in operands_of(node):
                 counts[operand] = counts.get(operand, 0) + 1
-        return MappingProxyType(counts)
+        return counts
 
     @property
     def constants(self) -> tuple[Constant, ...]:

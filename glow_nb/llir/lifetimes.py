@@ -43,11 +43,13 @@ def mark_lifetimes(work: Sequence[Instruction]) -> tuple[Instruction, ...]:
 
 def _declare(buffer: Buffer, declared: set[Buffer]) -> Iterator[Instruction]:
     """Yield what must come before the first use of *buffer*, the root before its views."""
-    if buffer in declared:
-        return
-    declared.add(buffer)
-    if isinstance(buffer, View):
-        yield from _declare(buffer.base, declared)
-        yield TensorView(buffer)
-    elif isinstance(buffer, Activation):
-        yield Alloc(buffer)
+    undeclared: list[Buffer] = []
+    while buffer not in declared:
+        declared.add(buffer)
+        undeclared.append(buffer)
+        buffer = buffer.base if isinstance(buffer, View) else buffer
+    for found in reversed(undeclared):
+        if isinstance(found, View):
+            yield TensorView(found)
+        elif isinstance(found, Activation):
+            yield Alloc(found)

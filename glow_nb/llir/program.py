@@ -71,6 +71,10 @@ class Buffer:
             for size, stride, want in zip(self.type.shape, self.strides, wanted, strict=True)
         )
 
+    def __deepcopy__(self, _: dict[int, object]) -> Self:
+        """Return the buffer itself: it cannot be changed, and a chain of views may be long."""
+        return self
+
     @override
     def __repr__(self) -> str:
         return f"%{format_name(self.name)}"
@@ -117,6 +121,10 @@ class View(Buffer):
     base: Buffer
     start: int = 0
     steps: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        # Known from the beginning, so that nobody walks down a long chain of views by recursion.
+        self.__dict__.update(root=self.base.root, offset=self.base.offset + self.start)
 
     @cached_property
     @override

@@ -15,9 +15,15 @@ def substitute(
     moved: dict[Buffer, Buffer] = dict(replaced)
 
     def place(buffer: Buffer) -> Buffer:
-        if buffer not in moved:
-            moved[buffer] = _on(buffer, place(buffer.base)) if isinstance(buffer, View) else buffer
-        return moved[buffer]
+        views: list[View] = []
+        below = buffer
+        while below not in moved and isinstance(below, View):
+            views.append(below)
+            below = below.base
+        base = moved.setdefault(below, below)
+        for view in reversed(views):
+            base = moved[view] = _on(view, base)
+        return base
 
     return tuple(map_operands(instruction, place) for instruction in instructions)
 

@@ -144,14 +144,14 @@ def may_overlap(left: Buffer, right: Buffer) -> bool:
 
 def _alternate(left: Buffer, right: Buffer, period: int) -> bool:
     """True if the views touch different parts of every *period* elements, as concat's do."""
-    parts = [_part_of_period(buffer, period) for buffer in (left, right)]
+    parts = [part_of_period(buffer, period) for buffer in (left, right)]
     if None in parts:
         return False
     (left_first, left_last), (right_first, right_last) = (part for part in parts if part)
     return left_last < right_first or right_last < left_first
 
 
-def _part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
+def part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
     """Return the first and last place within each *period* that a view may touch.
 
     None if it does not repeat with that period.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from glow_nb.llir.lifetimes import mark_lifetimes
+from glow_nb.llir.overlaps import Overlaps, best_period
 from glow_nb.llir.program import Buffer, Instruction, Program
 from glow_nb.schema import map_operands, operands_of
 
@@ -20,6 +21,7 @@ class Work:
         """Number *instructions*, which hold no markers, in their order."""
         self._instructions = dict(enumerate(instructions))
         self._touching: dict[Buffer, set[int]] = {}
+        self._windows: dict[Buffer, Overlaps[int]] = {}  # of those asked for; some are gone
         self.has_changed = False
         for number, instruction in self._instructions.items():
             self._note(number, instruction)
@@ -39,6 +41,30 @@ class Work:
         """Return the instructions with operands in the region *root*, in order."""
         numbers = sorted(self._touching.get(root, ()))
         return [(number, self._instructions[number]) for number in numbers]
+
+    def overlapping(self, window: Buffer) -> list[tuple[int, Instruction]]:
+        """Return the instructions with operands that may overlap *window*, in order.
+
+        Perhaps also some whose operands did before they were replaced.
+        """
+        root = window.root
+        if root not in self._windows:
+            self._windows[root] = self._index(root)
+        numbers = {n for n in self._windows[root].overlapping(window) if n in self._instructions}
+        return [(number, self._instructions[number]) for number in sorted(numbers)]
+
+    def _index(self, root: Buffer) -> Overlaps[int]:
+        """Return the operands in the region *root*, each with the number of its instruction."""
+        operands = [
+            (buffer, number)
+            for number in sorted(self._touching.get(root, ()))
+            for buffer in operands_of(self._instructions[number])
+            if buffer.root is root
+        ]
+        found: Overlaps[int] = Overlaps(best_period(dict(operands)))
+        for buffer, number in operands:
+            found.add(buffer, number)
+        return found
 
     def remove(self, number: int) -> None:
         """Take out one instruction."""
@@ -68,3 +94,5 @@ class Work:
     def _note(self, number: int, instruction: Instruction) -> None:
         for buffer in operands_of(instruction):
             self._touching.setdefault(buffer.root, set()).add(number)
+            if buffer.root in self._windows:
+                self._windows[buffer.root].add(buffer, number)

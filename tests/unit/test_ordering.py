@@ -231,7 +231,13 @@ def test_a_stretch_ends_where_all_that_follow_come_after() -> None:
     """Two readers of 0, and two of both: no single step divides the two pairs."""
     before = [[], [0], [0], [1, 2], [1, 2], [3, 4], [5]]
     found = stretches_of(steps_of(before, [64] * len(before)))
-    assert [stretch.given for stretch in found] == [(0,), (1, 2), (3, 4), (5,), (6,)]
+    assert [stretch.numbered(stretch.given) for stretch in found] == [
+        (0,),
+        (1, 2),
+        (3, 4),
+        (5,),
+        (6,),
+    ]
 
 
 def test_no_stretch_has_a_higher_peak_than_given() -> None:

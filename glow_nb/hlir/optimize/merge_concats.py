@@ -25,7 +25,19 @@ def merge_concats(function: Function) -> Function:
         %s = split(%x) {axis = 1, sizes = [2, 3]}
         %c = concat([%s#0, %s#1]) {axis = 1}      // readers of %c read %x
     """
-    return rewrite(function, _rule)
+    inner = _names_of_inner(function)
+    return rewrite(function, lambda node, out: None if node.name in inner else _rule(node, out))
+
+
+def _names_of_inner(function: Function) -> set[str]:
+    """Return the concats that their only reader takes in: it flattens all of them at once."""
+    inner = set()
+    for value, users in function.users().items():
+        if isinstance(value, Concat) and value.predicate is None and len(users) == 1:
+            (reader,) = users
+            if isinstance(reader, Concat) and reader.predicate is None:
+                inner |= {value.name} if reader.axis == value.axis else set()
+    return inner
 
 
 @dataclass(frozen=True)
@@ -50,14 +62,19 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     return values[0] if len(values) == 1 else rewriter.emit(Concat(values, axis=node.axis))
 
 
-def _parts(value: Value, axis: int, rewriter: Rewriter) -> tuple[Value, ...]:
-    """Return the operands of a concat that only this one reads, else the value itself."""
-    match value:
-        case Concat(inputs=inputs, predicate=None) if (
-            value.axis == axis and rewriter.use_count(value) == 1
-        ):
-            return inputs
-    return (value,)
+def _parts(value: Value, axis: int, rewriter: Rewriter) -> list[Value]:
+    """Return the operands of concats that only this one reads, however deep, or the value."""
+    parts: list[Value] = []
+    left = [value]
+    while left:
+        match left.pop():
+            case Concat(predicate=None) as concat if (
+                concat.axis == axis and rewriter.use_count(concat) == 1
+            ):
+                left += reversed(concat.inputs)
+            case part:
+                parts.append(part)
+    return parts
 
 
 def _piece(value: Value, axis: int) -> _Piece:

@@ -120,7 +120,7 @@ def _is_movable(place: int, instruction: Instruction, copy: int, src: Buffer, de
 
 def _window_is_free(work: Work, copy: int, dest: Buffer, movers: set[int]) -> bool:
     """True if nothing else writes the window, and nothing reads it before the copy."""
-    for number, instruction in work.touching(dest.root):
+    for number, instruction in work.overlapping(dest):
         if number == copy or number in movers:
             continue
         if any(b.root is dest.root and may_overlap(b, dest) for b in mutated(instruction)):

@@ -82,13 +82,13 @@ def _can_read(reader: Instruction, buffer: Buffer, place: Buffer) -> bool:
 
 
 def _is_written(work: Work, places: list[Buffer], begin: int, end: int) -> bool:
-    """True if an instruction from *begin* to *end* writes to elements of *places*, of one root."""
+    """True if an instruction from *begin* to *end* writes to elements of *places*."""
     return any(
         may_overlap(buffer, place)
-        for number, instruction in work.touching(places[0].root)
+        for place in places
+        for number, instruction in work.overlapping(place)
         if begin <= number <= end
         for buffer in mutated(instruction)
-        for place in places
     )
 
 

@@ -124,3 +124,19 @@ def test_channels_side_by_side_are_written_without_a_barrier() -> None:
     assert plan_barriers([*parts, whole_tensor])[2]
     overlapping = [Access("arena", 16, 3 * 64, "out", 32, 64)]
     assert plan_barriers([parts[0], overlapping])[1]
+
+
+def test_channels_side_by_side_are_not_compared_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    overlap = Access.overlap
+
+    def counting(self: Access, other: Access) -> tuple[int, int] | None:
+        compared.append((self, other))
+        return overlap(self, other)
+
+    monkeypatch.setattr(Access, "overlap", counting)
+    count, run = 1000, 32
+    pitch = run * count
+    parts = [[Access("arena", n * run, 3 * pitch, "out", run, pitch)] for n in range(count)]
+    assert not any(plan_barriers(parts))
+    assert len(compared) <= count

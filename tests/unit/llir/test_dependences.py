@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
+from itertools import product
 
-import glow_nb.llir.instructions  # noqa: F401  registers the instructions
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from glow_nb.llir.dependences import dependences
+from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.parse import parse_program
+from glow_nb.llir.program import Activation, Buffer, Instruction, View, Weight, mutated, read
+from glow_nb.llir.verify import may_overlap
+from glow_nb.types import ElementKind, TensorType
+
+BIAS = Weight("bias", TensorType(ElementKind.FLOAT32, (1, 1)))
 
 HEADER = """declare @main {
   %w = weight float32<2 x 3>, splat 2.0
@@ -109,3 +119,67 @@ def test_a_stack_reads_and_writes_what_its_members_do() -> None:
   relu @out %y, @in %left
   tanh @out %a, @in %x"""
     assert found(HEADER + stack + FOOTER) == [[], [0], [1], [1]]
+
+
+def before_by_all_pairs(work: Sequence[Instruction]) -> list[list[int]]:
+    """Return what comes right before each instruction, by the definition."""
+    anyway: list[set[int]] = []
+    before = []
+    for number, new in enumerate(work):
+        right: list[int] = []
+        known: set[int] = set()
+        for old in reversed(range(number)):
+            pairs = [
+                *product(mutated(work[old]), (*read(new), *mutated(new))),
+                *product(read(work[old]), mutated(new)),
+            ]
+            if old not in known and any(may_overlap(a, b) for a, b in pairs):
+                right.append(old)
+                known |= anyway[old] | {old}
+        anyway.append(known)
+        before.append(right[::-1])
+    return before
+
+
+@given(st.data())
+def test_all_pairs_give_the_same(data: st.DataObject) -> None:
+    """Copies between windows of few regions, as they may follow each other."""
+    kind = ElementKind.FLOAT32
+    roots = [Activation(name, TensorType(kind, (6, 8))) for name in "ab"]
+
+    def window() -> Buffer:
+        row, column, step = (data.draw(st.integers(0, n)) for n in (4, 6, 1))
+        base = data.draw(st.sampled_from(roots))
+        steps = (8 if step else -8, 1)
+        start = 8 * (row if step else row + 1) + column
+        return View("window", TensorType(kind, (2, 2)), base, start, steps)
+
+    count = data.draw(st.integers(0, 12))
+    work = [CopyInst(window(), window()) for _ in range(count)]
+    assert dependences(work) == before_by_all_pairs(work)
+
+
+@pytest.mark.parametrize("along", ["rows", "columns"])
+def test_parts_of_one_tensor_are_not_compared_in_pairs(
+    along: str, compared: list[tuple[Buffer, Buffer]]
+) -> None:
+    """Writes of many parts, a read of each, and one of the whole: as many pairs as depend."""
+    count = 500
+    shape = (8 * count, 2) if along == "rows" else (2, 8 * count)
+    part = (8, 2) if along == "rows" else (2, 8)
+    step = 8 * (2 if along == "rows" else 1)
+    whole = Activation("whole", TensorType(ElementKind.FLOAT32, shape))
+    parts = [
+        View("part", TensorType(ElementKind.FLOAT32, part), whole, step * n, (shape[1], 1))
+        for n in range(count)
+    ]
+    made = [Activation("made", TensorType(ElementKind.FLOAT32, part)) for _ in parts]
+    work = [
+        *(CopyInst(part, BIAS) for part in parts),
+        *(CopyInst(value, part) for value, part in zip(made, parts, strict=True)),
+        CopyInst(Activation("copy", whole.type), whole),
+    ]
+    before = dependences(work)
+    assert before[count : 2 * count] == [[n] for n in range(count)]
+    assert before[-1] == list(range(count))
+    assert len(compared) <= 10 * count
