@@ -99,12 +99,18 @@ class Sampler:
             )
 
     def taps(self, coordinate: Value, size: int) -> list[Tap]:
-        """Return the elements that count along an axis of *size*."""
+        """Return the elements that count along an axis of *size*.
+
+        A place beyond the border is moved inside before its neighbours are taken, but for the cubic
+        kernel with padding "border", as in ONNX Runtime and PyTorch: there the neighbours alone
+        are moved. (``onnx.reference`` moves such a place, too, once it is half an element out.)
+        """
         place = self._place(coordinate, size)
         if self.mode == "nearest":
             rounded = self._inside(self.ctx.emit(ops.Round(place)), size)
             return [self._tap(rounded, None, size)]
-        place = self._inside(place, size)
+        if not (self.mode == "cubic" and self.padding == "border"):
+            place = self._inside(place, size)
         first = self.ctx.emit(ops.Floor(place))
         fraction = self._op(ops.Sub, place, first)
         weights = self._linear(fraction) if self.mode == "linear" else self._cubic(fraction)
