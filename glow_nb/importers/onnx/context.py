@@ -50,11 +50,13 @@ class Context:
         builder: Collects the nodes.
         stem: The tensor being computed; what a rule emits on the way is named after it.
         place: What errors call the node being imported.
+        producer: What wrote the model, as far as it says; empty if it does not.
     """
 
-    def __init__(self, builder: Builder) -> None:
-        """Build with *builder*."""
+    def __init__(self, builder: Builder, producer: str = "") -> None:
+        """Build with *builder* what *producer* wrote."""
         self.builder = builder
+        self.producer = producer
         self.stem = "value"
         self.place = ""
         self._bytes_left = 4 * MAX_CONSTANT_BYTES

@@ -65,7 +65,7 @@ class Importer(Context):
 
     def __init__(self, model: Model, shapes: Shapes, constants: Mapping[str, Array]) -> None:
         """Import *model* with dimensions bound by *shapes* and inputs fixed by *constants*."""
-        super().__init__(Builder("main"))
+        super().__init__(Builder("main"), model.proto.producer_name)
         self.model = model
         self._shapes, self._constants = shapes, constants
         self._functions = local_functions(model)

@@ -1,7 +1,8 @@
 """Where each element of a resized axis comes from: places and weights, for one axis at a time.
 
 Interpolation is separable, so ``Resize`` is a sequence of these, one for each axis that changes.
-The definitions are those of the ONNX operator ``Resize``.
+The definitions are those of the ONNX operator ``Resize``; ``docs/onnx.md`` says where PyTorch's are
+others.
 """
 
 from __future__ import annotations
@@ -38,12 +39,26 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis to resize: sizes, their ratio as given, and the part that is cropped first."""
+    """One axis to resize.
+
+    Attributes:
+        size: Its elements.
+        result_size: The elements of the result.
+        scale: The ratio as the model gives it.
+        roi: The part that is cropped first; 0 is the first element, 1 the last.
+        as_pytorch: Compute the places as PyTorch does.
+    """
 
     size: int
     result_size: int
     scale: float
     roi: tuple[float, float] = (0.0, 1.0)
+    as_pytorch: bool = False
+
+    @property
+    def length(self) -> float:
+        """The resized length in the formulas: ONNX's own tests do not round it."""
+        return float(self.result_size) if self.as_pytorch else self.scale * self.size
 
 
 def source_coordinates(axis: Axis, coordinates: str) -> Any:
@@ -53,14 +68,14 @@ def source_coordinates(axis: Axis, coordinates: str) -> Any:
         KeyError: There is no such mode of *coordinates*.
     """
     y = np.arange(axis.result_size, dtype=np.float64)
-    length = axis.scale * axis.size
+    length = axis.length
     half_pixel = (y + 0.5) / axis.scale - 0.5
     last = axis.size - 1
     start, end = axis.roi
     by_mode: dict[str, Callable[[], Any]] = {
         "half_pixel": lambda: half_pixel,
-        "pytorch_half_pixel": lambda: half_pixel if length != 1 else np.full_like(y, -0.5),
-        "asymmetric": lambda: y / axis.scale,
+        "pytorch_half_pixel": lambda: half_pixel if length > 1 else np.zeros_like(y),
+        "asymmetric": lambda: _steps(axis),
         "align_corners": lambda: y * last / (length - 1) if length != 1 else np.zeros_like(y),
         "half_pixel_symmetric": lambda: (
             axis.size / 2 * (1 - axis.result_size / length) + half_pixel
@@ -72,6 +87,18 @@ def source_coordinates(axis: Axis, coordinates: str) -> Any:
     }
     with np.errstate(all="ignore"):
         return by_mode[coordinates]() + np.zeros_like(y)
+
+
+def _steps(axis: Axis) -> Any:
+    """Return multiples of ``1 / scale``.
+
+    PyTorch rounds each of them to float32, which decides what the nearest element is where the
+    exact product is a whole number.
+    """
+    y = np.arange(axis.result_size)
+    if axis.as_pytorch:
+        return y.astype(np.float32) * np.float32(1 / axis.scale)
+    return y / axis.scale
 
 
 def nearest_places(axis: Axis, sampling: Sampling) -> Array:
