@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -13,7 +12,7 @@ from typing_extensions import override
 
 from glow_nb.errors import GlowError, ModelError, OptionError, UnsupportedError, VerifyError
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value
+from glow_nb.hlir.graph import Function, Node, Placeholder, Save, Value
 from glow_nb.importers.onnx.context import (
     MAX_CONSTANT_BYTES,
     AlreadyReportedError,
@@ -24,8 +23,11 @@ from glow_nb.importers.onnx.dimensions import (
     Dimensions,
     Shapes,
     bind_shapes,
+    check_constant,
     check_tensor_input,
     declared_shape,
+    inputs_of,
+    names_of_outputs,
 )
 from glow_nb.importers.onnx.functions import (
     call_attributes,
@@ -82,35 +84,33 @@ class Importer(Context):
         """
         graph, place = self.model.proto.graph, self.model.place
         scope = Scope(self.model.opsets, place)
-        outputs = self._reserve_names(graph)
-        self._import_inputs(graph, scope)
+        inputs = inputs_of(graph, place)
+        fed = [info.name for info in inputs if info.name not in self._constants]
+        self._reserve_names(fed, names_of_outputs(graph, place))
+        self._import_inputs(inputs, scope)
         self._import_weights(graph, scope, self.model.payloads)
         self._import_nodes(graph, scope)
         values = [self._output_value(info, scope) for info in graph.output]
         self._complaints.raise_if_any(place)
-        for name, value in zip(outputs, filter(None, values), strict=True):
-            output = Placeholder(name, value.type)
-            self.builder.outputs.append(output)
-            self.builder.emit(Save(value, output), f"{name}_save")
+        for info, value in zip(graph.output, filter(None, values), strict=True):
+            self._save(value, info.name)
         return self.builder.function()
 
-    def _reserve_names(self, graph: onnx.GraphProto) -> list[str]:
-        """Keep the names of inputs and outputs, which a caller uses, from any other value."""
-        inputs = [info.name for info in graph.input]
-        outputs = [info.name for info in graph.output]
-        for names, what in ((inputs, "inputs"), (outputs, "outputs")):
-            twice, count = Counter(names).most_common(1)[0] if names else ("", 0)
-            if count > 1:
-                raise ModelError(f"{self.model.place}: two {what} are called {twice!r}; rename one")
-        for name in inputs:
-            self.builder.unique_name(name)
-        return [self.builder.unique_name(name) for name in outputs]
+    def _save(self, value: Value, name: str) -> None:
+        """Make *value* the output called *name*; an input that is an output is one placeholder."""
+        is_input = isinstance(value, Placeholder) and value.name == name
+        output = value if is_input else Placeholder(name, value.type)
+        assert isinstance(output, Placeholder)
+        self.builder.outputs.append(output)
+        self.builder.emit(Save(value, output), f"{name}_save")
 
-    def _import_inputs(self, graph: onnx.GraphProto, scope: Scope) -> None:
+    def _reserve_names(self, inputs: Iterable[str], outputs: Iterable[str]) -> None:
+        """Keep the names of inputs and outputs, which a caller uses, from any other value."""
+        for name in {*inputs, *outputs}:
+            self.builder.unique_name(name)
+
+    def _import_inputs(self, inputs: Sequence[onnx.ValueInfoProto], scope: Scope) -> None:
         place = self.model.place
-        weights = {tensor.name for tensor in graph.initializer}
-        weights.update(tensor.values.name for tensor in graph.sparse_initializer)
-        inputs = [info for info in graph.input if info.name not in weights]
         signature: dict[str, Dimensions | None] = {}
         for info in inputs:
             check_tensor_input(info, place)
@@ -139,17 +139,8 @@ class Importer(Context):
         array = self._constants[info.name]
         where = f"{self.model.place}: input {info.name!r}"
         kind = kind_of(info.type.tensor_type.elem_type, where)
-        shape = declared_shape(info)
-        fits = shape is None or (
-            len(shape) == array.ndim
-            and all(isinstance(n, str) or n == m for n, m in zip(shape, array.shape, strict=True))
-        )
-        if array.dtype != kind.dtype or not fits:
-            raise ModelError(
-                f"{where} is declared {kind.value}{list(shape or ())}, the constant given for it "
-                f"is {TensorType.of(array)}"
-            )
-        scope.values[info.name] = Constant.of(info.name, array)
+        check_constant(info, kind, array, where)
+        scope.values[info.name] = self.constant(array, info.name)
 
     def _import_weights(
         self, graph: onnx.GraphProto, scope: Scope, payloads: Mapping[int, Array]
