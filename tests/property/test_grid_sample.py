@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
+from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
 from tests.unit.importers.models import one, value
@@ -102,3 +103,9 @@ def test_cubic_takes_its_neighbours_before_it_minds_the_border(
     grid = np.array([[[[-0.9, -0.9], [0.95, 0.0]]]], np.float32)
     proto = grid_sample(x, grid, mode="cubic", padding_mode="border", align_corners=align_corners)
     np.testing.assert_allclose(ours(proto, x, grid).ravel(), expected, rtol=1e-4)
+
+
+def test_too_many_neighbours_are_refused() -> None:
+    x, grid = np.zeros((1, 1, *(2,) * 9), np.float32), np.zeros((1, *(1,) * 9, 9), np.float32)
+    with pytest.raises(UnsupportedError, match="512 elements for each of the result"):
+        import_onnx(grid_sample(x, grid, mode="linear"))

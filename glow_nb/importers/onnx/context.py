@@ -14,6 +14,7 @@ from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Transpose
 from glow_nb.importers.onnx.tensors import kind_of, type_name
+from glow_nb.importers.onnx.unrolling import Unrolling
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -51,12 +52,14 @@ class Context:
         stem: The tensor being computed; what a rule emits on the way is named after it.
         place: What errors call the node being imported.
         producer: What wrote the model, as far as it says; empty if it does not.
+        unrolling: Counts the steps of loops.
     """
 
     def __init__(self, builder: Builder, producer: str = "") -> None:
         """Build with *builder* what *producer* wrote."""
         self.builder = builder
         self.producer = producer
+        self.unrolling = Unrolling()
         self.stem = "value"
         self.place = ""
         self._bytes_left = 4 * MAX_CONSTANT_BYTES

@@ -7,6 +7,7 @@ others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -117,15 +118,14 @@ def nearest_places(axis: Axis, sampling: Sampling) -> Array:
 def weighted_places(axis: Axis, sampling: Sampling) -> tuple[Array, Array]:
     """Return indices and weights, ``[result, taps]`` each: the result is the weighted sum."""
     x = np.nan_to_num(source_coordinates(axis, sampling.coordinates))
-    kernel, reach = _kernel(sampling)
-    # When shrinking with antialias, the kernel is as wide as the elements that fall into one.
-    squeeze = min(axis.scale, 1.0) if sampling.antialias else 1.0
-    first = int(np.floor(-reach / squeeze) + 1)
-    taps = np.arange(first, 2 - first)
+    kernel, _ = _kernel(sampling)
+    squeeze = _squeeze(axis, sampling)
+    taps = _taps(axis, sampling)
     # A whole number counts as the right end of the cell before it.
     base = np.ceil(x) - 1
-    weights = kernel((taps[None, :] - (x - base)[:, None]) * squeeze)
-    places = (base[:, None] + taps[None, :]).astype(np.int64)
+    offsets = np.array(taps)[None, :]
+    weights = kernel((offsets - (x - base)[:, None]) * squeeze)
+    places = (base[:, None] + offsets).astype(np.int64)
     if sampling.antialias:
         weights = weights / weights.sum(axis=1, keepdims=True)
     if sampling.exclude_outside:
@@ -133,6 +133,26 @@ def weighted_places(axis: Axis, sampling: Sampling) -> tuple[Array, Array]:
         total = weights.sum(axis=1, keepdims=True)
         weights = weights / np.where(total == 0, 1.0, total)
     return np.clip(places, 0, axis.size - 1), weights
+
+
+def tap_count(axis: Axis, sampling: Sampling) -> int:
+    """Return how many elements of the input each element of the result is made of."""
+    return len(_taps(axis, sampling))
+
+
+def _taps(axis: Axis, sampling: Sampling) -> range:
+    """Return the elements that count, from the one before a place on."""
+    _, reach = _kernel(sampling)
+    first = math.floor(-reach / _squeeze(axis, sampling)) + 1
+    return range(first, 2 - first)
+
+
+def _squeeze(axis: Axis, sampling: Sampling) -> float:
+    """Return how much narrower the kernel would be without antialias.
+
+    With it the kernel is as wide as the elements that fall into one.
+    """
+    return min(axis.scale, 1.0) if sampling.antialias else 1.0
 
 
 def outside(axis: Axis, sampling: Sampling) -> Array:

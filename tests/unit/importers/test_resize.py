@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
-from glow_nb.errors import ModelError
+from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
 from tests.unit.importers.models import one, value, weight
@@ -151,3 +151,9 @@ def test_who_wrote_it_decides() -> None:
 def test_absurd_scale_is_refused() -> None:
     with pytest.raises(ModelError, match="constants made at import"):
         import_onnx(resize(LINE, [1, 1, 3e38]))
+
+
+def test_antialias_over_too_many_elements_is_refused() -> None:
+    x = np.zeros((1, 1, 1 << 20), np.float32)
+    with pytest.raises(UnsupportedError, match="2[0-9]{5} elements for each of the result"):
+        import_onnx(resize(x, [1, 1, 1e-5], mode="linear", antialias=1))

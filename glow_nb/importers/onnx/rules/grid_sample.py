@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from math import prod
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
@@ -14,6 +15,8 @@ from glow_nb.types import ElementKind
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 _CUBIC_A = -0.75
+_MOST_TAPS = 256
+"""Elements that one of the result is made of: 4 in each of four axes, or 2 in each of eight."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ def grid_sample(ctx: Context, node: OnnxNode) -> Value:
     sampler.check()
     last = ctx.channels_last(x)
     axes = [sampler.taps(_coordinate(ctx, grid, i), n) for i, n in enumerate(x.type.shape[2:])]
+    taps = prod(map(len, axes))
+    if taps > _MOST_TAPS:
+        raise ctx.unsupported(f"{taps} elements for each of the result; {_MOST_TAPS} are possible")
     total: Value | None = None
     for combination in itertools.product(*axes):
         part = _gathered(ctx, last, combination)

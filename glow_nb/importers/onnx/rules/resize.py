@@ -16,6 +16,7 @@ from glow_nb.importers.onnx.interpolation import (
     Sampling,
     nearest_places,
     outside,
+    tap_count,
     weighted_places,
 )
 from glow_nb.importers.onnx.node import OnnxNode
@@ -34,6 +35,9 @@ _COORDINATES = (
 )
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _POLICIES = ("stretch", "not_larger", "not_smaller")
+_MOST_TAPS = 1024
+"""Elements along an axis that one of the result is made of; antialiasing needs as many as shrink
+to one, and on either side."""
 _PYTORCH = "pytorch"
 """The producer's name in models that PyTorch wrote, by either of its exporters."""
 
@@ -172,6 +176,11 @@ def _resized(
         if sampling.mode == "nearest":
             x = _gathered(ctx, x, nearest_places(axis, sampling), place)
         else:
+            taps = tap_count(axis, sampling)
+            if taps > _MOST_TAPS:
+                raise ctx.unsupported(
+                    f"{taps} elements for each of the result; {_MOST_TAPS} are possible"
+                )
             x = _weighted(ctx, x, *weighted_places(axis, sampling), place)
         mask = outside(axis, sampling)
         if mask.any():
