@@ -44,7 +44,8 @@ def onnx_runtime(proto: onnx.ModelProto, x: Any, grid: Any) -> Any:
 
 
 def reference(proto: onnx.ModelProto, x: Any, grid: Any) -> Any:
-    return ReferenceEvaluator(proto).run(None, {"x": x, "grid": grid})[0]
+    results: Any = ReferenceEvaluator(proto).run(None, {"x": x, "grid": grid})
+    return results[0]
 
 
 def on_a_wide_margin(x: Any, grid: Any, **attributes: Any) -> Any:

@@ -64,7 +64,8 @@ def test_others_mean_what_the_reference_does(
     x = np.random.default_rng(size).normal(size=(1, 1, size)).astype(np.float32)
     attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
     proto = resize(x, [1, 1, scale], **attributes)
-    got, expected = ours(proto, x), ReferenceEvaluator(proto).run(None, {"x": x})[0]
+    results: Any = ReferenceEvaluator(proto).run(None, {"x": x})
+    got, expected = ours(proto, x), results[0]
     if coordinates == "pytorch_half_pixel" and mode == "cubic" and scale * size == 1:
         return  # the text of the operator says 0, the reference takes -0.5
     # Where the product is a whole number in float32 alone, the reference has one element less.
