@@ -24,6 +24,7 @@ from glow_nb.errors import ModelError, OptionError
 from glow_nb.files import SUFFIX, load_text
 from glow_nb.hlir.graph import Function, Module
 from glow_nb.llir.program import Program
+from glow_nb.memory_limit import out_of_memory
 from glow_nb.network import CompiledNetwork
 from glow_nb.passes import Observer, Pipeline
 
@@ -139,6 +140,7 @@ def compile(
         OptionError: An argument has no meaning.
         PassError: A pass failed; names it and those before it.
         CompileError: No machine code could be made.
+        MemoryLimitError: A run needs more memory than this process may have.
     """
     cores = as_threads(threads)
     chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
@@ -162,7 +164,10 @@ def compile(
         return CompiledNetwork(made.program, made.executable, made.function, cores)
 
     def build(bound: Shapes | None) -> CompiledNetwork:
-        network = compile_for(bound)
+        try:
+            network = compile_for(bound)
+        except MemoryError as error:
+            raise out_of_memory("compile", error) from error
         _return_freed_memory()
         return network
 

@@ -17,7 +17,8 @@ from glow_nb.hlir.verify import verify
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.generate import generate
-from glow_nb.llir.program import Program
+from glow_nb.llir.program import Buffer, Program
+from glow_nb.memory_limit import require_memory
 from glow_nb.passes import Observer, Pipeline, observed
 
 
@@ -112,6 +113,26 @@ def compile_program(program: Program, backend: Backend, *, threads: int) -> Comp
 
 
 def make_executable(program: Program, backend: Backend, *, threads: int) -> Executable:
-    """Check the placement of *program* and hand it to *backend*."""
+    """Check the placement of *program* and hand it to *backend*.
+
+    Raises:
+        MemoryLimitError: A run needs more memory than the process may have.
+    """
     check_placement(program)
+    _check_memory(program)
     return backend.compile(program, threads=threads)
+
+
+def _check_memory(program: Program) -> None:
+    arena = program.arena
+    places: list[Buffer] = [] if arena is None else list(arena.offsets)
+    bound = (*program.inputs, *program.outputs)
+    require_memory(
+        f"network {program.name!r}",
+        {
+            "arena": 0 if arena is None else arena.size_bytes,
+            "constants": sum(weight.type.size_bytes for weight in program.weights),
+            "inputs and outputs": sum(buffer.type.size_bytes for buffer in bound),
+        },
+        ((f"{b!r} : {b.type}", b.type.size_bytes) for b in (*places, *program.weights, *bound)),
+    )

@@ -111,7 +111,7 @@ def load_constants(path: str | os.PathLike[str]) -> dict[str, Array]:
         with open_regular(path) as stream, np.load(stream, allow_pickle=False) as archive:
             names = json.loads(archive["arr_0"].tobytes())
             return {name: _restored(archive[f"c{i}"]) for i, name in enumerate(names)}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, MemoryError) as error:
         raise ModelError(f"{path}: not an archive of constants: {error}") from error
 
 

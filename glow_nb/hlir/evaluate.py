@@ -11,6 +11,7 @@ import numpy as np
 
 from glow_nb.errors import FeedError, VerifyError
 from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
+from glow_nb.memory_limit import out_of_memory
 from glow_nb.schema import operand_specs
 from glow_nb.types import Array, TensorType
 
@@ -20,6 +21,7 @@ def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]
 
     Raises:
         FeedError: An input is missing, or of another shape.
+        MemoryLimitError: The system gives no memory for a result.
     """
     values: dict[Value, Array] = {}
     for placeholder in function.inputs:
@@ -50,8 +52,11 @@ def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...
             arguments.append(tuple(_value_of(value, values) for value in operand))
         else:
             arguments.append(None if operand is None else _value_of(operand, values))
-    with np.errstate(all="ignore"):
-        result = node.evaluate(*arguments)
+    try:
+        with np.errstate(all="ignore"):
+            result = node.evaluate(*arguments)
+    except MemoryError as error:
+        raise out_of_memory(f"{node} : {node.type}", error) from error
     arrays = result if isinstance(result, tuple) else (result,)
     arrays = tuple(np.asarray(array) for array in arrays)
     for array, expected in zip(arrays, node.result_types, strict=True):

@@ -10,7 +10,14 @@ from typing import TypeVar
 import onnx
 from typing_extensions import override
 
-from glow_nb.errors import GlowError, ModelError, OptionError, UnsupportedError, VerifyError
+from glow_nb.errors import (
+    GlowError,
+    MemoryLimitError,
+    ModelError,
+    OptionError,
+    UnsupportedError,
+    VerifyError,
+)
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Placeholder, Save, Value
 from glow_nb.importers.onnx.context import (
@@ -274,7 +281,7 @@ class Importer(Context):
         """Return what *build* returns; a rule of the IR that it breaks is the model's fault."""
         try:
             return build()
-        except (ModelError, UnsupportedError, OptionError):
+        except (ModelError, UnsupportedError, OptionError, MemoryLimitError):
             raise
         except GlowError as error:
             message = error.message if isinstance(error, VerifyError) else str(error)
