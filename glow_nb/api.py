@@ -154,6 +154,7 @@ def compile(
         OptionError: An argument has no meaning.
         PassError: A pass failed; names it and those before it.
         CompileError: No machine code could be made.
+        MemoryLimitError: A run needs more memory than this process may have.
     """
     cores = as_threads(threads)
     if observer is not None:

@@ -19,7 +19,8 @@ from glow_nb.hlir.verify import verify
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.generate import generate
-from glow_nb.llir.program import Program
+from glow_nb.llir.program import Buffer, Program
+from glow_nb.memory_limit import require_memory
 from glow_nb.passes import Observer, PassRun, Pipeline, observed, tell
 
 
@@ -136,8 +137,12 @@ def make_executable(
     """Check the placement of *program* and hand it to *backend*.
 
     The observer is told of each step that the executable names.
+
+    Raises:
+        MemoryLimitError: A run needs more memory than the process may have.
     """
     observed("check_placement", _placed, program, observer)
+    _check_memory(program)
     began = time.perf_counter()
     executable = backend.compile(program, threads=threads)
     steps: Mapping[str, float] = {"compile": time.perf_counter() - began}
@@ -156,3 +161,18 @@ def _verified(function: Function) -> Function:
 def _placed(program: Program) -> Program:
     check_placement(program)
     return program
+
+
+def _check_memory(program: Program) -> None:
+    arena = program.arena
+    places: list[Buffer] = [] if arena is None else list(arena.offsets)
+    bound = (*program.inputs, *program.outputs)
+    require_memory(
+        f"network {program.name!r}",
+        {
+            "arena": 0 if arena is None else arena.size_bytes,
+            "constants": sum(weight.type.size_bytes for weight in program.weights),
+            "inputs and outputs": sum(buffer.type.size_bytes for buffer in bound),
+        },
+        ((f"{b!r} : {b.type}", b.type.size_bytes) for b in (*places, *program.weights, *bound)),
+    )

@@ -58,5 +58,9 @@ class PassError(GlowError):
     """A pass failed or broke the IR; the message names it and the passes before it."""
 
 
+class MemoryLimitError(GlowError):
+    """Something needs more memory than the process may have, or than the system gives."""
+
+
 class CompileError(GlowError):
     """Generated source could not be made into machine code, or the code could not be loaded."""

@@ -25,6 +25,7 @@ from glow_nb.ir_text import ir_text
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights
 from glow_nb.llir.program import Program
+from glow_nb.regular_files import open_regular, read_text
 from glow_nb.types import Array, ElementKind
 
 SUFFIX = ".glow"
@@ -42,7 +43,7 @@ def load_text(path: str | os.PathLike[str]) -> Function | Program:
 
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{path}: cannot be read as IR text: {error}") from error
     archive = path.with_suffix(".npz")
@@ -109,10 +110,10 @@ def _storable(array: Array) -> Array:
 def load_constants(path: str | os.PathLike[str]) -> dict[str, Array]:
     """Read the constants that :func:`save_text` wrote."""
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as archive:
             names = json.loads(archive["arr_0"].tobytes())
             return {name: _restored(archive[f"c{i}"]) for i, name in enumerate(names)}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, MemoryError) as error:
         raise ModelError(f"{path}: not an archive of constants: {error}") from error
 
 

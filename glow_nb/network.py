@@ -15,6 +15,7 @@ from glow_nb.counted import cut, visible_types
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Buffer, Program
+from glow_nb.memory_limit import out_of_memory
 from glow_nb.schema import closest
 from glow_nb.types import Array, TensorType
 
@@ -155,9 +156,13 @@ class CompiledNetwork:
 
         Raises:
             FeedError: An input is missing, unknown, or of another shape or dtype.
+            MemoryLimitError: The system gives no memory for the run.
         """
         arrays = check_feeds(self.program.inputs, inputs)
-        results = self._executable.run(arrays)
+        try:
+            results = self._executable.run(arrays)
+        except MemoryError as error:
+            raise out_of_memory(f"network {self.program.name!r}", error) from error
         outputs = dict(zip(self._output_names, results, strict=True))
         return cut(outputs, self._counted) if self._counted else outputs
 

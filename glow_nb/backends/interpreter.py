@@ -36,6 +36,7 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.stack import StackInst
+from glow_nb.memory_limit import out_of_memory
 from glow_nb.passes import Pipeline
 from glow_nb.schema import map_operands, operand_specs
 from glow_nb.types import Array, TensorType
@@ -126,10 +127,9 @@ class InterpretedProgram:
 
         Raises:
             FeedError: There are not as many arrays as inputs, or one has another type.
+            MemoryLimitError: The system gives no memory for the run.
         """
-        memory = Memory(self._program, self._arena, self._weights)
-        memory.watch, memory.evaluate = watch, evaluate
-        return self._execute(inputs, self._steps, memory)
+        return self._execute(inputs, self._steps, watch, evaluate)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run *runs* times with the time taken around each instruction, and as often without."""
@@ -146,13 +146,21 @@ class InterpretedProgram:
         return Timings(np.array(stamps, np.int64).reshape(shape), tuple(seconds))
 
     def _execute(
-        self, inputs: Sequence[Array], steps: Sequence[Step], memory: Memory | None = None
+        self,
+        inputs: Sequence[Array],
+        steps: Sequence[Step],
+        watch: Watch | None = None,
+        evaluate: Evaluate = evaluate_node,
     ) -> list[Array]:
-        memory = memory or Memory(self._program, self._arena, self._weights)
-        self._bind(memory, inputs)
-        with np.errstate(all="ignore"):
-            for step in steps:
-                step(memory)
+        try:
+            memory = Memory(self._program, self._arena, self._weights)
+            memory.watch, memory.evaluate = watch, evaluate
+            self._bind(memory, inputs)
+            with np.errstate(all="ignore"):
+                for step in steps:
+                    step(memory)
+        except MemoryError as error:
+            raise out_of_memory(f"{self._program}", error) from error
         return [memory.array(output) for output in self._program.outputs]
 
     def _bind(self, memory: Memory, arrays: Sequence[Array]) -> None:

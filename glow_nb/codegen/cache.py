@@ -14,7 +14,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import stat
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from glow_nb.kernels.target import Target
+from glow_nb.regular_files import open_regular
 
 CACHE_VARIABLE = "GLOW_NB_CACHE_DIR"
 MAGIC = b"glow_nb1"
@@ -107,10 +107,10 @@ class ObjectCache:
         if path is None:
             return None
         try:
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_OBJECT_BYTES:
-                return None
-            payload = _unseal(path.read_bytes(), key)
+            with open_regular(path) as stream:
+                if os.fstat(stream.fileno()).st_size > LARGEST_OBJECT_BYTES:
+                    return None
+                payload = _unseal(stream.read(), key)
         except OSError:
             return None
         with contextlib.suppress(OSError):  # the time of use, for trim; a folder may be read-only

@@ -28,6 +28,7 @@ from glow_nb.codegen.threads import aligned_empty
 from glow_nb.kernels.limits import MachineLimits, MemoryLevel
 from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
+from glow_nb.regular_files import read_text
 from glow_nb.types import Array, ElementKind, TensorType
 
 MEBIBYTE = 2**20
@@ -270,7 +271,7 @@ def _were_beaten(path: Path) -> bool:
 def _load(path: Path, threads: int) -> MachineLimits | None:
     """Return the limits stored at *path*; None if there are none that make sense."""
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(read_text(path))
         levels = tuple(
             MemoryLevel(
                 str(level["name"]),

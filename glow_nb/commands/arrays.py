@@ -13,6 +13,7 @@ import numpy as np
 from glow_nb.conversion import converted, is_small_float
 from glow_nb.errors import OptionError
 from glow_nb.files import replace_file
+from glow_nb.regular_files import open_regular
 from glow_nb.schema import closest
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -27,7 +28,7 @@ def read_npy(path: str) -> Array:
         OptionError: The file cannot be read or is no plain array of numbers.
     """
     try:
-        with open(path, "rb") as stream:  # NumPy would leave a broken file open
+        with open_regular(path) as stream:  # NumPy would leave a broken file open
             loaded = np.load(stream, allow_pickle=False)
     except OSError as error:
         reason = error.strerror or error

@@ -13,6 +13,7 @@ from glow_nb.counted import cut
 from glow_nb.errors import FeedError, GlowError, VerifyError
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
+from glow_nb.memory_limit import out_of_memory
 from glow_nb.schema import operand_specs
 from glow_nb.types import Array, TensorType
 
@@ -22,6 +23,7 @@ def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]
 
     Raises:
         FeedError: An input is missing, or of another shape.
+        MemoryLimitError: The system gives no memory for a result.
     """
     names = [placeholder.name for placeholder in function.inputs]
     if not isinstance(feeds, Mapping):
@@ -57,7 +59,10 @@ def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...
         else:
             arguments.append(None if operand is None else _value_of(operand, values))
     with np.errstate(all="ignore"), foreign(GlowError, f"{node!r}: evaluate"):
-        result = node.evaluate(*arguments)
+        try:
+            result = node.evaluate(*arguments)
+        except MemoryError as error:
+            raise out_of_memory(f"{node!r} : {node.type}", error) from error
     arrays = result if isinstance(result, tuple) else (result,)
     arrays = tuple(np.asarray(array) for array in arrays)
     for array, expected in zip(arrays, node.result_types, strict=True):

@@ -28,6 +28,7 @@ from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
+from glow_nb.regular_files import read_text
 from glow_nb.schema import operands_of
 from glow_nb.types import ElementKind
 
@@ -146,7 +147,7 @@ def _read(path: Path | None, digest: str) -> dict[str, float] | None:
     if path is None:
         return None
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))
+        entry = json.loads(read_text(path))
         if entry["key"] != digest:
             return None
         seconds = {str(name): float(value) for name, value in entry["seconds"].items()}

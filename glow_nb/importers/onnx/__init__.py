@@ -14,6 +14,7 @@ from glow_nb.importers.onnx.dimensions import Dimensions, Shapes, UnboundDimensi
 from glow_nb.importers.onnx.graph import Importer
 from glow_nb.importers.onnx.model import ModelSource, load_model
 from glow_nb.importers.onnx.registry import RULES, onnx_op
+from glow_nb.memory_limit import out_of_memory
 from glow_nb.types import Array
 
 
@@ -44,8 +45,13 @@ def import_onnx(
         UnboundDimension: A symbolic dimension has no size.
         UnboundInput: A shape depends on the numbers of an input.
         OptionError: *shapes* does not fit the model.
+        MemoryLimitError: Its constants need more memory than the process may have.
     """
-    return Importer(load_model(model), shapes or {}, constants or {}).function()
+    loaded = load_model(model)
+    try:
+        return Importer(loaded, shapes or {}, constants or {}).function()
+    except MemoryError as error:
+        raise out_of_memory(loaded.place, error) from error
 
 
 SUPPORTED_OPERATORS = tuple(sorted({name for _, name in RULES}))

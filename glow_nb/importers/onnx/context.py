@@ -16,7 +16,9 @@ from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Slice, Transpose
 from glow_nb.importers.onnx.counting import Count, count_after
 from glow_nb.importers.onnx.tensors import kind_of, type_name
+from glow_nb.importers.onnx.unrolling import Unrolling
 from glow_nb.importers.onnx.widening import Trace
+from glow_nb.memory_limit import require_memory
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -54,11 +56,15 @@ class Context:
         stem: The tensor being computed; what a rule emits on the way is named after it.
         place: What errors call the node being imported.
         trace: What the rule emits, if that is followed.
+        producer: What wrote the model, as far as it says; empty if it does not.
+        unrolling: Counts the steps of loops.
     """
 
-    def __init__(self, builder: Builder) -> None:
-        """Build with *builder*."""
+    def __init__(self, builder: Builder, producer: str = "") -> None:
+        """Build with *builder* what *producer* wrote."""
         self.builder = builder
+        self.producer = producer
+        self.unrolling = Unrolling()
         self.stem = "value"
         self.place = ""
         self.trace: Trace | None = None
@@ -147,17 +153,26 @@ class Context:
         self.spend(made)
         try:
             return evaluate_node(node, {})
-        except (ArithmeticError, IndexError, MemoryError, ValueError) as error:
+        except (ArithmeticError, IndexError, ValueError) as error:
             raise ModelError(f"{self.place}: its value cannot be computed: {error}") from error
 
     def spend(self, size_bytes: int) -> None:
-        """Raise ModelError if constants of *size_bytes* more would be absurdly large."""
+        """Count constants of *size_bytes* more.
+
+        Raises:
+            ModelError: They are absurdly large.
+            MemoryLimitError: The process may not have so much memory.
+        """
         self._bytes_left -= size_bytes
         if size_bytes > MAX_CONSTANT_BYTES or self._bytes_left < 0:
             raise ModelError(
                 f"{self.place}: its value is a constant of {size_bytes} bytes; constants made at "
                 f"import may have {MAX_CONSTANT_BYTES} bytes each and four times that in all"
             )
+        if size_bytes > MAX_GROWTH_BYTES:  # small ones do not fill the memory
+            spent = 4 * MAX_CONSTANT_BYTES - self._bytes_left
+            needs = {"constants made at import": spent}
+            require_memory(self.place, needs, [(self.stem, size_bytes)])
 
     def constant(self, array: Array, name: str | None = None) -> Constant:
         """Return a constant that holds *array*."""

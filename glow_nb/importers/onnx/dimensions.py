@@ -1,13 +1,15 @@
-"""Input shapes of a model: symbolic dimensions and what they are bound to."""
+"""What a model is fed and returns: names, and shapes with symbolic dimensions that are bound."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import onnx
 
 from glow_nb.errors import ModelError, OptionError, UnsupportedError
 from glow_nb.schema import closest
+from glow_nb.types import Array, ElementKind, TensorType
 
 Shapes = Mapping[str, int | Sequence[int]]
 """Sizes by symbol (``{"batch": 8}``), or whole shapes by input name (``{"x": (8, 3)}``)."""
@@ -39,6 +41,41 @@ class UnboundDimension(ModelError):
             f"bind them, for example shapes={{{example}}}"
         )
         self.names, self.signature = tuple(names), dict(signature)
+
+
+def inputs_of(graph: onnx.GraphProto, place: str) -> list[onnx.ValueInfoProto]:
+    """Return the inputs that are no weights, which old models list, too."""
+    _check_names([info.name for info in graph.input], "inputs", place)
+    weights = {tensor.name for tensor in graph.initializer}
+    weights.update(tensor.values.name for tensor in graph.sparse_initializer)
+    return [info for info in graph.input if info.name not in weights]
+
+
+def names_of_outputs(graph: onnx.GraphProto, place: str) -> list[str]:
+    """Return the names of the outputs; raise ModelError if two are the same."""
+    names = [info.name for info in graph.output]
+    _check_names(names, "outputs", place)
+    return names
+
+
+def _check_names(names: Sequence[str], what: str, place: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ModelError(f"{place}: two {what} are called {twice[0]!r}; rename one")
+
+
+def check_constant(info: onnx.ValueInfoProto, kind: ElementKind, array: Array, where: str) -> None:
+    """Raise ModelError unless an input of *kind* may be fixed to *array*."""
+    shape = declared_shape(info)
+    fits = shape is None or (
+        len(shape) == array.ndim
+        and all(isinstance(n, str) or n == m for n, m in zip(shape, array.shape, strict=True))
+    )
+    if array.dtype != kind.dtype or not fits:
+        raise ModelError(
+            f"{where} is declared {kind.value}{list(shape or ())}, the constant given for it "
+            f"is {TensorType.of(array)}"
+        )
 
 
 def declared_shape(info: onnx.ValueInfoProto) -> Dimensions | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -12,9 +11,16 @@ import onnx
 from typing_extensions import override
 
 from glow_nb.counted import Counted
-from glow_nb.errors import GlowError, ModelError, OptionError, UnsupportedError, VerifyError
+from glow_nb.errors import (
+    GlowError,
+    MemoryLimitError,
+    ModelError,
+    OptionError,
+    UnsupportedError,
+    VerifyError,
+)
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Constant, Function, Placeholder, Save, Value
+from glow_nb.hlir.graph import Function, Placeholder, Save, Value
 from glow_nb.importers.onnx.context import (
     MAX_CONSTANT_BYTES,
     AlreadyReportedError,
@@ -25,8 +31,11 @@ from glow_nb.importers.onnx.dimensions import (
     Dimensions,
     Shapes,
     bind_shapes,
+    check_constant,
     check_tensor_input,
     declared_shape,
+    inputs_of,
+    names_of_outputs,
 )
 from glow_nb.importers.onnx.functions import (
     call_attributes,
@@ -74,7 +83,7 @@ class Importer(Context):
 
     def __init__(self, model: Model, shapes: Shapes, constants: Mapping[str, Array]) -> None:
         """Import *model* with dimensions bound by *shapes* and inputs fixed by *constants*."""
-        super().__init__(Builder("main"))
+        super().__init__(Builder("main"), model.proto.producer_name)
         self.model = model
         self._shapes, self._constants = shapes, constants
         self._functions = local_functions(model)
@@ -92,14 +101,16 @@ class Importer(Context):
         """
         graph, place = self.model.proto.graph, self.model.place
         scope = Scope(self.model.opsets, place)
-        outputs = self._reserve_names(graph)
-        self._import_inputs(graph, scope)
+        inputs = inputs_of(graph, place)
+        fed = [info.name for info in inputs if info.name not in self._constants]
+        self._reserve_names(fed, names_of_outputs(graph, place))
+        self._import_inputs(inputs, scope)
         self._import_weights(graph, scope, self.model.payloads)
         self._import_nodes(graph, scope)
         values = [self._output_value(info, scope) for info in graph.output]
         self._complaints.raise_if_any(place)
-        for name, value in zip(outputs, filter(None, values), strict=True):
-            self._save(name, value, self._counted(name, value))
+        for info, value in zip(graph.output, filter(None, values), strict=True):
+            self._save(info.name, value, self._counted(info.name, value))
         for number, name in self._count_names.items():
             self._save(name, number)
         return self.builder.function()
@@ -114,27 +125,20 @@ class Importer(Context):
         return Counted(self._count_names[number], axis)
 
     def _save(self, name: str, value: Value, counted: Counted | None = None) -> None:
-        output = Placeholder(name, value.type, counted=counted)
+        """Make *value* the output called *name*; an input that is an output is one placeholder."""
+        is_input = isinstance(value, Placeholder) and value.name == name
+        output = value if is_input else Placeholder(name, value.type, counted=counted)
+        assert isinstance(output, Placeholder)
         self.builder.outputs.append(output)
         self.builder.emit(Save(value, output), f"{name}_save")
 
-    def _reserve_names(self, graph: onnx.GraphProto) -> list[str]:
+    def _reserve_names(self, inputs: Iterable[str], outputs: Iterable[str]) -> None:
         """Keep the names of inputs and outputs, which a caller uses, from any other value."""
-        inputs = [info.name for info in graph.input]
-        outputs = [info.name for info in graph.output]
-        for names, what in ((inputs, "inputs"), (outputs, "outputs")):
-            twice, count = Counter(names).most_common(1)[0] if names else ("", 0)
-            if count > 1:
-                raise ModelError(f"{self.model.place}: two {what} are called {twice!r}; rename one")
-        for name in inputs:
+        for name in {*inputs, *outputs}:
             self.builder.unique_name(name)
-        return [self.builder.unique_name(name) for name in outputs]
 
-    def _import_inputs(self, graph: onnx.GraphProto, scope: Scope) -> None:
+    def _import_inputs(self, inputs: Sequence[onnx.ValueInfoProto], scope: Scope) -> None:
         place = self.model.place
-        weights = {tensor.name for tensor in graph.initializer}
-        weights.update(tensor.values.name for tensor in graph.sparse_initializer)
-        inputs = [info for info in graph.input if info.name not in weights]
         signature: dict[str, Dimensions | None] = {}
         for info in inputs:
             check_tensor_input(info, place)
@@ -163,17 +167,8 @@ class Importer(Context):
         array = self._constants[info.name]
         where = f"{self.model.place}: input {info.name!r}"
         kind = kind_of(info.type.tensor_type.elem_type, where)
-        shape = declared_shape(info)
-        fits = shape is None or (
-            len(shape) == array.ndim
-            and all(isinstance(n, str) or n == m for n, m in zip(shape, array.shape, strict=True))
-        )
-        if array.dtype != kind.dtype or not fits:
-            raise ModelError(
-                f"{where} is declared {kind.value}{list(shape or ())}, the constant given for it "
-                f"is {TensorType.of(array)}"
-            )
-        scope.values[info.name] = Constant.of(info.name, array)
+        check_constant(info, kind, array, where)
+        scope.values[info.name] = self.constant(array, info.name)
 
     def _import_weights(
         self, graph: onnx.GraphProto, scope: Scope, payloads: Mapping[int, Array]
@@ -339,7 +334,7 @@ class Importer(Context):
         """Return what *build* returns; a rule of the IR that it breaks is the model's fault."""
         try:
             return build()
-        except (ModelError, UnsupportedError, OptionError):
+        except (ModelError, UnsupportedError, OptionError, MemoryLimitError):
             raise
         except GlowError as error:
             message = error.message if isinstance(error, VerifyError) else str(error)

@@ -1,11 +1,13 @@
 """Where each element of a resized axis comes from: places and weights, for one axis at a time.
 
 Interpolation is separable, so ``Resize`` is a sequence of these, one for each axis that changes.
-The definitions are those of the ONNX operator ``Resize``.
+The definitions are those of the ONNX operator ``Resize``; ``docs/onnx.md`` says where PyTorch's are
+others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -38,12 +40,26 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis to resize: sizes, their ratio as given, and the part that is cropped first."""
+    """One axis to resize.
+
+    Attributes:
+        size: Its elements.
+        result_size: The elements of the result.
+        scale: The ratio as the model gives it.
+        roi: The part that is cropped first; 0 is the first element, 1 the last.
+        as_pytorch: Compute the places as PyTorch does.
+    """
 
     size: int
     result_size: int
     scale: float
     roi: tuple[float, float] = (0.0, 1.0)
+    as_pytorch: bool = False
+
+    @property
+    def length(self) -> float:
+        """The resized length in the formulas: ONNX's own tests do not round it."""
+        return float(self.result_size) if self.as_pytorch else self.scale * self.size
 
 
 def source_coordinates(axis: Axis, coordinates: str) -> Any:
@@ -53,14 +69,14 @@ def source_coordinates(axis: Axis, coordinates: str) -> Any:
         KeyError: There is no such mode of *coordinates*.
     """
     y = np.arange(axis.result_size, dtype=np.float64)
-    length = axis.scale * axis.size
+    length = axis.length
     half_pixel = (y + 0.5) / axis.scale - 0.5
     last = axis.size - 1
     start, end = axis.roi
     by_mode: dict[str, Callable[[], Any]] = {
         "half_pixel": lambda: half_pixel,
-        "pytorch_half_pixel": lambda: half_pixel if length != 1 else np.full_like(y, -0.5),
-        "asymmetric": lambda: y / axis.scale,
+        "pytorch_half_pixel": lambda: half_pixel if length > 1 else np.zeros_like(y),
+        "asymmetric": lambda: _steps(axis),
         "align_corners": lambda: y * last / (length - 1) if length != 1 else np.zeros_like(y),
         "half_pixel_symmetric": lambda: (
             axis.size / 2 * (1 - axis.result_size / length) + half_pixel
@@ -72,6 +88,18 @@ def source_coordinates(axis: Axis, coordinates: str) -> Any:
     }
     with np.errstate(all="ignore"):
         return by_mode[coordinates]() + np.zeros_like(y)
+
+
+def _steps(axis: Axis) -> Any:
+    """Return multiples of ``1 / scale``.
+
+    PyTorch rounds each of them to float32, which decides what the nearest element is where the
+    exact product is a whole number.
+    """
+    y = np.arange(axis.result_size)
+    if axis.as_pytorch:
+        return y.astype(np.float32) * np.float32(1 / axis.scale)
+    return y / axis.scale
 
 
 def nearest_places(axis: Axis, sampling: Sampling) -> Array:
@@ -90,15 +118,14 @@ def nearest_places(axis: Axis, sampling: Sampling) -> Array:
 def weighted_places(axis: Axis, sampling: Sampling) -> tuple[Array, Array]:
     """Return indices and weights, ``[result, taps]`` each: the result is the weighted sum."""
     x = np.nan_to_num(source_coordinates(axis, sampling.coordinates))
-    kernel, reach = _kernel(sampling)
-    # When shrinking with antialias, the kernel is as wide as the elements that fall into one.
-    squeeze = min(axis.scale, 1.0) if sampling.antialias else 1.0
-    first = int(np.floor(-reach / squeeze) + 1)
-    taps = np.arange(first, 2 - first)
+    kernel, _ = _kernel(sampling)
+    squeeze = _squeeze(axis, sampling)
+    taps = _taps(axis, sampling)
     # A whole number counts as the right end of the cell before it.
     base = np.ceil(x) - 1
-    weights = kernel((taps[None, :] - (x - base)[:, None]) * squeeze)
-    places = (base[:, None] + taps[None, :]).astype(np.int64)
+    offsets = np.array(taps)[None, :]
+    weights = kernel((offsets - (x - base)[:, None]) * squeeze)
+    places = (base[:, None] + offsets).astype(np.int64)
     if sampling.antialias:
         weights = weights / weights.sum(axis=1, keepdims=True)
     if sampling.exclude_outside:
@@ -106,6 +133,26 @@ def weighted_places(axis: Axis, sampling: Sampling) -> tuple[Array, Array]:
         total = weights.sum(axis=1, keepdims=True)
         weights = weights / np.where(total == 0, 1.0, total)
     return np.clip(places, 0, axis.size - 1), weights
+
+
+def tap_count(axis: Axis, sampling: Sampling) -> int:
+    """Return how many elements of the input each element of the result is made of."""
+    return len(_taps(axis, sampling))
+
+
+def _taps(axis: Axis, sampling: Sampling) -> range:
+    """Return the elements that count, from the one before a place on."""
+    _, reach = _kernel(sampling)
+    first = math.floor(-reach / _squeeze(axis, sampling)) + 1
+    return range(first, 2 - first)
+
+
+def _squeeze(axis: Axis, sampling: Sampling) -> float:
+    """Return how much narrower the kernel would be without antialias.
+
+    With it the kernel is as wide as the elements that fall into one.
+    """
+    return min(axis.scale, 1.0) if sampling.antialias else 1.0
 
 
 def outside(axis: Axis, sampling: Sampling) -> Array:

@@ -14,6 +14,8 @@ from google.protobuf.message import DecodeError
 
 from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.importers.onnx.wire import Skeleton, WireError, read_skeleton
+from glow_nb.memory_limit import out_of_memory
+from glow_nb.regular_files import open_regular
 from glow_nb.types import Array
 
 ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
@@ -75,9 +77,11 @@ def load_model(source: ModelSource) -> Model:
 
 def _load_file(path: str) -> Model:
     try:
-        with open(path, "rb") as stream:
+        with open_regular(path) as stream:
             size = os.fstat(stream.fileno()).st_size
             return _parse(stream, size, path, Path(path).parent)
+    except MemoryError as error:
+        raise out_of_memory(path, error) from error
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}; check the path") from error
 

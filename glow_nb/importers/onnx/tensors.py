@@ -12,6 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from glow_nb.errors import ModelError, UnsupportedError
+from glow_nb.regular_files import open_regular
 from glow_nb.types import MAX_TENSOR_BYTES, Array, ElementKind
 
 _KIND_NAMES: Mapping[int, str] = {
@@ -125,14 +126,15 @@ def _read_external(tensor: onnx.TensorProto, place: str, folder: Path | None) ->
     path = _safe_path(folder, location, place)
     offset = _whole_number(entries, "offset", 0, place)
     try:
-        left = os.stat(path).st_size - offset
-        length = _whole_number(entries, "length", max(left, 0), place)
-        if length > left:
-            raise ModelError(
-                f"{place}: its data are bytes {offset} to {offset + length} of {location!r}, "
-                f"which has {left + offset}; the file may be truncated"
-            )
-        return np.fromfile(path, np.uint8, length, offset=offset)
+        with open_regular(path) as stream:
+            left = os.fstat(stream.fileno()).st_size - offset
+            length = _whole_number(entries, "length", max(left, 0), place)
+            if length > left:
+                raise ModelError(
+                    f"{place}: its data are bytes {offset} to {offset + length} of {location!r}, "
+                    f"which has {left + offset}; the file may be truncated"
+                )
+            return np.fromfile(stream, np.uint8, length, offset=offset)
     except OSError as error:
         raise ModelError(
             f"{place}: its data cannot be read from {location!r}: {error.strerror}; "

@@ -134,7 +134,7 @@ def test_entry_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def refuse(_: Path) -> bytes:
         raise PermissionError(errno.EACCES, "refused")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("glow_nb.codegen.cache.open_regular", refuse)
     assert cache.load("kernel", KEY) is None
 
 

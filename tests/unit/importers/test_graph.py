@@ -252,8 +252,79 @@ def test_counted_loop_is_unrolled() -> None:
 
 
 def test_endless_loop_is_unsupported() -> None:
-    with pytest.raises(UnsupportedError, match="loops of at most 1024 are unrolled"):
+    expected = f"{1 << 40} steps; loops of at most 1024 are unrolled"
+    with pytest.raises(UnsupportedError, match=expected):
         import_onnx(counted_loop(weight("n", np.array(1 << 40))))
+
+
+def nested_loops(*steps: int | str) -> onnx.ModelProto:
+    """Return a model that doubles ``x`` in loops of *steps*, each inside of the one before.
+
+    ``"i0"`` makes as many steps as the outermost loop has made.
+    """
+    nodes = [helper.make_node("Add", [f"s{len(steps) - 1}"] * 2, [f"t{len(steps) - 1}"])]
+    for depth in reversed(range(len(steps))):
+        nodes.append(helper.make_node("Identity", [f"c{depth}"], [f"d{depth}"]))
+        inputs = [
+            value(f"i{depth}", (), INT),
+            value(f"c{depth}", (), TensorProto.BOOL),
+            value(f"s{depth}", None),
+        ]
+        outputs = [value(f"d{depth}", (), TensorProto.BOOL), value(f"t{depth}", None)]
+        body = helper.make_graph(nodes, f"body{depth}", inputs, outputs)
+        limit = "i0" if steps[depth] == "i0" else f"n{depth}"
+        source, result = (f"s{depth - 1}", f"t{depth - 1}") if depth else ("x", "y")
+        nodes = [helper.make_node("Loop", [limit, "", source], [result], body=body)]
+    limits = [(f"n{i}", n) for i, n in enumerate(steps) if isinstance(n, int)]
+    return model(nodes, weights=[weight(name, np.array(count)) for name, count in limits])
+
+
+def test_loops_inside_of_loops_are_unrolled() -> None:
+    x = np.ones((2, 3), np.float32)
+    assert run(nested_loops(2, 3), x=x)[0][0, 0] == 2**6
+    assert run(nested_loops(5, "i0"), x=x)[0][0, 0] == 2 ** (0 + 1 + 2 + 3 + 4)
+    assert len(import_onnx(nested_loops(40, "i0")).nodes) == 40 * 39 // 2 + 1  # 820 steps in all
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ((1000, 1000), "1000 x 1000 steps of loops inside of each other, 1000000 in all"),
+        ((2, 1023), "2 x 1023 steps of loops inside of each other, 2046 in all"),
+        ((50, 50, 50), "50 x 50 x 50 steps of loops inside of each other, 125000 in all"),
+    ],
+)
+def test_steps_of_nested_loops_multiply(steps: tuple[int, ...], expected: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"{expected}; loops of at most 1024 are unrolled"):
+        import_onnx(nested_loops(*steps))
+
+
+def test_steps_of_a_recurrent_layer_in_a_loop_count() -> None:
+    proto = nested_loops(30)
+    shapes = {"w": (1, 2, 2), "r": (1, 2, 2)}
+    sequence = [
+        helper.make_node("Expand", ["s0", "long"], ["seq"]),
+        helper.make_node("RNN", ["seq", "w", "r"], ["", "last"], hidden_size=2),
+        helper.make_node("Reshape", ["last", "shape"], ["t0"]),
+    ]
+    proto.graph.input[0].CopyFrom(value("x", (1, 1, 2)))
+    weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    weights |= {"long": np.array([50, 1, 2]), "shape": np.array([1, 1, 2])}
+    proto.graph.initializer.extend(weight(name, array) for name, array in weights.items())
+    body = proto.graph.node[0].attribute[0].g
+    body.node[0].CopyFrom(sequence[0])
+    body.node.extend(sequence[1:])
+    with pytest.raises(UnsupportedError, match="30 x 50 steps of loops inside of each other"):
+        import_onnx(proto)
+
+
+def test_loops_one_after_the_other_count_each_for_itself() -> None:
+    first, second = nested_loops(800), nested_loops(800)
+    (node,) = second.graph.node
+    node.input[2], node.output[0] = "y", "z"
+    first.graph.node.append(node)
+    first.graph.output[0].name = "z"
+    assert len(import_onnx(first).nodes) == 1601
 
 
 def test_loop_of_unknown_length_needs_its_input() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 
 from glow_nb.hlir import ops
@@ -132,25 +133,52 @@ def prelu(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Clip")
 def clip_by_attributes(ctx: Context, node: OnnxNode) -> Value:
     """``min(max(x, minimum), maximum)`` with bounds as attributes, up to opset 10."""
-    low, high = node.number("min", -math.inf), node.number("max", math.inf)
-    return ops.Clip(node.operand(0), minimum=low, maximum=high)
+    x = node.operand(0)
+    least, greatest = _finite_bounds(x.type.kind)
+    low = node.number("min") if node.has("min") else least
+    high = node.number("max") if node.has("max") else greatest
+    return ops.Clip(x, minimum=low, maximum=high)
 
 
 @onnx_op("Clip", since=11)
 def clip(ctx: Context, node: OnnxNode) -> Value:
     """``min(max(x, minimum), maximum)`` with bounds as operands, each optional."""
-    x, low, high = node.operand(0), node.optional(1), node.optional(2)
-    bounds = [b for b in (low, high) if b is not None]
-    if all(isinstance(b, Constant) and b.type.size == 1 for b in bounds) and x.type.kind.is_float:
-        minimum = -math.inf if low is None else float(ctx.known(low, "the minimum").item())
-        maximum = math.inf if high is None else float(ctx.known(high, "the maximum").item())
-        if not (math.isnan(minimum) or math.isnan(maximum)):
-            return ops.Clip(x, minimum=minimum, maximum=maximum)
-    if low is not None:
-        x = ctx.emit(ops.Maximum(*ctx.aligned(x, low)))
-    if high is not None:
-        x = ctx.emit(ops.Minimum(*ctx.aligned(x, high)))
+    x, bounds = node.operand(0), (node.optional(1), node.optional(2))
+    defaults = _finite_bounds(x.type.kind)
+    known = [
+        default if bound is None else _known_number(bound)
+        for bound, default in zip(bounds, defaults, strict=True)
+    ]
+    low, high = known
+    if x.type.kind.is_float and low is not None and high is not None:
+        return ops.Clip(x, minimum=low, maximum=high)
+    for bound, default, node_class in zip(
+        bounds, defaults, (ops.Maximum, ops.Minimum), strict=True
+    ):
+        if bound is not None or x.type.kind.is_float:
+            limit = ctx.scalar(x.type, default) if bound is None else bound
+            x = ctx.emit(node_class(*ctx.aligned(x, limit)))
     return x
+
+
+def _finite_bounds(kind: ElementKind) -> tuple[float, float]:
+    """Return what ONNX's Clip takes for bounds that are left out: infinities are none for floats.
+
+    Its definition says ``numeric_limits::lowest()`` and ``max()``, so it turns an infinity into the
+    largest finite number. Integers have nothing beyond theirs.
+    """
+    if not kind.is_float:
+        return -math.inf, math.inf
+    limits = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
+    return float(limits.min), float(limits.max)
+
+
+def _known_number(bound: Value) -> float | None:
+    """Return the one number that *bound* is known to be, None if there is none to compare with."""
+    if not isinstance(bound, Constant) or bound.type.size != 1:
+        return None
+    number = float(bound.array.item())
+    return None if math.isnan(number) else number
 
 
 @onnx_op("IsInf")

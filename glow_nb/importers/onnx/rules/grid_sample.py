@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
@@ -15,6 +16,8 @@ from glow_nb.types import ElementKind
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 _CUBIC_A = -0.75
+_MOST_TAPS = 256
+"""Elements that one of the result is made of: 4 in each of four axes, or 2 in each of eight."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,9 @@ def grid_sample(ctx: Context, node: OnnxNode) -> Value:
 
 def sampled(ctx: Context, x: Value, axes: Sequence[Sequence[Tap]]) -> Value:
     """Return what *x* ``[N, *in, C]`` has at the taps of all *axes*, ``[N, *out, C]``."""
+    taps = prod(map(len, axes))
+    if taps > _MOST_TAPS:
+        raise ctx.unsupported(f"{taps} elements for each of the result; {_MOST_TAPS} are possible")
     parts = [_gathered(ctx, x, combination) for combination in itertools.product(*axes)]
     total = parts[0]
     for part in parts[1:]:
@@ -102,11 +108,17 @@ class Sampler:
         return self.taps_at(self._place(coordinate, size), size)
 
     def taps_at(self, place: Value, size: int) -> list[Tap]:
-        """Return the elements that count at a *place*, in elements, along an axis of *size*."""
+        """Return the elements that count at a *place*, in elements, along an axis of *size*.
+
+        A place beyond the border is moved inside before its neighbours are taken, but for the cubic
+        kernel with padding "border", as in ONNX Runtime and PyTorch: there the neighbours alone
+        are moved. (``onnx.reference`` moves such a place, too, once it is half an element out.)
+        """
         if self.mode == "nearest":
             rounded = self._inside(self.ctx.emit(ops.Round(place)), size)
             return [self._tap(rounded, None, size)]
-        place = self._inside(place, size)
+        if not (self.mode == "cubic" and self.padding == "border"):
+            place = self._inside(place, size)
         first = self.ctx.emit(ops.Floor(place))
         fraction = self._op(ops.Sub, place, first)
         weights = self._linear(fraction) if self.mode == "linear" else self._cubic(fraction)

@@ -12,14 +12,6 @@ from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 
-MAX_STEPS = 1024
-"""Longer loops would make graphs that are too large; they are reported as unsupported."""
-
-
-def _check_steps(ctx: Context, steps: int) -> None:
-    if steps > MAX_STEPS:
-        raise ctx.unsupported(f"{steps} steps; loops of at most {MAX_STEPS} are unrolled")
-
 
 @onnx_op("Scan", since=9)
 def scan(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
@@ -34,18 +26,19 @@ def scan(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     if len(lengths) != 1:
         raise ctx.wrong(f"the tensors to scan have different lengths {sorted(lengths)}")
     (steps,) = lengths
-    _check_steps(ctx, steps)
     backward = node.integers("scan_input_directions", (0,) * count)
     collected: list[list[Value]] = [[] for _ in range(len(body.output) - len(states))]
-    for step in range(steps):
-        slices = [
-            _slice(ctx, value, axis, steps - 1 - step if is_backward else step)
-            for value, axis, is_backward in zip(scanned, axes, backward, strict=True)
-        ]
-        results = ctx.subgraph(body, [*states, *slices])
-        states = list(results[: len(states)])
-        for row, value in zip(collected, results[len(states) :], strict=True):
-            row.append(value)
+    with ctx.unrolling.loop(steps) as count_step:
+        for step in range(steps):
+            count_step()
+            slices = [
+                _slice(ctx, value, axis, steps - 1 - step if is_backward else step)
+                for value, axis, is_backward in zip(scanned, axes, backward, strict=True)
+            ]
+            results = ctx.subgraph(body, [*states, *slices])
+            states = list(results[: len(states)])
+            for row, value in zip(collected, results[len(states) :], strict=True):
+                row.append(value)
     directions = node.integers("scan_output_directions", (0,) * len(collected))
     rows = [row[::-1] if flag else row for row, flag in zip(collected, directions, strict=False)]
     axes = _axes(
@@ -68,19 +61,20 @@ def loop(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     body = node.message("body").g
     limit, condition = node.optional(0), node.optional(1)
     states = [node.operand(index) for index in range(2, len(node.inputs))]
-    steps = MAX_STEPS + 1
+    steps = None
     if limit is not None:
         steps = int(ctx.known(limit, "the number of steps").reshape(-1)[0])
     collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(states))]
     going = condition if condition is not None else ctx.constant(np.array(True))
     step = 0
-    while step < steps and _holds(ctx, going):
-        _check_steps(ctx, step + 1)
-        results = ctx.subgraph(body, [ctx.constant(np.array(step, np.int64)), going, *states])
-        going, states = results[0], list(results[1 : 1 + len(states)])
-        for row, value in zip(collected, results[1 + len(states) :], strict=True):
-            row.append(value)
-        step += 1
+    with ctx.unrolling.loop(steps) as count_step:
+        while (steps is None or step < steps) and _holds(ctx, going):
+            count_step()
+            results = ctx.subgraph(body, [ctx.constant(np.array(step, np.int64)), going, *states])
+            going, states = results[0], list(results[1 : 1 + len(states)])
+            for row, value in zip(collected, results[1 + len(states) :], strict=True):
+                row.append(value)
+            step += 1
     return (*states, *(_stack(ctx, row, 0) for row in collected))
 
 

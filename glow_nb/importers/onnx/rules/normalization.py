@@ -1,9 +1,11 @@
-"""Normalizations and softmax."""
+"""Normalizations, softmax and its kin."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+
+import numpy as np
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
@@ -203,25 +205,49 @@ def local_response_normalization(ctx: Context, node: OnnxNode) -> Value:
     return ctx.channels_first(ctx.emit(normal))
 
 
-@onnx_op("Softmax", "LogSoftmax")
+@onnx_op("Softmax", "LogSoftmax", "Hardmax")
 def softmax_2d(ctx: Context, node: OnnxNode) -> Value:
     """Up to opset 12: of the matrix that the tensor is when cut before ``axis``."""
     x = node.operand(0)
-    axis = ctx.axis(node.integer("axis"), x.type.rank)
-    if prod(x.type.shape[axis + 1 :]) == 1:
-        return _softmax(node, x, axis)
+    axis = _first_column_axis(ctx, node)
+    if axis < x.type.rank and prod(x.type.shape[axis + 1 :]) == 1:
+        return _softmax(ctx, node, x, axis)
     rows = prod(x.type.shape[:axis])
     matrix = ctx.reshape(x, (rows, prod(x.type.shape[axis:])))
-    return ctx.reshape(ctx.emit(_softmax(node, matrix, 1)), x.type.shape)
+    return ctx.reshape(ctx.emit(_softmax(ctx, node, matrix, 1)), x.type.shape)
 
 
-@onnx_op("Softmax", "LogSoftmax", since=13)
+def _first_column_axis(ctx: Context, node: OnnxNode) -> int:
+    """Return the axis that the columns begin with.
+
+    It is 1 by default, for a vector too: that is a matrix of one column. Opset 11 no longer lets
+    the attribute itself say so.
+    """
+    axis, rank = node.integer("axis"), node.operand(0).type.rank
+    if axis == rank and (node.opset < 11 or not node.has("axis")):
+        return axis
+    return ctx.axis(axis, rank)
+
+
+@onnx_op("Softmax", "LogSoftmax", "Hardmax", since=13)
 def softmax(ctx: Context, node: OnnxNode) -> Value:
     """Along one axis."""
     x = node.operand(0)
-    return _softmax(node, x, ctx.axis(node.integer("axis"), x.type.rank))
+    return _softmax(ctx, node, x, ctx.axis(node.integer("axis"), x.type.rank))
 
 
-def _softmax(node: OnnxNode, x: Value, axis: int) -> ops.Softmax | ops.LogSoftmax:
+def _softmax(ctx: Context, node: OnnxNode, x: Value, axis: int) -> Node:
+    if node.op == "Hardmax":
+        return _hardmax(ctx, x, axis)
     node_class = ops.Softmax if node.op == "Softmax" else ops.LogSoftmax
     return node_class(x, axis=axis)
+
+
+def _hardmax(ctx: Context, x: Value, axis: int) -> Node:
+    """Return 1 at the first largest element along *axis*, else 0."""
+    place = ctx.emit(ops.ArgMax(x, axis=axis, keep_dims=True))
+    size = x.type.shape[axis]
+    ctx.spend(size * 8)
+    shape = tuple(size if i == axis else 1 for i in range(x.type.rank))
+    indices = ctx.constant(np.arange(size, dtype=np.int64).reshape(shape))
+    return ops.ConvertTo(ctx.emit(ops.Equal(indices, place)), x.type.kind)

@@ -11,7 +11,6 @@ from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.indexing import reversed_sequences
-from glow_nb.importers.onnx.rules.loops import MAX_STEPS
 
 Function = Callable[[Value], Node]
 
@@ -148,8 +147,8 @@ def recurrent(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
         raise ctx.wrong(f"input {x} must be [seq, batch, features]")
     is_batch_first = node.flag("layout", False)
     x = ctx.transpose(x, (1, 0, 2)) if is_batch_first else x
-    if not 0 < x.type.shape[0] <= MAX_STEPS:
-        raise ctx.unsupported(f"{x.type.shape[0]} steps; 1 to {MAX_STEPS} are unrolled")
+    if not x.type.shape[0]:
+        raise ctx.unsupported("a sequence without steps")
     backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
     rows, lasts = [], []
     for index, is_backward in enumerate(backward):
@@ -179,27 +178,12 @@ def _one_direction(
     state = _initial(ctx, node, cell, index, batch)
     step = _STEPS[node.op]
     hidden: list[Value] = []
-    for t in range(steps):
-        now = ctx.emit(
-            ops.Slice(
-                inputs,
-                starts=(t * batch, 0),
-                stops=((t + 1) * batch, inputs.type.shape[1]),
-                steps=(1, 1),
-            )
-        )
-        new = step(cell, now, state)
-        shown = new[0]
-        if lengths is not None:
-            is_running = _is_running(ctx, lengths, t)
-            zero = ctx.scalar(shown.type, 0)
-            shown = ctx.emit(ops.Select(is_running, shown, zero))
-            new = tuple(
-                ctx.emit(ops.Select(is_running, after, before))
-                for after, before in zip(new, state, strict=True)
-            )
-        hidden.append(ctx.reshape(shown, (1, 1, batch, cell.size)))
-        state = new
+    with ctx.unrolling.loop(steps) as count_step:
+        for t in range(steps):
+            count_step()
+            new = step(cell, _rows(ctx, inputs, t * batch, batch), state)
+            shown, state = _while_running(ctx, new, state, lengths, t)
+            hidden.append(ctx.reshape(shown, (1, 1, batch, cell.size)))
     outputs = _joined(ctx, hidden, 0)
     if is_backward:
         flat = ctx.reshape(outputs, (steps, batch, cell.size))
@@ -207,9 +191,26 @@ def _one_direction(
     return outputs, tuple(ctx.reshape(value, (1, batch, cell.size)) for value in state)
 
 
-def _is_running(ctx: Context, lengths: Value, step: int) -> Value:
+def _rows(ctx: Context, matrix: Value, first: int, count: int) -> Value:
+    """Return *count* rows of *matrix*."""
+    stops = (first + count, matrix.type.shape[1])
+    return ctx.emit(ops.Slice(matrix, starts=(first, 0), stops=stops, steps=(1, 1)))
+
+
+def _while_running(
+    ctx: Context, new: State, old: State, lengths: Value | None, step: int
+) -> tuple[Value, State]:
+    """Return output and state of a step: zeros and the *old* state where a sample has ended."""
+    if lengths is None:
+        return new[0], new
     column = ctx.reshape(lengths, (lengths.type.size, 1))
-    return ctx.emit(ops.Greater(column, ctx.scalar(column.type, step)))
+    is_running = ctx.emit(ops.Greater(column, ctx.scalar(column.type, step)))
+    shown = ctx.emit(ops.Select(is_running, new[0], ctx.scalar(new[0].type, 0)))
+    kept = (
+        ctx.emit(ops.Select(is_running, after, before))
+        for after, before in zip(new, old, strict=True)
+    )
+    return shown, tuple(kept)
 
 
 def _reversed(ctx: Context, x: Value, lengths: Value | None) -> Value:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.importers.onnx.context import Context
@@ -138,32 +136,6 @@ def arg_extreme(ctx: Context, node: OnnxNode) -> Value:
         keep_dims=node.flag("keepdims"),
         select_last=node.flag("select_last_index", False),
     )
-
-
-@onnx_op("Hardmax")
-def hardmax_2d(ctx: Context, node: OnnxNode) -> Value:
-    """1 at the first largest element, else 0; up to opset 12 of the matrix seen from ``axis``."""
-    x = node.operand(0)
-    axis = ctx.axis(node.integer("axis"), x.type.rank)
-    rows = int(np.prod(x.type.shape[:axis], dtype=np.int64))
-    matrix = ctx.reshape(x, (rows, x.type.size // rows if rows else 0))
-    return ctx.reshape(_hardmax(ctx, matrix, 1), x.type.shape)
-
-
-@onnx_op("Hardmax", since=13)
-def hardmax(ctx: Context, node: OnnxNode) -> Value:
-    """1 at the first largest element along an axis, else 0."""
-    x = node.operand(0)
-    return _hardmax(ctx, x, ctx.axis(node.integer("axis"), x.type.rank))
-
-
-def _hardmax(ctx: Context, x: Value, axis: int) -> Value:
-    place = ctx.emit(ops.ArgMax(x, axis=axis, keep_dims=True))
-    size = x.type.shape[axis]
-    ctx.spend(size * 8)
-    shape = tuple(size if i == axis else 1 for i in range(x.type.rank))
-    indices = ctx.constant(np.arange(size, dtype=np.int64).reshape(shape))
-    return ctx.emit(ops.ConvertTo(ctx.emit(ops.Equal(indices, place)), x.type.kind))
 
 
 @onnx_op("CumSum")

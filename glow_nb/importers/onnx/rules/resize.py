@@ -16,6 +16,7 @@ from glow_nb.importers.onnx.interpolation import (
     Sampling,
     nearest_places,
     outside,
+    tap_count,
     weighted_places,
 )
 from glow_nb.importers.onnx.node import OnnxNode
@@ -34,6 +35,11 @@ _COORDINATES = (
 )
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _POLICIES = ("stretch", "not_larger", "not_smaller")
+_MOST_TAPS = 1024
+"""Elements along an axis that one of the result is made of; antialiasing needs as many as shrink
+to one, and on either side."""
+_PYTORCH = "pytorch"
+"""The producer's name in models that PyTorch wrote, by either of its exporters."""
 
 
 @onnx_op("Upsample")
@@ -55,7 +61,7 @@ def _resize_by_scales(ctx: Context, node: OnnxNode, scales: Sequence[float]) -> 
         raise ctx.wrong(f"scales {list(scales)} must have one number for each axis of {x}")
     sampling = replace(_OLD, mode=_one_of(ctx, "mode", mode, _MODES))
     axes = [
-        _axis(ctx, n, floor(n * _positive(ctx, scale)), scale)
+        _axis(ctx, n, *_scaled(ctx, n, scale))
         for n, scale in zip(x.type.shape, scales, strict=True)
     ]
     return _resized(ctx, x, dict(enumerate(axes)), sampling, 0.0)
@@ -94,7 +100,8 @@ def _axes(ctx: Context, node: OnnxNode, chosen: tuple[int, ...]) -> dict[int, Ax
     if sizes:
         scales, sizes = _by_policy(ctx, node, shape, sizes)
     else:
-        sizes = [floor(n * _positive(ctx, scale)) for n, scale in zip(shape, scales, strict=True)]
+        pairs = [_scaled(ctx, n, scale) for n, scale in zip(shape, scales, strict=True)]
+        sizes, scales = [float(n) for n, _ in pairs], [scale for _, scale in pairs]
     count = len(chosen)
     if node.text("coordinate_transformation_mode") != "tf_crop_and_resize":
         rois = [0.0] * count + [1.0] * count
@@ -128,10 +135,18 @@ def _numbers(ctx: Context, node: OnnxNode, index: int) -> list[float]:
     return [float(n) for n in ctx.known(operand, names[index]).reshape(-1)]
 
 
-def _positive(ctx: Context, scale: float) -> float:
+def _scaled(ctx: Context, size: int, scale: float) -> tuple[int, float]:
+    """Return the size that *size* grows to, and the scale to find places with.
+
+    The model holds the scale in float32. ONNX's shape inference multiplies in float32, too; PyTorch
+    multiplied by the float64 that its user wrote, which is the shortest decimal.
+    """
     if not 0 < scale < float("inf"):
         raise ctx.wrong(f"scale {scale} must be a number above 0")
-    return scale
+    if ctx.producer == _PYTORCH:
+        scale = float(str(np.float32(scale)))
+        return floor(size * scale), scale
+    return floor(np.float32(min(size * scale, 2.0**60))), scale
 
 
 def _one_of(ctx: Context, name: str, value: str, known: Sequence[str]) -> str:
@@ -146,7 +161,7 @@ def _axis(
     if result_size < 0 or (not size and result_size):
         raise ctx.wrong(f"an axis of size {size} cannot be resized to {result_size}")
     ctx.spend(8 * result_size)
-    return Axis(size, result_size, scale, roi)
+    return Axis(size, result_size, scale, roi, as_pytorch=ctx.producer == _PYTORCH)
 
 
 def _resized(
@@ -161,6 +176,11 @@ def _resized(
         if sampling.mode == "nearest":
             x = _gathered(ctx, x, nearest_places(axis, sampling), place)
         else:
+            taps = tap_count(axis, sampling)
+            if taps > _MOST_TAPS:
+                raise ctx.unsupported(
+                    f"{taps} elements for each of the result; {_MOST_TAPS} are possible"
+                )
             x = _weighted(ctx, x, *weighted_places(axis, sampling), place)
         mask = outside(axis, sampling)
         if mask.any():

@@ -1,0 +1,116 @@
+"""How much memory this process may have, and errors for what needs more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from glow_nb.errors import MemoryLimitError
+
+PROCESS_GROUPS = Path("/proc/self/cgroup")
+GROUP_ROOT = Path("/sys/fs/cgroup")
+
+_SHOWN_TENSORS = 3
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """The least of the limits that hold for this process.
+
+    Attributes:
+        size_bytes: What it may have in all.
+        source: What sets the limit.
+    """
+
+    size_bytes: int
+    source: str
+
+
+def memory_limit() -> MemoryLimit | None:
+    """Return what limits the memory of this process; None if the system does not tell."""
+    found = [*_physical_memory(), *_address_space(), *_control_groups()]
+    return min(found, key=lambda limit: limit.size_bytes, default=None)
+
+
+def _physical_memory() -> Iterator[MemoryLimit]:
+    try:
+        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # other systems have no such numbers
+        return
+    if size > 0:
+        yield MemoryLimit(size, "the machine's memory")
+
+
+def _address_space() -> Iterator[MemoryLimit]:
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limits
+        return
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY:
+        yield MemoryLimit(soft, "the limit of its address space, ulimit -v")
+
+
+def _control_groups() -> Iterator[MemoryLimit]:
+    """Yield the limits of the control groups of Linux, versions 1 and 2, and of those around them.
+
+    A line of the list is ``number:controllers:path``; in version 2 the first two are ``0`` and
+    empty. A group without limit has ``max`` or a number near 2 ** 63.
+    """
+    try:
+        lines = PROCESS_GROUPS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        if not controllers:
+            yield from _group_limits(GROUP_ROOT, group, "memory.max")
+        elif "memory" in controllers.split(","):
+            yield from _group_limits(GROUP_ROOT / "memory", group, "memory.limit_in_bytes")
+
+
+def _group_limits(root: Path, group: str, name: str) -> Iterator[MemoryLimit]:
+    inner = root / group.strip("/")
+    for folder in (inner, *inner.parents):
+        if not folder.is_relative_to(root):
+            return
+        try:
+            yield MemoryLimit(int((folder / name).read_text(encoding="ascii")), "its control group")
+        except (OSError, ValueError):  # no limit, or a path that only the host knows
+            continue
+
+
+def require_memory(subject: str, parts: dict[str, int], tensors: Iterable[tuple[str, int]]) -> None:
+    """Raise MemoryLimitError if *subject* needs more memory than this process may have.
+
+    Args:
+        subject: What needs it.
+        parts: The bytes by what they are for.
+        tensors: Names and bytes of all tensors; the error tells the largest.
+    """
+    needed, limit = sum(parts.values()), memory_limit()
+    if limit is None or needed <= limit.size_bytes:
+        return
+    shares = ", ".join(f"{what} {_bytes(size)}" for what, size in parts.items() if size)
+    largest = sorted(tensors, key=lambda tensor: -tensor[1])[:_SHOWN_TENSORS]
+    shown = ", ".join(f"{name} {_bytes(size)}" for name, size in largest)
+    raise MemoryLimitError(
+        f"{subject}: it needs {_bytes(needed)} of memory ({shares}), but the process may have "
+        f"{_bytes(limit.size_bytes)} ({limit.source}); the largest tensors are {shown}; "
+        "use smaller sizes, or more memory"
+    )
+
+
+def out_of_memory(subject: str, error: MemoryError) -> MemoryLimitError:
+    """Return the error that says that *subject* got no memory, *error* being the system's."""
+    reason = f" ({error})" if str(error) else ""
+    return MemoryLimitError(
+        f"{subject}: the system gave no more memory{reason}; use smaller sizes, or more memory"
+    )
+
+
+def _bytes(size: int) -> str:
+    return f"{size} bytes ({size / 2**30:.2f} GiB)" if size >= 1 << 27 else f"{size} bytes"
