@@ -14,6 +14,7 @@ import importlib
 
 from glow_nb.api import compile, load
 from glow_nb.compiler import lower_for, optimize
+from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import GlowError, GlowWarning
 from glow_nb.files import save_text
 from glow_nb.hlir.builder import Builder
@@ -21,7 +22,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function, Module, Node, Placeholder, Value
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Rewriter, rewrite
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import CompiledNetwork, Network
 from glow_nb.passes import Repeat, Step
 from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
 
@@ -36,10 +37,12 @@ __all__ = [
     "Builder",
     "CompiledNetwork",
     "Constant",
+    "DynamicNetwork",
     "Function",
     "GlowError",
     "GlowWarning",
     "Module",
+    "Network",
     "Node",
     "Placeholder",
     "Repeat",

@@ -19,16 +19,21 @@ from glow_nb.arguments import (
 )
 from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.codegen.cores import available_cores
-from glow_nb.dynamic import DynamicNetwork
-from glow_nb.errors import ModelError, OptionError
+from glow_nb.dynamic import DynamicNetwork, describe_sizes
+from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, load_text
+from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function, Module
+from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import CompiledNetwork, Network
 from glow_nb.passes import Observer, Pipeline
+from glow_nb.variants import MAX_VARIANTS
 
 if TYPE_CHECKING:
     import onnx
+
+    from glow_nb.importers.onnx import SymbolicModel
 
 Graph = Union[str, "os.PathLike[str]", bytes, "onnx.ModelProto", Function, Module, Program]
 
@@ -51,6 +56,16 @@ def load(
         UnsupportedError: Operators that are not supported; all of them are listed.
         ParseError: The IR text is not valid.
     """
+    loaded = _load(graph, shapes, constants)
+    if isinstance(loaded, Function | Program):
+        return loaded
+    return loaded.function({})  # which says what is open
+
+
+def _load(
+    graph: Graph, shapes: Shapes | None, constants: Constants | None
+) -> Function | Program | SymbolicModel:
+    """Do what :func:`load` does, but for a model with open sizes: it is returned as such."""
     bound, fixed = as_shapes(shapes), as_constants(constants)
     if isinstance(graph, str | os.PathLike):
         graph = as_path(graph)
@@ -65,14 +80,18 @@ def load(
         return graph.functions[0]
     if isinstance(graph, str | os.PathLike) and _is_text(graph):
         return load_text(graph)
-    from glow_nb.importers.onnx import import_onnx
+    from glow_nb.importers.onnx import SymbolicModel, UnboundDimension, import_onnx, load_model
 
     if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):
         raise OptionError(
             f"{graph!r:.80} is a {type(graph).__name__}; give a path, the bytes of a model, an "
             "onnx.ModelProto, a Function, a Module or a Program"
         )
-    return import_onnx(graph, shapes=bound, constants=fixed)
+    model = load_model(graph)
+    try:
+        return import_onnx(model, shapes=bound, constants=fixed)
+    except UnboundDimension:
+        return SymbolicModel(model, bound or {}, fixed)
 
 
 def _refuse_bindings(shapes: Shapes | None, constants: Constants) -> None:
@@ -102,10 +121,11 @@ def compile(
     constants: Constants | None = None,
     winograd: str = "auto",
     tune: bool = False,
+    max_variants: int = MAX_VARIANTS,
     pipeline: Pipeline = pipelines.INFERENCE,
     program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
     observer: Observer | None = None,
-) -> CompiledNetwork:
+) -> Network:
     """Compile a neural network for this machine.
 
     Args:
@@ -113,7 +133,9 @@ def compile(
         backend: ``"cpu"``, ``"interpreter"``, or a backend of your own.
         threads: Cores that share the work of one run; all that are available by default.
         shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
-            name. A dimension that is bound nowhere is bound by the first run, which then compiles.
+            name. What is bound nowhere stays open: the network is checked as far as that can be
+            done without sizes, and compiled for those of the arrays that it is fed, each set of
+            sizes once; see :class:`glow_nb.DynamicNetwork`.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers.
         winograd: "auto" lets convolutions with stride 1 and constant filters be done by Winograd's
@@ -127,6 +149,8 @@ def compile(
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
             compilation makes the same choices from them at once.
+        max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
+            used least recently are dropped; a run that is in progress ends as it should.
         pipeline: Graph passes, run before and after lowering.
         program_pipeline: Instruction passes, run before allocation.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
@@ -144,35 +168,37 @@ def compile(
     chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
     if observer is not None and not callable(observer):
         raise OptionError(f"observer={observer!r:.80}: give a function of one PassRun")
-    known_shapes, fixed = as_shapes(shapes), as_constants(constants)
+    GRAPH_PASSES.check(pipeline)
+    PROGRAM_PASSES.check(program_pipeline)
+    limit = whole_number("max_variants", max_variants, 1)
+    loaded = _load(graph, shapes, constants)
 
-    def compile_for(bound: Shapes | None) -> CompiledNetwork:
-        loaded = load(graph, shapes=bound, constants=fixed)
-        if isinstance(loaded, Program):
-            made = compiler.compile_program(loaded, chosen, threads=cores)
+    def build(known: Function | Program, sizes: str = "") -> CompiledNetwork:
+        if isinstance(known, Program):
+            made = compiler.compile_program(known, chosen, threads=cores)
         else:
             made = compiler.compile_function(
-                loaded,
+                known,
                 chosen,
                 threads=cores,
                 pipeline=pipeline,
                 program_pipeline=program_pipeline,
                 observer=observer,
             )
-        return CompiledNetwork(made.program, made.executable, made.function, cores)
-
-    def build(bound: Shapes | None) -> CompiledNetwork:
-        network = compile_for(bound)
+        network = CompiledNetwork(made.program, made.executable, made.function, cores, sizes)
         _return_freed_memory()
         return network
 
-    try:
-        return build(known_shapes)
-    except ModelError as error:
-        signature = getattr(error, "signature", None)
-        if signature is None:
-            raise
-        return DynamicNetwork(signature, lambda bound: build({**(known_shapes or {}), **bound}))
+    if isinstance(loaded, Function | Program):
+        return build(loaded)
+    model = loaded
+
+    def build_for(known: Shapes) -> CompiledNetwork:
+        return build(model.function(known), describe_sizes(model.inputs, known))
+
+    # An observer sees the steps of one compilation after those of another.
+    in_turn = observer is not None
+    return DynamicNetwork(model, build_for, max_variants=limit, in_turn=in_turn)
 
 
 def as_threads(threads: int | None) -> int:

@@ -5,9 +5,9 @@ Nothing above this level knows which backend runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -55,13 +55,24 @@ class KernelReport:
 
 
 class KernelList(tuple[KernelReport, ...]):
-    """The kernels of a network in execution order; printed as one line for each."""
+    """The kernels of a network in execution order; printed as one line for each.
 
-    __slots__ = ()
+    Attributes:
+        sizes: The sizes that they are for, of a network that leaves some open; or empty.
+    """
+
+    sizes: str
+
+    def __new__(cls, kernels: Iterable[KernelReport] = (), sizes: str = "") -> Self:
+        """List *kernels*, compiled for *sizes*."""
+        made = super().__new__(cls, kernels)
+        made.sizes = sizes
+        return made
 
     @override
     def __str__(self) -> str:
-        return "\n".join(f"{number:4}  {kernel}" for number, kernel in enumerate(self))
+        title = [f"for {self.sizes}:"] if self.sizes else []
+        return "\n".join([*title, *(f"{n:4}  {kernel}" for n, kernel in enumerate(self))])
 
     @override
     def __repr__(self) -> str:

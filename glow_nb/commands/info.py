@@ -27,7 +27,7 @@ from glow_nb.commands.wording import byte_count, make_console, make_table, print
 from glow_nb.hlir.cost import Cost, cost_of
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import Network
 from glow_nb.text import format_name
 
 
@@ -139,7 +139,7 @@ def info(
 
 
 def make_report(
-    model: str, backend: str, imported: Function | Program, network: CompiledNetwork
+    model: str, backend: str, imported: Function | Program, network: Network
 ) -> ModelReport:
     """Return the report on *network*, which was compiled from *imported*."""
     storage = imported.constants if isinstance(imported, Function) else imported.weights
@@ -191,7 +191,7 @@ def _operator_rows(imported: Function | Program, compiled: Function | None) -> l
     ]
 
 
-def _kernel_rows(network: CompiledNetwork) -> list[KernelRow]:
+def _kernel_rows(network: Network) -> list[KernelRow]:
     instructions = Counter(kernel.family for kernel in network.kernels)
     generated = {(kernel.family, kernel.symbol) for kernel in network.kernels if kernel.symbol}
     distinct = Counter(family for family, _ in generated)

@@ -24,7 +24,7 @@ from glow_nb.files import load_constants
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import Network
 from tests.unit.importers.models import model, value
 
 
@@ -45,14 +45,14 @@ def one_input() -> Function:
 
 
 @pytest.fixture(scope="module")
-def net() -> CompiledNetwork:
+def net() -> Network:
     return glow_nb.compile(two_inputs(), backend="interpreter")
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_outputs_come_by_name_in_order(net: CompiledNetwork) -> None:
+def test_outputs_come_by_name_in_order(net: Network) -> None:
     outputs = net.run({"y": X, "x": X})
     assert list(outputs) == ["total", "product_out"]
     np.testing.assert_array_equal(outputs["total"], X + X)
@@ -72,13 +72,13 @@ def test_outputs_come_by_name_in_order(net: CompiledNetwork) -> None:
     ],
 )
 def test_wrong_feeds_get_one_clear_error(
-    net: CompiledNetwork, feeds: dict[str, np.ndarray], message: str
+    net: Network, feeds: dict[str, np.ndarray], message: str
 ) -> None:
     with pytest.raises(FeedError, match=message):
         net.run(feeds)
 
 
-def test_odd_but_right_feeds_work(net: CompiledNetwork) -> None:
+def test_odd_but_right_feeds_work(net: Network) -> None:
     read_only = X.copy()
     read_only.flags.writeable = False
     strided = np.zeros((4, 6), np.float32)[::2, ::2]
@@ -91,7 +91,7 @@ def test_odd_but_right_feeds_work(net: CompiledNetwork) -> None:
         np.testing.assert_array_equal(total, X + X)
 
 
-def test_nan_and_infinity_pass_through(net: CompiledNetwork) -> None:
+def test_nan_and_infinity_pass_through(net: Network) -> None:
     odd = np.array([[np.nan, np.inf, -np.inf], [0, 1, 2]], np.float32)
     np.testing.assert_array_equal(net.run({"x": odd, "y": X})["total"], odd + X)
 
@@ -205,7 +205,7 @@ def test_broken_files_are_told_apart(tmp_path: Path) -> None:
             load_constants(archive)
 
 
-def test_a_network_describes_itself(net: CompiledNetwork) -> None:
+def test_a_network_describes_itself(net: Network) -> None:
     assert repr(net).startswith(
         "<CompiledNetwork main (x: float32<2 x 3>, y: float32<2 x 3>) -> "
         "(total: float32<2 x 3>, product_out: float32<2 x 3>), arena"
@@ -226,7 +226,7 @@ def test_memory_is_drawn(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_extra_is_named(
-    net: CompiledNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    net: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "glow_nb.plots.memory_map", raising=False)

@@ -21,7 +21,6 @@ from glow_nb.importers.onnx.context import (
     UnboundInput,
 )
 from glow_nb.importers.onnx.dimensions import (
-    Dimensions,
     Shapes,
     bind_shapes,
     check_tensor_input,
@@ -47,7 +46,7 @@ from glow_nb.importers.onnx.scope import Scope
 from glow_nb.importers.onnx.tensors import kind_of, sparse_to_array, to_array
 from glow_nb.importers.onnx.unsupported import Complaints
 from glow_nb.schema import closest
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, Dimensions, TensorType
 
 T = TypeVar("T")
 
@@ -80,6 +79,14 @@ class Importer(Context):
             ModelError: The model is broken.
             UnsupportedError: It uses something we do not have; names everything at once.
         """
+        for name, value in self.import_graph():
+            output = Placeholder(name, value.type)
+            self.builder.outputs.append(output)
+            self.builder.emit(Save(value, output), f"{name}_save")
+        return self.builder.function()
+
+    def import_graph(self) -> list[tuple[str, Value]]:
+        """Import inputs, weights and nodes; return name and value of each output that is known."""
         graph, place = self.model.proto.graph, self.model.place
         scope = Scope(self.model.opsets, place)
         outputs = self._reserve_names(graph)
@@ -88,11 +95,7 @@ class Importer(Context):
         self._import_nodes(graph, scope)
         values = [self._output_value(info, scope) for info in graph.output]
         self._complaints.raise_if_any(place)
-        for name, value in zip(outputs, filter(None, values), strict=True):
-            output = Placeholder(name, value.type)
-            self.builder.outputs.append(output)
-            self.builder.emit(Save(value, output), f"{name}_save")
-        return self.builder.function()
+        return [(name, v) for name, v in zip(outputs, values, strict=True) if v is not None]
 
     def _reserve_names(self, graph: onnx.GraphProto) -> list[str]:
         """Keep the names of inputs and outputs, which a caller uses, from any other value."""
@@ -124,9 +127,12 @@ class Importer(Context):
                 raise ModelError(
                     f"{place}: it has no input {name!r}{closest(name, known)}; it has {known}"
                 )
-        shapes = bind_shapes(place, signature, self._shapes)
+        shapes = self._input_shapes(signature)
         for info in inputs:
+            if info.name not in signature:
+                continue
             if info.name not in shapes:
+                scope.unknown.add(info.name)
                 continue
             where = f"{place}: input {info.name!r}"
             kind = kind_of(info.type.tensor_type.elem_type, where)
@@ -134,6 +140,12 @@ class Importer(Context):
             placeholder = Placeholder(info.name, type)
             self.builder.inputs.append(placeholder)
             scope.values[info.name] = placeholder
+
+    def _input_shapes(
+        self, signature: Mapping[str, Dimensions | None]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the shapes of the inputs; what depends on one without is only looked at."""
+        return bind_shapes(self.model.place, signature, self._shapes)
 
     def _fix_input(self, info: onnx.ValueInfoProto, scope: Scope) -> None:
         array = self._constants[info.name]
@@ -157,11 +169,13 @@ class Importer(Context):
         folder = self.model.folder
         for index, tensor in enumerate(graph.initializer):
             where = f"{scope.path}: weight {tensor.name!r}"
-            array = to_array(tensor, where, folder, payloads.get(index))
+            read = partial(to_array, tensor, where, folder, payloads.get(index))
+            array = self.model.numbers_of(tensor, read)
             self._define_weight(tensor.name, array, where, scope)
         for sparse in graph.sparse_initializer:
             where = f"{scope.path}: weight {sparse.values.name!r}"
-            array = sparse_to_array(sparse, where, folder, MAX_CONSTANT_BYTES)
+            read = partial(sparse_to_array, sparse, where, folder, MAX_CONSTANT_BYTES)
+            array = self.model.numbers_of(sparse, read)
             self._define_weight(sparse.values.name, array, where, scope)
 
     def _define_weight(self, name: str, array: Array, where: str, scope: Scope) -> None:
@@ -218,8 +232,6 @@ class Importer(Context):
         """Return the outputs of a node; None if an operand could not be imported."""
         function = self._functions.get((domain, proto.op_type, proto.overload))
         rule, schema = self._find(domain, proto.op_type, opset, function is not None)
-        if any(scope.is_unknown(name) for name in proto.input):
-            return None
         node = OnnxNode(
             proto=proto,
             schema=schema,
@@ -231,6 +243,8 @@ class Importer(Context):
         if function is not None:
             return self._expand(node, function, scope)
         check_against_schema(node)
+        if any(scope.is_unknown(name) for name in proto.input):
+            return None
         if rule is not None:
             return self._apply(rule, node, scope)
         body = schema_function(node)
@@ -305,10 +319,12 @@ class Importer(Context):
         opsets = {**scope.opsets, **opsets_of(function.opset_import)}
         check_opsets(opsets, self.place)
         missing = len(function.input) - len(node.inputs)
+        given = zip(function.input, node.proto.input, strict=False)
         body = Scope(
             opsets,
             self.place,
             values=dict(zip(function.input, (*node.inputs, *(None,) * missing), strict=True)),
+            unknown={name for name, outer in given if scope.is_unknown(outer)},
             attributes=call_attributes(node, function),
             callers=(*scope.callers, key),
         )
@@ -374,7 +390,8 @@ class Importer(Context):
     @override
     def tensor(self, tensor: onnx.TensorProto) -> Array:
         self.kind(tensor.data_type)
-        return to_array(tensor, self.place, self.model.folder)
+        read = partial(to_array, tensor, self.place, self.model.folder)
+        return self.model.numbers_of(tensor, read)
 
 
 def _require_unchanged(schema: onnx.defs.OpSchema) -> None:
