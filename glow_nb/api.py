@@ -17,7 +17,7 @@ from glow_nb.arguments import (
     as_shapes,
     whole_number,
 )
-from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.backends import Backend, BackendOptions, VariantBackend, backend_named
 from glow_nb.codegen.cores import available_cores
 from glow_nb.dynamic import DynamicNetwork, describe_sizes
 from glow_nb.errors import OptionError
@@ -192,6 +192,7 @@ def compile(
     if isinstance(loaded, Function | Program):
         return build(loaded)
     model = loaded
+    chosen = chosen.for_variants() if isinstance(chosen, VariantBackend) else chosen
 
     def build_for(known: Shapes) -> CompiledNetwork:
         return build(model.function(known), describe_sizes(model.inputs, known))

@@ -170,6 +170,15 @@ class Backend(Protocol):
         ...
 
 
+@runtime_checkable
+class VariantBackend(Protocol):
+    """A backend that does better when it knows that several programs are of one network."""
+
+    def for_variants(self) -> Backend:
+        """Return a backend for the programs of one network, compiled for several sets of sizes."""
+        ...
+
+
 WINOGRAD_CHOICES = ("auto", "off")
 
 

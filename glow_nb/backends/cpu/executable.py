@@ -12,6 +12,7 @@ import numpy.typing as npt
 from glow_nb.backends.backend import KernelReport, Timings
 from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotated_kernel
 from glow_nb.backends.cpu.constants import ConstantBlock
+from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
@@ -41,17 +42,27 @@ from glow_nb.types import Array, ElementKind, TensorType
 class CpuExecutable:
     """An allocated program as machine code."""
 
-    def __init__(self, program: Program, target: Target, *, threads: int) -> None:
-        """Generate, compile (or fetch from the cache) and load the kernels of *program*."""
-        constants = ConstantBlock(_used_weights(program))
-        self._constants, self.held_weights = constants.block, constants.arrays
+    def __init__(
+        self,
+        program: Program,
+        target: Target,
+        *,
+        threads: int,
+        shared: SharedWeights | None = None,
+    ) -> None:
+        """Generate, compile (or fetch from the cache) and load the kernels of *program*.
+
+        Weights that are among the *shared* ones are read there; others join them.
+        """
+        self._constants = constants = ConstantBlock(_used_weights(program), shared)
+        self.held_weights = constants.arrays
         self._inputs, self._outputs = program.inputs, program.outputs
         fed = {buffer: place for place, buffer in enumerate(program.inputs)}
         self._results = [(b.type.shape, b.type.kind.dtype, fed.get(b)) for b in program.outputs]
         self._target, self._threads, self._cache = target, threads, ObjectCache()
         self._arena_bytes = program.arena.size_bytes if program.arena else 0
-        bindings = {buffer: i for i, buffer in enumerate((*program.inputs, *program.outputs))}
-        places = _Places(program, constants.offsets, bindings)
+        bound = enumerate((*program.inputs, *program.outputs), len(constants.borrowed))
+        places = _Places(program, constants.places, {buffer: index for index, buffer in bound})
         work = [i for i in program.work if _computes(i)]
         with constants.being_filled():  # while the kernels are written
             self._calls = [places.call(instruction, target) for instruction in work]
@@ -71,15 +82,16 @@ class CpuExecutable:
             *(Binding(buffer.type) for buffer in self._inputs),
             *(Binding(buffer.type, is_output=True) for buffer in self._outputs),
         ]
-        stamps = len(bindings) if profiled else None
+        stamps = len(self._constants.borrowed) + len(bindings) if profiled else None
         if profiled:
             type = TensorType(ElementKind.INT64, (self._threads, len(self._calls), 2))
             bindings.append(Binding(type, is_output=True))
         return Executable(
             self._calls,
-            self._constants,
+            self._constants.block,
             self._arena_bytes,
             bindings,
+            borrowed=self._constants.borrowed,
             threads=self._threads,
             target=self._target,
             cache=self._cache,
@@ -89,7 +101,7 @@ class CpuExecutable:
     @property
     def constant_bytes(self) -> int:
         """Memory that holds the weights."""
-        return int(self._constants.size)
+        return self._constants.size_bytes
 
     @property
     def source(self) -> str:
@@ -163,7 +175,10 @@ class _Places:
     """Where the buffers of a program lie in memory."""
 
     def __init__(
-        self, program: Program, constants: dict[Buffer, int], bindings: dict[Bound, int]
+        self,
+        program: Program,
+        constants: dict[Buffer, tuple[int, int]],
+        bindings: dict[Bound, int],
     ) -> None:
         self._constants = constants
         self._bindings = bindings
@@ -196,7 +211,10 @@ class _Places:
         )
         match buffer.root:
             case Weight() as weight:
-                return region("constants", offset_bytes=start + self._constants.get(weight, 0))
+                block, offset = self._constants.get(weight, (0, 0))
+                if block:
+                    return region("binding", offset_bytes=start + offset, binding=block - 1)
+                return region("constants", offset_bytes=start + offset)
             case Activation() as activation:
                 return region("arena", offset_bytes=start + self._arena[activation])
             case Bound() as bound:

@@ -43,8 +43,9 @@ class SymbolicModel:
             ModelError: Something is wrong with it that does not depend on sizes.
             UnsupportedError: It needs something that is not supported at any size; names all.
         """
-        self._model, self._shapes, self._constants = _snapshot(model), shapes, constants
-        checker = _Checker(self._model, shapes, constants)
+        self._model, self._shapes = _snapshot(model), shapes
+        self._constants = {name: array.copy() for name, array in constants.items()}
+        checker = _Checker(self._model, shapes, self._constants)
         checker.import_graph()
         self.inputs, self.outputs = checker.inputs, checker.outputs
         self._try_sizes()
