@@ -50,6 +50,11 @@ class ConstantBlock:
         }
 
     @property
+    def held(self) -> tuple[WeightPlace, ...]:
+        """The places of all weights: others find the weights as long as these are kept."""
+        return tuple(self._held.values())
+
+    @property
     def size_bytes(self) -> int:
         """Memory of all weights, the borrowed ones too."""
         return sum(map(_aligned, self._weights))

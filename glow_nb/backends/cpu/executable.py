@@ -54,7 +54,10 @@ class CpuExecutable:
 
         Weights that are among the *shared* ones are read there; others join them.
         """
-        self._constants = constants = ConstantBlock(_used_weights(program), shared)
+        constants = ConstantBlock(_used_weights(program), shared)
+        # Not the block itself: it knows the weights as the model has them, which are to be freed.
+        self._constants, self._borrowed = constants.block, constants.borrowed
+        self._held, self.constant_bytes = constants.held, constants.size_bytes
         self.held_weights = constants.arrays
         self._inputs, self._outputs = program.inputs, program.outputs
         fed = {buffer: place for place, buffer in enumerate(program.inputs)}
@@ -82,26 +85,21 @@ class CpuExecutable:
             *(Binding(buffer.type) for buffer in self._inputs),
             *(Binding(buffer.type, is_output=True) for buffer in self._outputs),
         ]
-        stamps = len(self._constants.borrowed) + len(bindings) if profiled else None
+        stamps = len(self._borrowed) + len(bindings) if profiled else None
         if profiled:
             type = TensorType(ElementKind.INT64, (self._threads, len(self._calls), 2))
             bindings.append(Binding(type, is_output=True))
         return Executable(
             self._calls,
-            self._constants.block,
+            self._constants,
             self._arena_bytes,
             bindings,
-            borrowed=self._constants.borrowed,
+            borrowed=self._borrowed,
             threads=self._threads,
             target=self._target,
             cache=self._cache,
             stamps=stamps,
         )
-
-    @property
-    def constant_bytes(self) -> int:
-        """Memory that holds the weights."""
-        return self._constants.size_bytes
 
     @property
     def source(self) -> str:

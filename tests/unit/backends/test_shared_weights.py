@@ -122,7 +122,7 @@ def products() -> onnx.ModelProto:
 
 def own_bytes(network: CompiledNetwork) -> int:
     assert isinstance(network._executable, CpuExecutable)
-    return int(network._executable._constants.block.nbytes)
+    return int(network._executable._constants.nbytes)
 
 
 @pytest.mark.jit
