@@ -95,7 +95,7 @@ def measure(shape: Shape, size: int, drawn: str) -> Times:
     lap("code")
     times.wall = time.perf_counter() - began
     assert isinstance(function, Function)
-    feeds = {name: np.zeros(type.shape, np.float32) for name, type in network.inputs.items()}
+    feeds = {x.name: np.zeros(x.type.shape, np.float32) for x in function.inputs}
     last = time.process_time()
     network.run(feeds)
     lap("run")

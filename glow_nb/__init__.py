@@ -15,12 +15,14 @@ import importlib
 from glow_nb.api import compile, load, print_ir
 from glow_nb.backends import Backend
 from glow_nb.compiler import lower_for, optimize
+from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import (
     CompileError,
     DefinitionError,
     FeedError,
     GlowError,
     GlowWarning,
+    MemoryLimitError,
     ModelError,
     OptionError,
     ParseError,
@@ -34,7 +36,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function, Module, Node, Placeholder, Value
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Rewriter, rewrite
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import CompiledNetwork, Network
 from glow_nb.passes import Repeat, Step
 from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
 
@@ -52,12 +54,15 @@ __all__ = [
     "CompiledNetwork",
     "Constant",
     "DefinitionError",
+    "DynamicNetwork",
     "FeedError",
     "Function",
     "GlowError",
     "GlowWarning",
+    "MemoryLimitError",
     "ModelError",
     "Module",
+    "Network",
     "Node",
     "OptionError",
     "ParseError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 import warnings
 from typing import IO, TYPE_CHECKING, Union
 
@@ -18,16 +19,19 @@ from glow_nb.arguments import (
     as_shapes,
     whole_number,
 )
-from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.backends import Backend, BackendOptions, VariantBackend, backend_named
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.stopwatch import Stopwatch
-from glow_nb.dynamic import DynamicNetwork
-from glow_nb.errors import GlowWarning, ModelError, OptionError
+from glow_nb.dynamic import DynamicNetwork, describe_sizes
+from glow_nb.errors import GlowWarning, OptionError
 from glow_nb.files import SUFFIX, load_text
+from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function, Module
+from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork
+from glow_nb.memory_limit import within_memory
+from glow_nb.network import CompiledNetwork, Network
 from glow_nb.passes import (
     Observer,
     PassRun,
@@ -37,9 +41,12 @@ from glow_nb.passes import (
     observed,
     tell,
 )
+from glow_nb.variants import MAX_VARIANTS
 
 if TYPE_CHECKING:
     import onnx
+
+    from glow_nb.importers.onnx import SymbolicModel
 
 Graph = Union[str, "os.PathLike[str]", bytes, "onnx.ModelProto", Function, Module, Program]
 
@@ -62,6 +69,16 @@ def load(
         UnsupportedError: Operators that are not supported; all of them are listed.
         ParseError: The IR text is not valid.
     """
+    loaded = _load(graph, shapes, constants)
+    if isinstance(loaded, Function | Program):
+        return loaded
+    return loaded.function({})  # which says what is open
+
+
+def _load(
+    graph: Graph, shapes: Shapes | None, constants: Constants | None
+) -> Function | Program | SymbolicModel:
+    """Do what :func:`load` does, but for a model with open sizes: it is returned as such."""
     bound, fixed = as_shapes(shapes), as_constants(constants)
     if isinstance(graph, str | os.PathLike):
         graph = as_path(graph)
@@ -76,14 +93,18 @@ def load(
         return graph.functions[0]
     if isinstance(graph, str | os.PathLike) and _is_text(graph):
         return load_text(graph)
-    from glow_nb.importers.onnx import import_onnx
+    from glow_nb.importers.onnx import SymbolicModel, UnboundDimension, import_onnx, load_model
 
     if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):
         raise OptionError(
             f"{graph!r:.80} is a {type(graph).__name__}; give a path, the bytes of a model, an "
             "onnx.ModelProto, a Function, a Module or a Program"
         )
-    return import_onnx(graph, shapes=bound, constants=fixed)
+    model = load_model(graph)
+    try:
+        return import_onnx(model, shapes=bound, constants=fixed)
+    except UnboundDimension:
+        return SymbolicModel(model, bound or {}, fixed)
 
 
 def _refuse_bindings(shapes: Shapes | None, constants: Constants) -> None:
@@ -113,10 +134,11 @@ def compile(
     constants: Constants | None = None,
     winograd: str = "auto",
     tune: bool = False,
+    max_variants: int = MAX_VARIANTS,
     pipeline: Pipeline = pipelines.INFERENCE,
     program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
     observer: Observer | None = None,
-) -> CompiledNetwork:
+) -> Network:
     """Compile a neural network for this machine.
 
     Args:
@@ -124,7 +146,9 @@ def compile(
         backend: ``"cpu"``, ``"interpreter"``, or a backend of your own.
         threads: Cores that share the work of one run; all that are available by default.
         shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
-            name. A dimension that is bound nowhere is bound by the first run, which then compiles.
+            name. What is bound nowhere stays open: the network is checked as far as that can be
+            done without sizes, and compiled for those of the arrays that it is fed, each set of
+            sizes once; see :class:`glow_nb.DynamicNetwork`.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers.
         winograd: "auto" lets convolutions with stride 1 and constant filters be done by Winograd's
@@ -142,6 +166,8 @@ def compile(
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
             compilation makes the same choices from them at once.
+        max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
+            used least recently are dropped; a run that is in progress ends as it should.
         pipeline: Graph passes, run before and after lowering.
         program_pipeline: Instruction passes, run before allocation.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
@@ -159,21 +185,23 @@ def compile(
     cores = as_threads(threads)
     if observer is not None:
         check_observer(observer)
-    known_shapes, fixed = as_shapes(shapes), as_constants(constants)
+    GRAPH_PASSES.check(pipeline)
+    PROGRAM_PASSES.check(program_pipeline)
+    limit = whole_number("max_variants", max_variants, 1)
+    stopwatch = Stopwatch()
+    chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
+    stopwatch.lap("backend")
+    with within_memory("import"):
+        loaded = _load(graph, shapes, constants)
+    stopwatch.lap("import")
 
-    def build(bound: Shapes | None) -> CompiledNetwork:
-        stopwatch = Stopwatch()
-        chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
-        stopwatch.lap("backend")
-        loaded = load(graph, shapes=bound, constants=fixed)
-        stopwatch.lap("import")
-        for step in ("import", "backend"):
-            tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
-        if isinstance(loaded, Program):
-            made = compiler.compile_program(loaded, chosen, threads=cores, observer=observer)
+    @within_memory("compile")
+    def build(known: Function | Program, sizes: str = "") -> CompiledNetwork:
+        if isinstance(known, Program):
+            made = compiler.compile_program(known, chosen, threads=cores, observer=observer)
         else:
             made = compiler.compile_function(
-                loaded,
+                known,
                 chosen,
                 threads=cores,
                 pipeline=pipeline,
@@ -182,15 +210,24 @@ def compile(
             )
         observed("free_memory", _return_freed_memory, made.program, observer)
         finish(observer)
-        return CompiledNetwork(made.program, made.executable, made.function, cores)
+        return CompiledNetwork(made.program, made.executable, made.function, cores, sizes)
 
-    try:
-        return build(known_shapes)
-    except ModelError as error:
-        signature = getattr(error, "signature", None)
-        if signature is None:
-            raise
-        return DynamicNetwork(signature, lambda bound: build({**(known_shapes or {}), **bound}))
+    if isinstance(loaded, Function | Program):
+        for step in ("import", "backend"):
+            tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
+        return build(loaded)
+    model = loaded
+    chosen = chosen.for_variants() if isinstance(chosen, VariantBackend) else chosen
+
+    def build_for(known: Shapes) -> CompiledNetwork:
+        began = time.perf_counter()
+        function = model.function(known)
+        tell(observer, PassRun("import", function, function, time.perf_counter() - began))
+        return build(function, describe_sizes(model.inputs, known))
+
+    # An observer sees the steps of one compilation after those of another.
+    in_turn = observer is not None
+    return DynamicNetwork(model, build_for, max_variants=limit, in_turn=in_turn)
 
 
 def as_threads(threads: int | None) -> int:
@@ -234,7 +271,7 @@ def _return_freed_memory(program: Program) -> Program:
 
 
 def print_ir(
-    ir: Function | Module | Program | CompiledNetwork,
+    ir: Function | Module | Program | Network,
     *,
     level: str | None = None,
     file: IO[str] | None = None,
@@ -250,7 +287,7 @@ def print_ir(
     Raises:
         OptionError: *ir* has no text, or not of this level.
     """
-    text = _network_text(ir, level or "llir") if isinstance(ir, CompiledNetwork) else None
+    text = _network_text(ir, level or "llir") if isinstance(ir, Network) else None
     if text is None:
         if level is not None:
             raise OptionError(f"level={level!r:.80}: {ir!r:.80} is no network and has one level")
@@ -263,7 +300,7 @@ def print_ir(
     (sys.stdout if file is None else file).write(text if text.endswith("\n") else f"{text}\n")
 
 
-def _network_text(network: CompiledNetwork, level: str) -> str:
+def _network_text(network: Network, level: str) -> str:
     match level:
         case "hlir" if network.function is not None:
             return ir_text(network.function)

@@ -1,88 +1,165 @@
-"""A network whose input shapes are known at the first run: compiled once for every shape seen."""
+"""A network some of whose sizes are open: compiled once for each set of sizes that it meets."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import override
 
-from glow_nb.arguments import as_array
-from glow_nb.errors import FeedError, GlowError
-from glow_nb.network import CompiledNetwork, Feeds, name_feeds
-from glow_nb.types import Array
+from glow_nb.arguments import Shapes, as_array, as_shapes
+from glow_nb.background import Background
+from glow_nb.errors import FeedError, GlowError, OptionError
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Program
+from glow_nb.network import CompiledNetwork, Feeds, MemoryReport, Network, name_feeds
+from glow_nb.types import Array, SymbolicType
+from glow_nb.variants import MAX_VARIANTS, VariantCache
 
 if TYPE_CHECKING:
-    from glow_nb.importers.onnx import Dimensions
+    from glow_nb.backends.backend import KernelList
     from glow_nb.profile import Profile
 
-MAX_VARIANTS = 16
-"""Compiled shapes that are kept; the one unused for longest goes first."""
-
-Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+InputShapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-class DynamicNetwork(CompiledNetwork):
-    """A network with symbolic dimensions, compiled for each shape at its first run and kept.
+class SizedModel(Protocol):
+    """A model that can be had for given sizes, as an importer makes it."""
 
-    Everything but :meth:`run` speaks of the shape that ran last.
+    @property
+    def inputs(self) -> Mapping[str, SymbolicType]:
+        """Name and type of each input, in order."""
+        ...
+
+    @property
+    def outputs(self) -> Mapping[str, SymbolicType]:
+        """Name and type of each output, in order."""
+        ...
+
+    def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each input; raise GlowError if *shapes* does not give them all."""
+        ...
+
+
+class DynamicNetwork(Network):
+    """A network with open sizes, as :func:`glow_nb.compile` returns it.
+
+    It is compiled for the sizes of the arrays that are fed, when they come first, or before by
+    :meth:`prepare`; what is compiled is kept (``max_variants``), the sizes used least recently are
+    dropped first. While some sizes are being compiled, runs of all others go on; threads that feed
+    the same new sizes wait for one compilation.
+
+    ``program``, ``function``, ``memory``, ``kernels`` and ``source`` speak of the sizes that were
+    used last, and say which these are. :attr:`variants` has the network of each set of sizes.
     """
 
     def __init__(
         self,
-        signature: Mapping[str, Dimensions | None],
-        compile_for: Callable[[dict[str, tuple[int, ...]]], CompiledNetwork],
+        model: SizedModel,
+        compile_for: Callable[[Shapes], CompiledNetwork],
+        *,
+        max_variants: int = MAX_VARIANTS,
+        in_turn: bool = False,
     ) -> None:
-        """Take the declared input shapes and the function that compiles for given ones."""
-        self.signature = dict(signature)
-        self._compile_for = compile_for
-        self._variants: dict[Shapes, CompiledNetwork] = {}
-        self._lock = threading.Lock()
+        """Take the model and the function that compiles it for the shapes of all inputs.
+
+        If *in_turn*, one set of sizes is compiled after the other, whoever asks.
+        """
+        self._model, self._compile_for = model, compile_for
+        self._variants: VariantCache[InputShapes, CompiledNetwork] = VariantCache(
+            max_variants, in_turn=in_turn
+        )
+        self._background = Background()
+
+    @property
+    @override
+    def inputs(self) -> dict[str, SymbolicType]:
+        return dict(self._model.inputs)
+
+    @property
+    @override
+    def outputs(self) -> dict[str, SymbolicType]:
+        return dict(self._model.outputs)
+
+    @property
+    def variants(self) -> tuple[CompiledNetwork, ...]:
+        """The networks that are compiled, the least recently used first."""
+        return tuple(self._variants.ready().values())
 
     @override
     def run(self, inputs: Feeds) -> dict[str, Array]:
-        """Run the network, compiling it first if these shapes are new."""
+        """Run the network, compiling it first if these sizes are new."""
         network, feeds = self._network_for(inputs)
         return network.run(feeds)
 
     @override
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
-        """Profile the network, compiling it first if these shapes are new."""
+        """Profile the network, compiling it first if these sizes are new."""
         network, feeds = self._network_for(inputs)
         return network.profile(feeds, runs=runs, limits=limits)
 
+    @override
+    def prepare(self, shapes: Shapes) -> Future[CompiledNetwork]:
+        """Compile the network for one set of sizes in the background.
+
+        A background thread compiles one set after the other, in the order of the calls::
+
+            futures = [net.prepare({"batch": batch}) for batch in (1, 8, 32)]
+
+        Args:
+            shapes: A size for each open dimension by name, or whole shapes by input name.
+
+        Returns:
+            The network of these sizes, or the error that compiling it raised. Until it begins it
+            can be cancelled. The end of the program cancels what has not begun.
+
+        Raises:
+            OptionError, ModelError: *shapes* does not fit the model, or leaves a size open.
+        """
+        given = as_shapes(shapes)
+        if given is None:
+            raise OptionError("shapes=None: give a dict such as {'batch': 8}")
+        bound = self._model.bind(given)
+        return self._background.submit(partial(self._variant, self._key(bound)))
+
     def _network_for(self, inputs: Feeds) -> tuple[CompiledNetwork, dict[str, Array]]:
         """Return the network for the shapes of *inputs*, and these by name."""
-        feeds = {k: as_array(k, v) for k, v in name_feeds(list(self.signature), inputs).items()}
-        self._check_shapes(feeds)
-        return self._variant(tuple((k, feeds[k].shape) for k in self.signature)), feeds
+        names = list(self._model.inputs)
+        feeds = {name: as_array(name, value) for name, value in name_feeds(names, inputs).items()}
+        shapes = self._key({name: array.shape for name, array in feeds.items()})
+        self._check_feeds(feeds)
+        return self._variant(shapes), feeds
 
-    def _variant(self, shapes: Shapes) -> CompiledNetwork:
-        with self._lock:
-            network = self._variants.pop(shapes, None) or self._compile_for(dict(shapes))
-            self._variants[shapes] = network  # the newest is last
-            while len(self._variants) > MAX_VARIANTS:
-                del self._variants[next(iter(self._variants))]
-        self.program, self.function = network.program, network.function
-        self.threads, self._executable = network.threads, network._executable
-        return network
+    def _key(self, shapes: Mapping[str, tuple[int, ...]]) -> InputShapes:
+        return tuple((name, shapes[name]) for name in self._model.inputs)
 
-    def _check_shapes(self, feeds: Mapping[str, Array]) -> None:
+    def _variant(self, shapes: InputShapes) -> CompiledNetwork:
+        return self._variants.get(shapes, partial(self._compile_for, dict(shapes)))
+
+    def _check_feeds(self, feeds: Mapping[str, Array]) -> None:
+        """Raise FeedError before anything is compiled for arrays that cannot be right."""
         sizes: dict[str, tuple[int, str]] = {}
-        for name, declared in self.signature.items():
-            shape = feeds[name].shape
-            if declared is None:
+        for name, type in self._model.inputs.items():
+            array = feeds[name]
+            if type.kind is not None and array.dtype.newbyteorder("=") != type.kind.dtype:
+                raise FeedError(
+                    f"input {name!r}: dtype is {array.dtype}, the network takes "
+                    f"{type.kind.value}; convert it with .astype({type.kind.value!r})"
+                )
+            if type.shape is None:
                 continue
-            fits = len(shape) == len(declared) and all(
+            fits = array.ndim == len(type.shape) and all(
                 isinstance(want, str) or want == got
-                for want, got in zip(declared, shape, strict=False)
+                for want, got in zip(type.shape, array.shape, strict=True)
             )
             if not fits:
                 raise FeedError(
-                    f"input {name!r}: shape is {list(shape)}, the network takes {list(declared)}"
+                    f"input {name!r}: shape is {list(array.shape)}, the network takes "
+                    f"{list(type.shape)}; reshape it"
                 )
-            for want, got in zip(declared, shape, strict=True):
+            for want, got in zip(type.shape, array.shape, strict=True):
                 if not isinstance(want, str):
                     continue
                 bound, owner = sizes.setdefault(want, (got, name))
@@ -92,17 +169,68 @@ class DynamicNetwork(CompiledNetwork):
                         "it must have one size"
                     )
 
-    def __getattr__(self, name: str) -> object:
-        # Reached only for what a first run sets: program, function, threads, _executable.
-        if name in ("program", "function", "threads", "_executable"):
+    def _last(self, what: str) -> CompiledNetwork:
+        """Return the network that was used last, to say *what* it has."""
+        ready = self.variants
+        if not ready:
             raise GlowError(
-                f"the network's input shapes {self.signature} are not bound yet; "
-                "run it once or pass shapes= to compile"
+                f"the network's {what}: it is not compiled for any sizes yet ({self._open_sizes()})"
+                "; run it once, call prepare, or give compile the sizes by shapes="
             )
-        raise AttributeError(name)
+        return ready[-1]
+
+    def _open_sizes(self) -> str:
+        return ", ".join(
+            f"input {name!r} is {type}"
+            for name, type in self._model.inputs.items()
+            if type.shape is None or any(isinstance(size, str) for size in type.shape)
+        )
+
+    @property
+    @override
+    def threads(self) -> int:
+        return self._last("threads").threads
+
+    @property
+    @override
+    def program(self) -> Program:
+        return self._last("program").program
+
+    @property
+    @override
+    def function(self) -> Function | None:
+        return self._last("graph").function
+
+    @property
+    @override
+    def memory(self) -> MemoryReport:
+        return self._last("memory").memory
+
+    @property
+    @override
+    def kernels(self) -> KernelList:
+        return self._last("kernels").kernels
+
+    @property
+    @override
+    def source(self) -> str:
+        return self._last("source").source
 
     @override
     def __repr__(self) -> str:
-        if "program" in self.__dict__:
-            return super().__repr__()
-        return f"<DynamicNetwork of inputs {self.signature}, not compiled yet>"
+        ready = [network.sizes for network in self.variants]
+        state = f"compiled for {'; '.join(ready)}" if ready else "not compiled for any sizes yet"
+        return f"<DynamicNetwork {self._show_types()}, {state}>"
+
+
+def describe_sizes(inputs: Mapping[str, SymbolicType], shapes: Mapping[str, object]) -> str:
+    """Return what the *shapes* of all inputs bind: ``batch = 3, width = 5``."""
+    sizes: dict[str, object] = {}
+    for name, type in inputs.items():
+        given = shapes[name]
+        if type.shape is None:
+            sizes[name] = list(given) if isinstance(given, tuple) else given
+        elif isinstance(given, tuple):
+            named = zip(type.shape, given, strict=True)
+            sizes.update({symbol: size for symbol, size in named if isinstance(symbol, str)})
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,6 +111,15 @@ def out_of_memory(subject: str, error: MemoryError) -> MemoryLimitError:
     return MemoryLimitError(
         f"{subject}: the system gave no more memory{reason}; use smaller sizes, or more memory"
     )
+
+
+@contextmanager
+def within_memory(subject: str) -> Iterator[None]:
+    """Run the body of the statement; a MemoryError in it becomes that of :func:`out_of_memory`."""
+    try:
+        yield
+    except MemoryError as error:
+        raise out_of_memory(subject, error) from error
 
 
 def _bytes(size: int) -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.arguments import as_array, as_path
+from glow_nb.arguments import Shapes, as_array, as_path, as_shapes
 from glow_nb.counted import cut, visible_types
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.schema import closest
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, SymbolicType, TensorType
 
 if TYPE_CHECKING:
     from glow_nb.backends.backend import Executable, KernelList
@@ -39,6 +41,7 @@ class MemoryReport:
         constant_bytes: Weights, packed as the kernels want them.
         scratch_bytes: Working memory of the kernels, for all threads.
         program: The allocated program that the bytes are of; what :meth:`plot` draws.
+        sizes: The sizes that they are for, of a network that leaves some open; or empty.
     """
 
     arena_bytes: int
@@ -48,6 +51,7 @@ class MemoryReport:
     constant_bytes: int
     scratch_bytes: int
     program: Program = field(repr=False, compare=False)
+    sizes: str = ""
 
     def plot(self, path: str | os.PathLike[str], *, title: str = "") -> None:
         """Draw the arena to the PNG file *path*: time to the right, addresses upwards.
@@ -69,8 +73,9 @@ class MemoryReport:
     def __str__(self) -> str:
         ratio = self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
         saved = f"{_mebibytes(self.in_place_bytes)} less in place, " if self.in_place_bytes else ""
+        sizes = f"for {self.sizes}: " if self.sizes else ""
         return (
-            f"arena {_mebibytes(self.arena_bytes)} ({ratio:.3f} of its lower bound, {saved}"
+            f"{sizes}arena {_mebibytes(self.arena_bytes)} ({ratio:.3f} of its lower bound, {saved}"
             f"{_mebibytes(self.unshared_bytes)} unshared), "
             f"constants {_mebibytes(self.constant_bytes)}, "
             f"scratch {_mebibytes(self.scratch_bytes)}"
@@ -81,8 +86,86 @@ def _mebibytes(size_bytes: int) -> str:
     return f"{size_bytes / 2**20:.2f} MiB"
 
 
-class CompiledNetwork:
-    """A network that is ready to run, as :func:`glow_nb.compile` returns it.
+class Network(ABC):
+    """What :func:`glow_nb.compile` returns: a network of fixed sizes, or one that leaves some open.
+
+    ``run`` may be called from many threads at once.
+    """
+
+    @property
+    @abstractmethod
+    def inputs(self) -> Mapping[str, TensorType | SymbolicType]:
+        """Name and type of each input, in order; sizes that are open show as their names."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> Mapping[str, TensorType | SymbolicType]:
+        """Name and type of each output, in order; sizes that are open show as their names."""
+
+    @abstractmethod
+    def run(self, inputs: Feeds) -> dict[str, Array]:
+        """Run the network on one array for each input; return new arrays by output name."""
+
+    @abstractmethod
+    def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
+        """Run the network some times and return the time of each kernel."""
+
+    @abstractmethod
+    def prepare(self, shapes: Shapes) -> Future[CompiledNetwork]:
+        """Return the network of one set of sizes, made in the background if it is not there."""
+
+    @property
+    @abstractmethod
+    def threads(self) -> int:
+        """Cores that share the work of one run."""
+
+    @property
+    @abstractmethod
+    def program(self) -> Program:
+        """The instructions, allocated."""
+
+    @property
+    @abstractmethod
+    def function(self) -> Function | None:
+        """The graph after lowering and optimization; None if a program was given."""
+
+    @property
+    @abstractmethod
+    def memory(self) -> MemoryReport:
+        """What the network needs in memory."""
+
+    @property
+    @abstractmethod
+    def kernels(self) -> KernelList:
+        """What was generated for each instruction, and of which nodes, in execution order."""
+
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """The generated source: the entry and every kernel once."""
+
+    def __call__(self, inputs: Feeds) -> dict[str, Array]:
+        """Do what :meth:`run` does."""
+        return self.run(inputs)
+
+    @override
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be copied or pickled: machine code and threads belong to this process."""
+        raise UnsupportedError(
+            "a compiled network cannot be copied or pickled, it is machine code in this process; "
+            "share it (run may be called from many threads), compile the model again where it is "
+            "needed (kernels come from the cache), or keep its program as text: "
+            "glow_nb.save_text(net.program, 'net.glow'), then glow_nb.compile('net.glow')"
+        )
+
+    def _show_types(self) -> str:
+        inputs = ", ".join(f"{name}: {type}" for name, type in self.inputs.items())
+        outputs = ", ".join(f"{name}: {type}" for name, type in self.outputs.items())
+        return f"({inputs}) -> ({outputs})"
+
+
+class CompiledNetwork(Network):
+    """A network of fixed sizes that is ready to run.
 
     Example::
 
@@ -93,28 +176,53 @@ class CompiledNetwork:
     """
 
     def __init__(
-        self, program: Program, executable: Executable, function: Function | None, threads: int
+        self,
+        program: Program,
+        executable: Executable,
+        function: Function | None,
+        threads: int,
+        sizes: str = "",
     ) -> None:
-        """Wrap what the compiler made; users call :func:`glow_nb.compile` instead."""
-        self.program = program
-        self.function = function
-        self.threads = threads
+        """Wrap what the compiler made; users call :func:`glow_nb.compile` instead.
+
+        Of a network that leaves sizes open, *sizes* says which it was compiled for.
+        """
+        self._program, self._function, self._threads = program, function, threads
+        self.sizes = sizes
         self._executable = executable
         self._output_names = tuple(buffer.name for buffer in program.outputs)
         self._counted = {b.name: b.counted for b in program.outputs if b.counted}
 
     @property
+    @override
+    def program(self) -> Program:
+        return self._program
+
+    @property
+    @override
+    def function(self) -> Function | None:
+        return self._function
+
+    @property
+    @override
+    def threads(self) -> int:
+        return self._threads
+
+    @property
+    @override
     def inputs(self) -> dict[str, TensorType]:
         """Name and type of each input, in order."""
         return {buffer.name: buffer.type for buffer in self.program.inputs}
 
     @property
+    @override
     def outputs(self) -> dict[str, TensorType]:
         """Name and type of each output, in order; ``int64<<=12 x 3>`` has at most 12 rows."""
         counted = {b.name: b.counted for b in self.program.outputs if b.counted}
         return visible_types({b.name: b.type for b in self.program.outputs}, counted)
 
     @property
+    @override
     def memory(self) -> MemoryReport:
         """What the network needs in memory."""
         from glow_nb.llir.allocate import ALIGNMENT
@@ -130,20 +238,25 @@ class CompiledNetwork:
             constant_bytes=self._executable.constant_bytes,
             scratch_bytes=self._executable.scratch_bytes,
             program=self.program,
+            sizes=self.sizes,
         )
 
     @property
+    @override
     def kernels(self) -> KernelList:
         """What was generated for each instruction, and of which nodes, in execution order."""
         from glow_nb.backends.backend import KernelList
 
-        return KernelList(self._executable.kernels)
+        return KernelList(self._executable.kernels, self.sizes)
 
     @property
+    @override
     def source(self) -> str:
         """The generated source: the entry and every kernel once."""
-        return self._executable.source
+        speaks_of = f"# for {self.sizes}\n" if self.sizes else ""
+        return speaks_of + self._executable.source
 
+    @override
     def run(self, inputs: Feeds) -> dict[str, Array]:
         """Run the network.
 
@@ -166,20 +279,25 @@ class CompiledNetwork:
         outputs = dict(zip(self._output_names, results, strict=True))
         return cut(outputs, self._counted) if self._counted else outputs
 
-    def __call__(self, inputs: Feeds) -> dict[str, Array]:
-        """Run the network, as :meth:`run` does."""
-        return self.run(inputs)
+    @override
+    def prepare(self, shapes: Shapes) -> Future[CompiledNetwork]:
+        """Return this network at once: its sizes are fixed.
+
+        Raises:
+            OptionError: *shapes* gives others, or other names than those of inputs.
+        """
+        own = {name: type.shape for name, type in self.inputs.items()}
+        for name, given in (as_shapes(shapes) or {}).items():
+            if own.get(name) != given:
+                raise OptionError(
+                    f"shapes={{{name!r}: {given}}}: the sizes of this network are fixed, its "
+                    f"inputs are {own}; compile the model without shapes= to leave sizes open"
+                )
+        future: Future[CompiledNetwork] = Future()
+        future.set_result(self)
+        return future
 
     @override
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be copied or pickled: machine code and threads belong to this process."""
-        raise UnsupportedError(
-            "a compiled network cannot be copied or pickled, it is machine code in this process; "
-            "share it (run may be called from many threads), compile the model again where it is "
-            "needed (kernels come from the cache), or keep its program as text: "
-            "glow_nb.save_text(net.program, 'net.glow'), then glow_nb.compile('net.glow')"
-        )
-
     def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
         """Run the network some times and return the time of each kernel.
 
@@ -213,9 +331,7 @@ class CompiledNetwork:
 
     @override
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{name}: {type}" for name, type in self.inputs.items())
-        outputs = ", ".join(f"{name}: {type}" for name, type in self.outputs.items())
-        return f"<CompiledNetwork {self.program.name} ({inputs}) -> ({outputs}), {self.memory}>"
+        return f"<CompiledNetwork {self.program.name} {self._show_types()}, {self.memory}>"
 
 
 def check_feeds(inputs: tuple[Buffer, ...], feeds: Feeds) -> list[Array]:

@@ -27,19 +27,22 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from typing_extensions import override
 
 from glow_nb.api import compile
+from glow_nb.arguments import whole_number
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
-from glow_nb.importers.onnx import UnboundDimension, UnboundInput, import_onnx
+from glow_nb.importers.onnx import UnboundDimension, UnboundInput, import_onnx, load_model
 from glow_nb.importers.onnx.model import NEWEST_OPSET
 from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
 from glow_nb.types import Array
+from glow_nb.variants import MAX_VARIANTS, VariantCache
 
 ENGINES = ("cpu", "interpreter", "evaluate")
 
 _MAX_SHAPE_INPUT_ELEMENTS = 1024
 
 Runner = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+Variant = tuple[Function, Runner]
 Key = tuple[tuple[str, tuple[int, ...], bytes], ...]
 
 
@@ -47,18 +50,25 @@ class GlowBackendRep(BackendRep):
     """A model ready to run; compiled at the first run if its shapes depend on what is fed."""
 
     def __init__(
-        self, model: onnx.ModelProto, engine: str, threads: int | None, optimize: bool = True
+        self,
+        model: onnx.ModelProto,
+        engine: str,
+        threads: int | None,
+        optimize: bool = True,
+        max_variants: int = MAX_VARIANTS,
     ) -> None:
         """Prepare *model*; see :meth:`GlowBackend.prepare`."""
-        self._model, self._engine, self._threads = model, engine, threads
+        self._model, self._engine, self._threads = load_model(model), engine, threads
         self._optimize = optimize
         weights = {tensor.name for tensor in model.graph.initializer}
         self._inputs = [i.name for i in model.graph.input if i.name not in weights]
         self._outputs = namedtupledict("Outputs", [o.name for o in model.graph.output])
-        self._variants: dict[Key, tuple[Function, Runner]] = {}
+        limit = whole_number("max_variants", max_variants, 1)
+        self._variants: VariantCache[Key, Variant] = VariantCache(limit)
+        self._only: Variant | None = None  # of a model whose shapes are all known
         self._fixed: set[str] = set()  # inputs that shapes depend on
         try:
-            self._variants[()] = self._build({}, {})
+            self._only = self._build({}, {})
         except UnboundInput as error:
             self._fixed.update(error.names)
         except UnboundDimension:
@@ -95,35 +105,30 @@ class GlowBackendRep(BackendRep):
                 )
         return {n: np.asarray(v) for n, v in zip(self._inputs, values, strict=True)}
 
-    def _variant(self, feeds: Mapping[str, Array]) -> tuple[Function, Runner]:
+    def _variant(self, feeds: Mapping[str, Array]) -> Variant:
         """Return the network for the shapes, and where they matter the numbers, of *feeds*."""
-        if () in self._variants:
-            return self._variants[()]
+        if self._only is not None:
+            return self._only
         while True:
-            for name in self._fixed:
-                _require_short(name, feeds[name])
-            constants = {n: feeds[n] for n in feeds if n in self._fixed}
+            constants = {name: feeds[name] for name in feeds if name in self._fixed}
+            for name, array in constants.items():
+                _require_short(name, array)
             key = tuple(
                 (name, array.shape, array.tobytes() if name in constants else b"")
                 for name, array in feeds.items()
             )
-            if key in self._variants:
-                return self._variants[key]
             shapes = {n: a.shape for n, a in feeds.items() if n not in constants}
             try:
-                self._variants[key] = self._build(shapes, constants)
+                return self._variants.get(key, partial(self._build, shapes, constants))
             except UnboundInput as error:
-                self._fix(error, feeds)
-
-    def _fix(self, error: UnboundInput, feeds: Mapping[str, Array]) -> None:
-        new = [name for name in error.names if name in feeds and name not in self._fixed]
-        if not new:
-            raise error
-        self._fixed.update(new)
+                new = [n for n in error.names if n in feeds and n not in constants]
+                if not new:
+                    raise
+                self._fixed.update(new)
 
     def _build(
         self, shapes: Mapping[str, Sequence[int]], constants: Mapping[str, Array]
-    ) -> tuple[Function, Runner]:
+    ) -> Variant:
         function = import_onnx(self._model, shapes=shapes, constants=constants)
         if self._engine == "evaluate":
             return function, partial(evaluate, function)
@@ -172,6 +177,7 @@ class GlowBackend(Backend):
         engine: str = "cpu",
         threads: int | None = None,
         optimize: bool = True,
+        max_variants: int = MAX_VARIANTS,
         **kwargs: Any,
     ) -> GlowBackendRep:
         """Import and compile *model*.
@@ -182,6 +188,8 @@ class GlowBackend(Backend):
             engine: Who computes, one of :data:`ENGINES`.
             threads: Cores for one run, all by default.
             optimize: False to run no graph and no instruction pass, but those a backend needs.
+            max_variants: For how many sets of shapes, and of numbers where shapes depend on those,
+                the model is kept compiled.
             kwargs: Ignored; other backends have options of their own.
 
         Raises:
@@ -192,7 +200,7 @@ class GlowBackend(Backend):
             raise OptionError(f"device {device!r} is not supported; use 'CPU'")
         if engine not in ENGINES:
             raise OptionError(f"unknown engine {engine!r}; there are {list(ENGINES)}")
-        return GlowBackendRep(model, engine, threads, optimize)
+        return GlowBackendRep(model, engine, threads, optimize, max_variants)
 
     @classmethod
     @override

@@ -193,3 +193,25 @@ class TensorType:
         if self.is_quantized:
             inside += f"{', ' if inside else ''}scale = {self.scale!r}, offset = {self.offset}"
         return f"{self.kind.value}<{inside}>"
+
+
+Dimensions = tuple[int | str, ...]
+"""A shape whose sizes are not all known: for each dimension its size, or the name of it."""
+
+
+@dataclass(frozen=True)
+class SymbolicType:
+    """The type of a tensor as it is declared, printed ``float32<batch x 3>``.
+
+    Attributes:
+        kind: The kind of its elements; None if that is not known yet.
+        shape: A size or the name of one for each dimension; None if not even the rank is known.
+    """
+
+    kind: ElementKind | None
+    shape: Dimensions | None
+
+    @override
+    def __str__(self) -> str:
+        inside = "any shape" if self.shape is None else " x ".join(map(str, self.shape))
+        return f"{self.kind.value if self.kind else 'any kind'}<{inside}>"

@@ -7,6 +7,7 @@ from glow_nb.backends.backend import (
     WINOGRAD_CHOICES,
     Backend,
     BackendOptions,
+    VariantBackend,
     backend_named,
 )
 
@@ -26,4 +27,11 @@ def _interpreter(options: BackendOptions) -> Backend:
 BACKENDS.add("cpu", _cpu)
 BACKENDS.add("interpreter", _interpreter)
 
-__all__ = ["BACKENDS", "WINOGRAD_CHOICES", "Backend", "BackendOptions", "backend_named"]
+__all__ = [
+    "BACKENDS",
+    "WINOGRAD_CHOICES",
+    "Backend",
+    "BackendOptions",
+    "VariantBackend",
+    "backend_named",
+]

@@ -5,9 +5,9 @@ Nothing above this level knows which backend runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -56,13 +56,24 @@ class KernelReport:
 
 
 class KernelList(tuple[KernelReport, ...]):
-    """The kernels of a network in execution order; printed as one line for each."""
+    """The kernels of a network in execution order; printed as one line for each.
 
-    __slots__ = ()
+    Attributes:
+        sizes: The sizes that they are for, of a network that leaves some open; or empty.
+    """
+
+    sizes: str
+
+    def __new__(cls, kernels: Iterable[KernelReport] = (), sizes: str = "") -> Self:
+        """List *kernels*, compiled for *sizes*."""
+        made = super().__new__(cls, kernels)
+        made.sizes = sizes
+        return made
 
     @override
     def __str__(self) -> str:
-        return "\n".join(f"{number:4}  {kernel}" for number, kernel in enumerate(self))
+        title = [f"for {self.sizes}:"] if self.sizes else []
+        return "\n".join([*title, *(f"{n:4}  {kernel}" for n, kernel in enumerate(self))])
 
     @override
     def __repr__(self) -> str:
@@ -167,6 +178,15 @@ class Backend(Protocol):
 
     def compile(self, program: Program, *, threads: int) -> Executable:
         """Make an allocated *program* ready to run on *threads* cores."""
+        ...
+
+
+@runtime_checkable
+class VariantBackend(Protocol):
+    """A backend that does better when it knows that several programs are of one network."""
+
+    def for_variants(self) -> Backend:
+        """Return a backend for the programs of one network, compiled for several sets of sizes."""
         ...
 
 

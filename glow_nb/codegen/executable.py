@@ -46,6 +46,7 @@ class Executable:
         arena_bytes: int,
         bindings: Sequence[Binding],
         *,
+        borrowed: Sequence[Bytes] = (),
         threads: int = 1,
         target: Target | None = None,
         cache: ObjectCache | None = None,
@@ -60,7 +61,9 @@ class Executable:
             calls: Kernels with their operands, in order.
             constants: All constants, as ``aligned_empty`` memory; kept, not copied.
             arena_bytes: Size of the memory that a run works in.
-            bindings: Inputs and outputs by the index that regions name.
+            bindings: Inputs and outputs, in the order in which ``run`` takes them. Regions name
+                them by their index among *borrowed* and *bindings*.
+            borrowed: More memory that is only read, constants of another executable; kept.
             threads: Threads that share each kernel.
             target: Processor, by default this one.
             cache: Where objects are kept, by default the user's.
@@ -71,7 +74,7 @@ class Executable:
         """
         if threads < 1:
             raise OptionError(f"threads={threads}: there must be at least one")
-        _check_regions(calls, constants, arena_bytes, bindings)
+        _check_regions(calls, constants, arena_bytes, borrowed, bindings)
         target = target or Target.host()
         cache = cache or ObjectCache()
         stopwatch = stopwatch or Stopwatch()
@@ -83,7 +86,7 @@ class Executable:
         self.bindings = tuple(bindings)
         self._expected = tuple((b.type.kind.dtype, b.type.shape, b.is_output) for b in bindings)
         self.threads = threads
-        self._constants = constants
+        self._constants, self._borrowed = constants, tuple(borrowed)
         self._arena_bytes = arena_bytes
         entry, runtime_key = self.entry, object_key("", "runtime", target)
         entry_key = object_key(entry.text, "entry", target)
@@ -106,7 +109,7 @@ class Executable:
         """
         self._check(arrays)
         context = self._take_context()
-        for index, array in enumerate(arrays):
+        for index, array in enumerate(arrays, len(self._borrowed)):
             context.pointers[index] = address_of(array)
         context.team.run()
         self._idle.append(context)  # a full deque drops the one idle for longest
@@ -154,7 +157,10 @@ class _Context:
     def __init__(self, executable: Executable, process: int) -> None:
         self.process = process
         # ctypes has no arrays of length zero that it can take the address of on every version.
-        self.pointers = (ctypes.c_void_p * len(executable.bindings))()
+        borrowed = executable._borrowed
+        self.pointers = (ctypes.c_void_p * (len(borrowed) + len(executable.bindings)))()
+        for index, block in enumerate(borrowed):
+            self.pointers[index] = block.ctypes.data
         self.team = Team(
             executable._code,
             executable.entry.symbol,
@@ -167,22 +173,27 @@ class _Context:
 
 
 def _check_regions(
-    calls: Sequence[Call], constants: Bytes, arena_bytes: int, bindings: Sequence[Binding]
+    calls: Sequence[Call],
+    constants: Bytes,
+    arena_bytes: int,
+    borrowed: Sequence[Bytes],
+    bindings: Sequence[Binding],
 ) -> None:
     """Raise CompileError if a region reaches outside its memory, or writes to an input."""
-    if constants.ctypes.data % ALIGNMENT and constants.size:
+    if any(block.ctypes.data % ALIGNMENT and block.size for block in (constants, *borrowed)):
         raise CompileError(f"constants: not aligned to {ALIGNMENT} bytes; use aligned_empty")
+    bound = [(block.nbytes, False) for block in borrowed]
+    bound += [(binding.type.size_bytes, binding.is_output) for binding in bindings]
     sizes = {"constants": constants.nbytes, "arena": arena_bytes}
     for number, call in enumerate(calls):
         for region in call.operands:
             where = f"call {number} of {call.source.symbol}: {region}"
             if region.space == "binding":
-                if region.binding >= len(bindings):
-                    raise CompileError(f"{where}: there are {len(bindings)} bindings")
-                binding = bindings[region.binding]
-                if region.mode != "in" and not binding.is_output:
+                if region.binding >= len(bound):
+                    raise CompileError(f"{where}: there are {len(bound)} bindings")
+                size, is_output = bound[region.binding]
+                if region.mode != "in" and not is_output:
                     raise CompileError(f"{where}: writes to an input")
-                size = binding.type.size_bytes
             else:
                 size = sizes[region.space]
             if region.offset_bytes + region.size_bytes > size:

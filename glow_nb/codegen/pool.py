@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache, object_key
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.kernel_compiler import kernel_compiler
-from glow_nb.codegen.workers import compile_in_workers
+from glow_nb.codegen.workers import compile_in_workers, idle_workers
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 
@@ -91,10 +91,13 @@ def choose_workers(sources: Sequence[KernelSource]) -> int:
     work = sum(SECONDS_PER_KERNEL + SECONDS_PER_CHARACTER * len(s.text) for s in sources)
     is_imported = "glow_nb.codegen.compile" in sys.modules
     seconds = {0: work + (0 if is_imported else IMPORT_SECONDS)}
+    idle = idle_workers()
     for count in range(1, min(available_cores(), len(sources), MOST_WORKERS) + 1):
         # Half a second of one core per worker is worth less than the same time of waiting.
-        seconds[count] = START_SECONDS + work / count + 0.02 * count
-    return min(seconds, key=lambda count: seconds[count])
+        start = 0.0 if count <= idle else START_SECONDS + 0.02 * count
+        seconds[count] = start + work / count
+    # Of ways that take the same time, one in which this process can do something else.
+    return min(seconds, key=lambda count: (seconds[count], -count))
 
 
 def _compile_all(

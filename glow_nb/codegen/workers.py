@@ -1,29 +1,37 @@
-"""The other end of ``worker``: processes that compile, started for one set of kernels and stopped.
+"""The other end of ``worker``: processes that compile.
 
-A worker that cannot be started is done without; one that dies while it compiles means that the
-kernel kills the compiler, and is an error that says so.
+They are started when kernels are to be compiled, and stopped after those; but while somebody says
+that more will come (:func:`keep_workers`), they wait for them some time. A worker that cannot be
+started is done without; one that dies while it compiles means that the kernel kills the compiler,
+and is an error that says so.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO
 
+from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.worker import READY, read_frame, write_frame
 from glow_nb.errors import CompileError
 from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
 
 WORKER_MODULE = "glow_nb.codegen.worker"
+IDLE_SECONDS = 60.0
+"""How long a worker waits for more kernels. It holds 150 MB meanwhile, and takes no time."""
+
 _LAST_OUTPUT_BYTES = 2000
 
 _Result = tuple[KernelSource, bytes] | CompileError | None  # None: a worker has ended
@@ -39,13 +47,15 @@ def compile_in_workers(
     Raises:
         CompileError: A source does not compile, or a worker died of it.
     """
-    workers = _start_workers(count)
+    workers = _IDLE.take(count)
+    workers += _start_workers(count - len(workers))
     waiting = deque(sources)
     results: SimpleQueue[_Result] = SimpleQueue()
     threads = [
         threading.Thread(target=worker.serve, args=(waiting, target, results), daemon=True)
         for worker in workers
     ]
+    is_done = False
     try:
         for thread in threads:
             thread.start()
@@ -58,15 +68,106 @@ def compile_in_workers(
                 running -= 1
             else:
                 yield result
+        is_done = True
     finally:
         waiting.clear()
-        for worker in workers:
-            worker.kill()
+        if not is_done:  # what they are at is of no use any more
+            for worker in workers:
+                worker.kill()
         for thread in threads:
             if thread.ident is not None:  # started
                 thread.join()
-        for worker in workers:
-            worker.close()
+        _IDLE.give(workers)
+
+
+def keep_workers(owner: object) -> None:
+    """Let workers wait for more kernels as long as *owner* lives."""
+    _IDLE.keep()
+    weakref.finalize(owner, _IDLE.release).atexit = False
+
+
+def idle_workers() -> int:
+    """Return how many workers wait for kernels: these need not be started."""
+    return _IDLE.count()
+
+
+class _IdleWorkers:
+    """The workers that wait, as long as somebody wants that and for IDLE_SECONDS at most."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # an owner may be collected while this thread holds it
+        self._workers: list[_Worker] = []
+        self._owners = 0
+        self._timer: threading.Timer | None = None
+
+    def keep(self) -> None:
+        """Have one owner more."""
+        with self._lock:
+            self._owners += 1
+
+    def release(self) -> None:
+        """Have one owner less; without any, stop the workers."""
+        with self._lock:
+            self._owners -= 1
+            if not self._owners:
+                self.stop()
+
+    def count(self) -> int:
+        """Return how many workers wait."""
+        with self._lock:
+            return len(self._workers)
+
+    def take(self, count: int) -> list[_Worker]:
+        """Return up to *count* workers that are alive; they wait no longer."""
+        with self._lock:
+            taken, self._workers = self._workers[:count], self._workers[count:]
+        alive = [worker for worker in taken if worker.is_alive()]
+        _stop([worker for worker in taken if worker not in alive])
+        return alive
+
+    def give(self, workers: Sequence[_Worker]) -> None:
+        """Let *workers* wait, those that are alive and not more than there are cores."""
+        with self._lock:
+            room = available_cores() - len(self._workers) if self._owners else 0
+            kept = [worker for worker in workers if worker.is_alive()][: max(0, room)]
+            self._workers += kept
+            if kept:
+                self._restart_timer()
+        _stop([worker for worker in workers if worker not in kept])
+
+    def _restart_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = threading.Timer(IDLE_SECONDS, self.stop)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Stop all that wait."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            workers, self._workers, self._timer = self._workers, [], None
+        _stop(workers)
+
+    def forget(self) -> None:
+        """Leave the workers of a forked process's parent to the parent."""
+        for worker in self._workers:
+            worker.disown()
+        self._lock, self._timer = threading.RLock(), None
+        self._workers = []
+
+
+def _stop(workers: Sequence[_Worker]) -> None:
+    for worker in workers:
+        worker.kill()
+        worker.close()
+
+
+_IDLE = _IdleWorkers()
+atexit.register(_IDLE.stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDLE.forget)
 
 
 def _start_workers(count: int) -> list[_Worker]:
@@ -87,6 +188,7 @@ class _Worker:
 
     def __init__(self, interpreter: str) -> None:
         self._requests: IO[bytes] | None = None
+        self._is_ready = False
         self._output = _scratch_file()
         reading, writing = os.pipe()
         self._answers: IO[bytes] = os.fdopen(reading, "rb")
@@ -112,8 +214,8 @@ class _Worker:
     ) -> None:
         """Compile what is *waiting* until nothing is left; put what comes of it in *results*."""
         try:
-            is_ready = read_frame(self._answers) == READY
-            while is_ready and (source := _take(waiting)):
+            self._is_ready = self._is_ready or read_frame(self._answers) == READY
+            while self._is_ready and (source := _take(waiting)):
                 results.put(self._compile(source, target))
         except EOFError:  # it died before it was ready
             pass
@@ -141,10 +243,19 @@ class _Worker:
         self._output.seek(max(0, size - _LAST_OUTPUT_BYTES))
         return self._output.read().decode(errors="replace").strip()
 
+    def is_alive(self) -> bool:
+        """Return whether the process can compile: it runs, and has said so."""
+        return self._is_ready and self._process.poll() is None
+
     def kill(self) -> None:
         """End the process, whatever it is doing."""
         self._process.kill()
         self._process.wait()
+
+    def disown(self) -> None:
+        """Let go of a process that another process started."""
+        self._process.returncode = 0  # it is not ours to wait for
+        self.close()
 
     def close(self) -> None:
         """Close the pipes, once nobody reads them."""

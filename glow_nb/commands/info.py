@@ -27,7 +27,7 @@ from glow_nb.commands.wording import byte_count, make_console, make_table, print
 from glow_nb.hlir.cost import Cost, cost_of
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import Network
 from glow_nb.text import format_name
 
 
@@ -192,7 +192,7 @@ def make_report(
     )
 
 
-def make_compiled_report(backend: str, network: CompiledNetwork) -> CompiledReport:
+def make_compiled_report(backend: str, network: Network) -> CompiledReport:
     """Return the report on *network*, which was compiled for *backend*."""
     memory = network.memory
     return CompiledReport(
@@ -231,7 +231,7 @@ def _operator_rows(imported: Function | Program, compiled: Function | None) -> l
     ]
 
 
-def _kernel_rows(network: CompiledNetwork) -> list[KernelRow]:
+def _kernel_rows(network: Network) -> list[KernelRow]:
     instructions = Counter(kernel.family for kernel in network.kernels)
     generated = {(kernel.family, kernel.symbol) for kernel in network.kernels if kernel.symbol}
     distinct = Counter(family for family, _ in generated)

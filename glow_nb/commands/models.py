@@ -10,14 +10,14 @@ import glow_nb
 from glow_nb.api import as_backend, as_threads
 from glow_nb.arguments import Constants, Shapes
 from glow_nb.backends import Backend
-from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import ModelError, OptionError
 from glow_nb.files import SUFFIX
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import CompiledNetwork, Network
+from glow_nb.types import Dimensions
 
-Signature = Mapping[str, "tuple[int | str, ...] | None"]
+Signature = Mapping[str, Dimensions | None]
 
 
 def load_model(model: Path, shapes: Shapes | None) -> Function | Program:
@@ -41,8 +41,8 @@ def compile_model(
     tune: bool = False,
     winograd: str = "auto",
     constants: Constants | None = None,
-) -> CompiledNetwork:
-    """Compile the file *model*; the network is a DynamicNetwork if dimensions are left unbound."""
+) -> Network:
+    """Compile the file *model*; it is no CompiledNetwork if *shapes* leaves sizes open."""
     _check_shapes_apply(model, shapes)
     return glow_nb.compile(
         str(model),
@@ -69,9 +69,14 @@ def compile_fixed_model(
     network = compile_model(
         model, shapes, backend, threads, tune=tune, winograd=winograd, constants=constants
     )
-    if isinstance(network, DynamicNetwork):
-        raise unbound_error(model, network.signature)
+    if not isinstance(network, CompiledNetwork):
+        raise unbound_error(model, declared_shapes(network))
     return network
+
+
+def declared_shapes(network: Network) -> Signature:
+    """Return the shape of each input, with the names of open sizes."""
+    return {name: type.shape for name, type in network.inputs.items()}
 
 
 def unbound_error(model: Path, signature: Signature) -> OptionError:

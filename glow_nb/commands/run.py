@@ -13,7 +13,7 @@ import numpy as np
 
 from glow_nb.arguments import Shapes
 from glow_nb.commands.arrays import assign_inputs, member_names, random_array, save_npz
-from glow_nb.commands.models import compile_fixed_model, compile_model, unbound_error
+from glow_nb.commands.models import compile_model, declared_shapes, unbound_error
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
@@ -27,7 +27,6 @@ from glow_nb.commands.options import (
     winograd_option,
 )
 from glow_nb.commands.wording import count_of
-from glow_nb.dynamic import DynamicNetwork
 from glow_nb.errors import OptionError, UnsupportedError
 from glow_nb.files import SUFFIX
 from glow_nb.network import CompiledNetwork, name_feeds
@@ -148,17 +147,13 @@ def _prepare(
         rest = tuple(text for text in inputs if text not in texts)
         more = {**fixed, **assign_inputs(texts, list(names))}
         return _prepare(model, rest, shapes, backend, threads, winograd, tune, more)
-    if not isinstance(network, DynamicNetwork):
-        return network, assign_inputs(inputs, list(network.inputs))
+    feeds = assign_inputs(inputs, list(network.inputs))
+    if isinstance(network, CompiledNetwork):
+        return network, feeds
     if not inputs:
-        raise unbound_error(model, network.signature)
-    feeds = assign_inputs(inputs, list(network.signature))
-    name_feeds(list(network.signature), feeds)
-    bound = {name: array.shape for name, array in feeds.items()}
-    network = compile_fixed_model(
-        model, bound, backend, threads, tune=tune, winograd=winograd, constants=fixed
-    )
-    return network, feeds
+        raise unbound_error(model, declared_shapes(network))
+    name_feeds(list(network.inputs), feeds)
+    return network.prepare({name: array.shape for name, array in feeds.items()}).result(), feeds
 
 
 def _run_repeatedly(

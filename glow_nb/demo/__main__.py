@@ -22,7 +22,7 @@ from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
 from glow_nb.demo.photograph import load_image
 from glow_nb.demo.race import Engine, onnxruntime_engines, race
 from glow_nb.files import replace_file
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import Network
 from glow_nb.types import Array
 
 Outputs = dict[str, Array]
@@ -106,7 +106,7 @@ def save_model(model: onnx.ModelProto, image: Array, output: Path) -> None:
     _say("", f"{file} is the model, {photograph} the photograph for its input {INPUT!r}")
 
 
-def _compile(model: onnx.ModelProto, threads: int) -> CompiledNetwork:
+def _compile(model: onnx.ModelProto, threads: int) -> Network:
     """Compile for so many threads; say how long it took and how many kernels were new.
 
     Several threads share the work in other pieces, so some of their kernels are not cached yet.
@@ -147,8 +147,8 @@ def _show_outputs(outputs: Outputs, reference: Outputs) -> None:
 def _show_times(
     model: onnx.ModelProto,
     image: Array,
-    networks: dict[int, CompiledNetwork],
-    reference: CompiledNetwork,
+    networks: dict[int, Network],
+    reference: Network,
     rounds: int,
 ) -> None:
     feeds = {INPUT: image}
@@ -178,7 +178,7 @@ def _show_times(
     click.echo()
 
 
-def _show_memory(network: CompiledNetwork) -> None:
+def _show_memory(network: Network) -> None:
     memory = network.memory
     ratio = memory.arena_bytes / memory.lower_bound_bytes
     _say(
@@ -193,7 +193,7 @@ def _show_memory(network: CompiledNetwork) -> None:
     )
 
 
-def _draw(network: CompiledNetwork, picture: Path) -> None:
+def _draw(network: Network, picture: Path) -> None:
     try:
         from glow_nb.plots.memory_map import draw_memory_map
     except ModuleNotFoundError as error:

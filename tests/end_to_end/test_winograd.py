@@ -62,7 +62,7 @@ def convolution(weights: Array) -> Function:
     return b.function()
 
 
-def families(net: glow_nb.CompiledNetwork) -> set[str]:
+def families(net: glow_nb.Network) -> set[str]:
     return {kernel.family for kernel in net.kernels}
 
 

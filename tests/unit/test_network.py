@@ -29,7 +29,7 @@ from glow_nb.files import load_constants
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork
+from glow_nb.network import Network
 from tests.unit.importers.models import model, value
 
 
@@ -50,14 +50,14 @@ def one_input() -> Function:
 
 
 @pytest.fixture(scope="module")
-def net() -> CompiledNetwork:
+def net() -> Network:
     return glow_nb.compile(two_inputs(), backend="interpreter")
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_outputs_come_by_name_in_order(net: CompiledNetwork) -> None:
+def test_outputs_come_by_name_in_order(net: Network) -> None:
     outputs = net.run({"y": X, "x": X})
     assert list(outputs) == ["total", "product_out"]
     np.testing.assert_array_equal(outputs["total"], X + X)
@@ -80,7 +80,7 @@ def test_outputs_come_by_name_in_order(net: CompiledNetwork) -> None:
     ],
 )
 def test_wrong_feeds_get_one_clear_error(
-    net: CompiledNetwork, feeds: dict[str, np.ndarray], message: str
+    net: Network, feeds: dict[str, np.ndarray], message: str
 ) -> None:
     with pytest.raises(FeedError, match=message):
         net.run(feeds)
@@ -99,9 +99,7 @@ class Tensor:
 @pytest.mark.parametrize(
     "cause", [RuntimeError("device is lost"), KeyError("x"), OSError(5, "gone"), StopIteration()]
 )
-def test_whatever_a_feed_raises_is_the_cause_of_ours(
-    net: CompiledNetwork, cause: Exception
-) -> None:
+def test_whatever_a_feed_raises_is_the_cause_of_ours(net: Network, cause: Exception) -> None:
     single = glow_nb.compile(one_input(), backend="interpreter")
     wanted = f"input 'x': a Tensor that is no array: {type(cause).__name__}"
     runs: tuple[Callable[[Any], object], ...] = (
@@ -126,28 +124,30 @@ def test_nothing_is_no_input() -> None:
         glow_nb.evaluate(one_input(), None)  # type: ignore[arg-type]
 
 
-def test_a_network_is_called_like_a_function(net: CompiledNetwork) -> None:
+def test_a_network_is_called_like_a_function(net: Network) -> None:
     np.testing.assert_array_equal(net({"x": X, "y": X})["total"], X + X)
 
 
 @pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_network_says_how_to_keep_it(
-    net: CompiledNetwork, copying: Callable[[object], object]
+    net: Network, copying: Callable[[object], object], tmp_path: Path
 ) -> None:
-    for kept in (net, [net], DynamicNetwork({"x": None}, lambda shapes: net)):
+    open_sizes = glow_nb.compile(write_dense(tmp_path, "batch"), backend="interpreter")
+    assert isinstance(open_sizes, DynamicNetwork)
+    for kept in (net, [net], open_sizes):
         if copying is copy.copy and isinstance(kept, list):
             continue  # copies the list, not what is in it
         with pytest.raises(UnsupportedError, match=r"cannot be copied or pickled.*save_text"):
             copying(kept)
 
 
-def test_a_network_is_kept_as_text(net: CompiledNetwork, tmp_path: Path) -> None:
+def test_a_network_is_kept_as_text(net: Network, tmp_path: Path) -> None:
     glow_nb.save_text(net.program, tmp_path / "net.glow")
     again = glow_nb.compile(tmp_path / "net.glow", backend="interpreter")
     np.testing.assert_array_equal(again({"x": X, "y": X})["total"], X + X)
 
 
-def test_odd_but_right_feeds_work(net: CompiledNetwork) -> None:
+def test_odd_but_right_feeds_work(net: Network) -> None:
     read_only = X.copy()
     read_only.flags.writeable = False
     strided = np.zeros((4, 6), np.float32)[::2, ::2]
@@ -160,7 +160,7 @@ def test_odd_but_right_feeds_work(net: CompiledNetwork) -> None:
         np.testing.assert_array_equal(total, X + X)
 
 
-def test_nan_and_infinity_pass_through(net: CompiledNetwork) -> None:
+def test_nan_and_infinity_pass_through(net: Network) -> None:
     odd = np.array([[np.nan, np.inf, -np.inf], [0, 1, 2]], np.float32)
     np.testing.assert_array_equal(net.run({"x": odd, "y": X})["total"], odd + X)
 
@@ -274,7 +274,7 @@ def test_broken_files_are_told_apart(tmp_path: Path) -> None:
             load_constants(archive)
 
 
-def test_a_network_describes_itself(net: CompiledNetwork) -> None:
+def test_a_network_describes_itself(net: Network) -> None:
     assert repr(net).startswith(
         "<CompiledNetwork main (x: float32<2 x 3>, y: float32<2 x 3>) -> "
         "(total: float32<2 x 3>, product_out: float32<2 x 3>), arena"
@@ -295,7 +295,7 @@ def test_memory_is_drawn(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_extra_is_named(
-    net: CompiledNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    net: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "glow_nb.plots.memory_map", raising=False)

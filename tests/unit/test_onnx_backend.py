@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,27 @@ def test_symbolic_dimension_is_bound_by_each_run() -> None:
     network = backend.prepare(one("Relu", inputs=[value("x", ("n", 3))]), engine="evaluate")
     for size in (1, 4):
         assert network.run([np.ones((size, 3), np.float32)])[0].shape == (size, 3)
+
+
+def test_what_is_compiled_is_bounded() -> None:
+    proto = one("Relu", inputs=[value("x", ("n",))])
+    prepared = backend.prepare(proto, engine="interpreter", max_variants=2)
+    for size in (1, 2, 3, 1):
+        (y,) = prepared.run([np.full(size, -1, np.float32)])
+        np.testing.assert_array_equal(y, np.zeros(size))
+    assert [key[0][1] for key in prepared._variants.ready()] == [(3,), (1,)]
+    with pytest.raises(OptionError, match="max_variants=0"):
+        backend.prepare(proto, max_variants=0)
+
+
+def test_threads_that_learn_of_an_input_that_must_be_fixed_all_get_an_answer() -> None:
+    proto = one("Reshape", ("x", "s"), inputs=[value("x"), value("s", (1,), INT)])
+    prepared = backend.prepare(proto, engine="interpreter")
+    prepared._fixed.clear()  # as if a first run had to find out
+    feeds = [np.ones((2, 3), np.float32), np.array([6])]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: prepared.run(feeds)[0].shape, range(8)))
+    assert results == [(6,)] * 8
 
 
 def test_numbers_of_a_tensor_cannot_be_bound() -> None:

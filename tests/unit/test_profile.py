@@ -127,7 +127,7 @@ def test_an_empty_network_has_an_empty_profile() -> None:
     assert [e["ph"] for e in profile.chrome_trace()["traceEvents"]] == ["M", "M"]
 
 
-def dense(folder: Path, batch: int | str = 2, **options: object) -> glow_nb.CompiledNetwork:
+def dense(folder: Path, batch: int | str = 2, **options: object) -> glow_nb.Network:
     return glow_nb.compile(str(write_dense(folder, batch)), threads=2, **options)  # type: ignore[arg-type]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from glow_nb.backends.backend import BackendOptions
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.select_packed_operators import (
@@ -9,6 +11,8 @@ from glow_nb.backends.cpu.select_packed_operators import (
     Tuner,
     select_packed_operators,
 )
+from glow_nb.backends.cpu.shared_weights import SharedWeights
+from glow_nb.codegen.workers import keep_workers
 from glow_nb.hlir.graph import Node
 from glow_nb.kernels.generate import has_kernel
 from glow_nb.kernels.target import Target
@@ -21,10 +25,19 @@ class CpuBackend:
 
     name = "cpu"
 
+    _shared: SharedWeights | None = None
+
     def __init__(self, target: Target | None = None, options: BackendOptions | None = None) -> None:
         """Compile for *target*, by default the processor this runs on."""
         self.target = target or Target.host()
         self.options = options or BackendOptions()
+
+    def for_variants(self) -> CpuBackend:
+        """Return a backend whose programs share weights, and that lets compile workers wait."""
+        backend = copy.copy(self)  # of its own class
+        backend._shared = SharedWeights()
+        keep_workers(backend)
+        return backend
 
     @property
     def graph_pipeline(self) -> Pipeline:
@@ -66,4 +79,4 @@ class CpuBackend:
 
     def compile(self, program: Program, *, threads: int) -> CpuExecutable:
         """Return *program* as machine code."""
-        return CpuExecutable(program, self.target, threads=threads)
+        return CpuExecutable(program, self.target, threads=threads, shared=self._shared)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from glow_nb.backends.backend import KernelReport, Timings
 from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotated_kernel
 from glow_nb.backends.cpu.constants import ConstantBlock
+from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
@@ -42,18 +43,31 @@ from glow_nb.types import Array, ElementKind, TensorType
 class CpuExecutable:
     """An allocated program as machine code."""
 
-    def __init__(self, program: Program, target: Target, *, threads: int) -> None:
-        """Generate, compile (or fetch from the cache) and load the kernels of *program*."""
+    def __init__(
+        self,
+        program: Program,
+        target: Target,
+        *,
+        threads: int,
+        shared: SharedWeights | None = None,
+    ) -> None:
+        """Generate, compile (or fetch from the cache) and load the kernels of *program*.
+
+        Weights that are among the *shared* ones are read there; others join them.
+        """
         stopwatch = Stopwatch()
-        constants = ConstantBlock(_used_weights(program))
-        self._constants, self.held_weights = constants.block, constants.arrays
+        constants = ConstantBlock(_used_weights(program), shared)
+        # Not the block itself: it knows the weights as the model has them, which are to be freed.
+        self._constants, self._borrowed = constants.block, constants.borrowed
+        self._held, self.constant_bytes = constants.held, constants.size_bytes
+        self.held_weights = constants.arrays
         self._inputs, self._outputs = program.inputs, program.outputs
         fed = {buffer: place for place, buffer in enumerate(program.inputs)}
         self._results = [(b.type.shape, b.type.kind.dtype, fed.get(b)) for b in program.outputs]
         self._target, self._threads, self._cache = target, threads, ObjectCache()
         self._arena_bytes = program.arena.size_bytes if program.arena else 0
-        bindings = {buffer: i for i, buffer in enumerate((*program.inputs, *program.outputs))}
-        places = _Places(program, constants.offsets, bindings)
+        bound = enumerate((*program.inputs, *program.outputs), len(constants.borrowed))
+        places = _Places(program, constants.places, {buffer: index for index, buffer in bound})
         work = [i for i in program.work if _computes(i)]
         stopwatch.lap("fill_constants")
         with constants.being_filled():  # while the kernels are written
@@ -79,7 +93,7 @@ class CpuExecutable:
             *(Binding(buffer.type) for buffer in self._inputs),
             *(Binding(buffer.type, is_output=True) for buffer in self._outputs),
         ]
-        stamps = len(bindings) if profiled else None
+        stamps = len(self._borrowed) + len(bindings) if profiled else None
         if profiled:
             type = TensorType(ElementKind.INT64, (self._threads, len(self._calls), 2))
             bindings.append(Binding(type, is_output=True))
@@ -88,17 +102,13 @@ class CpuExecutable:
             self._constants,
             self._arena_bytes,
             bindings,
+            borrowed=self._borrowed,
             threads=self._threads,
             target=self._target,
             cache=self._cache,
             stamps=stamps,
             stopwatch=stopwatch,
         )
-
-    @property
-    def constant_bytes(self) -> int:
-        """Memory that holds the weights."""
-        return int(self._constants.size)
 
     @property
     def source(self) -> str:
@@ -172,7 +182,10 @@ class _Places:
     """Where the buffers of a program lie in memory."""
 
     def __init__(
-        self, program: Program, constants: dict[Buffer, int], bindings: dict[Bound, int]
+        self,
+        program: Program,
+        constants: dict[Buffer, tuple[int, int]],
+        bindings: dict[Bound, int],
     ) -> None:
         self._constants = constants
         self._bindings = bindings
@@ -205,7 +218,10 @@ class _Places:
         )
         match buffer.root:
             case Weight() as weight:
-                return region("constants", offset_bytes=start + self._constants.get(weight, 0))
+                block, offset = self._constants.get(weight, (0, 0))
+                if block:
+                    return region("binding", offset_bytes=start + offset, binding=block - 1)
+                return region("constants", offset_bytes=start + offset)
             case Activation() as activation:
                 return region("arena", offset_bytes=start + self._arena[activation])
             case Bound() as bound:

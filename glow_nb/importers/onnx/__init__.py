@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import rules
 from glow_nb.importers.onnx.context import UnboundInput
-from glow_nb.importers.onnx.dimensions import Dimensions, Shapes, UnboundDimension
+from glow_nb.importers.onnx.dimensions import Shapes, UnboundDimension
 from glow_nb.importers.onnx.graph import Importer
 from glow_nb.importers.onnx.model import ModelSource, load_model
 from glow_nb.importers.onnx.registry import RULES, onnx_op
+from glow_nb.importers.onnx.symbolic import SymbolicModel
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.types import Array
 
@@ -32,7 +33,7 @@ def import_onnx(
     not be contiguous.
 
     Args:
-        model: A path, the bytes of a file, or an ``onnx.ModelProto``.
+        model: A path, the bytes of a file, an ``onnx.ModelProto``, or what load_model returned.
         shapes: Sizes of symbolic dimensions by name (``{"batch": 8}``; a dimension without name is
             called ``input[axis]``), or whole shapes by input name.
         constants: Inputs that are fixed to given arrays and are no inputs any more: needed where
@@ -59,9 +60,9 @@ SUPPORTED_OPERATORS = tuple(sorted({name for _, name in RULES}))
 
 __all__ = [
     "SUPPORTED_OPERATORS",
-    "Dimensions",
     "ModelSource",
     "Shapes",
+    "SymbolicModel",
     "UnboundDimension",
     "UnboundInput",
     "import_onnx",

@@ -9,13 +9,10 @@ import onnx
 
 from glow_nb.errors import ModelError, OptionError, UnsupportedError
 from glow_nb.schema import closest
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.types import Array, Dimensions, ElementKind, TensorType
 
 Shapes = Mapping[str, int | Sequence[int]]
 """Sizes by symbol (``{"batch": 8}``), or whole shapes by input name (``{"x": (8, 3)}``)."""
-
-Dimensions = tuple[int | str, ...]
-"""A declared shape: sizes, and the names of dimensions that are not known yet."""
 
 
 class UnboundDimension(ModelError):
@@ -116,36 +113,52 @@ def bind_shapes(
         UnboundDimension: A symbol, or an input of unknown rank, is not in *shapes*.
         OptionError: *shapes* names something that is not in the model, or contradicts it.
     """
-    symbols = {n for shape in signature.values() for n in shape or () if isinstance(n, str)}
-    sizes = _symbol_sizes(place, signature, shapes, symbols)
-    bound: dict[str, tuple[int, ...]] = {}
+    bound = partly_bound(place, signature, shapes)
     missing: dict[str, None] = {}
-    for name, shape in signature.items():
-        whole = _whole_shape(shapes.get(name))
-        if whole is not None:
-            bound[name] = whole
-            continue
-        if shape is None:
-            missing[name] = None
-            continue
-        missing.update(dict.fromkeys(n for n in shape if isinstance(n, str) and n not in sizes))
-        bound[name] = tuple(sizes.get(n, 0) if isinstance(n, str) else n for n in shape)
+    for name, shape in bound.items():
+        names = [name] if shape is None else [n for n in shape if isinstance(n, str)]
+        missing.update(dict.fromkeys(names))
     if missing:
         raise UnboundDimension(place, list(missing), signature)
+    return known_shapes(bound)
+
+
+def partly_bound(
+    place: str, signature: Mapping[str, Dimensions | None], shapes: Shapes
+) -> dict[str, Dimensions | None]:
+    """Return *signature* with the sizes that *shapes* gives; raise OptionError as above."""
+    sizes = symbol_sizes(place, signature, shapes)
+    bound: dict[str, Dimensions | None] = {}
+    for name, shape in signature.items():
+        whole = _whole_shape(shapes.get(name))
+        declared = None if shape is None else with_sizes(shape, sizes)
+        bound[name] = declared if whole is None else whole
     return bound
+
+
+def with_sizes(shape: Dimensions, sizes: Mapping[str, int]) -> Dimensions:
+    """Return *shape* with the names replaced that *sizes* has."""
+    return tuple(sizes.get(n, n) if isinstance(n, str) else n for n in shape)
+
+
+def known_shapes(bound: Mapping[str, Dimensions | None]) -> dict[str, tuple[int, ...]]:
+    """Return those shapes that are known whole."""
+    return {
+        name: tuple(n for n in shape if isinstance(n, int))
+        for name, shape in bound.items()
+        if shape is not None and all(isinstance(n, int) for n in shape)
+    }
 
 
 def _whole_shape(given: int | Sequence[int] | None) -> tuple[int, ...] | None:
     return None if given is None or isinstance(given, int) else tuple(given)
 
 
-def _symbol_sizes(
-    place: str,
-    signature: Mapping[str, Dimensions | None],
-    shapes: Shapes,
-    symbols: set[str],
+def symbol_sizes(
+    place: str, signature: Mapping[str, Dimensions | None], shapes: Shapes
 ) -> dict[str, int]:
     """Return the size of every symbol that *shapes* gives, directly or by a whole shape."""
+    symbols = {n for shape in signature.values() for n in shape or () if isinstance(n, str)}
     sizes: dict[str, int] = {}
     for name, given in shapes.items():
         if isinstance(given, int):

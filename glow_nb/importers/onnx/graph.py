@@ -28,7 +28,6 @@ from glow_nb.importers.onnx.context import (
     UnboundInput,
 )
 from glow_nb.importers.onnx.dimensions import (
-    Dimensions,
     Shapes,
     bind_shapes,
     check_constant,
@@ -65,7 +64,7 @@ from glow_nb.importers.onnx.tensors import kind_of, sparse_to_array, to_array
 from glow_nb.importers.onnx.unsupported import Complaints
 from glow_nb.importers.onnx.widening import Trace, may_widen, widened
 from glow_nb.schema import closest
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, Dimensions, TensorType
 
 T = TypeVar("T")
 
@@ -99,6 +98,14 @@ class Importer(Context):
             ModelError: The model is broken.
             UnsupportedError: It uses something we do not have; names everything at once.
         """
+        for name, value in self.import_graph():
+            self._save(name, value, self._counted(name, value))
+        for number, name in self._count_names.items():
+            self._save(name, number)
+        return self.builder.function()
+
+    def import_graph(self) -> list[tuple[str, Value]]:
+        """Import inputs, weights and nodes; return name and value of each output that is known."""
         graph, place = self.model.proto.graph, self.model.place
         scope = Scope(self.model.opsets, place)
         inputs = inputs_of(graph, place)
@@ -109,11 +116,11 @@ class Importer(Context):
         self._import_nodes(graph, scope)
         values = [self._output_value(info, scope) for info in graph.output]
         self._complaints.raise_if_any(place)
-        for info, value in zip(graph.output, filter(None, values), strict=True):
-            self._save(info.name, value, self._counted(info.name, value))
-        for number, name in self._count_names.items():
-            self._save(name, number)
-        return self.builder.function()
+        return [
+            (info.name, value)
+            for info, value in zip(graph.output, values, strict=True)
+            if value is not None
+        ]
 
     def _counted(self, name: str, value: Value) -> Counted | None:
         """Return what of an output called *name* counts; the number will be an output, too."""
@@ -152,9 +159,12 @@ class Importer(Context):
                 raise ModelError(
                     f"{place}: it has no input {name!r}{closest(name, known)}; it has {known}"
                 )
-        shapes = bind_shapes(place, signature, self._shapes)
+        shapes = self._input_shapes(signature)
         for info in inputs:
+            if info.name not in signature:
+                continue
             if info.name not in shapes:
+                scope.unknown.add(info.name)
                 continue
             where = f"{place}: input {info.name!r}"
             kind = kind_of(info.type.tensor_type.elem_type, where)
@@ -162,6 +172,12 @@ class Importer(Context):
             placeholder = Placeholder(info.name, type)
             self.builder.inputs.append(placeholder)
             scope.values[info.name] = placeholder
+
+    def _input_shapes(
+        self, signature: Mapping[str, Dimensions | None]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the shapes of the inputs; what depends on one without is only looked at."""
+        return bind_shapes(self.model.place, signature, self._shapes)
 
     def _fix_input(self, info: onnx.ValueInfoProto, scope: Scope) -> None:
         array = self._constants[info.name]
@@ -176,11 +192,13 @@ class Importer(Context):
         folder = self.model.folder
         for index, tensor in enumerate(graph.initializer):
             where = f"{scope.path}: weight {tensor.name!r}"
-            array = to_array(tensor, where, folder, payloads.get(index))
+            read = partial(to_array, tensor, where, folder, payloads.get(index))
+            array = self.model.numbers_of(tensor, read)
             self._define_weight(tensor.name, array, where, scope)
         for sparse in graph.sparse_initializer:
             where = f"{scope.path}: weight {sparse.values.name!r}"
-            array = sparse_to_array(sparse, where, folder, MAX_CONSTANT_BYTES)
+            read = partial(sparse_to_array, sparse, where, folder, MAX_CONSTANT_BYTES)
+            array = self.model.numbers_of(sparse, read)
             self._define_weight(sparse.values.name, array, where, scope)
 
     def _define_weight(self, name: str, array: Array, where: str, scope: Scope) -> None:
@@ -237,8 +255,6 @@ class Importer(Context):
         """Return the outputs of a node; None if an operand could not be imported."""
         function = self._functions.get((domain, proto.op_type, proto.overload))
         rule, schema = self._find(domain, proto.op_type, opset, function is not None)
-        if any(scope.is_unknown(name) for name in proto.input):
-            return None
         node = OnnxNode(
             proto=proto,
             schema=schema,
@@ -250,6 +266,8 @@ class Importer(Context):
         if function is not None:
             return self._expand(node, function, scope)
         check_against_schema(node)
+        if any(scope.is_unknown(name) for name in proto.input):
+            return None
         return self._apply(rule or self._definition, node, scope)
 
     def _find(
@@ -356,10 +374,12 @@ class Importer(Context):
         opsets = {**scope.opsets, **opsets_of(function.opset_import)}
         check_opsets(opsets, self.place)
         missing = len(function.input) - len(node.inputs)
+        given = zip(function.input, node.proto.input, strict=False)
         body = Scope(
             opsets,
             self.place,
             values=dict(zip(function.input, (*node.inputs, *(None,) * missing), strict=True)),
+            unknown={name for name, outer in given if scope.is_unknown(outer)},
             attributes=call_attributes(node, function),
             callers=(*scope.callers, key),
         )
@@ -425,4 +445,5 @@ class Importer(Context):
     @override
     def tensor(self, tensor: onnx.TensorProto) -> Array:
         self.kind(tensor.data_type)
-        return to_array(tensor, self.place, self.model.folder)
+        read = partial(to_array, tensor, self.place, self.model.folder)
+        return self.model.numbers_of(tensor, read)

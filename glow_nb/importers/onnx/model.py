@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Union
 
 import onnx
 from google.protobuf.message import DecodeError
 
 from glow_nb.errors import ModelError, UnsupportedError
-from glow_nb.importers.onnx.wire import Skeleton, WireError, read_skeleton
+from glow_nb.importers.onnx.wire import LARGE_BYTES, Skeleton, WireError, read_skeleton
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.regular_files import open_regular
 from glow_nb.types import Array
 
-ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
+ModelSource = Union[str, "os.PathLike[str]", bytes, onnx.ModelProto, "Model"]
 
 OLDEST_OPSET = 7
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
@@ -34,6 +34,7 @@ class Model:
         place: What errors call the model: its path, or ``<model>``.
         folder: Where external data may lie, None if the model did not come from a file.
         payloads: The raw bytes of large weights by index into ``graph.initializer``.
+        is_borrowed: True if the message belongs to somebody else, who may change it.
         opsets: Version of each imported operator set, the default domain as ``""``.
     """
 
@@ -41,6 +42,26 @@ class Model:
     place: str
     folder: Path | None = None
     payloads: Mapping[int, Array] = field(default_factory=dict)
+    is_borrowed: bool = False
+    _numbers: dict[int, tuple[object, Array]] = field(default_factory=dict, repr=False)
+
+    def numbers_of(
+        self, tensor: onnx.TensorProto | onnx.SparseTensorProto, read: Callable[[], Array]
+    ) -> Array:
+        """Return what *read* makes of a message; the same array each time the model is imported.
+
+        So a file of weights is read once, and all sizes of a network share its weights. Small
+        numbers in the message itself are read again: an operator's body may bring new ones.
+        """
+        values = tensor.values if isinstance(tensor, onnx.SparseTensorProto) else tensor
+        is_external = values.data_location == onnx.TensorProto.EXTERNAL
+        if not is_external and tensor.ByteSize() < LARGE_BYTES:
+            return read()
+        known = self._numbers.get(id(tensor))
+        if known is None:
+            # The message is kept as well: nothing else can have its id.
+            known = self._numbers[id(tensor)] = (tensor, read())
+        return known[1]
 
     @property
     def opsets(self) -> dict[str, int]:
@@ -59,14 +80,16 @@ def normal_domain(domain: str) -> str:
 
 
 def load_model(source: ModelSource) -> Model:
-    """Load a model from a path, from bytes or from a ``ModelProto``.
+    """Load a model from a path, from bytes or from a ``ModelProto``; return one that is loaded.
 
     Raises:
         ModelError: The file is missing, empty, truncated, or not an ONNX model.
         UnsupportedError: The model needs a newer or older operator set than is known here.
     """
+    if isinstance(source, Model):
+        return source
     if isinstance(source, onnx.ModelProto):
-        model = Model(source, "<model>")
+        model = Model(source, "<model>", is_borrowed=True)
     elif isinstance(source, bytes):
         model = _parse(io.BytesIO(source), len(source), "<model>", None)
     else:

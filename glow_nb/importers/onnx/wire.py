@@ -23,7 +23,8 @@ from glow_nb.types import Array
 _MODEL_GRAPH = 7
 _GRAPH_INITIALIZER = 5
 _TENSOR_RAW_DATA = 9
-_LARGE_BYTES = 4096
+LARGE_BYTES = 4096
+"""A weight of so many bytes is read apart from the message."""
 _FIXED_BYTES = {1: 8, 5: 4}
 _BYTES_FIELD = 2
 _MAX_VARINT_BYTES = 10
@@ -74,7 +75,7 @@ def _read_graph(stream: BinaryIO, end: int, skeleton: Skeleton) -> bytes:
     for number, kind, begin, stop in _fields(stream, end):
         if number == _GRAPH_INITIALIZER and kind == _BYTES_FIELD:
             body_bytes = stop - stream.tell()
-            if body_bytes >= _LARGE_BYTES:
+            if body_bytes >= LARGE_BYTES:
                 tensor = _read_tensor(stream, stop, index, skeleton)
                 parts += [_varint(number << 3 | kind), _varint(len(tensor)), tensor]
             else:

@@ -12,7 +12,7 @@ from glow_nb.llir.in_place import Tenancy, peak_of, tenancies
 BYTES = 64 * 64 * 4
 
 
-def network(*, in_place: bool) -> glow_nb.CompiledNetwork:
+def network(*, in_place: bool) -> glow_nb.Network:
     """Return ``cumsum(relu(cumsum(x)))``, which takes two values at a time, and more if apart."""
     b = Builder()
     x = b.input("x", "float32<64 x 64>")

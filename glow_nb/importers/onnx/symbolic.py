@@ -1,0 +1,134 @@
+"""A model some of whose sizes are open: read once, checked once, imported for each set of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+from google.protobuf.message import EncodeError
+from typing_extensions import override
+
+from glow_nb.errors import GlowError, UnsupportedError
+from glow_nb.hlir.graph import Function
+from glow_nb.importers.onnx.dimensions import (
+    Shapes,
+    bind_shapes,
+    declared_shape,
+    known_shapes,
+    partly_bound,
+    symbol_sizes,
+    with_sizes,
+)
+from glow_nb.importers.onnx.graph import Importer
+from glow_nb.importers.onnx.model import Model, load_model
+from glow_nb.importers.onnx.tensors import kind_of
+from glow_nb.types import Array, Dimensions, SymbolicType
+
+PROBES = (32, 224)
+"""Sizes that a model is tried with when nobody has said any: what most networks can take."""
+
+
+class SymbolicModel:
+    """A model with open sizes.
+
+    Attributes:
+        inputs: Name and type of each input, with the sizes that are bound.
+        outputs: The same of each output, as far as the model declares it.
+    """
+
+    def __init__(self, model: Model, shapes: Shapes, constants: Mapping[str, Array]) -> None:
+        """Take *model*, some of whose sizes *shapes* gives, and read all of its weights.
+
+        Raises:
+            ModelError: Something is wrong with it that does not depend on sizes.
+            UnsupportedError: It needs something that is not supported at any size; names all.
+        """
+        self._model, self._shapes = _snapshot(model), shapes
+        self._constants = {name: array.copy() for name, array in constants.items()}
+        checker = _Checker(self._model, shapes, self._constants)
+        checker.import_graph()
+        self.inputs, self.outputs = checker.inputs, checker.outputs
+        self._try_sizes()
+
+    def bind(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each input.
+
+        Raises:
+            UnboundDimension: *shapes* leaves a size open.
+            OptionError: *shapes* names something that is not in the model, or contradicts it.
+        """
+        signature = {name: type.shape for name, type in self.inputs.items()}
+        return bind_shapes(self._model.place, signature, shapes)
+
+    def function(self, shapes: Shapes) -> Function:
+        """Return the model with the rest of its sizes bound by *shapes*; raise as for any model."""
+        return Importer(self._model, {**self._shapes, **shapes}, self._constants).function()
+
+    def _try_sizes(self) -> None:
+        """Raise UnsupportedError if the model is refused for all sizes that are tried.
+
+        What is wrong with some sizes may be right with others, and is told when they are given.
+        """
+        symbols = {n for type in self.inputs.values() for n in type.shape or () if type.shape}
+        refused: UnsupportedError | None = None
+        for size in PROBES:
+            try:
+                function = self.function({n: size for n in symbols if isinstance(n, str)})
+            except UnsupportedError as error:
+                refused = error
+            except GlowError:
+                return
+            else:
+                self._learn_kinds(function)
+                return
+        if refused is not None:
+            raise refused
+
+    def _learn_kinds(self, function: Function) -> None:
+        for output in function.outputs:
+            declared = self.outputs.get(output.name)
+            if declared is not None and declared.kind is None:
+                self.outputs[output.name] = SymbolicType(output.type.kind, declared.shape)
+
+
+class _Checker(Importer):
+    """Imports what does not depend on open sizes, and looks at all other nodes.
+
+    Of those it checks that there is a rule, and that operands, outputs and attributes are those
+    that the operator has; in the bodies of functions too.
+    """
+
+    inputs: dict[str, SymbolicType]
+    outputs: dict[str, SymbolicType]
+
+    @override
+    def _input_shapes(
+        self, signature: Mapping[str, Dimensions | None]
+    ) -> Mapping[str, tuple[int, ...]]:
+        place, graph = self.model.place, self.model.proto.graph
+        bound = partly_bound(place, signature, self._shapes)
+        infos = {info.name: info for info in graph.input}
+        self.inputs = {name: self._declared(infos[name], shape) for name, shape in bound.items()}
+        sizes = symbol_sizes(place, signature, self._shapes)
+        self.outputs = {}
+        for info in graph.output:
+            shape = declared_shape(info)
+            known = None if shape is None else with_sizes(shape, sizes)
+            self.outputs[info.name] = self._declared(info, known)
+        return known_shapes(bound)
+
+    def _declared(self, info: onnx.ValueInfoProto, shape: Dimensions | None) -> SymbolicType:
+        """Return the type of an input or output, with the given *shape*."""
+        code = info.type.tensor_type.elem_type
+        where = f"{self.model.place}: {info.name!r}"
+        return SymbolicType(kind_of(code, where) if code else None, shape)
+
+
+def _snapshot(model: Model) -> Model:
+    """Return *model* as it is now, whatever its owner does with the message later."""
+    if not model.is_borrowed:
+        return model
+    try:
+        return load_model(model.proto.SerializeToString())
+    except (EncodeError, ValueError):  # larger than any message: all sizes read the owner's
+        return model

@@ -1,0 +1,128 @@
+"""Networks made for some sizes: each set of sizes once, however many threads ask for it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from concurrent.futures import CancelledError, Future
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from glow_nb.errors import GlowError
+
+MAX_VARIANTS = 16
+"""Sets of sizes that a network keeps compiled, if the user does not say how many."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class _Entry(Generic[V]):
+    """A value that is there, or that a thread is making."""
+
+    thread: int = field(default_factory=threading.get_ident)
+    future: Future[V] = field(default_factory=Future)
+
+    @property
+    def is_made(self) -> bool:
+        return self.future.done()
+
+
+class VariantCache(Generic[K, V]):
+    """Values by key: made when they are first asked for, the least recently used dropped.
+
+    While a value is being made, those that want the same one wait for it, and all others go on:
+    the lock is held for look-ups only. What is dropped stays alive as long as somebody uses it.
+    """
+
+    def __init__(self, limit: int, *, in_turn: bool = False) -> None:
+        """Keep at most *limit* values; those that are being made are not counted.
+
+        Values of different keys are made at the same time, unless *in_turn*.
+        """
+        self._limit, self._in_turn = limit, in_turn
+        self._entries: dict[K, _Entry[V]] = {}  # the last used is last
+        self._make_locks()
+        _CACHES.add(self)
+
+    def _make_locks(self) -> None:
+        self._lock = threading.Lock()
+        self._turn = threading.RLock() if self._in_turn else nullcontext()
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """Return the value of *key*, from *make* if there is none.
+
+        If *make* fails, all who wait for the value get its error, and the next call tries again. If
+        it is interrupted from the keyboard, one of those who wait makes the value instead.
+
+        Raises:
+            GlowError: *make* asks for the value that it is making.
+        """
+        while True:
+            entry, is_new = self._entry(key)
+            if is_new:
+                return self._fill(key, entry, make)
+            if not entry.is_made and entry.thread == threading.get_ident():
+                raise GlowError(
+                    "the network is run while it is being compiled for these sizes, by the same "
+                    "thread; let passes and observers leave it alone"
+                )
+            try:
+                return entry.future.result()
+            except CancelledError:  # its maker was interrupted
+                continue
+
+    def ready(self) -> dict[K, V]:
+        """Return what is made, the least recently used first."""
+        with self._lock:
+            made = [(key, entry) for key, entry in self._entries.items() if entry.is_made]
+        return {key: entry.future.result() for key, entry in made}
+
+    def _entry(self, key: K) -> tuple[_Entry[V], bool]:
+        """Return the entry of *key*, and whether it is new: then the caller fills it."""
+        with self._lock:
+            known = self._entries.pop(key, None)
+            entry = known or _Entry()
+            self._entries[key] = entry
+            return entry, known is None
+
+    def _fill(self, key: K, entry: _Entry[V], make: Callable[[], V]) -> V:
+        try:
+            with self._turn:
+                value = make()
+        except BaseException as error:
+            with self._lock:
+                self._entries.pop(key, None)
+            if isinstance(error, Exception):
+                entry.future.set_exception(error)
+            else:
+                entry.future.cancel()
+            raise
+        with self._lock:
+            entry.future.set_result(value)
+            self._entries[key] = self._entries.pop(key)  # used now, not when it was begun
+            made = [key for key, entry in self._entries.items() if entry.is_made]
+            for old in made[: max(0, len(made) - self._limit)]:
+                del self._entries[old]
+        return value
+
+    def forget_unfinished(self) -> None:
+        """Drop what other threads were making when this process was forked: they are not here."""
+        self._make_locks()
+        self._entries = {key: entry for key, entry in self._entries.items() if entry.is_made}
+
+
+_CACHES: weakref.WeakSet[VariantCache[Any, Any]] = weakref.WeakSet()
+
+
+def _forget_unfinished() -> None:
+    for cache in _CACHES:
+        cache.forget_unfinished()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_unfinished)

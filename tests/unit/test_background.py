@@ -1,0 +1,51 @@
+"""Tasks in the background, in order, with a future each."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+
+from glow_nb.background import Background
+
+
+def test_tasks_run_in_order_on_another_thread() -> None:
+    background, seen = Background(), list[int]()
+    for future in [background.submit(partial(seen.append, n)) for n in range(5)]:
+        future.result(30)
+    assert seen == list(range(5))
+    assert background.submit(threading.get_ident).result(30) != threading.get_ident()
+
+
+def test_an_error_is_in_its_future_and_the_next_task_runs() -> None:
+    background = Background()
+    broken = background.submit(lambda: 1 // 0)
+    assert background.submit(lambda: 2).result(30) == 2
+    with pytest.raises(ZeroDivisionError):
+        broken.result(30)
+
+
+def test_the_thread_ends_when_nothing_is_left_and_comes_again() -> None:
+    background = Background()
+    for _ in range(2):
+        background.submit(lambda: None).result(30)
+        thread = background._thread
+        if thread is not None:
+            thread.join(30)
+        assert background._thread is None
+
+
+def test_stopping_cancels_what_waits() -> None:
+    background, opened, began = Background(), threading.Event(), threading.Event()
+
+    def task() -> bool:
+        began.set()
+        return opened.wait(30)
+
+    running, waiting = background.submit(task), background.submit(task)
+    assert began.wait(30)
+    thread = background.stop()
+    assert waiting.cancelled() and thread is not None
+    opened.set()
+    assert running.result(30)

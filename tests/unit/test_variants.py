@@ -1,0 +1,123 @@
+"""One value a key, however many threads ask; the least recently used go first."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from typing_extensions import override
+
+from glow_nb.errors import GlowError
+from glow_nb.variants import VariantCache
+
+
+class Maker:
+    """Makes values when it is allowed to; counts the attempts."""
+
+    def __init__(self, *, is_open: bool = False) -> None:
+        self.attempts, self.error = 0, None  # type: int, BaseException | None
+        self.began, self.opened = threading.Event(), threading.Event()
+        if is_open:
+            self.opened.set()
+
+    def __call__(self) -> str:
+        self.attempts += 1
+        attempt = self.attempts
+        self.began.set()
+        assert self.opened.wait(30)
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return f"value {attempt}"
+
+
+class Caller(threading.Thread):
+    """Asks for one value; keeps it or the error."""
+
+    def __init__(self, cache: VariantCache[str, str], key: str, make: Maker) -> None:
+        super().__init__(daemon=True)
+        self.cache, self.key, self.make = cache, key, make
+        self.outcome: object = None
+        self.start()
+
+    @override
+    def run(self) -> None:
+        try:
+            self.outcome = self.cache.get(self.key, self.make)
+        except BaseException as error:
+            self.outcome = error
+
+    def ended(self) -> object:
+        self.join(30)
+        assert not self.is_alive()
+        return self.outcome
+
+
+def waiting(cache: VariantCache[str, str], make: Maker, count: int) -> list[Caller]:
+    """Return *count* threads that want one key: the first makes it, the others are on their way."""
+    first = Caller(cache, "a", make)
+    assert make.began.wait(30)
+    return [first, *(Caller(cache, "a", make) for _ in range(count - 1))]
+
+
+def test_a_value_is_made_once() -> None:
+    cache, make = VariantCache[str, str](4), Maker()
+    callers = waiting(cache, make, 5)
+    make.opened.set()
+    assert [caller.ended() for caller in callers] == ["value 1"] * 5
+    assert make.attempts == 1
+
+
+def test_other_keys_do_not_wait() -> None:
+    cache, slow = VariantCache[str, str](4), Maker()
+    caller = Caller(cache, "a", slow)
+    assert slow.began.wait(30)
+    assert cache.get("b", Maker(is_open=True)) == "value 1"
+    assert cache.get("b", slow) == "value 1"
+    slow.opened.set()
+    assert caller.ended() == "value 1"
+
+
+def test_all_who_wait_get_the_error_and_a_later_one_tries_again() -> None:
+    cache, make = VariantCache[str, str](4), Maker()
+    make.error = error = ValueError("broken")
+    callers = waiting(cache, make, 3)
+    make.opened.set()
+    outcomes = [caller.ended() for caller in callers]
+    # A thread that came when the error was out already is a later one.
+    assert outcomes[0] is error and set(outcomes) <= {error, "value 2"}
+    assert cache.get("a", make) == "value 2"
+
+
+def test_one_who_waits_takes_over_from_one_who_is_interrupted() -> None:
+    cache, make = VariantCache[str, str](4), Maker()
+    make.error = KeyboardInterrupt()
+    first, second = waiting(cache, make, 2)
+    make.opened.set()
+    assert isinstance(first.ended(), KeyboardInterrupt)
+    assert second.ended() == "value 2"
+
+
+def test_the_least_recently_used_go_first() -> None:
+    cache, make = VariantCache[str, str](2), Maker(is_open=True)
+    for key in ("a", "b", "a", "c"):
+        cache.get(key, make)
+    assert list(cache.ready()) == ["a", "c"]
+
+
+def test_a_value_counts_from_when_it_is_ready() -> None:
+    cache, slow, quick = VariantCache[str, str](2), Maker(), Maker(is_open=True)
+    caller = Caller(cache, "slow", slow)
+    assert slow.began.wait(30)
+    for key in ("a", "b", "c"):
+        cache.get(key, quick)
+    slow.opened.set()
+    caller.ended()
+    assert list(cache.ready()) == ["c", "slow"]
+
+
+def test_a_maker_that_asks_for_what_it_makes_is_refused() -> None:
+    cache = VariantCache[str, str](2)
+    with pytest.raises(GlowError, match="while it is being compiled"):
+        cache.get("a", lambda: cache.get("a", lambda: "b"))
+    assert cache.get("a", lambda: "c") == "c"
