@@ -36,6 +36,7 @@ from glow_nb.llir.program import (
     pixel_stride,
     read,
 )
+from glow_nb.llir.substitute import substitute
 from glow_nb.llir.verify import element_interval
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -72,7 +73,7 @@ class CpuExecutable:
         stopwatch.lap("fill_constants")
         with constants.being_filled():  # while the kernels are written
             self._calls = [places.call(instruction, target) for instruction in work]
-            self._uses = [Use(number, instruction) for number, instruction in enumerate(work)]
+            self._uses = [Use(*numbered) for numbered in enumerate(_without_numbers(work))]
             stopwatch.lap("generate_source")
         stopwatch.lap("fill_constants")
         self._native = self._make_native(stopwatch=stopwatch)
@@ -170,6 +171,12 @@ class CpuExecutable:
 def _computes(instruction: Instruction) -> bool:
     """False if there is nothing to write."""
     return any(buffer.type.size for buffer in mutated(instruction))
+
+
+def _without_numbers(work: list[Instruction]) -> tuple[Instruction, ...]:
+    """Return *work* with weights that have name and type alone: the model's own are to be freed."""
+    weights = {buffer.root for i in work for buffer in read(i) if isinstance(buffer.root, Weight)}
+    return substitute(work, {weight: Weight(weight.name, weight.type) for weight in weights})
 
 
 def _used_weights(program: Program) -> list[Weight]:
