@@ -160,7 +160,7 @@ class InterpretedProgram:
                 for step in steps:
                     step(memory)
         except MemoryError as error:
-            raise out_of_memory(f"{self._program}", error) from error
+            raise out_of_memory(f"network {self._program.name!r}", error) from error
         return [memory.array(output) for output in self._program.outputs]
 
     def _bind(self, memory: Memory, arrays: Sequence[Array]) -> None:

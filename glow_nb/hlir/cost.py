@@ -21,6 +21,7 @@ from glow_nb.hlir.ops import (
     Convolution,
     CumSum,
     DepthwiseConvolution,
+    Determinant,
     FullyConnected,
     GroupedConvolution,
     LayerNormalization,
@@ -29,8 +30,12 @@ from glow_nb.hlir.ops import (
     MatMul,
     MaxPool,
     MaxPoolWithArgmax,
+    NonMaxSuppression,
     PackedConvolution,
     PackedMatMul,
+    RoiAlign,
+    ScatterElements,
+    ScatterND,
     Softmax,
     WinogradConvolution,
     WinogradFilter,
@@ -182,3 +187,28 @@ def _(node: LocalResponseNormalization) -> Cost:
 @cost_of.register(LogSoftmax)
 def _(node: Softmax | LogSoftmax) -> Cost:
     return Cost(others=5 * node.type.size)  # maximum, distance, exp, sum, quotient
+
+
+@cost_of.register
+def _(node: Determinant) -> Cost:
+    """Count the products of the elimination, a third of those of a matrix product."""
+    size = node.input.type.shape[-1]
+    return Cost(node.type.size * size**3 // 3)
+
+
+@cost_of.register
+def _(node: RoiAlign) -> Cost:
+    """Count four elements a sample; one sample a bin, if only a run shows how many there are."""
+    return Cost(4 * node.type.size * max(node.ratio, 1) ** 2)
+
+
+@cost_of.register(ScatterElements)
+@cost_of.register(ScatterND)
+def _(node: ScatterElements | ScatterND) -> Cost:
+    return Cost(others=node.updates.type.size if node.reduction != "none" else 0)
+
+
+@cost_of.register
+def _(node: NonMaxSuppression) -> Cost:
+    """Count one comparison a score; how many boxes are compared with each other, a run shows."""
+    return Cost(others=node.scores.type.size)

@@ -27,6 +27,8 @@ from glow_nb.hlir.ops import (
     ReduceMin,
     Relu,
     Reshape,
+    ScatterElements,
+    ScatterND,
     Select,
     Slice,
     Split,
@@ -58,6 +60,12 @@ def commutes_with_rounding(node: Node) -> bool:
     if isinstance(node, ConvertTo):
         return keeps_every_number(node.input.type.kind, node.kind)
     return isinstance(node, _COMMUTING)
+
+
+def rounds_inside(node: Node) -> bool:
+    """True if *node* rounds more than its results: a scatter, which rounds after each update."""
+    is_scatter = isinstance(node, ScatterElements | ScatterND)
+    return is_scatter and node.reduction in ("add", "mul") and is_narrow(node.type)
 
 
 def reads_or_makes_narrow(node: Node) -> bool:

@@ -29,6 +29,7 @@ SIZES = (1.0, 300.0, 60000.0)
 NOT_DRAWN = {
     "Loop": "the steps in its graph are the model's own",
     "Scan": "the steps in its graph are the model's own",
+    "BitCast": "it moves bits; a model of another width would need another target",
     "GlobalLpPool": "the suite has no test of it; test_a_norm_over_everything is one",
 }
 """Operators with a rule and operands of 16-bit floats of which no model is drawn, and why."""

@@ -66,7 +66,12 @@ def test_threads_that_learn_of_an_input_that_must_be_fixed_all_get_an_answer() -
 
 
 def test_numbers_of_a_tensor_cannot_be_bound() -> None:
-    network = backend.prepare(one("NonZero"), engine="evaluate")
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["sizes"], axes=[1], keepdims=0),
+        helper.make_node("Cast", ["sizes"], ["shape"], to=INT),
+        helper.make_node("ConstantOfShape", ["shape"], ["y"]),
+    ]
+    network = backend.prepare(model(nodes), engine="evaluate")
     with pytest.raises(UnsupportedError, match="input 'x': shapes depend on its numbers"):
         network.run([X])
 

@@ -55,7 +55,8 @@ def unpacked_filter(filter: Array, depth: int) -> Array:
     """Return ``[group, panels, *kernel, C / group, block]`` as ``[depth, *kernel, C / group]``."""
     group = filter.shape[0]
     plain = np.moveaxis(widest(filter), -1, 2)  # [group, panels, block, *kernel, C / group]
-    plain = plain.reshape(group, -1, *plain.shape[3:])[:, : depth // group]  # without the padding
+    _, panels, block, *rest = plain.shape
+    plain = plain.reshape(group, panels * block, *rest)[:, : depth // group]  # without the padding
     result: Array = plain.reshape(depth, *plain.shape[2:])
     return result
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from onnx import AttributeProto
 
 from glow_nb.hlir.graph import Constant, Node, Value
-from glow_nb.hlir.rounding import WIDE, commutes_with_rounding, is_narrow
+from glow_nb.hlir.rounding import WIDE, commutes_with_rounding, is_narrow, rounds_inside
 from glow_nb.importers.onnx.node import OnnxNode, attribute_type
 from glow_nb.importers.onnx.registry import STEPWISE, Rule
 from glow_nb.schema import operands_of
@@ -55,9 +55,11 @@ class Trace:
 
     @property
     def rounds_between(self) -> bool:
-        """True if a node computes with 16-bit floats that were rounded here."""
+        """True if a node computes with 16-bit floats that were rounded here, or in itself."""
         rounded = set(self._constants)
         for node, results in self._events:
+            if rounds_inside(node):
+                return True
             reads_rounded = any(operand in rounded for operand in operands_of(node))
             if not commutes_with_rounding(node):
                 if reads_rounded:

@@ -11,8 +11,8 @@ from glow_nb.hlir.cost import Cost, cost_of, executed_cost_of, total_cost
 from glow_nb.hlir.graph import NODES, Node
 
 MOVES = {
-    "broadcast", "concat", "gather", "gather_elements", "gather_nd", "pad", "reshape", "save",
-    "slice", "split", "tile", "top_k", "transpose",
+    "broadcast", "concat", "gather", "gather_elements", "gather_nd", "non_zero", "pad", "reshape",
+    "save", "slice", "split", "tile", "top_k", "transpose", "unique",
 }  # fmt: skip
 """Operators that are known to compute nothing but where an element comes from."""
 

@@ -100,7 +100,7 @@ def test_tiles_leave_enough_sums_to_wait_for(taps: int, size: tuple[int, int]) -
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if "lin" in name])
 def test_ends_of_long_lines_are_not_written_out(name: str) -> None:
-    shape, target = SHAPES[name], Target.host(8)
+    shape, target = SHAPES[name], Target("x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma", 8)
     longer = replace(shape, input=(4 * shape.input[0], *shape.input[1:]))
     texts = [generate_depthwise(s, FLOAT32, target).text for s in (shape, longer)]
     assert max(text.count("tile_slide") for text in texts) <= 8
