@@ -130,7 +130,7 @@ _DTYPES: dict[ElementKind, np.dtype[Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TensorType:
     """Element kind and shape of a tensor, printed ``float32<2 x 3>``.
 
@@ -194,12 +194,14 @@ class TensorType:
             inside += f"{', ' if inside else ''}scale = {self.scale!r}, offset = {self.offset}"
         return f"{self.kind.value}<{inside}>"
 
+    __repr__ = __str__
+
 
 Dimensions = tuple[int | str, ...]
 """A shape whose sizes are not all known: for each dimension its size, or the name of it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SymbolicType:
     """The type of a tensor as it is declared, printed ``float32<batch x 3>``.
 
@@ -215,3 +217,5 @@ class SymbolicType:
     def __str__(self) -> str:
         inside = "any shape" if self.shape is None else " x ".join(map(str, self.shape))
         return f"{self.kind.value if self.kind else 'any kind'}<{inside}>"
+
+    __repr__ = __str__

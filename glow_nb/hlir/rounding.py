@@ -64,8 +64,9 @@ def commutes_with_rounding(node: Node) -> bool:
 
 def rounds_inside(node: Node) -> bool:
     """True if *node* rounds more than its results: a scatter, which rounds after each update."""
-    is_scatter = isinstance(node, ScatterElements | ScatterND)
-    return is_scatter and node.reduction in ("add", "mul") and is_narrow(node.type)
+    if not isinstance(node, ScatterElements | ScatterND):
+        return False
+    return node.reduction in ("add", "mul") and is_narrow(node.type)
 
 
 def reads_or_makes_narrow(node: Node) -> bool:
