@@ -239,6 +239,13 @@ class Context:
             )
         return tuple(int(n) for n in array.reshape(-1))
 
+    def known_integer(self, value: Value, what: str) -> int:
+        """Return a known tensor of one integer as a number."""
+        numbers = self.known_integers(value, what)
+        if len(numbers) != 1:
+            raise self.wrong(f"{what} must be one number, it is {list(numbers)}")
+        return numbers[0]
+
     def subgraph(self, graph: onnx.GraphProto, operands: Sequence[Value] = ()) -> tuple[Value, ...]:
         """Import a graph inside a node, its inputs being *operands*; return its outputs."""
         raise NotImplementedError(f"{type(self).__name__} has no graphs")

@@ -99,9 +99,14 @@ def _axis_of_elements(node: Node, axes: Mapping[Value, int]) -> int | None:
 
 
 def _same_dimension(shape: tuple[int, ...], axis: int, other: tuple[int, ...]) -> int | None:
-    """Return the dimension of *other* that is the one along *axis* of *shape*."""
+    """Return the dimension of *other* that is the one along *axis* of *shape*.
+
+    Of several of size 1 side by side nobody can say which it is.
+    """
     before = prod(shape[:axis])
-    for index, size in enumerate(other):
-        if size == shape[axis] and prod(other[:index]) == before:
-            return index
-    return None
+    found = [
+        index
+        for index, size in enumerate(other)
+        if size == shape[axis] and prod(other[:index]) == before
+    ]
+    return found[0] if len(found) == 1 else None

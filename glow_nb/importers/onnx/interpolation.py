@@ -137,7 +137,8 @@ def weighted_places(axis: Axis, sampling: Sampling) -> tuple[Array, Array]:
 
 def tap_count(axis: Axis, sampling: Sampling) -> int:
     """Return how many elements of the input each element of the result is made of."""
-    return len(_taps(axis, sampling))
+    taps = _taps(axis, sampling)
+    return taps.stop - taps.start  # len() of a range ends at 2 ** 63
 
 
 def _taps(axis: Axis, sampling: Sampling) -> range:

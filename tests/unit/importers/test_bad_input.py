@@ -367,3 +367,83 @@ def test_bad_external_data(tmp_path: Path, entries: dict[str, str], expected: st
 
 def test_external_data_needs_a_path() -> None:
     assert "import the model by its path" in complaint(external("w.bin").SerializeToString())
+
+
+@pytest.mark.parametrize("depth", [np.nan, np.inf, -1.0, [2.0, 3.0], []])
+def test_depth_of_one_hot_must_be_a_size(depth: object) -> None:
+    weights = [weight("d", np.array(depth, np.float32)), weight("v", np.zeros(2, np.float32))]
+    inputs = [value("x", (3,), TensorProto.INT64)]
+    message = complaint(one("OneHot", ("x", "d", "v"), inputs=inputs, weights=weights))
+    assert "must be one number of 0 or more" in message
+
+
+def test_integers_are_not_multiplied_by_fractions() -> None:
+    inputs = [value("x", (2, 2), TensorProto.INT32)]
+    message = complaint(one("Gemm", ("x", "x"), inputs=inputs, alpha=0.5), UnsupportedError)
+    assert "factor 0.5 on int32" in message
+
+
+def body(inputs: str, outputs: str) -> onnx.GraphProto:
+    """Return a body that gives the last of its inputs as each of its outputs."""
+    nodes = [helper.make_node("Identity", [inputs[-1]], [name]) for name in outputs]
+    ends = ([helper.make_empty_tensor_value_info(n) for n in names] for names in (inputs, outputs))
+    return helper.make_graph(nodes, "body", *ends)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "attributes", "expected"),
+    [
+        ("s", {"scan_input_directions": [0, 1]}, "scan_input_directions [0, 1] must be 1 numbers"),
+        ("s", {"scan_input_directions": [2]}, "must be 1 numbers, each 0 or 1"),
+        ("st", {"scan_output_directions": [0, 0]}, "must be 1 numbers, each 0 or 1"),
+        ("", {}, "its graph has 0 outputs, it must have 1 or more"),
+    ],
+)
+def test_bad_scans(outputs: str, attributes: dict[str, list[int]], expected: str) -> None:
+    results = list("yz"[: max(len(outputs), 1)])
+    scan = helper.make_node(
+        "Scan", ["a", "x"], results, num_scan_inputs=1, body=body("ae", outputs), **attributes
+    )
+    start = weight("a", np.zeros(3, np.float32))
+    assert expected in complaint(model([scan], outputs=results, weights=[start]))
+
+
+@pytest.mark.parametrize(
+    ("steps", "outputs", "expected"),
+    [
+        (np.zeros(0, np.int64), "cs", "the number of steps must be one number, it is []"),
+        ([2, 3], "cs", "the number of steps must be one number, it is [2, 3]"),
+        (2.5, "cs", "the number of steps must be a list of integers"),
+        (2, "", "its graph has 0 outputs, it must have 2 or more"),
+        (2, "c", "its graph has 1 outputs, it must have 2 or more"),
+    ],
+)
+def test_bad_loops(steps: object, outputs: str, expected: str) -> None:
+    loop = helper.make_node("Loop", ["n", "", "x"], ["y"], body=body("ibx", outputs))
+    assert expected in complaint(model([loop], weights=[weight("n", np.array(steps))]))
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "expected"),
+    [
+        ("MelWeightMatrix", "nnnxx", "'num_mel_bins' must be a list of integers"),
+        ("NonMaxSuppression", "xxn", "the number of boxes must be a list of integers"),
+        ("Gather", "xn", "float32<1>"),
+        ("GatherElements", "xn", "float32<1>"),
+        ("ScatterElements", "xnn", "float32<1>"),
+        ("ScatterND", "xnn", "float32<1>"),
+    ],
+)
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_no_integers(op: str, operands: str, expected: str, number: float) -> None:
+    shape = (1, 1, 4) if op == "NonMaxSuppression" else (1,)
+    weights = [weight("n", np.array([number], np.float32))]
+    assert expected in complaint(one(op, operands, inputs=[value("x", shape)], weights=weights))
+
+
+def test_integers_beyond_int64_are_counted() -> None:
+    limits = [np.uint64(2**64 - 3), np.uint64(2**64 - 1), np.uint64(1)]
+    weights = [weight(name, np.array(number)) for name, number in zip("abc", limits, strict=True)]
+    function = import_onnx(one("Range", "abc", weights=weights))
+    (results,) = evaluate(function, {"x": np.zeros((2, 3), np.float32)}).values()
+    assert results.tolist() == [2**64 - 3, 2**64 - 2]

@@ -158,6 +158,15 @@ def test_what_would_read_padding_is_refused(nodes: list[Any], reason: str) -> No
         import_onnx(proto)
 
 
+@pytest.mark.parametrize("shape", [[1, 1, -1], [-1, 1, 1], [1, -1, 1]])
+def test_which_axis_is_counted_must_be_clear(shape: list[int]) -> None:
+    nodes = [node("NonZero", "x", "places"), node("Reshape", "places shape", "y")]
+    weights = [weight("shape", np.array(shape))]
+    with pytest.raises(UnsupportedError, match="Reshape.*mix that with padding"):
+        import_onnx(model(nodes, [value("x", (1,))], weights=weights))
+    check(model(nodes, [value("x", (4,))], weights=weights), {"x": np.zeros(4, np.float32)})
+
+
 def test_branches_of_unknown_size_are_refused() -> None:
     def branch(name: str) -> Any:
         output = helper.make_tensor_value_info(name, INT64, None)

@@ -81,6 +81,8 @@ ATTRIBUTE_FORMS: list[tuple[str, int, tuple[int, ...], dict[str, Any]]] = [
     ("Upsample", 8, (1, 2, 3, 4), {"scales": [1.0, 1.0, 2.0, 3.0], "mode": "nearest"}),
     ("Upsample", 8, (1, 2, 3, 4), {"scales": [1.0, 1.0, 2.0, 2.0], "mode": "linear"}),
     ("Elu", 7, (2, 3), {"alpha": 2.0}),
+    ("Celu", 12, (2, 30), {"alpha": 0.5}),
+    ("Celu", 12, (2, 30), {"alpha": -1.0}),
     ("Selu", 7, (2, 3), {}),
     ("HardSigmoid", 7, (2, 3), {"alpha": 0.3}),
     ("ThresholdedRelu", 10, (2, 3), {"alpha": 0.2}),
@@ -304,6 +306,33 @@ def test_negative_steps() -> None:
     weights = [weight(name, np.array(numbers_, np.int64)) for name, numbers_ in lists.items()]
     proto = one("Slice", ("x", *lists), inputs=[value("x", (5, 7))], weights=weights)
     check(typed(proto), numbers(5, 7))
+
+
+@pytest.mark.parametrize("start", [-1, -8, -9, -(1 << 31)])
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_a_slice_backward_from_before_the_axis_is_its_first_element(start: int, size: int) -> None:
+    lists = {"starts": [start], "ends": [-(1 << 63)], "axes": [0], "steps": [-1]}
+    weights = [weight(name, np.array(numbers_, np.int64)) for name, numbers_ in lists.items()]
+    proto = one("Slice", ("x", *lists), inputs=[value("x", (size,))], weights=weights)
+    check(typed(proto), numbers(size))
+
+
+def test_statistics_of_a_layer_norm_are_of_the_kind_to_stash() -> None:
+    inputs = [
+        value("x", (2, 3), onnx.TensorProto.DOUBLE),
+        value("s", (3,), onnx.TensorProto.DOUBLE),
+    ]
+    outputs = ["y", "mean", "inverse"]
+    proto = one("LayerNormalization", ("x", "s"), inputs=inputs, outputs=outputs)
+    kinds = [output.type.kind.value for output in import_onnx(proto).outputs]
+    assert kinds == ["float64", "float32", "float32"]
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3)])
+@pytest.mark.parametrize("opset", [12, 13])
+def test_hardmax_of_nothing(shape: tuple[int, ...], opset: int) -> None:
+    proto = one("Hardmax", opset=opset, axis=1, inputs=[value("x", shape)])
+    check(typed(proto), numbers(*shape))
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,19 @@ def test_absurd_scale_is_refused() -> None:
         import_onnx(resize(LINE, [1, 1, 3e38]))
 
 
+def test_sizes_that_are_no_numbers_are_refused() -> None:
+    sizes = weight("sizes", np.array([1, 1, np.nan], np.float32))
+    proto = one("Resize", ("x", "", "", "sizes"), inputs=[value("x", (1, 1, 3))], weights=[sizes])
+    with pytest.raises(ModelError, match="'sizes' .*nan.* must be finite"):
+        import_onnx(proto)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialias_over_astronomically_many_elements_is_refused(mode: str) -> None:
+    with pytest.raises(UnsupportedError, match="elements for each of the result"):
+        import_onnx(resize(LINE, [1, 1, 1e-30], mode=mode, antialias=1))
+
+
 def test_antialias_over_too_many_elements_is_refused() -> None:
     x = np.zeros((1, 1, 1 << 20), np.float32)
     with pytest.raises(UnsupportedError, match="2[0-9]{5} elements for each of the result"):

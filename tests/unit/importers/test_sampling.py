@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from glow_nb.errors import ModelError
+from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.importers import import_onnx
 from tests.unit.importers.models import one, value
 from tests.unit.importers.test_opsets import check, numbers, typed
@@ -81,6 +81,13 @@ def test_regions_are_aligned(mode: str, ratio: int, transformation: str) -> None
     proto = typed(one("RoiAlign", ("x", "r", "b"), opset=16, inputs=inputs, **options))
     batch = np.arange(len(ROIS)) % 2
     check(proto, numbers(2, 3, 8, 9), np.array(ROIS, np.float32) * 2, batch, tolerance=1e-4)
+
+
+def test_regions_of_too_many_samples_are_refused() -> None:
+    inputs = [value("x", (1, 2, 6, 6)), value("r", (2, 4)), value("b", (2,), TensorProto.INT64)]
+    proto = one("RoiAlign", ("x", "r", "b"), opset=16, inputs=inputs, sampling_ratio=10**9)
+    with pytest.raises(UnsupportedError, match="sampling_ratio 1000000000; at most 256"):
+        import_onnx(proto)
 
 
 def test_regions_of_the_oldest_form_are_aligned() -> None:

@@ -70,5 +70,5 @@ def arithmetic_range(ctx: Context, node: OnnxNode) -> Value:
     ctx.spend(count * dtype.itemsize)
     steps = np.arange(count)
     if dtype.kind in "iu":
-        return ctx.constant((first + steps * step).astype(dtype))
+        return ctx.constant(start + steps.astype(dtype) * delta.astype(dtype))
     return ctx.constant((np.float64(first) + steps * np.float64(step)).astype(dtype))

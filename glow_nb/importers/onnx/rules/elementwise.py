@@ -68,8 +68,13 @@ def celu(ctx: Context, node: OnnxNode) -> Value:
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
     x, alpha = node.operand(0), node.number("alpha")
     scaled = ctx.emit(ops.Div(x, ctx.scalar(x.type, alpha)))
-    unit = ctx.emit(ops.Elu(scaled, alpha=1.0))
-    return ops.Mul(unit, ctx.scalar(x.type, alpha))
+    if alpha > 0:  # then only one of the two terms is not 0
+        unit = ctx.emit(ops.Elu(scaled, alpha=1.0))
+        return ops.Mul(unit, ctx.scalar(x.type, alpha))
+    zero = ctx.scalar(x.type, 0)
+    unit = ctx.emit(ops.Sub(ctx.emit(ops.Exp(scaled)), ctx.scalar(x.type, 1)))
+    curve = ctx.emit(ops.Minimum(ctx.emit(ops.Mul(unit, ctx.scalar(x.type, alpha))), zero))
+    return ops.Add(ctx.emit(ops.Maximum(x, zero)), curve)
 
 
 @onnx_op("Gelu")

@@ -39,11 +39,13 @@ def array_feature_extractor(ctx: Context, node: OnnxNode) -> Value:
 def mel_weight_matrix(ctx: Context, node: OnnxNode) -> Value:
     """Triangles over the bins of a spectrum, ``[bins, mel bins]``, evenly spaced in mel."""
     names = "num_mel_bins dft_length sample_rate lower_edge_hertz upper_edge_hertz".split()
-    numbers = [ctx.known(node.operand(i), repr(name)).reshape(-1) for i, name in enumerate(names)]
-    if any(len(number) != 1 for number in numbers):
-        raise ctx.wrong(f"{', '.join(names)} must be one number each")
-    bins, length, rate = (int(number[0]) for number in numbers[:3])
-    low, high = (float(number[0]) for number in numbers[3:])
+    bins, length, rate = (
+        ctx.known_integer(node.operand(i), repr(name)) for i, name in enumerate(names[:3])
+    )
+    edges = [ctx.known(node.operand(i), repr(names[i])) for i in (3, 4)]
+    if any(edge.size != 1 for edge in edges):
+        raise ctx.wrong(f"{' and '.join(names[3:])} must be one number each")
+    low, high = (float(edge.item()) for edge in edges)
     if min(bins, length, rate) < 1 or not 0 <= low < high <= rate / 2:
         raise ctx.wrong(
             f"{bins} mel bins of {length} samples at {rate} Hz, {low} to {high} Hz, cannot "

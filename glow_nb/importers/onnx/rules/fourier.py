@@ -119,6 +119,7 @@ def short_time_fourier(ctx: Context, node: OnnxNode) -> Value:
         (length,) = ctx.known_integers(given, "'frame_length'")[:1] or (0,)
     if step < 1 or not 0 < length <= shape[1]:
         raise ctx.wrong(f"steps of {step} and frames of {length} do not fit {signal}")
+    step = min(step, shape[1])  # there is one frame then
     frames = (shape[1] - length) // step + 1
     ctx.spend(8 * frames * length)
     places = np.arange(frames)[:, None] * step + np.arange(length)[None, :]

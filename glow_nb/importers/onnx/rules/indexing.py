@@ -28,7 +28,7 @@ def check_coordinates(ctx: Context, indices: Value, shape: tuple[int, ...]) -> N
 
 
 def _check_places(ctx: Context, places: Array, size: int) -> None:
-    if not places.size:
+    if not places.size or places.dtype.kind not in "iu":  # the operator refuses other kinds
         return
     least, greatest = int(places.min()), int(places.max())
     if least < -size or greatest >= size:
@@ -64,8 +64,11 @@ def one_hot(ctx: Context, node: OnnxNode) -> Value:
     """``on`` where the index is the place along a new axis, else ``off``; negative from the end."""
     indices, values = node.operand(0), node.operand(2)
     depths = ctx.known(node.operand(1), "'depth'").reshape(-1)
-    if depths.size != 1 or depths[0] < 0 or values.type.shape != (2,):
-        raise ctx.wrong(f"depth must be one number >= 0 and values [off, on], got {values}")
+    if depths.size != 1 or not 0 <= depths[0] < np.inf or values.type.shape != (2,):
+        raise ctx.wrong(
+            f"depth {depths.tolist()} must be one number of 0 or more, and {values} must be two, "
+            "[off, on]"
+        )
     depth = int(depths[0])
     rank = indices.type.rank + 1
     axis = ctx.axis(node.integer("axis"), rank)
@@ -143,7 +146,7 @@ def non_zero(ctx: Context, node: OnnxNode) -> Value:
 def non_max_suppression(ctx: Context, node: OnnxNode) -> Value:
     """Rows ``batch class box`` of the boxes that are the best of those around."""
     limits = node.optional(2)
-    limit = 0 if limits is None else _number(ctx, ctx.known(limits, "the number of boxes"))
+    limit = 0 if limits is None else ctx.known_integer(limits, "the number of boxes")
     overlap, threshold = (
         ctx.constant(np.full((), default, np.float32)) if value is None else ctx.reshape(value, ())
         for value, default in ((node.optional(3), 0), (node.optional(4), -np.inf))
@@ -173,12 +176,6 @@ def unique(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     distinct = ops.Unique(rows, sorted=node.flag("sorted"))
     indices, inverse, counts = ctx.emit_counted(distinct, (0, None, 0))
     return ctx.emit(ops.Gather(x, indices, axis=axis)), indices, inverse, counts
-
-
-def _number(ctx: Context, array: Array) -> int:
-    if array.size != 1:
-        raise ctx.wrong(f"{TensorType.of(array)} must hold one number")
-    return int(array.item())
 
 
 @onnx_op("Shape")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
@@ -26,8 +27,8 @@ def scan(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     if len(lengths) != 1:
         raise ctx.wrong(f"the tensors to scan have different lengths {sorted(lengths)}")
     (steps,) = lengths
-    backward = node.integers("scan_input_directions", (0,) * count)
-    collected: list[list[Value]] = [[] for _ in range(len(body.output) - len(states))]
+    backward = _directions(ctx, node, "scan_input_directions", count)
+    collected = _collected(ctx, body, len(states))
     with ctx.unrolling.loop(steps) as count_step:
         for step in range(steps):
             count_step()
@@ -39,13 +40,28 @@ def scan(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
             states = list(results[: len(states)])
             for row, value in zip(collected, results[len(states) :], strict=True):
                 row.append(value)
-    directions = node.integers("scan_output_directions", (0,) * len(collected))
-    rows = [row[::-1] if flag else row for row, flag in zip(collected, directions, strict=False)]
+    directions = _directions(ctx, node, "scan_output_directions", len(collected))
+    rows = [row[::-1] if flag else row for row, flag in zip(collected, directions, strict=True)]
     axes = _axes(
         ctx, node, "scan_output_axes", [row[0].type.rank + 1 if row else 1 for row in rows]
     )
     stacked = (_stack(ctx, row, axis) for row, axis in zip(rows, axes, strict=True))
     return (*states, *stacked)
+
+
+def _collected(ctx: Context, body: onnx.GraphProto, carried: int) -> list[list[Value]]:
+    """Return an empty list for each output of a body behind the *carried* ones."""
+    if len(body.output) < carried:
+        raise ctx.wrong(f"its graph has {len(body.output)} outputs, it must have {carried} or more")
+    return [[] for _ in range(len(body.output) - carried)]
+
+
+def _directions(ctx: Context, node: OnnxNode, name: str, count: int) -> tuple[int, ...]:
+    """Return an attribute that says for each of *count* tensors whether it runs backward."""
+    directions = node.integers(name, (0,) * count)
+    if len(directions) != count or not {0, 1}.issuperset(directions):
+        raise ctx.wrong(f"{name} {list(directions)} must be {count} numbers, each 0 or 1")
+    return directions
 
 
 def _axes(ctx: Context, node: OnnxNode, name: str, ranks: Sequence[int]) -> list[int]:
@@ -63,8 +79,8 @@ def loop(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     states = [node.operand(index) for index in range(2, len(node.inputs))]
     steps = None
     if limit is not None:
-        steps = int(ctx.known(limit, "the number of steps").reshape(-1)[0])
-    collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(states))]
+        steps = ctx.known_integer(limit, "the number of steps")
+    collected = _collected(ctx, body, 1 + len(states))
     going = condition if condition is not None else ctx.constant(np.array(True))
     step = 0
     with ctx.unrolling.loop(steps) as count_step:

@@ -71,6 +71,9 @@ def gemm(ctx: Context, node: OnnxNode) -> Value:
 def _scaled(ctx: Context, value: Value, factor: float) -> Value:
     if factor == 1:
         return value
+    kind = value.type.kind
+    if not (kind.is_float or factor.is_integer()):
+        raise ctx.unsupported(f"factor {factor} on {kind.value}")
     return ctx.emit(ops.Mul(value, ctx.scalar(value.type, factor)))
 
 

@@ -145,7 +145,9 @@ def layer_normalization(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ..
     if not (node.wants(1) or node.wants(2)):
         return result
     mean, variance = moments(ctx, wide, range(axis, x.type.rank))
-    return result, mean, _inverse_deviation(ctx, variance, epsilon)
+    stash = ctx.kind(node.integer("stash_type", 1))
+    inverse = _inverse_deviation(ctx, variance, epsilon)
+    return result, ctx.convert(mean, stash), ctx.convert(inverse, stash)
 
 
 @onnx_op("RMSNormalization")
@@ -245,6 +247,8 @@ def _softmax(ctx: Context, node: OnnxNode, x: Value, axis: int) -> Node:
 
 def _hardmax(ctx: Context, x: Value, axis: int) -> Node:
     """Return 1 at the first largest element along *axis*, else 0."""
+    if not x.type.size:
+        return ops.Reshape(x, x.type.shape)
     place = ctx.emit(ops.ArgMax(x, axis=axis, keep_dims=True))
     size = x.type.shape[axis]
     ctx.spend(size * 8)

@@ -8,6 +8,9 @@ from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 
+_MOST_SAMPLES = 256
+"""Samples of a bin along each axis: detectors take 2, and their square is the work of a bin."""
+
 
 @onnx_op("RoiAlign", since=10)
 def roi_align(ctx: Context, node: OnnxNode) -> Value:
@@ -20,13 +23,16 @@ def roi_align(ctx: Context, node: OnnxNode) -> Value:
             f"coordinate_transformation_mode is {transformation!r}; half_pixel and "
             "output_half_pixel exist"
         )
+    ratio = node.integer("sampling_ratio")
+    if ratio > _MOST_SAMPLES:
+        raise ctx.unsupported(f"sampling_ratio {ratio}; at most {_MOST_SAMPLES} is possible")
     aligned = ops.RoiAlign(
         ctx.channels_last(node.operand(0)),
         node.operand(1),
         node.operand(2),
         height=node.integer("output_height"),
         width=node.integer("output_width"),
-        ratio=node.integer("sampling_ratio"),
+        ratio=ratio,
         scale=node.number("spatial_scale"),
         half_pixel=transformation == "half_pixel",
         mode=node.text("mode"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import floor, isclose
+from math import floor, isclose, isfinite
 
 import numpy as np
 
@@ -132,7 +132,10 @@ def _numbers(ctx: Context, node: OnnxNode, index: int) -> list[float]:
     if operand is None:
         return []
     names = ("", "'roi'", "'scales'", "'sizes'")
-    return [float(n) for n in ctx.known(operand, names[index]).reshape(-1)]
+    numbers = [float(n) for n in ctx.known(operand, names[index]).reshape(-1)]
+    if not all(map(isfinite, numbers)):
+        raise ctx.wrong(f"{names[index]} {numbers} must be finite")
+    return numbers
 
 
 def _scaled(ctx: Context, size: int, scale: float) -> tuple[int, float]:

@@ -121,7 +121,7 @@ def _slice(
     axes: tuple[int, ...],
     steps: tuple[int, ...],
 ) -> Value:
-    """Return the slice, with ranges clamped to the tensor as Python's slices are."""
+    """Return the slice, with ranges clamped to the tensor as ONNX says."""
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise ctx.wrong(
             f"starts {list(starts)}, ends {list(ends)}, axes {list(axes)} and steps {list(steps)} "
@@ -132,7 +132,7 @@ def _slice(
     for axis, start, end, step in zip(
         ctx.axes(axes, x.type.rank), starts, ends, steps, strict=True
     ):
-        ranges[axis] = _clamped(slice(start, end, step), shape[axis])
+        ranges[axis] = _clamped(start, end, step, shape[axis])
     if all(r == range(n) for r, n in zip(ranges, shape, strict=True)):
         return x
     return ops.Slice(
@@ -143,9 +143,15 @@ def _slice(
     )
 
 
-def _clamped(wanted: slice, size: int) -> range:
-    """Return the indices of *wanted* in an axis of *size*; an empty range lies at the front."""
-    indices = range(*wanted.indices(size))
+def _clamped(start: int, end: int, step: int, size: int) -> range:
+    """Return the indices of a slice of an axis of *size*; an empty range lies at the front.
+
+    They are those of Python's slice, but for a negative step that starts before the axis: ONNX
+    starts such a slice at its first element, where Python's is empty.
+    """
+    if step < 0 < size:
+        start = max(start, -size)
+    indices = range(*slice(start, end, step).indices(size))
     return indices if indices else range(0, 0, 1)
 
 
