@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -386,8 +387,10 @@ def test_integers_are_not_multiplied_by_fractions() -> None:
 def body(inputs: str, outputs: str) -> onnx.GraphProto:
     """Return a body that gives the last of its inputs as each of its outputs."""
     nodes = [helper.make_node("Identity", [inputs[-1]], [name]) for name in outputs]
-    ends = ([helper.make_empty_tensor_value_info(n) for n in names] for names in (inputs, outputs))
-    return helper.make_graph(nodes, "body", *ends)
+    first, last = (
+        [helper.make_empty_tensor_value_info(name) for name in names] for names in (inputs, outputs)
+    )
+    return helper.make_graph(nodes, "body", first, last)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +402,7 @@ def body(inputs: str, outputs: str) -> onnx.GraphProto:
         ("", {}, "its graph has 0 outputs, it must have 1 or more"),
     ],
 )
-def test_bad_scans(outputs: str, attributes: dict[str, list[int]], expected: str) -> None:
+def test_bad_scans(outputs: str, attributes: dict[str, Any], expected: str) -> None:
     results = list("yz"[: max(len(outputs), 1)])
     scan = helper.make_node(
         "Scan", ["a", "x"], results, num_scan_inputs=1, body=body("ae", outputs), **attributes
