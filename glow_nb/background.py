@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
+from glow_nb.errors import GlowError
+
 T = TypeVar("T")
 
 EXIT_SECONDS = 2.0
@@ -28,6 +30,7 @@ class Background:
     def __init__(self) -> None:
         """Have nothing to do."""
         self._waiting: deque[tuple[Future[object], Callable[[], None]]] = deque()
+        self._running: Future[object] | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         _BACKGROUNDS.add(self)
@@ -51,8 +54,10 @@ class Background:
                     self._thread = None
                     return
                 future, do = self._waiting.popleft()
+                self._running = future
             if future.set_running_or_notify_cancel():
                 do()
+            self._running = None
             del future, do  # what they hold must not outlive them in this frame
 
     def stop(self) -> threading.Thread | None:
@@ -63,9 +68,21 @@ class Background:
             return self._thread
 
     def forget(self) -> None:
-        """Cancel everything in a forked child, whose parent has the thread."""
+        """Cancel everything in a forked child, whose parent has the thread.
+
+        A task that was running goes on in the parent alone: here its future gets an error, so that
+        nobody waits for it without end.
+        """
         self._lock, self._thread = threading.Lock(), None
         self.stop()
+        running, self._running = self._running, None
+        if running is not None and not running.done():
+            running.set_exception(
+                GlowError(
+                    "the task in the background: it is done in the process that this one was "
+                    "forked from, not here; ask for it again"
+                )
+            )
 
 
 def _do(task: Callable[[], T], future: Future[T]) -> None:

@@ -44,7 +44,11 @@ def load_text(path: str | os.PathLike[str]) -> Function | Program:
     path = Path(path)
     try:
         text = read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ModelError(
+            f"{path}: cannot be read as IR text: {error.strerror}; check the path"
+        ) from error
+    except UnicodeDecodeError as error:
         raise ModelError(f"{path}: cannot be read as IR text: {error}") from error
     archive = path.with_suffix(".npz")
     constants = load_constants(archive) if archive.exists() else {}

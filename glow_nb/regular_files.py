@@ -27,12 +27,14 @@ def open_regular(path: Path) -> BinaryIO:
 def read_text(path: Path) -> str:
     """Return the text of the regular file at *path*, which must be UTF-8.
 
+    The mark that some editors put at the beginning (U+FEFF) is left out.
+
     Raises:
         OSError: As :func:`open_regular`.
         UnicodeDecodeError: The file holds something else.
     """
     with open_regular(path) as stream:
-        return stream.read().decode("utf-8")
+        return stream.read().decode("utf-8-sig")
 
 
 def _opener(path: str, flags: int) -> int:

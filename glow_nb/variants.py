@@ -63,16 +63,24 @@ class VariantCache(Generic[K, V]):
             GlowError: *make* asks for the value that it is making.
         """
         while True:
-            entry, is_new = self._entry(key)
-            if is_new:
-                return self._fill(key, entry, make)
-            if not entry.is_made and entry.thread == threading.get_ident():
+            entry: _Entry[V] = _Entry()
+            try:
+                known = self._find(key, entry)
+                if known is entry:
+                    with self._turn:
+                        value = make()
+                    self._keep(key, entry, value)
+                    return value
+            except BaseException as error:  # an interrupt may come at any place above
+                self._drop(key, entry, error)
+                raise
+            if not known.is_made and known.thread == threading.get_ident():
                 raise GlowError(
                     "the network is run while it is being compiled for these sizes, by the same "
                     "thread; let passes and observers leave it alone"
                 )
             try:
-                return entry.future.result()
+                return known.future.result()
             except CancelledError:  # its maker was interrupted
                 continue
 
@@ -82,33 +90,34 @@ class VariantCache(Generic[K, V]):
             made = [(key, entry) for key, entry in self._entries.items() if entry.is_made]
         return {key: entry.future.result() for key, entry in made}
 
-    def _entry(self, key: K) -> tuple[_Entry[V], bool]:
-        """Return the entry of *key*, and whether it is new: then the caller fills it."""
+    def _find(self, key: K, new: _Entry[V]) -> _Entry[V]:
+        """Return the entry of *key*, used now: *new* if there was none, which the caller fills."""
         with self._lock:
-            known = self._entries.pop(key, None)
-            entry = known or _Entry()
+            entry = self._entries.get(key, new)
+            self._entries.pop(key, None)
             self._entries[key] = entry
-            return entry, known is None
+            return entry
 
-    def _fill(self, key: K, entry: _Entry[V], make: Callable[[], V]) -> V:
-        try:
-            with self._turn:
-                value = make()
-        except BaseException as error:
-            with self._lock:
-                self._entries.pop(key, None)
-            if isinstance(error, Exception):
-                entry.future.set_exception(error)
-            else:
-                entry.future.cancel()
-            raise
+    def _keep(self, key: K, entry: _Entry[V], value: V) -> None:
         with self._lock:
             entry.future.set_result(value)
-            self._entries[key] = self._entries.pop(key)  # used now, not when it was begun
+            self._entries.pop(key, None)
+            self._entries[key] = entry  # used now, not when it was begun
             made = [key for key, entry in self._entries.items() if entry.is_made]
             for old in made[: max(0, len(made) - self._limit)]:
                 del self._entries[old]
-        return value
+
+    def _drop(self, key: K, entry: _Entry[V], error: BaseException) -> None:
+        """Forget *entry*, whose value *error* came in the way of; those who wait are told."""
+        if entry.is_made:
+            return
+        with self._lock:
+            if self._entries.get(key) is entry:
+                del self._entries[key]
+        if isinstance(error, Exception):
+            entry.future.set_exception(error)
+        else:
+            entry.future.cancel()
 
     def forget_unfinished(self) -> None:
         """Drop what other threads were making when this process was forked: they are not here."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from functools import partial
 
 import pytest
 
 from glow_nb.background import Background
+from glow_nb.errors import GlowError
 
 
 def test_tasks_run_in_order_on_another_thread() -> None:
@@ -49,3 +52,25 @@ def test_stopping_cancels_what_waits() -> None:
     assert waiting.cancelled() and thread is not None
     opened.set()
     assert running.result(30)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_does_not_wait_for_a_task_of_its_parent() -> None:
+    background, begun, release = Background(), threading.Event(), threading.Event()
+
+    def task() -> bool:
+        begun.set()
+        return release.wait(30)
+
+    future = background.submit(task)
+    assert begun.wait(30)
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # a child that hangs is ended
+        error = future.exception(10)
+        is_new_done = background.submit(lambda: 2).result(10) == 2
+        os._exit(0 if isinstance(error, GlowError) and is_new_done else 1)
+    release.set()
+    assert os.waitpid(child, 0)[1] == 0
+    assert future.result(30)

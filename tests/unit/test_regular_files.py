@@ -150,3 +150,9 @@ def test_folder_is_called_one(tmp_path: Path) -> None:
 def test_array_is_read(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(3))
     assert read_npy(str(tmp_path / "x.npy")).tolist() == [0, 1, 2]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "net.glow"
+    path.write_bytes(b"\xef\xbb\xbf" + "text \u00e9".encode())
+    assert read_text(path) == "text \u00e9"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
 
 import pytest
 from typing_extensions import override
@@ -121,3 +126,52 @@ def test_a_maker_that_asks_for_what_it_makes_is_refused() -> None:
     with pytest.raises(GlowError, match="while it is being compiled"):
         cache.get("a", lambda: cache.get("a", lambda: "b"))
     assert cache.get("a", lambda: "c") == "c"
+
+
+LINES_OF_A_CALL = 40
+"""More than ``get`` has."""
+
+
+def _interrupted_at(line: int, call: Callable[[], object]) -> bool:
+    """Raise KeyboardInterrupt before the *line*-th line that *call* executes in ``get``."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        if frame.f_code is not VariantCache.get.__code__:
+            return None
+        if event == "line":
+            count += 1
+            if count == line:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_interrupt_at_any_line_lets_others_have_the_value() -> None:
+    lines = 0
+    for line in range(1, LINES_OF_A_CALL):
+        cache: VariantCache[str, int] = VariantCache(2)
+        if not _interrupted_at(line, partial(cache.get, "key", lambda: 1)):
+            break
+        lines += 1
+        found: list[int] = []
+        other = threading.Thread(
+            target=lambda cache=cache, found=found: found.append(cache.get("key", lambda: 1)),
+            daemon=True,
+        )
+        other.start()
+        other.join(10)
+        assert found == [1], f"interrupted at line {line}"
+        assert cache.get("key", lambda: 1) == 1
+    assert 5 < lines < LINES_OF_A_CALL - 1
