@@ -37,6 +37,9 @@ NOT_DRAWN = {
 SHARES = 8
 """Into how many parts the operators are cut, so that cores can share them."""
 
+MOST = 12
+"""Models of one operator in the default run; attention has ten times as many."""
+
 _ULPS = {ElementKind.FLOAT16: (2.0**-10, 2.0**-24), ElementKind.BFLOAT16: (2.0**-7, 2.0**-133)}
 """Distance of neighbours over their size, at most, and the least distance of any."""
 
@@ -128,21 +131,44 @@ def _is_supported(model: NarrowModel) -> bool:
     return True
 
 
-def share_of(cases: list[Any], share: int, kind: ElementKind) -> list[NarrowModel]:
-    """Return one of SHARES parts of the models that can be imported."""
+def share_of(
+    cases: list[Any], share: int, kind: ElementKind, most: int | None = None
+) -> list[NarrowModel]:
+    """Return the models of one of SHARES parts of the operators, those that can be imported.
+
+    Of each operator there are at most *most*, taken evenly from all, if *most* is given.
+    """
     models = drawn_models(cases, kind)
-    names = set(sorted({model.operator for model in models})[share::SHARES])
-    return [model for model in models if model.operator in names and _is_supported(model)]
+    names = sorted({model.operator for model in models})[share::SHARES]
+    found: list[NarrowModel] = []
+    for name in names:
+        of_one = [model for model in models if model.operator == name]
+        step = 1 if most is None else -(-len(of_one) // most)
+        found += of_one[::step]
+    return [model for model in found if _is_supported(model)]
+
+
+def check_all(models: list[NarrowModel], kind: ElementKind) -> None:
+    """Check models as they are imported, and after the passes and the lowering of everything."""
+    interpreter = Interpreter()
+    for model in models:
+        check(model, kind)
+        check(model, kind, lambda function: lower_for(function, interpreter))
 
 
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("kind", KINDS)
 def test_operators_round_once(cases: list[Any], kind: ElementKind, share: int) -> None:
-    """As they are imported, and after the passes and the lowering of everything."""
-    interpreter = Interpreter()
-    for model in share_of(cases, share, kind):
-        check(model, kind)
-        check(model, kind, lambda function: lower_for(function, interpreter))
+    check_all(share_of(cases, share, kind, MOST), kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("kind", KINDS)
+def test_operators_of_every_model_round_once(
+    cases: list[Any], kind: ElementKind, share: int
+) -> None:
+    check_all(share_of(cases, share, kind), kind)
 
 
 def test_every_rule_is_drawn(cases: list[Any]) -> None:
