@@ -37,6 +37,9 @@ NOT_DRAWN = {
 SHARES = 8
 """Into how many parts the operators are cut, so that cores can share them."""
 
+MOST = 12
+"""Models of one operator in the default run; attention has ten times as many."""
+
 _ULPS = {ElementKind.FLOAT16: (2.0**-10, 2.0**-24), ElementKind.BFLOAT16: (2.0**-7, 2.0**-133)}
 """Distance of neighbours over their size, at most, and the least distance of any."""
 
@@ -46,60 +49,72 @@ def cases() -> list[Any]:
     return [case for case in node_tests() if "_expanded" not in case.name]
 
 
-def imported(model: NarrowModel, kind: ElementKind, feeds: dict[str, Array]) -> Function:
-    """Return *model* of *kind*, its inputs bound to *feeds* where shapes depend on them."""
-    proto = model.model(kind)
-    others = {name: array for name, array in feeds.items() if name not in model.drawn}
-    try:
-        return import_onnx(proto, constants=others)
-    except UnboundInput:
-        return import_onnx(proto, constants=feeds)
+class Prepared:
+    """A model of one kind, imported and prepared, to be run with many feeds."""
 
+    def __init__(
+        self,
+        model: NarrowModel,
+        kind: ElementKind,
+        prepare: Callable[[Function], Function] = lambda f: f,
+    ) -> None:
+        self._model, self._kind, self._prepare = model, kind, prepare
+        others = {n: a for n, a in model.given.items() if n not in model.drawn}
+        try:
+            self._function: Function | None = prepare(
+                import_onnx(model.model(kind), constants=others)
+            )
+        except UnboundInput:  # a shape depends on the numbers that are drawn
+            self._function = None
 
-def results(
-    model: NarrowModel,
-    kind: ElementKind,
-    feeds: dict[str, Array],
-    prepare: Callable[[Function], Function],
-) -> dict[str, Array]:
-    feeds = {n: a.astype(kind.dtype) if n in model.drawn else a for n, a in feeds.items()}
-    function = prepare(imported(model, kind, feeds))
-    return evaluate(function, {value.name: feeds[value.name] for value in function.inputs})
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Return the results for *feeds*, the drawn ones among them converted to the kind."""
+        names, kind = self._model.drawn, self._kind
+        feeds = {n: a.astype(kind.dtype) if n in names else a for n, a in feeds.items()}
+        function = self._function
+        if function is None:
+            function = self._prepare(import_onnx(self._model.model(kind), constants=feeds))
+        return evaluate(function, {value.name: feeds[value.name] for value in function.inputs})
 
 
 def check(
-    model: NarrowModel,
-    kind: ElementKind,
-    feeds: dict[str, Array],
-    prepare: Callable[[Function], Function],
+    model: NarrowModel, kind: ElementKind, prepare: Callable[[Function], Function] = lambda f: f
 ) -> None:
-    """Check 16-bit results against float64, rounded.
+    """Check 16-bit results against float64, rounded, for numbers of all SIZES.
 
     They may be off by a neighbour, and by twice what float32 is off.
     """
-    feeds = {n: a.astype(kind.dtype) if n in model.drawn else a for n, a in feeds.items()}
-    found = results(model, kind, feeds, prepare)
-    single = results(model, FLOAT32, feeds, prepare)
+    narrow, wide = (Prepared(model, k, prepare) for k in (kind, FLOAT32))
     try:
-        exact = results(model, FLOAT64, feeds, lambda f: f)
+        widest = Prepared(model, FLOAT64)
     except UnsupportedError:
-        exact = single
-    relative, least = _ULPS[kind]
-    for name, array in found.items():
-        if array.dtype != kind.dtype:
-            continue
-        with np.errstate(all="ignore"):
-            right = exact[name].astype(np.float64)
-            rounded = right.astype(kind.dtype).astype(np.float64)
-            neighbour = np.maximum(np.abs(rounded) * relative, least)
-            error = np.abs(single[name].astype(np.float64) - right)
-            allowed = np.where(np.isfinite(rounded), neighbour, 0) + 2 * np.nan_to_num(error, nan=0)
-            values = array.astype(np.float64)
-            is_right = (values == rounded) | (np.isnan(values) & np.isnan(rounded))
-            is_right |= (np.abs(values - right) <= allowed) | (np.abs(values - rounded) <= allowed)
-        np.testing.assert_array_equal(
-            np.where(is_right, 0, values), np.where(is_right, 0, rounded), err_msg=model.name
-        )
+        widest = wide
+    for size in SIZES:
+        drawn = model.feeds(np.random.default_rng(int(size)), size)
+        feeds = {n: a.astype(kind.dtype) if n in model.drawn else a for n, a in drawn.items()}
+        found, single, exact = (each.run(feeds) for each in (narrow, wide, widest))
+        for name, array in found.items():
+            if array.dtype == kind.dtype:
+                check_rounding(array, single[name], exact[name], _ULPS[kind], model.name)
+
+
+def check_rounding(
+    found: Array, single: Array, exact: Array, ulps: tuple[float, float], name: str
+) -> None:
+    """Check the 16-bit result *found* of model *name* against those of float32 and float64."""
+    relative, least = ulps
+    with np.errstate(all="ignore"):
+        right = exact.astype(np.float64)
+        rounded = right.astype(found.dtype).astype(np.float64)
+        neighbour = np.maximum(np.abs(rounded) * relative, least)
+        error = np.abs(single.astype(np.float64) - right)
+        allowed = np.where(np.isfinite(rounded), neighbour, 0) + 2 * np.nan_to_num(error, nan=0)
+        values = found.astype(np.float64)
+        is_right = (values == rounded) | (np.isnan(values) & np.isnan(rounded))
+        is_right |= (np.abs(values - right) <= allowed) | (np.abs(values - rounded) <= allowed)
+    np.testing.assert_array_equal(
+        np.where(is_right, 0, values), np.where(is_right, 0, rounded), err_msg=name
+    )
 
 
 def drawn_models(cases: list[Any], kind: ElementKind) -> list[NarrowModel]:
@@ -116,23 +131,44 @@ def _is_supported(model: NarrowModel) -> bool:
     return True
 
 
-def share_of(cases: list[Any], share: int, kind: ElementKind) -> list[NarrowModel]:
-    """Return one of SHARES parts of the models that can be imported."""
+def share_of(
+    cases: list[Any], share: int, kind: ElementKind, most: int | None = None
+) -> list[NarrowModel]:
+    """Return the models of one of SHARES parts of the operators, those that can be imported.
+
+    Of each operator there are at most *most*, taken evenly from all, if *most* is given.
+    """
     models = drawn_models(cases, kind)
-    names = set(sorted({model.operator for model in models})[share::SHARES])
-    return [model for model in models if model.operator in names and _is_supported(model)]
+    names = sorted({model.operator for model in models})[share::SHARES]
+    found: list[NarrowModel] = []
+    for name in names:
+        of_one = [model for model in models if model.operator == name]
+        step = 1 if most is None else -(-len(of_one) // most)
+        found += of_one[::step]
+    return [model for model in found if _is_supported(model)]
+
+
+def check_all(models: list[NarrowModel], kind: ElementKind) -> None:
+    """Check models as they are imported, and after the passes and the lowering of everything."""
+    interpreter = Interpreter()
+    for model in models:
+        check(model, kind)
+        check(model, kind, lambda function: lower_for(function, interpreter))
 
 
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("kind", KINDS)
 def test_operators_round_once(cases: list[Any], kind: ElementKind, share: int) -> None:
-    """As they are imported, and after the passes and the lowering of everything."""
-    interpreter = Interpreter()
-    for model in share_of(cases, share, kind):
-        for size in SIZES:
-            feeds = model.feeds(np.random.default_rng(int(size)), size)
-            check(model, kind, feeds, lambda function: function)
-            check(model, kind, feeds, lambda function: lower_for(function, interpreter))
+    check_all(share_of(cases, share, kind, MOST), kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("kind", KINDS)
+def test_operators_of_every_model_round_once(
+    cases: list[Any], kind: ElementKind, share: int
+) -> None:
+    check_all(share_of(cases, share, kind), kind)
 
 
 def test_every_rule_is_drawn(cases: list[Any]) -> None:
