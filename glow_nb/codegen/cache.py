@@ -57,7 +57,13 @@ def toolchain() -> str:
         package / "cook_toom.py",
         *(
             package / "codegen" / name
-            for name in ("compile.py", "machine.py", "runtime.py", "translate.py")
+            for name in (
+                "compile.py",
+                "machine.py",
+                "numba_contexts.py",
+                "runtime.py",
+                "translate.py",
+            )
         ),
     ]
     digest = hashlib.sha256()

@@ -20,9 +20,9 @@ from numba.core import compiler, cpu, errors, typed_passes, types, untyped_passe
 from numba.core.codegen import AOTCodeLibrary, AOTCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
-from numba.core.registry import cpu_target
 
 from glow_nb.codegen.machine import initialize_llvm, target_machine
+from glow_nb.codegen.numba_contexts import TargetContext, TypingContext
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.errors import CompileError
 from glow_nb.kernels.source import KernelSource
@@ -40,12 +40,14 @@ PASSES = (
     (typed_passes.NopythonTypeInference, "infer types"),
     (typed_passes.PreLowerStripPhis, "phis to assignments"),
     (typed_passes.NoPythonSupportedFeatureValidation, "reject what cannot be compiled"),
-    (typed_passes.IRLegalization, "ends of lifetimes"),
-    (typed_passes.AnnotateTypes, "collect the types"),
     (typed_passes.NativeLowering, "lower to LLVM"),
     (typed_passes.NoPythonBackend, "finish"),
 )
-"""numba's passes that generated text needs: it has no closures, arrays or calls to inline."""
+"""numba's passes that generated text needs.
+
+It has no closures, arrays or calls to inline, and no values with reference counts, whose ends of
+lifetimes another pass would mark.
+"""
 
 _RUNTIME = frozenset({"memcpy", "memmove", "memset"})
 _WINDOWS = frozenset({"_fltused", "__chkstk"})
@@ -150,9 +152,10 @@ def _lower(source: KernelSource, target: Target) -> Any:
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"
     flags.fastmath = cpu.FastMathOptions({"contract"})
+    context = _target_context(target.converts_float16)
     result = compiler.compile_extra(
-        cpu_target.typing_context,
-        _target_context(target.converts_float16),
+        context.typing_context,
+        context,
         names["kernel"],
         kernel_signature(source.arguments).args,
         types.void,
@@ -171,7 +174,8 @@ def _target_context(converts_float16: bool) -> Any:
     initialize_llvm()
     codegen = _Codegen("glow_nb", "host")
     codegen.converts_float16 = converts_float16
-    return cpu_target.target_context.subtarget(_internal_codegen=codegen, aot_mode=True)
+    context = TargetContext(TypingContext())
+    return context.subtarget(_internal_codegen=codegen, aot_mode=True)
 
 
 def _wrapper(source: KernelSource, mangled: str) -> str:
