@@ -11,6 +11,9 @@ from functools import cache
 from typing import Any
 
 from numba.core import cpu, types, typing
+from numba.core.datamodel import models
+from numba.extending import register_model
+from typing_extensions import override
 
 
 class _Function(types.Function):
@@ -21,10 +24,12 @@ class _Function(types.Function):
         untyped: Any = super()
         untyped.__init__(templates)
 
+    @override
     def augment(self, other: Any) -> Any:
         """Return this function with the overloads of *other* too."""
         return _Function(self.templates + other.templates)
 
+    @override
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
         """Return the signature of the overload for operands of the types *args* and *kws*."""
         key = tuple(args), tuple(sorted(kws.items()))
@@ -34,9 +39,13 @@ class _Function(types.Function):
         return self._signatures[key]
 
 
+register_model(_Function)(models.OpaqueModel)  # as numba registers its own, by the class itself
+
+
 class TypingContext(typing.Context):
     """numba's typing context, in which functions remember their overloads."""
 
+    @override
     def _insert_global(self, gv: Any, gty: Any) -> None:
         remembers = _Function(gty.templates) if type(gty) is types.Function else gty
         untyped: Any = super()
@@ -46,6 +55,7 @@ class TypingContext(typing.Context):
 class TargetContext(cpu.CPUContext):
     """numba's code generation context, which asks LLVM once for the size of each type."""
 
+    @override
     def get_abi_sizeof(self, ty: Any) -> int:
         """Return the bytes that a value of the LLVM type *ty* takes."""
         return _size_bytes(ty, self.target_data)
