@@ -83,10 +83,15 @@ def test_ten_thousand_runs_take_no_memory(threads: int) -> None:
     x = np.ones((1, 40), np.float32)
     for _ in range(100):
         net.run(x)
-    gc.collect()
-    traced, resident = tracemalloc.get_traced_memory()[0], resident_bytes()
-    for _ in range(RUNS):
-        net.run(x)
-    gc.collect()
-    assert tracemalloc.get_traced_memory()[0] - traced < 16 * KIB
-    assert resident_bytes() - resident < 1024 * KIB
+    growths = []
+    for _ in range(3):  # other tests of the process may end in one of them, a leak is in all
+        gc.collect()
+        traced, resident = tracemalloc.get_traced_memory()[0], resident_bytes()
+        for _ in range(RUNS):
+            net.run(x)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - traced < 16 * KIB
+        growths.append(resident_bytes() - resident)
+        if growths[-1] < 1024 * KIB:
+            return
+    raise AssertionError(f"resident memory grew by {growths} bytes in {RUNS} runs each")
