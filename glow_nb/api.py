@@ -159,9 +159,11 @@ def compile(
             1e-4, held by the networks of the test suite (``docs/accuracy.md``). These errors are
             relative to the largest input of a tile's window, 6 x 6 pixels for 4 x 4 outputs of
             3 x 3 taps: where one pixel is a million times as large as its neighbours, outputs
-            beside it may lose all digits. NaN, infinities and overflows are where the direct sum
-            has them, for any number of threads: what is not finite is summed up directly. "off"
-            sums up everything directly. A backend that has but one way ignores this.
+            beside it may lose all digits. NaN and infinity spread over the outputs of a tile, and
+            inputs near overflow may give them where the direct sum is finite. "guarded" has NaN,
+            infinities and overflows where the direct sum has them, for any number of threads: what
+            is not finite is summed up directly. It costs up to 3 % of a network's time. "off" sums
+            up everything directly. A backend that has but one way ignores this.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next

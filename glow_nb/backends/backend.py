@@ -190,7 +190,7 @@ class VariantBackend(Protocol):
         ...
 
 
-WINOGRAD_CHOICES = ("auto", "off")
+WINOGRAD_CHOICES = ("auto", "guarded", "off")
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,8 @@ class BackendOptions:
     """What a user may ask of a backend; one that has no use for an option ignores it.
 
     Attributes:
-        winograd: Whether convolutions may be done by Winograd's algorithm: "auto" or "off".
+        winograd: Whether convolutions may be done by Winograd's algorithm: "auto", "guarded" (what
+            is not finite is summed up directly) or "off".
         tune: Whether to measure how products are computed fastest, in place of estimating it.
         threads: Threads that will run the network; measurements are made with as many.
     """

@@ -105,7 +105,7 @@ winograd_option = click.option(
     default=WINOGRAD_CHOICES[0],
     show_default=True,
     help="Whether convolutions may be done by Winograd's algorithm, which is faster and rounds a "
-    "little more.",
+    "little more; guarded keeps NaN and infinity where the direct sum has them.",
 )
 
 tune_option = click.option(

@@ -99,8 +99,9 @@ class WinogradWriter:
         out.line(f"line = at(patch, {scratch.patch})")
         out.line(f"factors = at(line, {scratch.line})")
         out.line(f"sums = at(factors, {scratch.elements * scratch.plane})")
-        out.line(f"taps = at(sums, {scratch.elements * scratch.sums_plane})")
-        out.line(f"taps_of = as_int64(at(taps, {scratch.taps}))\nput(taps_of, 0, -1)")
+        if self.nest.guarded:
+            out.line(f"taps = at(sums, {scratch.elements * scratch.sums_plane})")
+            out.line(f"taps_of = as_int64(at(taps, {scratch.taps}))\nput(taps_of, 0, -1)")
 
     def _write_blocks(self) -> None:
         out, plan = self.out, self.plan
@@ -257,9 +258,11 @@ class WinogradWriter:
         out, columns, lanes = self.out, self.plan.columns, self.plan.lanes
         rest = columns.tail % lanes
         with out.block(f"for c in range(0, size, {lanes}):"):
-            self._write_outputs()
-            with out.block("if not tile_is_finite(guard):"):
-                self._write_outputs_directly()
+            self._write_columns()
+            if self.nest.guarded:
+                self._write_guarded_rows()
+                with out.block("if not tile_is_finite(guard):"):
+                    self._write_outputs_directly()
             out.line(f"offsets = load(bias, panel * {self.nest.block} + c, {lanes})")
             if not rest:
                 self._write_rows("a", lanes)
@@ -269,17 +272,22 @@ class WinogradWriter:
             with out.block("else:"):
                 self._write_rows("b", rest)
 
-    def _write_outputs(self) -> None:
-        """Transform one vector of channels: first the columns, then the rows."""
+    def _write_columns(self) -> None:
+        """Transform the columns of one vector of channels back."""
         out, lanes, scratch = self.out, self.plan.lanes, self.scratch
-        (high, wide), (tile_high, tile_wide) = self.nest.sizes, self.nest.tile
-        kernel_high, kernel_wide = self.shape.kernel
+        (high, wide), (tile_high, _) = self.nest.sizes, self.nest.tile
+        kernel_high = self.shape.kernel[0]
         out.line(f"start = (tile - begin) * {self.nest.block} + c")
         with out.block(f"for j in range({wide}):"):
             rows = f"start + j * {scratch.sums_plane}"
             load = f"tile_load(sums, {rows}, {wide * scratch.sums_plane}, {high}, 1, {lanes})"
             made = f"tile_winograd_output({load}, {tile_high}, {kernel_high}, {tile_high})"
             out.line(f"tile_store(line, j * {lanes}, {wide * lanes}, {made})")
+
+    def _write_guarded_rows(self) -> None:
+        """Transform the rows too, and find out whether all outputs are finite."""
+        out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
+        (tile_high, tile_wide), kernel_wide = self.nest.tile, self.shape.kernel[1]
         out.line(f"guard = tile_fill(filter, 0, {tile_wide}, 1, {lanes})")
         with out.block(f"for i in range({tile_high}):"):
             load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
@@ -342,10 +350,14 @@ class WinogradWriter:
                 self._write_store(f"{tag}0", count, edge)
 
     def _write_store(self, tag: str, count: int, pixels: int) -> None:
-        """Finish one line of outputs and store it."""
+        """Finish one line of outputs, transformed back if that was not done yet, and store it."""
         out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
-        load = f"tile_load(line, i * {wide * lanes}, {lanes}, {pixels}, 1, {lanes})"
-        out.line(f"t_{tag} = add({load}, offsets)")
+        loaded = pixels if self.nest.guarded else wide
+        made = f"tile_load(line, i * {wide * lanes}, {lanes}, {loaded}, 1, {lanes})"
+        if not self.nest.guarded:
+            taps = self.shape.kernel[1]
+            made = f"tile_winograd_output({made}, {self.nest.tile[1]}, {taps}, {pixels})"
+        out.line(f"t_{tag} = add({made}, offsets)")
         write_tile_store(
             out,
             f"t_{tag}",
@@ -381,5 +393,6 @@ def winograd_convolution_source(
         instruction.input.type.kind,
         instruction.block,
         None if dest.is_contiguous else pixel_stride(dest),
+        instruction.guarded,
     )
     return generate_winograd(nest, target, epilogue)

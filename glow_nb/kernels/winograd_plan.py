@@ -32,6 +32,7 @@ class WinogradNest:
         kind: Element kind of all operands.
         block: Output channels of one panel of the filter.
         dest_stride: Elements from pixel to pixel of a result that is a window of a wider tensor.
+        guarded: Tiles with results that are not finite are summed up directly.
     """
 
     shape: ConvolutionShape
@@ -39,6 +40,7 @@ class WinogradNest:
     kind: ElementKind
     block: int
     dest_stride: int | None = None
+    guarded: bool = False
 
     @property
     def plane(self) -> WinogradNest:
@@ -180,6 +182,7 @@ class Scratch:
         pad = PAD_BYTES // nest.kind.size_bytes
         rows = -(-nest.shape.channels // plan.lanes) * plan.lanes
         inner = nest.shape.channels_per_group
+        taps = prod(nest.shape.kernel) * inner * nest.block if nest.guarded else 0
         return cls(
             patch=_rounded(nest.elements * nest.shape.channels, pad),
             line=_rounded(nest.elements * plan.lanes, pad),
@@ -187,8 +190,8 @@ class Scratch:
             plane=_rounded(plan.block_tiles * rows, pad) + pad,
             sums_plane=_rounded(plan.block_tiles * nest.block, pad) + pad,
             elements=nest.elements,
-            taps=_rounded(prod(nest.shape.kernel) * inner * nest.block, pad),
-            panel=pad,
+            taps=_rounded(taps, pad),
+            panel=pad if nest.guarded else 0,
         )
 
     @property

@@ -60,6 +60,7 @@ def test_graph_as_imported_and_lowered(tmp_path: Path) -> None:
 def test_winograd_is_chosen_unless_it_is_off(tmp_path: Path) -> None:
     model = write_convolution(tmp_path)
     assert "winograd_convolution" in call("dump", model).output
+    assert "guarded = true" in call("dump", model, "--winograd", "guarded").output
     assert "packed_convolution" in call("dump", model, "--winograd", "off").output
     assert "sometimes" in call("dump", model, "--winograd", "sometimes").stderr
 

@@ -67,8 +67,8 @@ def select_packed_operators(
     """Lay filters and right-hand sides out in panels as wide as the kernels' register tiles.
 
     A convolution with a constant filter is done by Winograd's algorithm where that is estimated to
-    be faster for so many *threads*, unless *winograd* is "off"; *target* is the processor, by
-    default this one.
+    be faster for so many *threads*, unless *winograd* is "off"; if it is "guarded", what is not
+    finite is summed up directly. *target* is the processor, by default this one.
     With a *tuner*, measurements decide in place of estimates.
 
     ::
@@ -98,7 +98,7 @@ def select_packed_operators(
         pick = picks.get(product_key(node))
         if pick is None or not suits_weights(node, pick):
             pick = candidates_of(node, chosen, winograd, blocks, threads)[0]
-        return emit_candidate(node, rewriter, pick)
+        return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded")
 
     return rewrite(function, rule)
 
@@ -122,13 +122,13 @@ def candidates_of(
     Args:
         node: A convolution that is not channel-wise, or a matrix product.
         target: The processor.
-        winograd: "auto" or "off".
+        winograd: "auto", "guarded" or "off".
         blocks: How many widths of panels to try in each way.
         threads: Cores that share a convolution; products are ranked alike for any number.
     """
     kind = node.type.kind
     if isinstance(node, Convolution):
-        transforms = winograd == "auto" and isinstance(node.filter, Constant)
+        transforms = winograd != "off" and isinstance(node.filter, Constant)
         ways = convolution_candidates(
             _shape_of(node), kind, target, winograd=transforms, blocks=blocks, threads=threads
         )
@@ -162,14 +162,19 @@ def product_key(node: Product) -> str:
     return f"{node.opcode}({', '.join(types)}) {attributes_of(node)}"
 
 
-def emit_candidate(node: Product, rewriter: Rewriter, candidate: Candidate) -> Value:
-    """Emit the packed operator that carries *node* out in the way of *candidate*."""
+def emit_candidate(
+    node: Product, rewriter: Rewriter, candidate: Candidate, *, guarded: bool = False
+) -> Value:
+    """Emit the packed operator that carries *node* out in the way of *candidate*.
+
+    If *guarded*, Winograd's algorithm sums up directly what is not finite.
+    """
     match node:
         case FullyConnected(input=input, weights=weights, bias=bias):
             return _emit_product(node, input, weights, bias, rewriter, candidate.block)
         case MatMul(lhs=lhs, rhs=rhs):
             return _emit_product(node, lhs, rhs, None, rewriter, candidate.block)
-    return _emit_convolution(node, rewriter, candidate)
+    return _emit_convolution(node, rewriter, candidate, guarded)
 
 
 def _emit_channel_wise(node: Convolution, rewriter: Rewriter) -> Value:
@@ -191,7 +196,9 @@ def _emit_channel_wise(node: Convolution, rewriter: Rewriter) -> Value:
     )
 
 
-def _emit_convolution(node: Convolution, rewriter: Rewriter, candidate: Candidate) -> Value:
+def _emit_convolution(
+    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool
+) -> Value:
     depth, block = node.filter.type.shape[0], candidate.block
     filter = pack_filter(rewriter, node.filter, node.group, block)
     bias = pack_bias(rewriter, node.bias, node.group, block)
@@ -207,6 +214,7 @@ def _emit_convolution(node: Convolution, rewriter: Rewriter, candidate: Candidat
                 pads=node.pads,
                 group=node.group,
                 block=block,
+                guarded=guarded,
                 predicate=node.predicate,
             )
         )

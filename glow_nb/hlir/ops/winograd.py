@@ -113,9 +113,10 @@ class WinogradConvolution(Node):
     ``[group * panels * block]``, where ``panels = ceil(depth / group / block)``, both padded with
     zeros at the end of each group; the result is ``[N, *out, depth]``.
 
-    A result that is not finite so, as the transforms spread NaN and infinity over a whole tile, is
-    the direct sum of its own window and the taps that U was made of, as far as U tells them: one
-    that is below the rounding errors of U beside the largest tap of its channels counts as zero.
+    The transforms spread NaN and infinity over a whole tile, and may overflow where the direct sum
+    does not. If *guarded*, a result that is not finite so is the direct sum of its own window and
+    the taps that U was made of, as far as U tells them: one that is below the rounding errors of U
+    beside the largest tap of its channels counts as zero.
 
     ``evaluate`` computes just that, in ``float64``: it tells the rounding errors of a kernel, all
     but those of the rounded filter, which it takes as it is.
@@ -127,6 +128,7 @@ class WinogradConvolution(Node):
         pads: Cells of padding: the begins of all dimensions, then the ends.
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
+        guarded: Sum up directly what is not finite.
     """
 
     input: Value
@@ -138,6 +140,7 @@ class WinogradConvolution(Node):
     pads: tuple[int, ...]
     group: int
     block: int
+    guarded: bool = False
 
     @property
     def transforms(self) -> list[ShortConvolution]:
@@ -194,7 +197,7 @@ class WinogradConvolution(Node):
             offsets = offsets[:, :per_group].reshape(self.depth)
             outputs = self._joined(sums)
             is_right = np.isfinite(outputs)
-            if not is_right.all():
+            if self.guarded and not is_right.all():
                 plain = unpacked_filter(self._taps(filter), self.depth)
                 outputs = np.where(is_right, outputs, convolve(self, input, plain, self.group))
             return fitted(outputs + offsets, self.type)

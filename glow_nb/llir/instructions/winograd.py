@@ -39,3 +39,4 @@ class WinogradConvolutionInst(NodeInstruction):
     pads: tuple[int, ...]
     group: int
     block: int
+    guarded: bool

@@ -67,6 +67,7 @@ def winograd(depth: int, block: int = 16) -> WinogradConvolutionInst:
         pads=(1, 1, 1, 1),
         group=1,
         block=block,
+        guarded=depth == 21,
     )
 
 

@@ -81,7 +81,9 @@ def test_winograd_keeps_its_meaning(name: str) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     shape, tile = NESTS[name]
     nest = WinogradNest(shape, tile, FLOAT32, block=lanes * (1 + len(name) % 3))
-    check(nest, Target.host(lanes), threads=1 + len(name) % 4)
+    for is_guarded in (False, True):
+        nest = replace(nest, guarded=is_guarded)
+        check(nest, Target.host(lanes), threads=1 + len(name) % 4)
 
 
 def random_nest(seed: int) -> tuple[WinogradNest, int]:
@@ -105,7 +107,8 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
         pads=pads,
         group=group,
     )
-    return WinogradNest(shape, tile, FLOAT32, lanes * pick(1, 3)), lanes
+    nest = WinogradNest(shape, tile, FLOAT32, lanes * pick(1, 3))
+    return replace(nest, guarded=seed % 2 == 1), lanes
 
 
 @pytest.mark.jit

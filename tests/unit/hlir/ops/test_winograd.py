@@ -37,7 +37,7 @@ def build(name: str, *, winograd: bool) -> Function:
         packed = b.emit(ops.WinogradFilter(pack_filter(b, filter, group, block), tile))
         offsets = pack_bias(b, bias, group, block)
         made = ops.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, pads, group, block
+            x, packed, offsets, depth, kernel, tile, pads, group, block, guarded=True
         )  # fmt: skip
         b.save(b.emit(made), "y")
     else:
