@@ -74,9 +74,13 @@ def _is_done(outcome: Outcome) -> bool:
     return outcome.outcome == PASSED or has_foreign_type
 
 
-@pytest.mark.parametrize("engine", ["evaluate", "interpreter"])
-def test_nothing_is_wrong(cases: list[Any], engine: str) -> None:
-    check(Report(list(run_tests(cases, [engine]))))
+def test_nothing_is_wrong(cases: list[Any]) -> None:
+    check(Report(list(run_tests(cases, ["evaluate"]))))
+
+
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_nothing_is_wrong_in_the_interpreter(cases: list[Any], half: int) -> None:
+    check(Report(list(run_tests(cases[half::2], ["interpreter"]))))
 
 
 def results(case: Any, engine: str, *, optimize: bool) -> list[Any] | None:

@@ -56,8 +56,20 @@ def light_feeds(name: str, model: onnx.ModelProto) -> tuple[dict[str, Array], li
     return {value.name: ramp.astype(np.float32)}, [numpy_helper.to_array(stored)]
 
 
+MANY_KERNELS = ("densenet121", "inception_v1", "inception_v2")
+"""Networks that take long to compile; their graphs and plans are looked at below all the same."""
+
+MANY_WEIGHTS = ("bvlc_alexnet", "vgg19", "zfnet512")
+"""Networks that take long to write to disk and to read."""
+
+
+def names_but(*slow: str) -> list[object]:
+    """Return all names, *slow* ones marked as such."""
+    return [pytest.param(n, marks=pytest.mark.slow) if n in slow else n for n in NAMES]
+
+
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", names_but(*MANY_KERNELS))
 def test_light_models_give_their_stored_outputs(name: str, threads: int) -> None:
     """With one thread, kernels are those of the test of dumped text; twins run with two, too."""
     model = onnx.load(LIGHT / f"light_{name}.onnx")
@@ -116,7 +128,7 @@ def test_nothing_is_moved_but_at_the_border_and_memory_is_at_its_bound(
     assert program.arena.size_bytes == program.arena.lower_bound_bytes
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", names_but(*MANY_KERNELS, *MANY_WEIGHTS))
 def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> None:
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     feeds, _ = light_feeds(name, model)
