@@ -2,7 +2,8 @@
 
 For each call numba looks through all overloads of an operator or an intrinsic, once to infer its
 type and once to lower it, and for the size of each variable it lets LLVM parse a module. Generated
-kernels apply few functions to few types, many times: without this memory, such questions take some 40 % of the time of numba's part.
+kernels apply few functions to few types, many times: without memory, such questions take 40 % of
+the time of numba's part.
 """
 
 from __future__ import annotations
