@@ -47,8 +47,8 @@ from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.threads import aligned_empty
 from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.transpose import is_zipped, matrix_of
-from glow_nb.kernels.transpose_plan import Blocks, Way
+from glow_nb.kernels.transposes.plan import Blocks, Way
+from glow_nb.kernels.transposes.transpose import is_zipped, matrix_of
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.types import Array, ElementKind, TensorType

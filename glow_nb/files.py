@@ -39,7 +39,8 @@ def load_text(path: str | os.PathLike[str]) -> Function | Program:
         ParseError: The text is not valid IR.
     """
     import glow_nb.hlir.ops
-    import glow_nb.llir.instructions  # noqa: F401 - both register the words of the language
+    import glow_nb.kernels.operators
+    import glow_nb.llir.instructions  # noqa: F401 - all register words of the language
 
     path = Path(path)
     try:

@@ -25,8 +25,8 @@ from glow_nb.codegen.machine import initialize_llvm, target_machine
 from glow_nb.codegen.numba_contexts import TargetContext, TypingContext
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.errors import CompileError
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.simd.half import mark_instructions
 from glow_nb.simd.namespace import NAMESPACE
 from glow_nb.simd.types import kernel_signature

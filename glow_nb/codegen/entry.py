@@ -17,7 +17,7 @@ from typing import Literal
 from glow_nb.codegen.clock import STAMP_SYMBOL
 from glow_nb.codegen.hazards import Access, AccessMode, Hazard, plan_barriers
 from glow_nb.errors import CompileError
-from glow_nb.kernels.source import INDENT, KernelSource, SourceWriter
+from glow_nb.kernels.writing.source import INDENT, KernelSource, SourceWriter
 from glow_nb.types import ElementKind
 
 Space = Literal["constants", "arena", "binding"]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from glow_nb.errors import CompileError
 from glow_nb.foreign import foreign
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 
 
 def kernel_compiler() -> Callable[[KernelSource, Target], bytes]:

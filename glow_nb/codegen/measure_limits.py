@@ -24,10 +24,10 @@ import numpy as np
 from glow_nb.codegen.cache import default_folder, write_whole
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
+from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen.threads import aligned_empty
-from glow_nb.kernels.limits import MachineLimits, MemoryLevel
-from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.regular_files import read_text
 from glow_nb.types import Array, ElementKind, TensorType
 

@@ -16,8 +16,8 @@ from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache, object_key
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.kernel_compiler import kernel_compiler
 from glow_nb.codegen.workers import compile_in_workers, idle_workers
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 
 START_SECONDS = 0.6
 """Measured: from starting a worker to its first answer, most of it importing numba."""

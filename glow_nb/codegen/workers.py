@@ -25,8 +25,8 @@ from typing import IO
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.worker import READY, read_frame, write_frame
 from glow_nb.errors import CompileError
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 
 WORKER_MODULE = "glow_nb.codegen.worker"
 IDLE_SECONDS = 60.0

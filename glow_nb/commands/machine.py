@@ -8,9 +8,9 @@ import json
 import click
 
 from glow_nb.codegen.cores import available_cores
+from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.commands.options import ExampleCommand, threads_option
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
-from glow_nb.kernels.limits import MachineLimits
 
 EXAMPLES = """\
 glow-nb machine

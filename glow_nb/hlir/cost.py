@@ -12,18 +12,14 @@ from dataclasses import dataclass
 from functools import singledispatch
 from math import prod
 
-import numpy as np
-
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.ops import (
     AvgPool,
     BatchNormalization,
     Convolution,
     CumSum,
-    DepthwiseConvolution,
     Determinant,
     FullyConnected,
-    GroupedConvolution,
     LayerNormalization,
     LocalResponseNormalization,
     LogSoftmax,
@@ -31,14 +27,10 @@ from glow_nb.hlir.ops import (
     MaxPool,
     MaxPoolWithArgmax,
     NonMaxSuppression,
-    PackedConvolution,
-    PackedMatMul,
     RoiAlign,
     ScatterElements,
     ScatterND,
     Softmax,
-    WinogradConvolution,
-    WinogradFilter,
 )
 from glow_nb.hlir.ops.reduction import ArgReduction, Reduction
 
@@ -95,57 +87,8 @@ def _(node: Convolution) -> Cost:
 
 
 @cost_of.register
-def _(node: WinogradConvolution) -> Cost:
-    products = prod(node.kernel) * node.input.type.shape[-1] // node.group
-    return Cost(node.type.size * products, node.type.size)
-
-
-@executed_cost_of.register
-def _(node: WinogradConvolution) -> Cost:
-    """Count the products, and for every number other than 0 in a matrix one addition."""
-    batch, *out, depth = node.type.shape
-    channels = node.input.type.shape[-1]
-    tiles = batch * prod(-(-size // m) for size, m in zip(out, node.tile, strict=True))
-    sizes = [each.size for each in node.transforms]
-    additions = 0
-    for axis, each in enumerate(node.transforms):
-        others = prod(sizes[axis + 1 :])
-        additions += channels * int(np.count_nonzero(each.input)) * prod(sizes[:axis]) * others
-        additions += depth * int(np.count_nonzero(each.output)) * prod(node.tile[:axis]) * others
-    products = tiles * prod(sizes) * depth * channels // node.group
-    return Cost(products, tiles * additions + node.type.size)
-
-
-@cost_of.register
-def _(node: WinogradFilter) -> Cost:
-    return Cost(node.type.size * prod(node.taps))
-
-
-@cost_of.register
-def _(node: PackedConvolution) -> Cost:
-    products = prod(node.kernel) * node.input.type.shape[-1] // node.group
-    return Cost(node.type.size * products, node.type.size)
-
-
-@cost_of.register
-def _(node: DepthwiseConvolution) -> Cost:
-    return Cost(node.type.size * prod(node.kernel), node.type.size)
-
-
-@cost_of.register
-def _(node: GroupedConvolution) -> Cost:
-    return Cost(node.type.size * prod(node.kernel) * node.size, node.type.size)
-
-
-@cost_of.register
 def _(node: MatMul) -> Cost:
     return Cost(node.type.size * node.lhs.type.shape[-1])
-
-
-@cost_of.register
-def _(node: PackedMatMul) -> Cost:
-    bias = 0 if node.bias is None else node.type.size
-    return Cost(node.type.size * node.lhs.type.shape[-1], bias)
 
 
 @cost_of.register

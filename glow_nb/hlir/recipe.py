@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Value
-from glow_nb.hlir.ops import Reshape, Transpose, WinogradFilter
+from glow_nb.hlir.ops import Reshape, Transpose
 from glow_nb.payload import Recipe
 from glow_nb.schema import operands_of
 from glow_nb.types import Array
@@ -28,6 +28,17 @@ def folded(node: Node, name: str) -> Constant:
     recipe = NodeRecipe(node)
     is_late = node.type.size_bytes >= LARGE_BYTES and recipe.steps <= MOST_STEPS
     return Constant(name, node.type, recipe if is_late else recipe.array)
+
+
+class WeightTransform(Node):
+    """Base of operators that prepare one constant for a kernel; most results are larger than it.
+
+    They are folded whatever the size of the result, which is written where the kernel reads it.
+    """
+
+    def transform(self, weight: Array, result: Array) -> None:
+        """Write the transformed *weight* to *result*, which is contiguous."""
+        raise NotImplementedError(type(self).__name__)
 
 
 class NodeRecipe(Recipe):
@@ -52,8 +63,9 @@ class NodeRecipe(Recipe):
 
     @override
     def write_to(self, place: Array) -> None:
-        if isinstance(self.node, WinogradFilter):
-            self.node.transform(self._operands()[self.node.filter], place)
+        if isinstance(self.node, WeightTransform):
+            (weight,) = self._operands().values()
+            self.node.transform(weight, place)
         else:
             super().write_to(place)
 

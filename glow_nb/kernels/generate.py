@@ -5,60 +5,51 @@ from __future__ import annotations
 from glow_nb.errors import CompileError, UnsupportedError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Node
-from glow_nb.kernels import (
+from glow_nb.kernels.movement import gather, pad, repeat, scatter
+from glow_nb.kernels.products import convolution, depthwise, matmul
+from glow_nb.kernels.reductions import (
     arg_reduction,
-    convolution,
-    depthwise,
+    cumulative_sum,
     determinant,
-    elementwise,
-    gather,
     layer_normalization,
-    matmul,
-    normalization,
-    pad,
-    pooling,
+    local_response_normalization,
     reduction,
-    regions,
-    scan,
-    scatter,
-    selection,
     softmax,
-    stacks,
-    tile,
-    top_k,
-    transpose,
-    winograd,
 )
-from glow_nb.kernels.elementwise import elementwise_source
 from glow_nb.kernels.registry import KERNELS, Generator
-from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.selection import selection, top_k
+from glow_nb.kernels.stacks import generate_stack
+from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.transposes import transpose
+from glow_nb.kernels.windows import pooling, roi_align
+from glow_nb.kernels.winograd import convolution as winograd
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.generate import GENERATORS
 from glow_nb.llir.program import INSTRUCTIONS, Instruction
 
 __all__ = [
     "arg_reduction",
     "convolution",
+    "cumulative_sum",
     "depthwise",
     "determinant",
-    "elementwise",
     "gather",
     "generate_kernel",
+    "generate_stack",
     "generator_of",
     "has_kernel",
     "layer_normalization",
+    "local_response_normalization",
     "matmul",
-    "normalization",
     "pad",
     "pooling",
     "reduction",
-    "regions",
-    "scan",
+    "repeat",
+    "roi_align",
     "scatter",
     "selection",
     "softmax",
-    "stacks",
-    "tile",
     "top_k",
     "transpose",
     "winograd",

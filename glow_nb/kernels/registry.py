@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Instruction
 from glow_nb.schema import Registry
 
@@ -20,7 +20,7 @@ def kernel_for(*instruction_classes: type[Instruction]) -> Callable[[G], G]:
     """Register a function ``(instruction, target) -> KernelSource`` for some instructions.
 
     If they carry a stack, its third argument is what stands around them: a
-    :class:`~glow_nb.kernels.fusion.Fusion`, or an ``Epilogue`` of register tiles.
+    :class:`~glow_nb.kernels.stacks.fusion.Fusion`, or an ``Epilogue`` of register tiles.
     """
 
     def register(generator: G) -> G:

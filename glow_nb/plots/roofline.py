@@ -21,9 +21,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from glow_nb.codegen.machine_limits import MachineLimits
 from glow_nb.errors import OptionError
 from glow_nb.files import replace_file
-from glow_nb.kernels.limits import MachineLimits
 from glow_nb.plots.labels import Dot, write_labels
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE, REST
 from glow_nb.profile import KernelTime, Profile

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.cli_samples import GRAPH, save_array, write_dense, write_graph
+from tests.unit.commands.samples import GRAPH, save_array, write_dense, write_graph
 
 COMMAND = (sys.executable, "-m", "glow_nb")
 INTERPRETER = ("--backend", "interpreter")

@@ -15,7 +15,8 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function
-from glow_nb.hlir.ops.packed import pack_bias, pack_filter
+from glow_nb.kernels import operators
+from glow_nb.kernels.operators.packed import pack_bias, pack_filter
 from glow_nb.kernels.target import Target
 from glow_nb.types import Array
 
@@ -48,12 +49,12 @@ def build(name: str, *, winograd: bool) -> Function:
     filter = b.constant("w", weights.astype(np.float32))
     bias = b.constant("b", random.normal(size=depth).astype(np.float32))
     ones = (1,) * len(kernel)
-    made: ops.Convolution | ops.WinogradConvolution
+    made: ops.Convolution | operators.WinogradConvolution
     if winograd:
         block = 2 * Target.host().lanes
-        packed = b.emit(ops.WinogradFilter(pack_filter(b, filter, group, block), tile))
+        packed = b.emit(operators.WinogradFilter(pack_filter(b, filter, group, block), tile))
         offsets = pack_bias(b, bias, group, block)
-        made = ops.WinogradConvolution(
+        made = operators.WinogradConvolution(
             x, packed, offsets, depth, kernel, tile, pads, group, block, guarded=True
         )  # fmt: skip
     else:

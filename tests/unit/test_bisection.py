@@ -25,15 +25,15 @@ from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Rewriter, rewrite
 from glow_nb.kernels.generate import generate_kernel
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.arithmetic import AddInst, SubInst
 from glow_nb.llir.passes import PROGRAM_PASSES
 from glow_nb.llir.program import Instruction, Program, mutated
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.verify import verify
 from glow_nb.types import Array
-from tests.unit.cli_samples import call, fails, write_dense, write_graph
+from tests.unit.commands.samples import call, fails, write_dense, write_graph
 
 X = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 

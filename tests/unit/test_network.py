@@ -30,7 +30,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import Network
-from tests.unit.cli_samples import write_dense
+from tests.unit.commands.samples import write_dense
 from tests.unit.importers.models import model, value
 
 

@@ -10,13 +10,13 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.backend import KernelReport, Timings
+from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.commands.profile import totals
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.hlir.cost import Cost
-from glow_nb.kernels.limits import MachineLimits, MemoryLevel
 from glow_nb.llir.cost import InstructionCost
 from glow_nb.profile import Profile, kernel_times, profile_executable
-from tests.unit.cli_samples import call, fails, write_dense
+from tests.unit.commands.samples import call, fails, write_dense
 
 LIMITS = MachineLimits(2, 100e9, (MemoryLevel("DRAM", 0, 10e9, 10e9),))
 REPORTS = (

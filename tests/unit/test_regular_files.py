@@ -19,7 +19,7 @@ from glow_nb.commands.arrays import read_npy
 from glow_nb.errors import GlowError
 from glow_nb.files import load_constants, load_text
 from glow_nb.regular_files import open_regular, read_text
-from tests.unit.cli_samples import GRAPH, fails, write_dense
+from tests.unit.commands.samples import GRAPH, fails, write_dense
 from tests.unit.importers.models import FLOAT, one
 
 SECONDS = 10

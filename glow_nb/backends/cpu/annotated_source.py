@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glow_nb.codegen.entry import Call, generate_entry
-from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands, mutated, read
 from glow_nb.llir.stack import StackInst
 from glow_nb.schema import attributes_of

@@ -20,8 +20,8 @@ from glow_nb.codegen.hazards import AccessMode
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.errors import CompileError
 from glow_nb.kernels.generate import generate_kernel
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import (

@@ -20,7 +20,7 @@ from glow_nb.hlir.ops import Maximum, ReduceMax, Reshape
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.schedule import schedule
-from glow_nb.kernels.convolution_cost import Candidate
+from glow_nb.kernels.products.convolution_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate

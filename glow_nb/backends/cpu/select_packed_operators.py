@@ -7,31 +7,32 @@ from math import prod
 from typing import Protocol, TypeGuard
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.ops import (
-    Convolution,
+from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.kernels.operators import (
     DepthwiseConvolution,
-    FullyConnected,
     GroupedConvolution,
-    MatMul,
     PackedConvolution,
     PackedMatMul,
-    Transpose,
     WinogradConvolution,
     WinogradFilter,
 )
-from glow_nb.hlir.ops.packed import (
+from glow_nb.kernels.operators.packed import (
     pack_bias,
     pack_depthwise_filter,
     pack_filter,
     pack_grouped_filter,
     pack_matrix,
 )
-from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.kernels.convolution_cost import Candidate, convolution_candidates, product_candidates
-from glow_nb.kernels.convolution_shape import ConvolutionShape
-from glow_nb.kernels.depthwise import suits_lanes
-from glow_nb.kernels.matmul import MatMulShape
+from glow_nb.kernels.products.convolution_cost import (
+    Candidate,
+    convolution_candidates,
+    product_candidates,
+)
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.depthwise import suits_lanes
+from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import Target
 from glow_nb.payload import Recipe
 from glow_nb.schema import attributes_of, operands_of

@@ -22,11 +22,11 @@ from glow_nb.backends.cpu.select_packed_operators import Product, candidates_of,
 from glow_nb.codegen.cache import ObjectCache, default_folder, toolchain, write_whole
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.hlir.graph import Constant
-from glow_nb.kernels import convolution_cost
-from glow_nb.kernels.convolution_cost import Candidate
 from glow_nb.kernels.generate import generate_kernel
-from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.products import convolution_cost
+from glow_nb.kernels.products.convolution_cost import Candidate
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Program
 from glow_nb.regular_files import read_text
 from glow_nb.schema import operands_of

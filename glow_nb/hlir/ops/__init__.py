@@ -71,12 +71,6 @@ from glow_nb.hlir.ops.normalization import (
     LogSoftmax,
     Softmax,
 )
-from glow_nb.hlir.ops.packed import (
-    DepthwiseConvolution,
-    GroupedConvolution,
-    PackedConvolution,
-    PackedMatMul,
-)
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax
 from glow_nb.hlir.ops.reduction import (
     ArgMax,
@@ -93,7 +87,6 @@ from glow_nb.hlir.ops.regions import RoiAlign
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
 from glow_nb.hlir.ops.selection import NonMaxSuppression, NonZero, Unique
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Split, Tile, Transpose
-from glow_nb.hlir.ops.winograd import WinogradConvolution, WinogradFilter
 
 __all__ = [
     "Abs",
@@ -123,7 +116,6 @@ __all__ = [
     "Cos",
     "Cosh",
     "CumSum",
-    "DepthwiseConvolution",
     "Determinant",
     "Div",
     "Elu",
@@ -138,7 +130,6 @@ __all__ = [
     "Gelu",
     "Greater",
     "GreaterEqual",
-    "GroupedConvolution",
     "HardSigmoid",
     "HardSwish",
     "IsInf",
@@ -163,8 +154,6 @@ __all__ = [
     "Not",
     "Or",
     "PRelu",
-    "PackedConvolution",
-    "PackedMatMul",
     "Pad",
     "Pow",
     "Reciprocal",
@@ -197,7 +186,5 @@ __all__ = [
     "TopK",
     "Transpose",
     "Unique",
-    "WinogradConvolution",
-    "WinogradFilter",
     "Xor",
 ]

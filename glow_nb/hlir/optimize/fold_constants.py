@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.ops import WinogradFilter
 from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.recipe import folded
+from glow_nb.hlir.recipe import WeightTransform, folded
 from glow_nb.hlir.rewrite import Rewriter, substitute
 from glow_nb.schema import map_operands, operands_of
 
@@ -54,7 +53,7 @@ def _is_foldable(node: Node) -> bool:
 def _is_small_enough(node: Node, operands: Iterable[Value]) -> bool:
     read_bytes = sum(value.type.size_bytes for value in operands)
     made_bytes = sum(type.size_bytes for type in node.result_types)
-    is_meant_to_grow = isinstance(node, WinogradFilter)
+    is_meant_to_grow = isinstance(node, WeightTransform)
     return is_meant_to_grow or made_bytes <= max(GROWTH_LIMIT_BYTES, 2 * read_bytes)
 
 

@@ -15,14 +15,12 @@ from glow_nb.llir.instructions import (
     gather,
     matrix,
     normalization,
-    packed,
     pooling,
     reduction,
     regions,
     scatter,
     selection,
     shape,
-    winograd,
 )
 
 __all__ = [
@@ -34,12 +32,10 @@ __all__ = [
     "gather",
     "matrix",
     "normalization",
-    "packed",
     "pooling",
     "reduction",
     "regions",
     "scatter",
     "selection",
     "shape",
-    "winograd",
 ]

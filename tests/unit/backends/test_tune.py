@@ -25,7 +25,8 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.rewrite import substitute
-from glow_nb.kernels.convolution_cost import Candidate
+from glow_nb.kernels import operators
+from glow_nb.kernels.products.convolution_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 
@@ -113,7 +114,7 @@ def test_a_measurement_does_not_transform_weights_that_are_not_finite(asked: lis
 
     for each, is_transformed in ((function, True), (substitute(function, constants), False)):
         selected = select_packed_operators(each, target=HOST, tuner=Transformer())
-        assert any(isinstance(n, ops.WinogradConvolution) for n in selected) == is_transformed
+        assert any(isinstance(n, operators.WinogradConvolution) for n in selected) == is_transformed
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"key": "other"}', '{"key": 1, "seconds": {}}'])

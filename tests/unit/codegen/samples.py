@@ -13,7 +13,7 @@ from glow_nb.codegen.cache import CACHE_VARIABLE
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding
 from glow_nb.codegen.threads import Bytes, aligned_empty
-from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import ElementKind, TensorType
 
 FLOAT32 = ElementKind.FLOAT32

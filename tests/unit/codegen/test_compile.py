@@ -9,8 +9,8 @@ from glow_nb.codegen.compile import compile_kernel
 from glow_nb.codegen.load import LoadedCode
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.errors import CompileError
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import ElementKind
 from tests.unit.codegen.samples import FLOAT32, source
 

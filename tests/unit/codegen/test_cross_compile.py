@@ -15,8 +15,8 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.ops import Add, Convolution, FullyConnected, MaxPool, Relu, Reshape, Softmax
 from glow_nb.kernels.generate import generate_kernel
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer
 from glow_nb.types import ElementKind, TensorType

@@ -15,8 +15,8 @@ from glow_nb.codegen.runtime import compile_runtime
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.codegen.translate import PARAMETERS, compile_entry
 from glow_nb.errors import CompileError
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import ElementKind
 from tests.unit.codegen.samples import FLOAT32, source
 

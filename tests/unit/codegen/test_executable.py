@@ -16,7 +16,7 @@ from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable, address_of
 from glow_nb.codegen.threads import Bytes, aligned_empty
 from glow_nb.errors import CompileError, FeedError, GlowError, OptionError
-from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.codegen.samples import FLOAT32, SIZE, Chain, region, source
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.errors import CompileError
-from glow_nb.kernels.source import KernelSource
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.kernels.target import Target
 
 text = "def kernel(scratch, thread, threads):\\n    return\\n"

@@ -8,8 +8,8 @@ import pytest
 
 from glow_nb.codegen import measure_limits
 from glow_nb.codegen.cache import CACHE_VARIABLE
+from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen.measure_limits import larger_rates, limits_that_were_beaten, machine_limits
-from glow_nb.kernels.limits import MachineLimits, MemoryLevel
 from glow_nb.kernels.target import Target
 
 

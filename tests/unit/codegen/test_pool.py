@@ -12,8 +12,8 @@ from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.pool import choose_workers, compile_objects
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.errors import CompileError
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from tests.unit.codegen.samples import run_python, source
 
 pytestmark = pytest.mark.jit

@@ -13,7 +13,7 @@ from glow_nb.duel.engines import open_engine, require_installed
 from glow_nb.duel.worker import load_inputs, load_outputs, save_inputs, save_outputs
 from glow_nb.errors import OptionError
 from glow_nb.types import Array
-from tests.unit.cli_samples import write_dense
+from tests.unit.commands.samples import write_dense
 
 
 def test_ratio_is_that_of_the_best_peer() -> None:

@@ -12,6 +12,7 @@ from glow_nb.fuse.stack_instructions import MAX_POINTERS
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.kernels import operators
 from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
@@ -24,7 +25,7 @@ def packed_convolution(b: Builder, x: Value, name: str) -> Value:
     """A 1 x 1 convolution from 8 channels to 8."""
     filter = b.constant(f"{name}_w", np.ones((1, 1, 1, 1, 8, 8), np.float32))
     bias = b.constant(f"{name}_b", np.ones(8, np.float32))
-    node = ops.PackedConvolution(
+    node = operators.PackedConvolution(
         x,
         filter,
         bias,

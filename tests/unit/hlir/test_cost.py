@@ -9,6 +9,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.cost import Cost, cost_of, executed_cost_of, total_cost
 from glow_nb.hlir.graph import NODES, Node
+from glow_nb.kernels import operators
 
 MOVES = {
     "broadcast", "concat", "gather", "gather_elements", "gather_nd", "non_zero", "pad", "reshape",
@@ -77,7 +78,7 @@ def test_winograd_convolution_executes_fewer_products(b: Builder) -> None:
     x = b.input("x", "float32<1 x 8 x 8 x 4>")
     filter = b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>")
     bias = b.input("b", "float32<8>")
-    node = ops.WinogradConvolution(x, filter, bias, 8, (3, 3), (4, 4), (1, 1, 1, 1), 1, 8)
+    node = operators.WinogradConvolution(x, filter, bias, 8, (3, 3), (4, 4), (1, 1, 1, 1), 1, 8)
     assert cost_of(node) == Cost(64 * 8 * 9 * 4, 64 * 8)
     assert executed_cost_of(node).multiply_adds == 4 * 36 * 8 * 4
     rows, columns = 6 * 22 + 6 * 22, 6 * 18 + 4 * 18  # numbers other than 0 in B, and in A

@@ -10,8 +10,8 @@ import numpy as np
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.load import LoadedCode
 from glow_nb.codegen.pool import compile_objects
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import Array, ElementKind
 
 CACHE = ObjectCache()

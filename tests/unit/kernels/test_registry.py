@@ -7,8 +7,8 @@ import pytest
 from glow_nb.errors import CompileError, DefinitionError, UnsupportedError
 from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.registry import KERNELS, kernel_for
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.activation import ReluInst
 from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.program import Activation, Alloc, Buffer

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from glow_nb.backends.backend import KernelReport, Timings
+from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.hlir.cost import Cost
-from glow_nb.kernels.limits import MachineLimits, MemoryLevel
 from glow_nb.llir.cost import InstructionCost
 from glow_nb.profile import Profile, kernel_times
 

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pytest
 
 from glow_nb.kernels.generate import generate_kernel
-from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.activation import GeluInst, SoftplusInst, SwishInst
 from glow_nb.llir.program import Instruction
 from glow_nb.types import ElementKind, TensorType

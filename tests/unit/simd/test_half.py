@@ -9,8 +9,8 @@ import pytest
 
 from glow_nb.codegen.compile import ALLOWED_SYMBOLS, compile_kernel
 from glow_nb.codegen.symbols import read_symbols
-from glow_nb.kernels.source import KernelSource
 from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import Array, ElementKind
 from tests.unit.kernels.running import RunningKernel
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from glow_nb.conversion import converted
-from glow_nb.kernels.source import KernelSource, SourceWriter
 from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.simd.namespace import NAMESPACE
 from glow_nb.types import Array, ElementKind
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact

@@ -16,7 +16,8 @@ from glow_nb.errors import VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops.packed import (
+from glow_nb.kernels import operators
+from glow_nb.kernels.operators.packed import (
     pack_bias,
     pack_depthwise_filter,
     pack_filter,
@@ -181,8 +182,8 @@ def test_packed_convolution_means_the_same(
     x = floats(1, *w.size, group * inner)
     filter, bias = floats(depth, *w.kernel, inner, seed=1), floats(depth, seed=2)
 
-    def node_of(b: Builder, x: Value, filter: Value, bias: Value) -> ops.PackedConvolution:
-        return ops.PackedConvolution(
+    def node_of(b: Builder, x: Value, filter: Value, bias: Value) -> operators.PackedConvolution:
+        return operators.PackedConvolution(
             x,
             pack_filter(b, filter, group, block),
             pack_bias(b, bias, group, block),
@@ -203,9 +204,9 @@ def test_depthwise_convolution_means_the_same(w: Window, channels: int, multipli
     x = floats(2, *w.size, channels)
     filter, bias = floats(depth, *w.kernel, 1, seed=1), floats(depth, seed=2)
 
-    def node_of(b: Builder, x: Value, filter: Value, bias: Value) -> ops.DepthwiseConvolution:
+    def node_of(b: Builder, x: Value, filter: Value, bias: Value) -> operators.DepthwiseConvolution:
         packed = pack_depthwise_filter(b, filter)
-        return ops.DepthwiseConvolution(x, packed, bias, **w.attributes)
+        return operators.DepthwiseConvolution(x, packed, bias, **w.attributes)
 
     expected = apply(ops.Convolution, x, filter, bias, **w.attributes, group=channels)
     check_close(run_packed(node_of, x, filter, bias), expected)
@@ -218,9 +219,9 @@ def test_grouped_convolution_means_the_same(w: Window, groups: int, size: int) -
     x = floats(2, *w.size, channels)
     filter, bias = floats(channels, *w.kernel, size, seed=1), floats(channels, seed=2)
 
-    def node_of(b: Builder, x: Value, filter: Value, bias: Value) -> ops.GroupedConvolution:
+    def node_of(b: Builder, x: Value, filter: Value, bias: Value) -> operators.GroupedConvolution:
         packed = pack_grouped_filter(b, filter)
-        return ops.GroupedConvolution(x, packed, bias, **w.attributes)
+        return operators.GroupedConvolution(x, packed, bias, **w.attributes)
 
     expected = apply(ops.Convolution, x, filter, bias, **w.attributes, group=groups)
     check_close(run_packed(node_of, x, filter, bias), expected)
@@ -240,9 +241,9 @@ def test_packed_product_means_the_same(
     x, y = floats(*batch, m, k), floats(*(() if is_shared else batch), k, n, seed=1)
     bias = floats(n, seed=2)
 
-    def node_of(b: Builder, x: Value, y: Value, bias: Value) -> ops.PackedMatMul:
+    def node_of(b: Builder, x: Value, y: Value, bias: Value) -> operators.PackedMatMul:
         packed = pack_bias(b, bias, 1, block) if has_bias else None
-        return ops.PackedMatMul(x, pack_matrix(b, y, block), packed, n, block)
+        return operators.PackedMatMul(x, pack_matrix(b, y, block), packed, n, block)
 
     check_close(run_packed(node_of, x, y, bias), x @ y + bias * has_bias)
 

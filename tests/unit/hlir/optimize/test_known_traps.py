@@ -14,7 +14,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.llir.instructions.packed import PackedConvolutionInst
+from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
 from glow_nb.llir.stack import StackInst
 from glow_nb.passes import PassRun
 from glow_nb.types import Array

@@ -9,10 +9,11 @@ import pytest
 import glow_nb.llir.instructions  # noqa: F401  registers them
 from glow_nb.errors import VerifyError
 from glow_nb.hlir import ops
+from glow_nb.kernels import operators
+from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.llir.instructions.activation import LeakyReluInst, ReluInst
 from glow_nb.llir.instructions.arithmetic import AddInst
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
-from glow_nb.llir.instructions.packed import PackedMatMulInst
 from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction
@@ -101,7 +102,7 @@ def test_instruction_as_node() -> None:
     product = PackedMatMulInst(
         buffer("float32<5 x 10>"), x, buffer("float32<2 x 7 x 8>"), None, depth=10, block=8
     ).as_node()
-    assert isinstance(product, ops.PackedMatMul)
+    assert isinstance(product, operators.PackedMatMul)
     assert product.bias is None
 
 

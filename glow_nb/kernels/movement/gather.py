@@ -1,0 +1,139 @@
+"""Gathers: rows, or single elements, copied from where an index says.
+
+An index is clamped to its axis before it is used, so that a wrong one reads a wrong element and
+nothing outside of the tensor. Rows are moved bit by bit, whatever their kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.loops import Nest, index_text, loops, sum_text
+from glow_nb.kernels.writing.rows import Pieces, require_contiguous
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
+from glow_nb.llir.program import contiguous_strides
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows to take: ``dest[a, i, :] = input[a, *indices[..., i, :], :]``.
+
+    Attributes:
+        outer: Number of the *a*.
+        points: Number of the *i*.
+        axes: Size of each axis that is indexed.
+        length: Elements of a row.
+        one_list: All *a* have the same indices; else each has its own.
+    """
+
+    outer: int
+    points: int
+    axes: tuple[int, ...]
+    length: int
+    one_list: bool
+
+    def write(self, out: SourceWriter) -> None:
+        """Write the loop over rows, for the share of one thread."""
+        pieces, depth = Pieces(self.length), len(self.axes)
+        volume = prod(self.axes) * self.length
+        strides = [step * self.length for step in contiguous_strides(self.axes)]
+        with loops(out, [self.outer, self.points, pieces.count], shared=True) as (a, i, piece):
+            lists = 0 if self.one_list else self.points * depth
+            entry = index_text([a, i], [lists, depth])
+            for k, size in enumerate(self.axes):
+                write_place(out, f"place{k}", sum_text(entry, str(k)), size)
+            places = [f"place{k}" for k in range(depth)]
+            begin = pieces.begin(piece)
+            to = index_text([a, i], [self.points * self.length, self.length])
+            start = index_text([a, *places], [volume, *strides])
+            out.line(
+                f"copy(dest, {sum_text(to, begin)}, input, {sum_text(start, begin)}, "
+                f"{pieces.size(piece)})"
+            )
+
+
+@kernel_for(GatherInst)
+def gather_source(instruction: GatherInst, target: Target) -> KernelSource:
+    """Return the kernel of a gather of slices along one axis."""
+    shape, axis = instruction.input.type.shape, instruction.axis
+    rows = _Rows(
+        outer=prod(shape[:axis]),
+        points=instruction.indices.type.size,
+        axes=(shape[axis],),
+        length=prod(shape[axis + 1 :]),
+        one_list=True,
+    )
+    return _source("gather", instruction, rows)
+
+
+@kernel_for(GatherNDInst)
+def gather_nd_source(instruction: GatherNDInst, target: Target) -> KernelSource:
+    """Return the kernel of a gather of slices at coordinates."""
+    shape, batch = instruction.input.type.shape, instruction.batch_dims
+    *points, depth = instruction.indices.type.shape
+    rows = _Rows(
+        outer=prod(shape[:batch]),
+        points=prod(points[batch:]),
+        axes=shape[batch : batch + depth],
+        length=prod(shape[batch + depth :]),
+        one_list=False,
+    )
+    return _source("gather_nd", instruction, rows)
+
+
+@kernel_for(GatherElementsInst)
+def gather_elements_source(instruction: GatherElementsInst, target: Target) -> KernelSource:
+    """Return the kernel of a gather of single elements."""
+    return _source("gather_elements", instruction, _Elements(instruction))
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """Elements to take, one for each index."""
+
+    instruction: GatherElementsInst
+
+    def write(self, out: SourceWriter) -> None:
+        """Write the loop over elements, for the share of one thread."""
+        axis, shape = self.instruction.axis, self.instruction.input.type.shape
+        wanted = self.instruction.indices.type.shape
+        steps = list(self.instruction.input.strides)
+        step, steps[axis] = steps[axis], 0
+        nest = Nest(wanted, (contiguous_strides(wanted), tuple(steps))).collapsed()
+        with loops(out, nest.sizes, shared=True) as indices:
+            to, start = (index_text(indices, strides) for strides in nest.strides)
+            write_place(out, "place", to, shape[axis])
+            place = index_text(["place"], [step])
+            out.line(f"copy(dest, {to}, input, {sum_text(start, place)}, 1)")
+
+
+def _source(
+    family: str,
+    instruction: GatherInst | GatherNDInst | GatherElementsInst,
+    rows: _Rows | _Elements,
+) -> KernelSource:
+    """Return the kernel ``(dest, input, indices)`` that moves *rows*."""
+    require_contiguous(instruction)
+    out = SourceWriter()
+    with out.block("def kernel(dest, input, indices, scratch, thread, threads):"):
+        if instruction.dest.type.size:
+            rows.write(out)
+        else:
+            out.line("return")
+    kind = instruction.dest.type.kind
+    return KernelSource(family, out.text, (kind, kind, instruction.indices.type.kind))
+
+
+def write_place(out: SourceWriter, name: str, entry: str, size: int) -> None:
+    """Write the place, in an axis of *size*, that ``indices[entry]`` stands for."""
+    limited = f"min(max(get(indices, {entry}), {-size}), {size - 1})"
+    if size == 1:
+        out.line(f"{name} = 0")
+        return
+    out.line(f"{name} = {limited}")
+    with out.block(f"if {name} < 0:"):
+        out.line(f"{name} = {name} + {size}")

@@ -1,0 +1,26 @@
+"""Operators whose weights lie as the cpu's kernels want them; the cpu backend selects them.
+
+Importing this package defines their nodes and instructions.
+"""
+
+from __future__ import annotations
+
+from glow_nb.kernels.operators import packed_instructions, winograd_instructions
+from glow_nb.kernels.operators.packed import (
+    DepthwiseConvolution,
+    GroupedConvolution,
+    PackedConvolution,
+    PackedMatMul,
+)
+from glow_nb.kernels.operators.winograd import WinogradConvolution, WinogradFilter
+
+__all__ = [
+    "DepthwiseConvolution",
+    "GroupedConvolution",
+    "PackedConvolution",
+    "PackedMatMul",
+    "WinogradConvolution",
+    "WinogradFilter",
+    "packed_instructions",
+    "winograd_instructions",
+]

@@ -1,0 +1,275 @@
+"""Winograd's form of convolutions, which a backend with SIMD selects: :mod:`glow_nb.cook_toom`.
+
+In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps take
+``n = m + r - 1`` products in place of ``m r``.
+"""
+
+from __future__ import annotations
+
+from math import gcd, prod
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.cook_toom import ShortConvolution, is_known, short_convolution, tap_noise
+from glow_nb.hlir.cost import Cost, cost_of, executed_cost_of
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.convolution import convolve
+from glow_nb.hlir.ops.families import fitted, require_kind, widest
+from glow_nb.hlir.ops.matrix import MatMul
+from glow_nb.hlir.ops.shape import Reshape
+from glow_nb.hlir.ops.windows import check_window
+from glow_nb.hlir.recipe import WeightTransform
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
+from glow_nb.kernels.operators.packed import check_panels, unpacked_filter
+from glow_nb.types import Array, ElementKind, TensorType
+
+KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
+MOST_DIMENSIONS = 2
+
+COLUMNS = 512
+"""Of a filter, transformed in one product."""
+
+
+@define_node("winograd_filter")
+class WinogradFilter(WeightTransform):
+    """Transform a packed filter along its taps.
+
+    ``result[..., j, c, b]`` is the sum over i of ``G[j, i] filter[..., i, c, b]``.
+    ``filter`` is ``[group, panels, *r, C / group, block]``, the result
+    ``[group, panels, *n, C / group, block]``; with two dimensions it is ``G filter G^T``.
+
+    Attributes:
+        tile: Outputs m that will be computed together, in each spatial dimension.
+    """
+
+    filter: Value
+    tile: tuple[int, ...]
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """Taps r in each dimension."""
+        return self.filter.type.shape[2:-2]
+
+    @property
+    def matrix(self) -> Array:
+        """The transform of all dimensions at once, ``[prod(n), prod(r)]``, in ``float64``."""
+        matrix: Array = np.ones((1, 1))
+        for outputs, taps in zip(self.tile, self.taps, strict=True):
+            matrix = np.kron(matrix, short_convolution(outputs, taps).filter)
+        return matrix
+
+    @override
+    def infer_type(self) -> TensorType:
+        filter = self.filter.type
+        require_kind(self, "filter", filter, KINDS)
+        self.require(
+            len(self.tile) in range(1, MOST_DIMENSIONS + 1)
+            and filter.rank == len(self.tile) + len(("group", "panels", "channels", "block")),
+            f"'filter' is {filter}, which has not the dimensions of tile {list(self.tile)}",
+        )
+        _check_tile(self, self.tile, self.taps)
+        sizes = (m + r - 1 for m, r in zip(self.tile, self.taps, strict=True))
+        return filter.with_shape((*filter.shape[:2], *sizes, *filter.shape[-2:]))
+
+    @override
+    def evaluate(self, filter: Array) -> Array:
+        result = np.empty(self.type.shape, filter.dtype)
+        self.transform(filter, result)
+        return result
+
+    @override
+    def transform(self, weight: Array, result: Array) -> None:
+        group, panels, *_, channels, block = weight.shape
+        taps, columns = prod(self.taps), gcd(channels * block, COLUMNS)
+        matrix = self.matrix
+        places = result.reshape(group * panels, len(matrix), channels * block // columns, columns)
+        # One panel at a time, so that its numbers in float64 stay in the cache, in products that
+        # are too small for the threads of a BLAS: other filters are transformed at the same time.
+        cuts = weight.reshape(group * panels, taps, *places.shape[2:])
+        for panel, place in zip(cuts, places, strict=True):
+            cut = np.moveaxis(widest(panel), 1, 0)
+            np.copyto(np.moveaxis(place, 1, 0), matrix @ cut, casting="same_kind")
+
+
+@lowers(WinogradFilter)
+def lower_winograd_filter(node: WinogradFilter, rewriter: Rewriter) -> Value:
+    """Express the transform as matrix products, one for each panel."""
+    group, panels, *_, channels, block = node.filter.type.shape
+    matrix = node.matrix.astype(node.type.kind.dtype)
+    repeated = np.broadcast_to(matrix, (group * panels, *matrix.shape))
+    transform = rewriter.constant(f"{node.name}_transform", np.ascontiguousarray(repeated))
+    taps = (group * panels, prod(node.taps), channels * block)
+    product = MatMul(transform, rewriter.emit(Reshape(node.filter, taps)))
+    return rewriter.emit(Reshape(rewriter.emit(product), node.type.shape))
+
+
+@define_node("winograd_convolution")
+class WinogradConvolution(Node):
+    """Convolve like :class:`Convolution`, with stride and dilation 1, by tiles of outputs.
+
+    With ``d`` the n x n inputs of a tile and ``U`` the filter, its m x m outputs are
+    ``A (sum over c of U[c] * (B d[c] B^T)) A^T + bias``. ``filter`` is
+    ``[group, panels, *n, C / group, block]``, from :class:`WinogradFilter`, and ``bias``
+    ``[group * panels * block]``, where ``panels = ceil(depth / group / block)``, both padded with
+    zeros at the end of each group; the result is ``[N, *out, depth]``.
+
+    The transforms spread NaN and infinity over a whole tile, and may overflow where the direct sum
+    does not. If *guarded*, a result that is not finite so is the direct sum of its own window and
+    the taps that U was made of, as far as U tells them: one that is below the rounding errors of U
+    beside the largest tap of its channels counts as zero.
+
+    ``evaluate`` computes just that, in ``float64``: it tells the rounding errors of a kernel, all
+    but those of the rounded filter, which it takes as it is.
+
+    Attributes:
+        depth: Output channels.
+        kernel: Taps r in each spatial dimension; there may be 1 or 2.
+        tile: Outputs m of a tile in each dimension.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        group: Channels are cut into so many groups that are convolved apart.
+        block: Output channels in a panel.
+        guarded: Sum up directly what is not finite.
+    """
+
+    input: Value
+    filter: Value
+    bias: Value
+    depth: int
+    kernel: tuple[int, ...]
+    tile: tuple[int, ...]
+    pads: tuple[int, ...]
+    group: int
+    block: int
+    guarded: bool = False
+
+    @property
+    def transforms(self) -> list[ShortConvolution]:
+        """The matrices of each dimension."""
+        return [short_convolution(m, r) for m, r in zip(self.tile, self.kernel, strict=True)]
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """The step of the window, which is 1."""
+        return (1,) * len(self.kernel)
+
+    @property
+    def dilation(self) -> tuple[int, ...]:
+        """The distance of the taps, which is 1."""
+        return (1,) * len(self.kernel)
+
+    @override
+    def infer_type(self) -> TensorType:
+        input = self.input.type
+        require_kind(self, "input", input, KINDS)
+        self.require(
+            len(self.kernel) <= MOST_DIMENSIONS and len(self.tile) == len(self.kernel),
+            f"tile {list(self.tile)} must have a size for each dimension of kernel "
+            f"{list(self.kernel)}, which are at most {MOST_DIMENSIONS}",
+        )
+        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        _check_tile(self, self.tile, self.kernel)
+        sizes = [each.size for each in self.transforms]
+        check_panels(self, sizes, depth=self.depth, group=self.group, block=self.block)
+        return input.with_shape((input.shape[0], *out, self.depth))
+
+    @override
+    def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
+        rank, per_group = len(self.kernel), self.depth // self.group
+        input = widest(input)
+        tiles = self._tiles(input)
+        counts = tiles.shape[: rank + 1]
+        with np.errstate(all="ignore"):
+            for each in self.transforms:  # each takes the axis after the counts and puts it last
+                tiles = np.tensordot(tiles, each.input, axes=(rank + 1, 1))
+            # [N, *counts, C, *n] -> [group, products, tiles, C / group]
+            channels, products = filter.shape[-2], prod(tiles.shape[rank + 2 :])
+            factors = tiles.reshape(prod(counts), self.group, channels, products)
+            factors = factors.transpose(1, 3, 0, 2)
+            weights = np.moveaxis(widest(filter), 1, -2)
+            weights = weights.reshape(self.group, products, channels, filter.shape[1] * self.block)
+            weights = weights[..., :per_group]
+            # [group, products, tiles, K / group] -> [N, *counts, K, *n]
+            sums = (factors @ weights).transpose(2, 0, 3, 1)
+            sums = sums.reshape(*counts, self.depth, *(each.size for each in self.transforms))
+            for each in self.transforms:
+                sums = np.tensordot(sums, each.output, axes=(rank + 2, 1))
+            offsets = widest(bias).reshape(self.group, filter.shape[1] * self.block)
+            offsets = offsets[:, :per_group].reshape(self.depth)
+            outputs = self._joined(sums)
+            is_right = np.isfinite(outputs)
+            if self.guarded and not is_right.all():
+                plain = unpacked_filter(self._taps(filter), self.depth)
+                outputs = np.where(is_right, outputs, convolve(self, input, plain, self.group))
+            return fitted(outputs + offsets, self.type)
+
+    def _taps(self, filter: Array) -> Array:
+        """Return the packed taps of which *filter* was made."""
+        taps, axes = widest(filter), tuple(range(2, 2 + len(self.kernel)))
+        for axis, each in zip(axes, self.transforms, strict=True):
+            taps = np.moveaxis(np.tensordot(each.recovery, taps, axes=(1, axis)), 0, axis)
+        noise = tap_noise(self.tile, self.kernel, self.type.kind)
+        is_noise = np.abs(taps) < noise * np.abs(taps).max(axis=axes, keepdims=True)
+        return np.where(is_noise, 0.0, taps)
+
+    def _tiles(self, input: Array) -> Array:
+        """Return the inputs of all tiles, ``[N, *counts, *n, C]``, padded with zeros."""
+        rank = len(self.kernel)
+        counts = [-(-o // m) for o, m in zip(self.type.shape[1:-1], self.tile, strict=True)]
+        widths = [(0, 0)]
+        for axis, (count, each) in enumerate(zip(counts, self.transforms, strict=True)):
+            wanted = (count - 1) * each.outputs + each.size
+            begin = self.pads[axis]
+            widths.append((begin, max(0, wanted - begin - input.shape[axis + 1])))
+        padded = np.pad(input, [*widths, (0, 0)])
+        axes, sizes = tuple(range(1, rank + 1)), tuple(each.size for each in self.transforms)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, sizes, axis=axes)
+        steps = tuple(
+            slice(0, (count - 1) * m + 1, m) for count, m in zip(counts, self.tile, strict=True)
+        )
+        return np.moveaxis(windows[(slice(None), *steps)], rank + 1, -1)
+
+    def _joined(self, tiles: Array) -> Array:
+        """Return ``[N, *counts, K, *m]`` as ``[N, *out, K]``."""
+        rank = len(self.kernel)
+        order = [0, *(axis for i in range(rank) for axis in (1 + i, rank + 2 + i)), rank + 1]
+        sizes = [tiles.shape[1 + i] * m for i, m in enumerate(self.tile)]
+        joined = tiles.transpose(order).reshape(tiles.shape[0], *sizes, self.depth)
+        return joined[(slice(None), *(slice(size) for size in self.type.shape[1:-1]))]
+
+
+def _check_tile(node: Node, tile: tuple[int, ...], taps: tuple[int, ...]) -> None:
+    """Raise VerifyError unless there is an algorithm for these outputs and taps."""
+    for outputs, count in zip(tile, taps, strict=True):
+        node.require(
+            is_known(outputs, count),
+            f"there is no algorithm for {outputs} outputs of {count} taps; choose another tile",
+        )
+
+
+@cost_of.register
+def _(node: WinogradConvolution) -> Cost:
+    products = prod(node.kernel) * node.input.type.shape[-1] // node.group
+    return Cost(node.type.size * products, node.type.size)
+
+
+@executed_cost_of.register
+def _(node: WinogradConvolution) -> Cost:
+    """Count the products, and for every number other than 0 in a matrix one addition."""
+    batch, *out, depth = node.type.shape
+    channels = node.input.type.shape[-1]
+    tiles = batch * prod(-(-size // m) for size, m in zip(out, node.tile, strict=True))
+    sizes = [each.size for each in node.transforms]
+    additions = 0
+    for axis, each in enumerate(node.transforms):
+        others = prod(sizes[axis + 1 :])
+        additions += channels * int(np.count_nonzero(each.input)) * prod(sizes[:axis]) * others
+        additions += depth * int(np.count_nonzero(each.output)) * prod(node.tile[:axis]) * others
+    products = tiles * prod(sizes) * depth * channels // node.group
+    return Cost(products, tiles * additions + node.type.size)
+
+
+@cost_of.register
+def _(node: WinogradFilter) -> Cost:
+    return Cost(node.type.size * prod(node.taps))

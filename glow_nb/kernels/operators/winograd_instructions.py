@@ -1,0 +1,42 @@
+"""Winograd's form of convolutions."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from glow_nb.kernels.operators import winograd as nodes
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.program import In, Out, define_instruction
+
+
+@define_instruction("winograd_filter", node=nodes.WinogradFilter)
+class WinogradFilterInst(NodeInstruction):
+    """Transform a packed filter of ``[group, panels, *kernel, C / group, block]`` for *tile*."""
+
+    dest: Out
+    filter: In
+    tile: tuple[int, ...]
+
+
+@define_instruction("winograd_convolution", node=nodes.WinogradConvolution)
+class WinogradConvolutionInst(NodeInstruction):
+    """Convolve by tiles of *tile* outputs, with a transformed filter cut into panels.
+
+    Input ``[N, *spatial, C]``, filter ``[group, panels, *n, C / group, block]`` with
+    ``panels = ceil(depth / group / block)`` and ``n = tile + kernel - 1``, bias
+    ``[group * panels * block]``, dest ``[N, *out, depth]``.
+    """
+
+    carries_stack: ClassVar[bool] = True
+    strided: ClassVar[tuple[str, ...]] = ("dest",)
+    dest: Out
+    input: In
+    filter: In
+    bias: In
+    depth: int
+    kernel: tuple[int, ...]
+    tile: tuple[int, ...]
+    pads: tuple[int, ...]
+    group: int
+    block: int
+    guarded: bool

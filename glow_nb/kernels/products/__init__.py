@@ -1,0 +1,1 @@
+"""Kernels of convolutions and matrix products: their shapes, plans, costs and loops."""

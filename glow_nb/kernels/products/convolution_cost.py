@@ -1,0 +1,238 @@
+"""Estimated time of the ways to compute a convolution or a matrix product.
+
+The time has these parts: the multiply-adds of all register tiles, tails included (see
+:mod:`glow_nb.kernels.products.blocking`); what a register tile costs beside them; the transforms;
+and the bytes that come from far: weights, which no cache holds from one run to the next, the
+weights that each further block of the input reads once more from a nearer cache, and the padded
+copy of the input. Where threads share a convolution, it is the time of the largest share: of the
+panels, and of the input, all of which each thread transforms if they share panels alone; but no
+less than the weights take from memory, which is the same for all threads. The constants are fitted
+to measurements of the products of ResNet50, VGG19 and SqueezeNet on one Zen 4 core and, for memory,
+on two; ``experiments/cost_model.py`` shows how well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.kernels.products.blocking import (
+    PRODUCT_LOAD_CYCLES,
+    Columns,
+    Cut,
+    lanes_of,
+    line_cycles,
+    rank_blocks,
+    registers_of,
+    row_limit,
+)
+from glow_nb.kernels.products.convolution_plan import ProductNest, plan_product, units_of
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
+from glow_nb.kernels.writing.shares import largest_share
+from glow_nb.types import ElementKind
+
+LARGEST_TILES = {3: (2, 4), 5: (2, 4), 7: (2,)}
+"""Outputs of a tile that are tried for so many taps: what is larger costs too much accuracy."""
+
+DIRECT_FACTOR, WINOGRAD_FACTOR = 1.13, 1.03
+"""Measured over estimated time of the multiply-adds."""
+
+WEIGHT_CYCLES, STAGED_CYCLES = 0.01, 0.03
+"""Of each byte of the weights, which are mostly fetched in time, and of a padded copy."""
+
+COPY_CYCLES = 0.16
+"""Of each byte of a right matrix that is laid out in panels at run time."""
+
+TILE_CYCLES = 72.0
+"""Of a register tile of a Winograd product: storing it, and transforming it back later."""
+
+INPUT_CYCLES = 9.6
+"""Of a transform, for each of the n x n elements of a tile and each vector of channels."""
+
+FAR_CYCLES, NEAR_CYCLES = 0.037, 0.052
+"""Of each byte of Winograd's weights: from memory, and for every further block from a cache."""
+
+MEMORY_BYTES_PER_CYCLE, SHARED_BYTES_PER_CYCLE = 10.5, 14.0
+"""Main memory to one core, and to all of them together, when that is all there is to do."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to compute a convolution.
+
+    Attributes:
+        tile: Outputs of a Winograd tile in each dimension; None for the direct sum.
+        block: Output channels of one panel of the filter.
+        cycles: Estimated time of one run, with the largest share if several threads work.
+    """
+
+    tile: tuple[int, ...] | None
+    block: int
+    cycles: float
+
+
+def convolution_candidates(
+    shape: ConvolutionShape,
+    kind: ElementKind,
+    target: Target,
+    *,
+    winograd: bool = True,
+    blocks: int = 1,
+    threads: int = 1,
+) -> list[Candidate]:
+    """Return the ways to compute a convolution, that with the least estimated time first.
+
+    Args:
+        shape: Sizes of the convolution.
+        kind: Element kind of the operands.
+        target: The processor.
+        winograd: Whether filters may be transformed.
+        blocks: How many widths of panels to try in each way.
+        threads: Cores that share the work.
+    """
+    simple = shape.simplified()
+    widths = rank_blocks(
+        simple.depth_per_group,
+        target.lanes,
+        pixels=simple.output[-1],
+        steps=simple.steps,
+        kind=kind,
+    )
+    candidates = [_direct(shape, kind, target, block, threads) for block in widths[:blocks]]
+    if winograd and kind is ElementKind.FLOAT32 and prod(shape.output) * shape.batch > 0:
+        tiles = [tile for tile in _tiles(shape) if suits_winograd(shape, tile)]
+        for tile in tiles:
+            rows = WinogradNest(shape, tile, kind, target.lanes).tiles
+            widths = rank_blocks(
+                shape.depth_per_group,
+                target.lanes,
+                pixels=rows,
+                steps=shape.channels_per_group,
+                kind=kind,
+            )
+            candidates += [
+                _winograd(shape, tile, kind, target, block, threads) for block in widths[:blocks]
+            ]
+    return sorted(candidates, key=lambda candidate: candidate.cycles)
+
+
+def _tiles(shape: ConvolutionShape) -> list[tuple[int, ...]]:
+    """Return the tiles to try."""
+    tiles: list[tuple[int, ...]] = [()]
+    for taps in shape.kernel:
+        sizes = (1,) if taps == 1 else LARGEST_TILES.get(taps, ())
+        tiles = [(*tile, size) for tile in tiles for size in sizes]
+    return tiles
+
+
+def product_candidates(
+    shape: MatMulShape,
+    kind: ElementKind,
+    target: Target,
+    *,
+    blocks: int = 1,
+    is_laid_out: bool = True,
+) -> list[Candidate]:
+    """Return the ways to compute a matrix product, that with the least estimated time first.
+
+    Args:
+        shape: Sizes of the product.
+        kind: Element kind of the operands.
+        target: The processor.
+        blocks: How many widths of panels to try.
+        is_laid_out: The right matrix comes in panels at no cost. Otherwise it is copied at run
+            time, but for a single panel as wide as the matrix, which is tried as well.
+    """
+    widths = rank_blocks(
+        shape.depth,
+        target.lanes,
+        pixels=shape.rows,
+        steps=shape.inner,
+        kind=kind,
+        load_cycles=PRODUCT_LOAD_CYCLES,
+    )
+    tried = widths[:blocks]
+    if not is_laid_out and shape.depth in widths[blocks:]:
+        tried = (*tried, shape.depth)
+    candidates: list[Candidate] = []
+    for block in tried:
+        columns = Columns(shape.depth, block, lanes_of(kind, target))
+        cycles = shape.batch * _product_cycles(columns, shape.rows, shape.inner, kind, target)
+        weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
+        cycles = DIRECT_FACTOR * cycles + WEIGHT_CYCLES * weight_bytes
+        cycles = max(cycles, _fetch_cycles(weight_bytes))
+        if not is_laid_out and block != shape.depth:
+            cycles += COPY_CYCLES * weight_bytes
+        candidates.append(Candidate(None, block, cycles))
+    if is_laid_out:
+        return candidates
+    return sorted(candidates, key=lambda candidate: candidate.cycles)
+
+
+def _direct(
+    shape: ConvolutionShape, kind: ElementKind, target: Target, block: int, threads: int
+) -> Candidate:
+    simple = shape.simplified()
+    plan = plan_product(ProductNest(simple, kind, block), target)
+    lines = simple.batch * simple.group * prod(simple.output[:-1])
+    pixels = simple.output[-1]
+    cycles = lines * _product_cycles(plan.columns, pixels, simple.steps, kind, target)
+    blocks = simple.batch * -(-units_of(simple, plan.cut) // max(1, plan.block_units))
+    staged = blocks * plan.scratch_elements * kind.size_bytes
+    cycles = DIRECT_FACTOR * cycles + STAGED_CYCLES * staged
+    units = simple.batch * units_of(simple, plan.cut)
+    unit_part, panel_part = largest_share(
+        units, plan.columns.panels * simple.group, threads, panels_first=plan.panels_first
+    )
+    weight_bytes = shape.steps * shape.depth * kind.size_bytes
+    cycles = unit_part * panel_part * cycles + WEIGHT_CYCLES * panel_part * weight_bytes
+    return Candidate(None, block, max(cycles, _fetch_cycles(weight_bytes, panel_part)))
+
+
+def _winograd(
+    shape: ConvolutionShape,
+    tile: tuple[int, ...],
+    kind: ElementKind,
+    target: Target,
+    block: int,
+    threads: int,
+) -> Candidate:
+    inner = shape.channels_per_group
+    nest = WinogradNest(shape, tile, kind, block)
+    plan = plan_winograd(nest, target)
+    matrices = nest.elements * shape.group
+    cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, kind, target)
+    cycles *= WINOGRAD_FACTOR
+    cycles += TILE_CYCLES * nest.elements * nest.panels * plan.cut.tiles
+    unit_part, panel_part = largest_share(
+        plan.cut.tiles, nest.panels, threads, panels_first=plan.panels_first
+    )
+    cycles *= unit_part * panel_part
+    vectors = -(-shape.channels // lanes_of(kind, target))
+    cycles += unit_part * INPUT_CYCLES * nest.tiles * nest.elements * vectors
+    blocks = -(-plan.cut.tiles // max(1, plan.block_units))
+    filter_bytes = nest.elements * inner * nest.panels * block * kind.size_bytes
+    cycles += panel_part * (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * filter_bytes
+    return Candidate(tile, block, max(cycles, _fetch_cycles(filter_bytes, panel_part)))
+
+
+def _fetch_cycles(weight_bytes: float, part: float = 1.0) -> float:
+    """Return the least time to fetch weights of which each thread reads this *part*."""
+    return weight_bytes * max(part / MEMORY_BYTES_PER_CYCLE, 1 / SHARED_BYTES_PER_CYCLE)
+
+
+def _product_cycles(
+    columns: Columns, pixels: int, steps: int, kind: ElementKind, target: Target
+) -> float:
+    """Estimate a product of *pixels* rows and *steps* products each."""
+    vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
+    limit = row_limit(columns.vectors, registers_of(target))
+    cut = Cut.balanced(max(1, pixels), limit)
+    panel_bytes = columns.vectors * vector_bytes * steps
+    cycles = columns.full * line_cycles(cut, columns.vectors, vector_bytes, panel_bytes)
+    if columns.tail:
+        cycles += line_cycles(cut, columns.tail_vectors, vector_bytes, panel_bytes)
+    return steps * cycles

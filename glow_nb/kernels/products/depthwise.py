@@ -1,0 +1,362 @@
+"""Kernels of depthwise convolutions and of those with few channels in a group.
+
+Channels lie in the lanes: each is convolved by itself, or with the others of its group, which lie
+in the same vector and are brought to its lane one after the other. A tile is some neighbouring
+pixels of one output line by two vectors of channels; the weights of a tap are loaded once for all
+its pixels. Nothing is padded: taps above and below the input are left out of the loop over kernel
+lines, and the tiles at the ends of a line are written out with the taps that they have. Only where
+that would be much code, which one long line with many taps makes, the line is copied to scratch
+between zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from math import prod
+
+from glow_nb.kernels.operators.packed_instructions import (
+    DepthwiseConvolutionInst,
+    GroupedConvolutionInst,
+)
+from glow_nb.kernels.products.blocking import Cut, lanes_for, lanes_of, registers_of
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.register_tiles import Epilogue, result_pointers, write_tile_store
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.shares import write_shares
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.types import ElementKind
+
+MIN_PIXELS, MAX_PIXELS, MIN_SUMS = 4, 12, 6
+LONGEST_CHAIN = 64
+"""Products of a grouped convolution that are summed up one after the other."""
+
+MOST_WRITTEN_OUT = 64
+"""Taps of all tiles at the ends of a line that are written out."""
+
+MIN_CHUNK = 4
+"""Panels that are worth taking apart from the others."""
+
+
+def generate_depthwise(
+    shape: ConvolutionShape, kind: ElementKind, target: Target, epilogue: Epilogue | None = None
+) -> KernelSource:
+    """Return the kernel ``(dest, input, filter, bias, *epilogue operands)`` of a convolution.
+
+    Input ``[N, *spatial, C]``, filter ``[*kernel, depth]``, bias ``[depth]``, dest
+    ``[N, *out, depth]``; output channel ``k`` reads input channel ``k // (depth / C)``. If there
+    are m channels in a group, they give m results, and the filter is ``[*kernel, m, depth]``.
+
+    Args:
+        shape: Sizes, with ``group == channels``, or such that :func:`suits_lanes`.
+        kind: Element kind of all operands.
+        target: The processor.
+        epilogue: What to do with each vector of results before it is stored.
+
+    Raises:
+        UnsupportedError: There are no kernels for *kind*.
+    """
+    writer = DepthwiseWriter(shape.simplified(keeps_lines=True), kind, target, epilogue)
+    extra = [extra_kind for _, extra_kind in epilogue.operands] if epilogue else []
+    results = [result for _, result in result_pointers(epilogue, kind)]
+    text = writer.write(_title(shape, kind))
+    scratch_bytes = writer.scratch_elements * kind.size_bytes
+    family = "depthwise" if shape.group == shape.channels else "grouped"
+    return KernelSource(family, text, (*results, kind, kind, kind, *extra), scratch_bytes)
+
+
+def _title(shape: ConvolutionShape, kind: ElementKind) -> str:
+    taps = " x ".join(map(str, shape.kernel))
+    sizes = " x ".join(map(str, (shape.batch, *shape.input, shape.channels)))
+    family = "depthwise" if shape.group == shape.channels else "grouped"
+    return (
+        f"{family} convolution {taps} of {kind.value}<{sizes}> to {shape.depth} channels, stride "
+        f"{shape.stride}, pads {shape.pads}, dilation {shape.dilation}, group {shape.group}"
+    )
+
+
+def suits_lanes(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> bool:
+    """True if whole groups of several channels share a vector, for *lanes* of ``float32``.
+
+    The sums are single chains, which are to be short (see ``product_loops``).
+    """
+    size = shape.channels_per_group
+    is_square = 1 < size == shape.depth_per_group
+    wide = lanes_for(kind, lanes)
+    return is_square and size < wide and wide % size == 0 and shape.steps <= LONGEST_CHAIN
+
+
+def tile_size(shape: ConvolutionShape, lanes: int, registers: int) -> tuple[int, int]:
+    """Return vectors and most pixels of a tile, so that a line of the window fits the registers.
+
+    Two vectors are better than one, since they are what lies in one line of the cache. Where too
+    few pixels would be left, since sums that are few wait for each other, the weights are operands
+    in memory.
+    """
+    if shape.channels_per_group == 1:
+        for vectors in range(min(2, -(-shape.depth // lanes)), 0, -1):
+            pixels = (registers - 2) // vectors - shape.kernel[-1]
+            if pixels >= MIN_PIXELS and pixels * vectors >= MIN_SUMS:
+                return vectors, min(pixels, MAX_PIXELS)
+    return 1, min(max(registers - 6, MIN_PIXELS), MAX_PIXELS)
+
+
+class DepthwiseWriter:
+    """Writes one kernel; every method appends one part of the nest, from the outside in."""
+
+    def __init__(
+        self,
+        shape: ConvolutionShape,
+        kind: ElementKind,
+        target: Target,
+        epilogue: Epilogue | None,
+    ) -> None:
+        self.shape, self.kind, self.epilogue, self.target = shape, kind, epilogue, target
+        self.lanes = lanes_of(kind, target)
+        self.vectors, limit = tile_size(shape, self.lanes, registers_of(target))
+        self.block = self.vectors * self.lanes
+        self.cut = Cut.balanced(max(1, shape.output[-1]), limit)
+        self.is_expanded = shape.depth != shape.channels
+        self.begin, self.pixels = shape.begins[-1], shape.input[-1]
+        self.is_padded = shape.rank == 1 and self._end_tiles() * shape.kernel[0] > MOST_WRITTEN_OUT
+        if self.is_padded:  # the line that tiles read begins with zeros, and ends with zeros
+            self.begin, self.pixels = 0, shape.needed[0]
+        self.is_staged = self.is_expanded or self.is_padded
+        self.source = "rows" if self.is_staged else "input"
+        self.outer = "zy"[3 - shape.rank :]
+        self.out = SourceWriter()
+
+    @property
+    def scratch_elements(self) -> int:
+        """Room for the staged input lines of one output line; the last store reaches beyond."""
+        if not self.is_staged:
+            return 0
+        return prod(self.shape.kernel[:-1]) * self.pixels * self.shape.depth + self.lanes
+
+    def write(self, title: str) -> str:
+        """Return the whole text."""
+        out, shape = self.out, self.shape
+        lines, blocks = shape.batch * prod(shape.output[:-1]), -(-shape.depth // self.block)
+        out.line(f"# {title}\n# tiles of {self.cut.rows} pixels x {self.vectors} vectors of "
+                 f"{self.lanes}, {lines} lines, {blocks} panels")  # fmt: skip
+        extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
+        names = [name for name, _ in result_pointers(self.epilogue, self.kind)]
+        names += ["input", "filter", "bias", *extra, "scratch", "thread", "threads"]
+        with out.block(f"def kernel({', '.join(names)}):"):
+            if min(lines, blocks, shape.output[-1]) == 0:
+                out.line("return")
+                return out.text
+            # Lines, as the products before and after share them: each thread reads what it wrote.
+            write_shares(out, lines, blocks, panels_first=False)
+            if self.is_staged:
+                out.line(f"rows = as_{self.kind.value}(scratch)")
+            out.line("panels_end = panel_end")
+            with out.block(f"for panel_begin in range(panel_begin, panels_end, {self.chunk}):"):
+                out.line(f"panel_end = min(panel_begin + {self.chunk}, panels_end)")
+                with out.block("for line in range(unit, unit_end):"):
+                    self._write_line()
+        return out.text
+
+    @property
+    def chunk(self) -> int:
+        """Panels taken through all lines at once: as many as leave a window of lines in L1.
+
+        Each input line is then read once and not once for each line of the kernel. If few panels
+        fit, the short pieces of memory cost more than that gains: all panels are taken together.
+        """
+        shape, panels = self.shape, -(-self.shape.depth // self.block)
+        window = prod(shape.kernel[:-1]) * shape.input[-1] * self.block * self.kind.size_bytes
+        fitting = self.target.l1_bytes // 2 // max(1, window)
+        return panels if self.is_staged or fitting < MIN_CHUNK else min(fitting, panels)
+
+    def _write_line(self) -> None:
+        """Locate one output line and the taps it has, then compute it panel by panel."""
+        out, shape = self.out, self.shape
+        rest = "line"
+        for axis, name in reversed(list(enumerate(self.outer))):
+            size = shape.output[axis]
+            number = times(f"({rest} % {size})", shape.stride[axis])
+            out.line(f"{name} = {plus(number, -shape.begins[axis])}")
+            rest = f"{rest} // {size}"
+            step, taps, inputs = shape.dilation[axis], shape.kernel[axis], shape.input[axis]
+            low, high = f"{step - 1} - {name}", f"{inputs + step - 1} - {name}"
+            if step > 1:
+                low, high = f"({low}) // {step}", f"({high}) // {step}"
+            out.line(f"{name}_begin = max(0, {low})\n{name}_end = min({taps}, {high})")
+        out.line(f"image = {rest}")
+        if self.is_expanded:
+            self._write_expansion()
+        elif self.is_padded:
+            self._write_padded_line()
+        self._write_tiles()
+
+    def _write_expansion(self) -> None:
+        """Copy the input lines of the output line to scratch, each channel m times."""
+        out, shape = self.out, self.shape
+        multiplier = shape.depth // shape.channels
+        before, length = shape.begins[-1] - self.begin, shape.input[-1]
+        with self._taps("e"):
+            out.line(f"from_e = {times(self._input_line('e'), shape.channels)}")
+            place = times(self._tap("e"), self.pixels * shape.depth)
+            out.line(f"to_e = {plus(place, before * shape.depth)}")
+            # A store writes beyond its m elements what the next one writes again.
+            with out.block(f"for i_e in range({shape.input[-1] * shape.channels}):"):
+                out.line(f"value_e = broadcast(input, from_e + i_e, {self.lanes})")
+                for part in range(0, multiplier, self.lanes):
+                    place = plus("to_e", times("i_e", multiplier), part)
+                    out.line(f"store(rows, {place}, value_e)")
+        if self.is_padded:
+            rest = self.pixels - before - length
+            out.line(f"clear(rows, 0, {before * shape.depth})")
+            out.line(f"clear(rows, {(before + length) * shape.depth}, {rest * shape.depth})")
+
+    def _write_padded_line(self) -> None:
+        """Copy the channels of the thread's panels to scratch, for every pixel, or zeros."""
+        out, shape = self.out, self.shape
+        out.line(f"from_e = panel_begin * {self.block}")
+        out.line(f"count_e = min(panel_end * {self.block}, {shape.depth}) - from_e")
+        with out.block(f"for i_e in range({self.pixels}):"):
+            out.line(f"x_e = {plus('i_e', -shape.begins[0])}")
+            out.line(f"to_e = i_e * {shape.depth} + from_e")
+            with out.block(f"if 0 <= x_e < {shape.input[0]}:"):
+                place = f"({plus(self._input_line('e'), 'x_e')}) * {shape.depth} + from_e"
+                out.line(f"copy(rows, to_e, input, {place}, count_e)")
+            with out.block("else:"):
+                out.line("clear(rows, to_e, count_e)")
+
+    def _write_tiles(self) -> None:
+        """Compute the tiles of one line: those at its ends one by one, the others in a loop."""
+        out = self.out
+        for number, (begin, end, rows) in enumerate(self.cut.runs):
+            # Tiles of a run have equal sizes: the start is linear in the tile's number.
+            skipped = begin * (self.cut.rows - rows)
+            starts = {tile: tile * rows + skipped for tile in range(begin, end)}
+            inside = [tile for tile, pixel in starts.items() if self._is_inside(pixel, rows)]
+            for tile, pixel in starts.items():
+                if tile not in inside:
+                    self._write_panels(f"{number}_{tile}", rows, str(pixel), pixel)
+            if inside:
+                with out.block(f"for tile_{number} in range({inside[0]}, {inside[-1] + 1}):"):
+                    start = plus(times(f"tile_{number}", rows), skipped)
+                    self._write_panels(str(number), rows, start, None)
+
+    def _is_inside(self, pixel: int, rows: int) -> bool:
+        """True if no tap of the pixels from *pixel* on lies outside the line."""
+        shape = self.shape
+        first = pixel * shape.stride[-1] - self.begin
+        last = first + (rows - 1) * shape.stride[-1] + shape.reach[-1]
+        return first >= 0 and last <= self.pixels
+
+    def _end_tiles(self) -> int:
+        """Return how many tiles of a line have taps outside of it."""
+        return sum(
+            not self._is_inside(begin * self.cut.rows + tile * rows, rows)
+            for begin, end, rows in self.cut.runs
+            for tile in range(end - begin)
+        )
+
+    def _write_panels(self, name: str, rows: int, start: str, pixel: int | None) -> None:
+        """Run over the channels of the tile from pixel *start* on; the last may be fewer."""
+        out, full, tail = self.out, *divmod(self.shape.depth, self.block)
+        out.line(f"at_{name} = {start}")
+        if full:
+            with out.block(f"for panel_{name}a in range(panel_begin, min(panel_end, {full})):"):
+                self._write_tile(f"{name}a", f"at_{name}", rows, self.block, pixel)
+        if tail:
+            with out.block(f"for panel_{name}b in range(max(panel_begin, {full}), panel_end):"):
+                self._write_tile(f"{name}b", f"at_{name}", rows, tail, pixel)
+
+    def _write_tile(self, name: str, at: str, rows: int, columns: int, pixel: int | None) -> None:
+        """Compute one tile from pixel *at* on; *pixel* is its number if it is at an end."""
+        out, shape = self.out, self.shape
+        size = f"{rows}, {-(-columns // self.lanes)}, {self.lanes}"
+        out.line(f"channel_{name} = panel_{name} * {self.block}")
+        if columns % self.lanes:
+            out.line(f"t_{name} = tile_bias_masked(bias, channel_{name}, {size}, {columns})")
+        else:
+            out.line(f"t_{name} = tile_bias(bias, channel_{name}, {size})")
+        with self._taps(name):
+            line = self._input_line(name)
+            if self.is_staged:
+                line = times(self._tap(name), self.pixels)
+            first = plus(line, times(at, shape.stride[-1]), -self.begin)
+            out.line(f"x_{name} = {plus(times(f'({first})', shape.depth), f'channel_{name}')}")
+            line_weights = shape.kernel[-1] * shape.channels_per_group * shape.depth
+            weights = times(self._tap(name), line_weights)
+            out.line(f"w_{name} = {plus(weights, f'channel_{name}')}")
+            self._write_slide(name, columns, pixel)
+        out.line(f"d_{name} = (line * {shape.output[-1]} + {at}) * {shape.depth} + channel_{name}")
+        write_tile_store(
+            out,
+            f"t_{name}",
+            rows,
+            columns=columns,
+            lanes=self.lanes,
+            index=f"d_{name}",
+            channel=f"channel_{name}",
+            stride=shape.depth,
+            epilogue=self.epilogue,
+        )
+
+    def _write_slide(self, name: str, columns: int, pixel: int | None) -> None:
+        """Accumulate one line of taps, of which only those inside the input count."""
+        shape = self.shape
+        begin, end = 0, (MAX_PIXELS - 1) * shape.stride[-1] + shape.reach[-1]
+        if pixel is not None:
+            first = pixel * shape.stride[-1] - self.begin
+            begin, end = -first, self.pixels - first
+        window = f"{shape.kernel[-1]}, {shape.stride[-1]}, {shape.dilation[-1]}"
+        slide, size = "tile_slide", ""
+        if shape.channels_per_group > 1:
+            slide, size = "tile_slide_groups", f", {shape.channels_per_group}"
+        self.out.line(
+            f"t_{name} = {slide}(t_{name}, {self.source}, x_{name}, filter, w_{name}, "
+            f"{shape.depth}{size}, {window}, {columns}, {begin}, {end})"
+        )
+
+    @contextmanager
+    def _taps(self, name: str) -> Iterator[None]:
+        """Loop over the taps of the outer dimensions that lie inside the input."""
+        with ExitStack() as loops:
+            for axis in self.outer:
+                header = f"for {axis}_{name} in range({axis}_begin, {axis}_end):"
+                loops.enter_context(self.out.block(header))
+            yield
+
+    def _tap(self, name: str) -> str:
+        """Return the number of the tap that the loops of :meth:`_taps` are at."""
+        if self.shape.rank == len("zyx"):
+            return f"(z_{name} * {self.shape.kernel[1]} + y_{name})"
+        return f"y_{name}" if self.outer else "0"
+
+    def _input_line(self, name: str) -> str:
+        """Return the number of the first pixel of the input line that the loops are at."""
+        line = "image"
+        for number, axis in enumerate(self.outer):
+            place = plus(axis, times(f"{axis}_{name}", self.shape.dilation[number]))
+            line = f"({plus(times(line, self.shape.input[number]), place)})"
+        return times(line, self.shape.input[-1])
+
+
+@kernel_for(DepthwiseConvolutionInst, GroupedConvolutionInst)
+def depthwise_convolution_source(
+    instruction: DepthwiseConvolutionInst | GroupedConvolutionInst,
+    target: Target,
+    epilogue: Epilogue | None = None,
+) -> KernelSource:
+    """Return the kernel of an instruction, with the *epilogue* of its stack."""
+    is_grouped = isinstance(instruction, GroupedConvolutionInst)
+    size = instruction.filter.type.shape[-2] if is_grouped else 1
+    channels = instruction.input.type.shape[-1]
+    shape = ConvolutionShape.of(
+        instruction.input.type.shape,
+        instruction.bias.type.size,
+        instruction.kernel,
+        instruction.pads,
+        stride=instruction.stride,
+        dilation=instruction.dilation,
+        group=channels // size,
+    )
+    return generate_depthwise(shape, instruction.input.type.kind, target, epilogue)

@@ -1,0 +1,1 @@
+"""Kernels that make one number of many: sums, extremes, norms, determinants."""

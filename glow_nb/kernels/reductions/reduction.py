@@ -1,0 +1,132 @@
+"""Reductions over any axes: sums, means, products and extremes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.fuse.expression import number_text
+from glow_nb.hlir.ops.families import bounds_of
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.stacks.fusion import Fusion
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.loops import broadcast_strides
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
+from glow_nb.kernels.writing.walks import Walk, strides_of
+from glow_nb.llir.instructions.reduction import (
+    ReduceMaxInst,
+    ReduceMeanInst,
+    ReduceMinInst,
+    ReduceProdInst,
+    ReduceSumInst,
+    ReductionInstruction,
+)
+from glow_nb.types import ElementKind
+
+UNROLL = 4
+"""Vectors of totals: operations on one need not wait for those on another."""
+
+_FUNCTIONS: dict[type[ReductionInstruction], str] = {
+    ReduceSumInst: "add",
+    ReduceMeanInst: "add",
+    ReduceProdInst: "mul",
+    ReduceMaxInst: "maximum",
+    ReduceMinInst: "minimum",
+}
+
+
+@kernel_for(ReduceSumInst, ReduceMeanInst, ReduceProdInst, ReduceMaxInst, ReduceMinInst)
+def reduction_source(
+    instruction: ReductionInstruction, target: Target, fusion: Fusion | None = None
+) -> KernelSource:
+    """Return the kernel of a reduction, with the stack that stands around it.
+
+    Sums of floats are kept in several vectors of float32 (or float64) that are added at the end,
+    so errors grow far slower than in one running sum. A result of one element is the work of one
+    thread.
+    """
+    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    kind, shape, axes = instruction.dest.type.kind, instruction.input.type.shape, instruction.axes
+    wide = computed_kind(kind)
+    tensors = fusion.tensors(
+        lambda b: broadcast_strides(b, shape), lambda b: strides_of(b, shape, axes)
+    )
+    lanes = UNROLL * native_lanes(target, wide)
+    walk = Walk.over(shape, axes, tensors, lanes)
+    mean_of = None
+    if isinstance(instruction, ReduceMeanInst):
+        mean_of = prod(shape[axis] for axis in axes)
+    function = _FUNCTIONS[type(instruction)]
+    reduction = _Reduction(fusion, walk, kind, function, _neutral(function, kind), mean_of)
+    out = SourceWriter()
+    with out.block(fusion.header):
+        if not instruction.dest.type.size:
+            out.line("return")
+        else:
+            for place in walk.places(out):
+                reduction.write(out, place)
+    return KernelSource("reduction", out.text, fusion.kinds)
+
+
+def _neutral(function: str, kind: ElementKind) -> float:
+    """Return what a total starts with, and is if there is nothing to reduce."""
+    least, greatest = bounds_of(kind)
+    neutral: dict[str, float] = {"add": 0, "mul": 1, "maximum": least, "minimum": greatest}
+    return neutral[function]
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """The body of the kernel at one place, or at the places of a block.
+
+    Attributes:
+        fusion: What stands around it.
+        walk: Its loops.
+        kind: Kind of the elements.
+        function: Of two vectors of totals.
+        neutral: What a total starts with.
+        mean_of: The total is divided by this number, if there is one.
+    """
+
+    fusion: Fusion
+    walk: Walk
+    kind: ElementKind
+    function: str
+    neutral: float
+    mean_of: int | None
+
+    def write(self, out: SourceWriter, place: Site) -> None:
+        """Write the walk and the store of its total."""
+        lanes = self.walk.width(place)
+        start = self._splat(self.neutral, lanes)
+        out.line(f"total = {start}")
+        total, chain = "total", None
+        if self.function == "add" and self.kind.is_float and self.walk.is_long:
+            total, chain = "part", (f"part = {start}", "total = add(total, part)")
+        for site in self.walk.elements(out, place, chain):
+            x = self._widened(self.fusion.read(out, site))
+            x = site.block.only(x, start) if self.walk.is_along else x
+            out.line(f"{total} = {self.function}({total}, {x})")
+        self.fusion.write(out, place, self._result(place))
+
+    def _result(self, place: Site) -> str:
+        """Return the vector of results that belongs to ``total``."""
+        wide = computed_kind(self.kind)
+        if self.walk.is_along:
+            mean = "" if self.mean_of is None else f" / {self.mean_of}.0"
+            result = f"splat_{wide.value}(reduce_{self.function}(total){mean}, 1)"
+        elif self.mean_of is None:
+            result = "total"
+        else:
+            result = f"div(total, {self._splat(self.mean_of, place.lanes)})"
+        return result if self.kind is wide else f"convert_{self.kind.value}({result})"
+
+    def _splat(self, number: float, lanes: int) -> str:
+        wide = computed_kind(self.kind)
+        number = float(number) if wide.is_float else number
+        return f"splat_{wide.value}({number_text(number)}, {lanes})"
+
+    def _widened(self, x: str) -> str:
+        wide = computed_kind(self.kind)
+        return x if self.kind is wide else f"convert_{wide.value}({x})"

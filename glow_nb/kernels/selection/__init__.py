@@ -1,0 +1,1 @@
+"""Kernels that choose some of many elements."""

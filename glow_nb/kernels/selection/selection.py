@@ -1,0 +1,210 @@
+"""Choosing some of many, one after the other.
+
+One thread does it, since each place of the result depends on what was chosen before.
+"""
+
+from __future__ import annotations
+
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.heap import Order, write_heap, write_sift_down
+from glow_nb.kernels.writing.rows import require_contiguous
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst, UniqueInst
+from glow_nb.types import ElementKind
+
+INT64, FLOAT32 = ElementKind.INT64, ElementKind.FLOAT32
+
+_CORNERS_BYTES = 16
+_NUMBER_BYTES = 4
+
+
+@kernel_for(NonZeroInst)
+def non_zero_source(instruction: NonZeroInst, target: Target) -> KernelSource:
+    """Return the kernel ``(places, count, input)`` that lists the places of what is not zero."""
+    require_contiguous(instruction)
+    type = instruction.input.type
+    out = SourceWriter()
+    with out.block("def kernel(places, count, input, scratch, thread, threads):"):
+        with out.block("if thread == 0:"):
+            out.line(f"clear(places, 0, {type.rank * type.size})\nfound = 0")
+            with out.block(f"for i in range({type.size}):"):
+                with out.block("if get(input, i) != 0:"):
+                    out.line("rest = i")
+                    for axis in reversed(range(1, type.rank)):
+                        size, row = type.shape[axis], axis * type.size
+                        out.line(f"put(places, {row} + found, rest % {size})")
+                        out.line(f"rest = rest // {size}")
+                    out.line("put(places, found, rest)\nfound = found + 1")
+            out.line("put(count, 0, found)")
+    return KernelSource("non_zero", out.text, (INT64, INT64, type.kind))
+
+
+@kernel_for(NonMaxSuppressionInst)
+def non_max_suppression_source(
+    instruction: NonMaxSuppressionInst,
+    target: Target,
+) -> KernelSource:
+    """Return the kernel ``(places, count, boxes, scores, overlap, threshold)``.
+
+    Scratch holds the corners of the boxes of one batch, and a heap of those of one class. The best
+    that is left is taken from it and compared with those chosen before.
+    """
+    require_contiguous(instruction)
+    batches, classes, boxes = instruction.scores.type.shape
+    out = SourceWriter()
+    arguments = "places, count, boxes, scores, overlap, threshold, scratch, thread, threads"
+    with out.block(f"def kernel({arguments}):"):
+        with out.block("if thread == 0:"):
+            out.line(f"clear(places, 0, {instruction.places.type.size})\nfound = 0")
+            if instruction.places.type.size:
+                out.line("corners = as_float32(scratch)")
+                out.line(f"heap = as_int32(at(scratch, {boxes * _CORNERS_BYTES}))")
+                with out.block(f"for batch in range({batches}):"):
+                    _write_corners(out, instruction, boxes)
+                    with out.block(f"for number in range({classes}):"):
+                        _write_class(out, classes, boxes, instruction.limit)
+            out.line("put(count, 0, found)")
+    kinds = (INT64, INT64, FLOAT32, FLOAT32, FLOAT32, FLOAT32)
+    scratch = boxes * (_CORNERS_BYTES + _NUMBER_BYTES)
+    return KernelSource("non_max_suppression", out.text, kinds, scratch)
+
+
+def _write_corners(out: SourceWriter, instruction: NonMaxSuppressionInst, boxes: int) -> None:
+    """Write the least and the greatest coordinates of each box of the batch into scratch."""
+    with out.block(f"for i in range({boxes}):"):
+        for direction in range(2):
+            place = f"(batch * {boxes} + i) * 4 + {direction}"
+            out.line(f"a = get(boxes, {place})\nb = get(boxes, {place} + 2)")
+            if instruction.is_centered:
+                least, greatest = "a - b * 0.5", "a + b * 0.5"
+            else:
+                least, greatest = "a if a < b else b", "b if a < b else a"
+            out.line(f"put(corners, i * 4 + {direction}, {least})")
+            out.line(f"put(corners, i * 4 + {direction + 2}, {greatest})")
+
+
+def _write_class(out: SourceWriter, classes: int, boxes: int, limit: int) -> None:
+    out.line(f"base = (batch * {classes} + number) * {boxes}\nlength = 0")
+    with out.block(f"for i in range({boxes}):"):
+        with out.block("if get(scores, base + i) > get(threshold, 0):"):
+            out.line("put(heap, length, i)\nlength = length + 1")
+    write_heap(out, _is_better)
+    out.line("begin = found")
+    with out.block(f"while length > 0 and found - begin < {limit}:"):
+        out.line("i = get(heap, 0)\nlength = length - 1\nput(heap, 0, get(heap, length))")
+        write_sift_down(out, "0", _is_better)
+        for index, name in enumerate(("y0", "x0", "y1", "x1")):
+            out.line(f"{name} = get(corners, i * 4 + {index})")
+        out.line("area = (x1 - x0) * (y1 - y0)\nis_over = False")
+        with out.block("for k in range(begin, found):"):
+            out.line("chosen = get(places, k * 3 + 2)")
+            _write_overlap(out)
+            with out.block("if is_over:"):
+                out.line("break")
+        with out.block("if not is_over:"):
+            for column, value in enumerate(("batch", "number", "i")):
+                out.line(f"put(places, found * 3 + {column}, {value})")
+            out.line("found = found + 1")
+
+
+def _is_better(out: SourceWriter, first: str, second: str) -> None:
+    """Write whether box *first* has the better score, or the same and the lower number."""
+    out.line(f"score = get(scores, base + {first})\nother = get(scores, base + {second})")
+    out.line(f"is_first = score > other or (score == other and {first} < {second})")
+
+
+def _write_overlap(out: SourceWriter) -> None:
+    """Write whether box ``i``, with its corners, overlaps too much with box ``chosen``."""
+    for index, name in enumerate(("v0", "u0", "v1", "u1")):
+        out.line(f"{name} = get(corners, chosen * 4 + {index})")
+    for low, high, a, b in (("y0", "y1", "v0", "v1"), ("x0", "x1", "u0", "u1")):
+        side = "height" if a == "v0" else "width"
+        out.line(f"low = {low} if {low} > {a} else {a}\nhigh = {high} if {high} < {b} else {b}")
+        out.line(f"{side} = high - low")
+    out.line("common = width * height\nother_area = (u1 - u0) * (v1 - v0)")
+    out.line("union = area + other_area - common")
+    with out.block(
+        "if width > 0 and height > 0 and common > 0 and area > 0 and other_area > 0 and union > 0:"
+    ):
+        out.line("is_over = common / union > get(overlap, 0)")
+
+
+@kernel_for(UniqueInst)
+def unique_source(instruction: UniqueInst, target: Target) -> KernelSource:
+    """Return the kernel ``(indices, inverse, counts, number, input)``.
+
+    Scratch holds the rows in order, sorted as a heap, and then for each row the first that equals
+    it; the rank of that one stands in ``inverse``.
+    """
+    require_contiguous(instruction)
+    rows, columns = instruction.input.type.shape
+    kind = instruction.input.type.kind
+
+    def is_greater(out: SourceWriter, first: str, second: str) -> None:
+        _write_order(out, columns, kind, first, second)
+
+    out = SourceWriter()
+    arguments = "indices, inverse, counts, number, input, scratch, thread, threads"
+    with out.block(f"def kernel({arguments}):"):
+        with out.block("if thread == 0:"):
+            out.line("found = 0")
+            if rows:
+                out.line(f"heap = as_int32(scratch)\nfirsts = at(heap, {rows})")
+                out.line(f"clear(indices, 0, {rows})\nclear(counts, 0, {rows})\nlength = {rows}")
+                with out.block(f"for i in range({rows}):"):
+                    out.line("put(heap, i, i)")
+                write_heap(out, is_greater)
+                _write_heap_sort(out, rows, is_greater)
+                _write_firsts(out, rows, is_greater, is_sorted=instruction.sorted)
+                _write_ranks(out, rows, is_sorted=instruction.sorted)
+            out.line("put(number, 0, found)")
+    kinds = (INT64, INT64, INT64, INT64, kind)
+    return KernelSource("unique", out.text, kinds, 2 * _NUMBER_BYTES * rows)
+
+
+def _write_order(
+    out: SourceWriter, columns: int, kind: ElementKind, first: str, second: str
+) -> None:
+    """Write whether row *first* is greater, or equal and later; and whether the rows differ."""
+    out.line(f"is_first = {first} > {second}\ndiffers = False")
+    with out.block(f"for c in range({columns}):"):
+        out.line(f"x = get(input, {first} * {columns} + c)")
+        out.line(f"y = get(input, {second} * {columns} + c)")
+        both_nan = " and not (x != x and y != y)" if kind.is_float else ""
+        with out.block(f"if x != y{both_nan}:"):
+            nan = " or x != x" if kind.is_float else ""
+            out.line(f"is_first = x > y{nan}\ndiffers = True\nbreak")
+
+
+def _write_heap_sort(out: SourceWriter, rows: int, is_greater: Order) -> None:
+    with out.block(f"for last in range({rows - 1}, 0, -1):"):
+        out.line("top = get(heap, 0)\nput(heap, 0, get(heap, last))\nput(heap, last, top)")
+        out.line("length = last")
+        write_sift_down(out, "0", is_greater)
+
+
+def _write_firsts(out: SourceWriter, rows: int, is_greater: Order, *, is_sorted: bool) -> None:
+    """Write the first equal row of each row; in sorted order also the rank of those."""
+    out.line("first = get(heap, 0)")
+    with out.block(f"for i in range({rows}):"):
+        out.line("row = get(heap, i)")
+        is_greater(out, "row", "first")
+        with out.block("if differs:"):
+            out.line("first = row")
+        if is_sorted:
+            with out.block("if first == row:"):
+                out.line("put(inverse, first, found)\nput(indices, found, first)")
+                out.line("found = found + 1")
+        out.line("put(firsts, row, first)")
+
+
+def _write_ranks(out: SourceWriter, rows: int, *, is_sorted: bool) -> None:
+    """Write which distinct row each row is, and count them."""
+    with out.block(f"for i in range({rows}):"):
+        out.line("origin = get(firsts, i)")
+        if not is_sorted:
+            with out.block("if origin == i:"):
+                out.line("put(inverse, i, found)\nput(indices, found, i)\nfound = found + 1")
+        out.line("rank = get(inverse, origin)\nput(inverse, i, rank)")
+        out.line("put(counts, rank, get(counts, rank) + 1)")

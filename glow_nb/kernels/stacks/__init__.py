@@ -1,0 +1,1 @@
+"""Kernels of stacks: loops over memory, and what stands around a head."""

@@ -1,0 +1,326 @@
+"""One loop nest for a whole stack of data-parallel instructions, and copies through views.
+
+Dimensions in which all tensors agree are collapsed. The innermost loop takes several vectors at a
+time as one wide vector, which LLVM splits into registers; a broadcast operand has stride 0 there
+and is loaded before it. What is left at the end of a row is a narrower piece or a masked one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.fuse.expression import Vector, VectorCode
+from glow_nb.fuse.stack import Stack
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, index_text, loops, share, sum_text
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.kernels.writing.vectors import ceil_power_of_two, floor_power_of_two, native_lanes
+from glow_nb.llir.program import Buffer, Instruction, kernel_operands
+from glow_nb.llir.verify import may_overlap
+from glow_nb.types import ElementKind
+
+LINE_BYTES = 64
+"""Bytes of a cache line."""
+UNROLL = 4
+"""Vectors taken at a time: enough to cover latencies; fewer where registers are short."""
+
+_POLYNOMIALS = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "gelu", "sigmoid"})
+_LIBRARY = frozenset(
+    {"sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
+    | {"pow", "fmod", "mod", "floor_div"}
+)
+
+_VARIABLE = re.compile(r"\b[vx]\d+\b")
+
+
+def elementwise_source(instruction: Instruction, target: Target) -> KernelSource:
+    """Return the kernel of one data-parallel *instruction*: a stack of one."""
+    return stack_source(Stack.of(instruction), target, kernel_operands(instruction))
+
+
+def stack_source(
+    stack: Stack, target: Target, arguments: Sequence[Buffer] | None = None
+) -> KernelSource:
+    """Return the kernel that runs *stack* as one loop nest over memory.
+
+    Args:
+        stack: Its operands may broadcast, and may be strided views.
+        target: Decides the width of vectors.
+        arguments: What the pointer arguments are; ``stack.arguments`` if not given. A buffer may
+            stand there twice.
+    """
+    arguments = stack.arguments if arguments is None else arguments
+    names = _pointer_names(stack, arguments)
+    out = SourceWriter()
+    with out.block(f"def kernel({', '.join([*names, 'scratch, thread, threads'])}):"):
+        if prod(stack.shape):
+            pointers = dict(zip(reversed(arguments), reversed(names), strict=True))
+            _plan(stack, target, pointers).write(out)
+        else:
+            out.line("return")
+    return KernelSource("elementwise", out.text, tuple(b.type.kind for b in arguments))
+
+
+def _pointer_names(stack: Stack, arguments: Sequence[Buffer]) -> list[str]:
+    """Return ``dest0, dest1, ..., src0, src1, ...``; a lone result is ``dest``."""
+    dests = [buffer for buffer in arguments if buffer in stack.stored]
+    counts = {"dest": iter(range(len(arguments))), "src": iter(range(len(arguments)))}
+    names = []
+    for buffer in arguments:
+        role = "dest" if buffer in stack.stored else "src"
+        number = next(counts[role])
+        names.append("dest" if role == "dest" and len(dests) == 1 else f"{role}{number}")
+    return names
+
+
+def _plan(stack: Stack, target: Target, pointers: dict[Buffer, str]) -> _Loop:
+    buffers = stack.arguments
+    nest = _vectorizable(Nest.over(stack.shape, buffers), len(stack.stored))
+    strides = dict(zip(buffers, nest.strides, strict=True))
+    trial = VectorCode(1)
+    stack.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(stack.inputs)})
+    kinds = {buffer.type.kind for buffer in buffers} | {kind for _, kind in trial.functions}
+    unroll = _unroll(trial, target.vector_registers)
+    lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
+    if any(stride[-1] not in (0, 1) for stride in nest.strides):
+        lanes = 1
+    streams = len(nest.sizes) == 1 and _may_stream(stack, lanes, target)
+    is_light = len(trial.lines) <= 2
+    return _Loop(stack, nest.sizes, strides, pointers, lanes, is_light, streams)
+
+
+def _may_stream(stack: Stack, lanes: int, target: Target) -> bool:
+    """True if the one result should go past the caches, since it does not fit there anyhow.
+
+    Vectors must fill lines, and lines that have been read for an operand are there already.
+    """
+    if len(stack.stored) != 1:
+        return False
+    (dest,) = stack.stored
+    kind = dest.type.kind
+    return (
+        dest.type.size_bytes >= target.l3_bytes
+        and dest.is_contiguous
+        and kind is not ElementKind.BOOL
+        and lanes * kind.size_bytes % LINE_BYTES == 0
+        and not any(may_overlap(dest, buffer) for buffer in stack.inputs)
+    )
+
+
+def _vectorizable(nest: Nest, stored: int) -> Nest:
+    """Return *nest* with a loop inside in which vectors can be loaded and stored, if there is one.
+
+    The first *stored* tensors are written.
+    """
+    fit = [
+        loop
+        for loop in range(len(nest.sizes))
+        if all(tensor[loop] in (0, 1) for tensor in nest.strides)
+        and all(tensor[loop] == 1 for tensor in nest.strides[:stored])
+    ]
+    return nest.with_innermost(max(fit, key=lambda loop: nest.sizes[loop])) if fit else nest
+
+
+def _unroll(code: VectorCode, registers: int) -> int:
+    """Return how many vectors at a time suit what *code* calls and fit into *registers*."""
+    names = {name for name, _ in code.functions}
+    polynomials = {kind for name, kind in code.functions if name in _POLYNOMIALS}
+    divides = any(name == "div" and not kind.is_float for name, kind in code.functions)
+    if names & _LIBRARY or divides or polynomials - {ElementKind.FLOAT32}:
+        return 1
+    fitting = floor_power_of_two(max(1, registers // (1 + live_vectors(code.lines))))
+    return min(fitting, UNROLL)
+
+
+def live_vectors(lines: Sequence[str]) -> int:
+    """Return how many vectors are alive at once in *lines* of vector code, ``v3 = mul(x0, v1)``."""
+    mentions = [set(_VARIABLE.findall(line)) for line in lines]
+    spans: dict[str, tuple[int, int]] = {}
+    for number, names in enumerate(mentions):
+        for name in names:
+            spans[name] = (spans.get(name, (number, number))[0], number)
+    alive = (
+        sum(first <= number <= last for first, last in spans.values())
+        for number in range(len(lines))
+    )
+    return max(alive, default=1)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A stack, its loop nest and the width of its vectors.
+
+    Attributes:
+        stack: What is computed.
+        sizes: Steps of each loop, the vectorised one last.
+        strides: Of each buffer, in elements.
+        pointers: Name of the argument that points to each buffer.
+        lanes: Elements of the wide vectors; 1 if elements of a row do not lie side by side.
+        is_light: The code of a piece is short enough to be repeated.
+        streams: There is one row and one result, which is written past the caches.
+    """
+
+    stack: Stack
+    sizes: tuple[int, ...]
+    strides: dict[Buffer, tuple[int, ...]]
+    pointers: dict[Buffer, str]
+    lanes: int
+    is_light: bool
+    streams: bool = False
+
+    def write(self, out: SourceWriter) -> None:
+        """Write the whole nest, for the share of one thread."""
+        *outer, columns = self.sizes
+        rows, blocks = prod(outer), columns // self.lanes
+        share_rows = rows > 1 and (rows >= ENOUGH_ROWS or rows >= blocks)
+        with loops(out, outer, shared=share_rows) as indices:
+            offsets = self._write_offsets(out, indices)
+            if self.streams:
+                self._write_stream(out, offsets)
+                return
+            if share_rows:
+                self._write_blocks(out, offsets, range(0, blocks * self.lanes, self.lanes))
+                self._write_rest(out, offsets, blocks * self.lanes)
+                return
+            whole = blocks if blocks > 1 else 0
+            if whole:
+                self._write_shared_blocks(out, offsets, blocks)
+            if columns > whole * self.lanes:
+                with out.block("if thread == threads - 1:"):
+                    self._write_rest(out, offsets, whole * self.lanes)
+
+    def _write_offsets(self, out: SourceWriter, indices: Sequence[str]) -> dict[Buffer, str]:
+        """Write the offset of the present row of each buffer; equal ones have one name."""
+        offsets: dict[Buffer, str] = {}
+        names: dict[str, str] = {"0": "0"}
+        for buffer, strides in self.strides.items():
+            text = index_text(indices, strides[:-1])
+            if text not in names:
+                names[text] = text if text in indices else f"row{len(names) - 1}"
+                if text not in indices:
+                    out.line(f"{names[text]} = {text}")
+            offsets[buffer] = names[text]
+        return offsets
+
+    def _write_blocks(self, out: SourceWriter, offsets: dict[Buffer, str], columns: range) -> None:
+        """Write the whole wide vectors of a row."""
+        if len(columns) < 2:
+            self._write_rest(out, offsets, 0, len(columns) * self.lanes)
+            return
+        piece = self._begin_piece(out, offsets, self.lanes)
+        with out.block(f"for j in range(0, {columns.stop}, {self.lanes}):"):
+            piece.write(out, "j")
+
+    def _write_shared_blocks(
+        self, out: SourceWriter, offsets: dict[Buffer, str], blocks: int
+    ) -> None:
+        """Write the thread's share of the whole wide vectors of a row."""
+        piece = self._begin_piece(out, offsets, self.lanes)
+        with out.block(f"for block in {share(blocks)}:"):
+            out.line(f"j = block * {self.lanes}")
+            piece.write(out, "j")
+
+    def _write_stream(self, out: SourceWriter, offsets: dict[Buffer, str]) -> None:
+        """Write the thread's share of a long row: whole lines, and what is left at its ends."""
+        columns, (dest,) = self.sizes[-1], self.stack.stored
+        out.line(f"first = to_line({self.pointers[dest]})")
+        out.line(f"blocks = ({columns} - first) // {self.lanes}")
+        out.line(f"rest = first + blocks * {self.lanes}")
+        with out.block("if thread == threads - 1:"):
+            self._begin_piece(out, offsets, self.lanes).write(out, "0", "first")
+            self._begin_piece(out, offsets, self.lanes).write(out, "rest", f"{columns} - rest")
+        piece = self._begin_piece(out, offsets, self.lanes)
+        with out.block(
+            "for block in range(thread * blocks // threads, (thread + 1) * blocks // threads):"
+        ):
+            out.line(f"j = first + block * {self.lanes}")
+            piece.write(out, "j", streams=True)
+        out.line("fence()")
+
+    def _write_rest(
+        self, out: SourceWriter, offsets: dict[Buffer, str], begin: int, end: int | None = None
+    ) -> None:
+        """Write the elements from column *begin* on in pieces that are no wider than needed."""
+        end = self.sizes[-1] if end is None else end
+        for lanes, count in pieces(end - begin, self.lanes, self.is_light):
+            self._begin_piece(out, offsets, lanes).write(out, str(begin), count)
+            begin += count or lanes
+
+    def _begin_piece(self, out: SourceWriter, offsets: dict[Buffer, str], lanes: int) -> _Piece:
+        """Write the loads of what stays the same along the row."""
+        code = VectorCode(lanes)
+        invariant = {
+            buffer: code.assign(
+                f"broadcast({self.pointers[buffer]}, {offsets[buffer]}, {lanes})", buffer.type.kind
+            )
+            for buffer in self.stack.inputs
+            if not self.strides[buffer][-1]
+        }
+        for line in code.lines:
+            out.line(line)
+        return _Piece(self, offsets, code, invariant, len(code.lines))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The code of a stack for the elements of a few neighbouring columns.
+
+    Attributes:
+        loop: The nest it stands in.
+        offsets: Of the present row of each buffer.
+        code: Its lines, of which the first *written* are.
+        invariant: The operands that are loaded already.
+        written: How many lines are written.
+    """
+
+    loop: _Loop
+    offsets: dict[Buffer, str]
+    code: VectorCode
+    invariant: dict[Buffer, Vector]
+    written: int
+
+    def write(
+        self,
+        out: SourceWriter,
+        column: str,
+        count: int | str | None = None,
+        *,
+        streams: bool = False,
+    ) -> None:
+        """Write it for the lanes from *column* on, or *count* of them; it may stream."""
+        suffix, mask = ("", "") if count is None else ("_masked", f", {count}")
+        vectors = dict(self.invariant)
+        for buffer in self.loop.stack.inputs:
+            if buffer not in vectors:
+                text = f"load{suffix}({self._place(buffer, column)}, {self.code.lanes}{mask})"
+                vectors[buffer] = self.code.assign(text, buffer.type.kind)
+        results = self.loop.stack.write(self.code, vectors)
+        store = "store_streaming" if streams else f"store{suffix}"
+        for line in self.code.lines[self.written :]:
+            out.line(line)
+        for buffer in self.loop.stack.stored:
+            place = self._place(buffer, column)
+            out.line(f"{store}({place}, {results[buffer].name}{mask})")
+
+    def _place(self, buffer: Buffer, column: str) -> str:
+        """Return pointer and index of the first element of *buffer* in the piece."""
+        along = index_text([column], [self.loop.strides[buffer][-1]])
+        return f"{self.loop.pointers[buffer]}, {sum_text(self.offsets[buffer], along)}"
+
+
+def pieces(count: int, widest: int, is_light: bool) -> Iterator[tuple[int, int | None]]:
+    """Yield how to take *count* elements: lanes, and how many of them if they are masked.
+
+    A masked store is slow on some processors, so light code is repeated for whole pieces.
+    """
+    yield from ((widest, None) for _ in range(count // widest))
+    rest = count % widest
+    if is_light:
+        bits = reversed(range(rest.bit_length()))
+        yield from ((1 << bit, None) for bit in bits if rest >> bit & 1)
+    elif rest:
+        lanes = ceil_power_of_two(rest)
+        yield lanes, None if lanes == rest else rest

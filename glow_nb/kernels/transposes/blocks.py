@@ -1,0 +1,159 @@
+"""Kernels of the blocks of a matrix that is turned over (see :mod:`.plan`)."""
+
+from __future__ import annotations
+
+from glow_nb.kernels.transposes.plan import Blocks, Matrix, Way
+from glow_nb.kernels.writing.loops import index_text, loops
+from glow_nb.kernels.writing.source import SourceWriter
+from glow_nb.kernels.writing.vectors import floor_power_of_two
+
+
+def write_blocks(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
+    """Write the thread's share of the blocks; the last ones overlap those before."""
+    if blocks.scratch_bytes:
+        out.line(f"stage = as_{matrix.kind.value}(scratch)")
+    beyond = blocks.columns - blocks.step
+    cuts = [-(-(matrix.columns - beyond) // blocks.step), -(-matrix.rows // blocks.rows)]
+    with loops(out, [*matrix.outer, *cuts], shared=True) as indices:
+        write_start(out, "column", indices[-2], matrix.columns, blocks.step, beyond)
+        write_start(out, "row", indices[-1], matrix.rows, blocks.rows)
+        names = [*indices[:-2], "first_column", "first_row"]
+        dest = [*matrix.dest_outer, matrix.run, matrix.dest_stride]
+        out.line(f"dest_at = {index_text(names, dest)}")
+        src = [*matrix.src_outer, matrix.src_stride, matrix.run]
+        out.line(f"src_at = {index_text(names, src)}")
+        if blocks.way is Way.GATHERED:
+            _write_gather(out, matrix, blocks)
+        if blocks.way in (Way.LINES, Way.GATHERED):
+            _write_tiles_along_dest(out, matrix, blocks)
+        else:
+            _write_tiles(out, matrix, blocks)
+        if blocks.stages:
+            _write_rows(out, blocks)
+    if blocks.streams:
+        out.line("fence()")
+
+
+def write_start(
+    out: SourceWriter, name: str, index: str, total: int, step: int, beyond: int = 0
+) -> None:
+    """Write where piece number *index* begins: the last one so early that it is whole.
+
+    Pieces are *beyond* longer than the *step* from one to the next.
+    """
+    first, last = index_text([index], [step]), total - step - beyond
+    out.line(f"first_{name} = {first if last % step == 0 else f'min({first}, {last})'}")
+
+
+def _write_tiles(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
+    """Write the loops over the tiles of a block."""
+    run, step = matrix.run, matrix.src_stride
+    pointer, place, stride = "dest", "dest_at + ", matrix.dest_stride
+    if blocks.stages:
+        pointer, place, stride = "stage", "", blocks.stride
+    end = str(blocks.columns)
+    if blocks.streams and matrix.has_whole_lines:
+        is_last = f"first_column == {matrix.columns - blocks.columns}"
+        end = "end"
+        out.line(f"is_whole = to_line(at(dest, dest_at)) == 0 and not {is_last}")
+        out.line(f"end = {blocks.step} if is_whole else {blocks.columns}")
+    with out.block(f"for c in range(0, {end}, {blocks.lanes}):"):
+        column = _whole(out, "column", "c", blocks.columns, blocks.lanes)
+        if blocks.is_far:
+            _write_prefetch(out, matrix, blocks, f"src_at + {column} * {step}")
+        with out.block(f"for r in range(0, {blocks.rows}, {blocks.piece}):"):
+            row = _whole(out, "row", "r", blocks.rows, blocks.piece)
+            start = f"src_at + {row} * {run} + {column} * {step}"
+            to = f"{place}{row} * {stride} + {column} * {run}"
+            if run == 1:
+                size = f"{step}, {blocks.piece}, {blocks.lanes}"
+                out.line(f"t = tile_load_columns(src, {start}, {size})")
+                out.line(f"tile_store({pointer}, {to}, {stride}, t)")
+            else:
+                out.line(f"copy({pointer}, {to}, src, {start}, {run})")
+
+
+def _write_gather(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
+    """Write the copy of the block of the source into scratch, row by row."""
+    with out.block(f"for c in range({blocks.columns}):"):
+        out.line(f"start = src_at + c * {matrix.src_stride}")
+        if blocks.is_far:
+            for element in range(0, blocks.rows, matrix.line_elements):
+                out.line(f"tile_prefetch(src, start + {blocks.ahead + element}, 0, 1)")
+        _write_row(out, matrix, blocks.rows, f"stage, c * {blocks.stride}", "src, start")
+
+
+def _write_tiles_along_dest(out: SourceWriter, matrix: Matrix, blocks: Blocks) -> None:
+    """Write the loops over the tiles of a block, those that fill rows of the result innermost."""
+    line, pointer, place, stride = matrix.line_elements, "src", "src_at + ", matrix.src_stride
+    if blocks.way is Way.GATHERED:
+        pointer, place, stride = "stage", "", blocks.stride
+    count = max(1, blocks.lanes * blocks.piece // line)
+    is_far = blocks.is_far and pointer == "src"
+    with out.block(f"for r in range(0, {blocks.rows}, {blocks.piece}):"):
+        row = _whole(out, "row", "r", blocks.rows, blocks.piece)
+        if is_far:  # each tile asks for some of the lines that its part of the next block is in
+            out.line(f"part = r % {line} // {blocks.piece} * {count * matrix.src_stride}")
+            out.line(f"ahead = src_at + {blocks.ahead} + r // {line} * {line} + part")
+        with out.block(f"for c in range(0, {blocks.columns}, {blocks.lanes}):"):
+            column = _whole(out, "column", "c", blocks.columns, blocks.lanes)
+            if is_far:
+                size = f"{matrix.src_stride}, {count}"
+                out.line(f"tile_prefetch(src, ahead + {column} * {matrix.src_stride}, {size})")
+            size = f"{stride}, {blocks.piece}, {blocks.lanes}"
+            start = f"{place}{row} + {column} * {stride}"
+            out.line(f"t = tile_load_columns({pointer}, {start}, {size})")
+            to = f"dest_at + {row} * {matrix.dest_stride} + {column}"
+            out.line(f"tile_store(dest, {to}, {matrix.dest_stride}, t)")
+
+
+def _write_prefetch(out: SourceWriter, matrix: Matrix, blocks: Blocks, start: str) -> None:
+    """Write the requests for the same rows of the block that comes next."""
+    last = blocks.rows * matrix.run - 1
+    for element in (*range(matrix.line_elements - 1, last, matrix.line_elements), last):
+        place = f"{start} + {blocks.ahead + element}"
+        out.line(f"tile_prefetch(src, {place}, {matrix.src_stride}, {blocks.lanes})")
+
+
+def _whole(out: SourceWriter, name: str, index: str, total: int, step: int) -> str:
+    """Return where a tile starts: the last one so early that it is whole."""
+    if total % step == 0:
+        return index
+    out.line(f"{name} = min({index}, {total - step})")
+    return name
+
+
+def _write_rows(out: SourceWriter, blocks: Blocks) -> None:
+    """Write the loop over the rows of the scratch, which are copied out."""
+    with out.block(f"for r in range({blocks.rows}):"):
+        out.line(f"to = dest_at + r * {blocks.matrix.dest_stride}")
+        out.line(f"kept = r * {blocks.stride}")
+        if blocks.streams:
+            _write_lines(out, blocks)
+        else:
+            length = blocks.columns * blocks.matrix.run
+            _write_row(out, blocks.matrix, length, "dest, to", "stage, kept")
+
+
+def _write_row(out: SourceWriter, matrix: Matrix, length: int, to: str, start: str) -> None:
+    """Write the copy of *length* elements: whole lines, the last one overlapping."""
+    line = min(matrix.line_elements, floor_power_of_two(length))
+    out.line(f"tile_store({to}, 0, tile_load({start}, 0, 1, {length // line}, {line}))")
+    if length % line:
+        last = length - line
+        out.line(f"store({to} + {last}, load({start} + {last}, {line}))")
+
+
+def _write_lines(out: SourceWriter, blocks: Blocks) -> None:
+    """Write the copy of the lines that begin in a step of a row, and of the ends of the row."""
+    matrix, line = blocks.matrix, blocks.matrix.line_elements
+    length = blocks.step * matrix.run
+    out.line("first = to_line(at(dest, to))")
+    with out.block(f"for q in range(first, first + {length}, {line}):"):
+        out.line(f"store_streaming(dest, to + q, load(stage, kept + q, {line}))")
+    with out.block("if first_column == 0:"):
+        out.line("copy(dest, to, stage, kept, first)")
+    with out.block(f"if first_column == {matrix.columns - blocks.columns}:"):
+        out.line(f"last = first + {length}")
+        rest = f"{blocks.columns * matrix.run} - last"
+        out.line(f"copy(dest, to + last, stage, kept + last, {rest})")

@@ -1,0 +1,155 @@
+"""Transpose: a matrix of which the rows of one tensor are the columns of the other, in outer loops.
+
+Dimensions that stay neighbours are collapsed first, and a few elements that stay together are taken
+as one. What is left is either a copy through a view, or a matrix to turn over: in blocks of tiles
+(see :mod:`glow_nb.kernels.transposes.plan`), or, if it has a few rows or columns only, by zipping
+whole rows together or taking them apart.
+"""
+
+from __future__ import annotations
+
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.stacks.elementwise import elementwise_source
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.transposes.blocks import write_blocks, write_start
+from glow_nb.kernels.transposes.plan import Blocks, Matrix, is_streamed
+from glow_nb.kernels.writing.loops import Nest, index_text, loops
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
+from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
+from glow_nb.llir.program import View
+from glow_nb.types import ElementKind
+
+FEW = {1: 8, 2: 4, 4: 3, 8: 2}
+"""By element size in bytes, how many rows are zipped at most."""
+
+LONG_RUN_BYTES, LONG_STREAMED_RUN_BYTES = 128, 2048
+"""Elements that stay together in so many bytes are whole cache lines: a copy moves them as well."""
+
+MOVED_AS = {
+    ElementKind.BOOL: ElementKind.UINT8,
+    ElementKind.FLOAT16: ElementKind.UINT16,
+    ElementKind.BFLOAT16: ElementKind.UINT16,
+}
+"""Kinds that are moved as plain bits of the same size; the others as they are."""
+
+WIDE_KINDS = {2: ElementKind.UINT16, 4: ElementKind.UINT32, 8: ElementKind.UINT64}
+"""By size in bytes, what neighbours that stay together are moved as."""
+
+
+@kernel_for(TransposeInst)
+def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource:
+    """Return the kernel of a transpose of any rank and permutation."""
+    dest = instruction.dest
+    matrix = matrix_of(instruction, target)
+    if matrix is None:
+        return elementwise_source(CopyInst(dest, _turned(instruction)), target)
+    out, kind, scratch_bytes = SourceWriter(), dest.type.kind, 0
+    with out.block("def kernel(dest, src, scratch, thread, threads):"):
+        if matrix.kind is not kind:
+            out.line(f"dest = as_{matrix.kind.value}(dest)")
+            out.line(f"src = as_{matrix.kind.value}(src)")
+        if is_zipped(matrix):
+            _write_zip(out, matrix, native_lanes(target, matrix.kind))
+        else:
+            blocks = Blocks.of(matrix, target, dest.type.size_bytes)
+            write_blocks(out, matrix, blocks)
+            scratch_bytes = blocks.scratch_bytes
+    return KernelSource("transpose", out.text, (kind, kind), scratch_bytes)
+
+
+def matrix_of(instruction: TransposeInst, target: Target) -> Matrix | None:
+    """Return the matrix that *instruction* turns over, or None if it is a copy through a view."""
+    dest = instruction.dest
+    if not dest.type.size:
+        return None
+    nest = Nest.over(dest.type.shape, (dest, _turned(instruction)))
+    nest, moved = _widened(nest, MOVED_AS.get(dest.type.kind, dest.type.kind))
+    longest = LONG_RUN_BYTES
+    if is_streamed(target, dest.type.size_bytes):
+        longest = LONG_STREAMED_RUN_BYTES
+    return _matrix_of(nest, moved, longest)
+
+
+def is_zipped(matrix: Matrix) -> bool:
+    """True if *matrix* has so few rows or columns that whole rows are zipped or taken apart."""
+    return matrix.run == 1 and (_is_zip(matrix) or _is_unzip(matrix))
+
+
+def _turned(instruction: TransposeInst) -> View:
+    """Return the operand of *instruction*, seen in the shape of its result."""
+    source = instruction.input
+    steps = tuple(source.strides[axis] for axis in instruction.permutation)
+    return View("turned", instruction.dest.type, base=source, steps=steps)
+
+
+def _widened(nest: Nest, kind: ElementKind) -> tuple[Nest, ElementKind]:
+    """Return *nest* with the few elements that stay neighbours taken as one, and its kind."""
+    inner, size = [strides[-1] for strides in nest.strides], nest.sizes[-1]
+    wide = WIDE_KINDS.get(size * kind.size_bytes)
+    fits = size and all(step % size == 0 for strides in nest.strides for step in strides[:-1])
+    if inner != [1, 1] or size == 1 or len(nest.sizes) < 2 or not wide or not fits:
+        return nest, kind
+    strides = tuple(tuple(step // size for step in steps[:-1]) for steps in nest.strides)
+    return Nest(nest.sizes[:-1], strides), wide
+
+
+def _matrix_of(nest: Nest, kind: ElementKind, longest: int) -> Matrix | None:
+    """Return the loops to turn over, or None if a copy along one loop does as well.
+
+    It does for elements that stay together in *longest* bytes.
+    """
+    run, loop_count = 1, len(nest.sizes)
+    if all(strides[-1] == 1 for strides in nest.strides):
+        run, loop_count = nest.sizes[-1], loop_count - 1
+    if run * kind.size_bytes >= longest:
+        return None
+    dest, src = (strides[:loop_count] for strides in nest.strides)
+    if run not in src or run not in dest:
+        return None
+    rows, columns = src.index(run), dest.index(run)
+    if rows == columns:
+        return None
+    outer = [loop for loop in range(loop_count) if loop not in (rows, columns)]
+    return Matrix(
+        kind,
+        nest.sizes[rows],
+        nest.sizes[columns],
+        run,
+        dest[rows],
+        src[columns],
+        tuple(nest.sizes[loop] for loop in outer),
+        tuple(dest[loop] for loop in outer),
+        tuple(src[loop] for loop in outer),
+    )
+
+
+def _is_zip(matrix: Matrix) -> bool:
+    """True if a few rows become one, in which their elements stand in turn."""
+    return matrix.columns == matrix.dest_stride <= FEW[matrix.kind.size_bytes]
+
+
+def _is_unzip(matrix: Matrix) -> bool:
+    """True if one row, in which elements of a few rows stand in turn, is taken apart."""
+    return matrix.rows == matrix.src_stride <= FEW[matrix.kind.size_bytes]
+
+
+def _write_zip(out: SourceWriter, matrix: Matrix, lanes: int) -> None:
+    """Write vectors of a few rows with their elements in turn, or take such ones apart."""
+    is_zip = _is_zip(matrix)
+    length, few = (matrix.rows, matrix.columns)[:: 1 if is_zip else -1]
+    lanes = min(lanes, floor_power_of_two(length))
+    pieces = -(-length // lanes)
+    steps = (few, 1) if is_zip else (1, few)
+    with loops(out, [*matrix.outer, pieces], shared=True) as indices:
+        write_start(out, "element", indices[-1], length, lanes)
+        strides = matrix.dest_outer, matrix.src_outer
+        for name, outer, step in zip(("dest", "src"), strides, steps, strict=True):
+            names = [*indices[:-1], "first_element"]
+            out.line(f"{name}_at = {index_text(names, [*outer, step])}")
+        if is_zip:
+            load = f"tile_load(src, src_at, {matrix.src_stride}, {few}, 1, {lanes})"
+            out.line(f"tile_store(dest, dest_at, 0, tile_zip({load}))")
+        else:
+            load = f"tile_load(src, src_at, 0, 1, {few}, {lanes})"
+            out.line(f"tile_store(dest, dest_at, {matrix.dest_stride}, tile_unzip({load}))")

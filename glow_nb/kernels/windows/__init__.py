@@ -1,0 +1,1 @@
+"""Kernels that read windows of an image: pooling and RoiAlign."""

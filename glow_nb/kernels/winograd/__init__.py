@@ -1,0 +1,1 @@
+"""Kernels of convolutions in Winograd's form."""

@@ -1,0 +1,146 @@
+"""The source of a Winograd convolution that sums up directly what its transforms make not finite.
+
+The transforms mix all inputs of a tile. So a NaN or an infinity in one of them spoils outputs whose
+own windows do not hold it, and what is large may overflow before it cancels out. An output that is
+finite has nothing of that in it. The others are summed up again, tap by tap, before the epilogue;
+the taps are recovered from the transformed filter, once a panel.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from typing_extensions import override
+
+from glow_nb.kernels.products.register_tiles import write_tile_store
+from glow_nb.kernels.winograd.writer import WinogradWriter
+from glow_nb.kernels.writing.index_text import plus, times
+
+
+class GuardedWriter(WinogradWriter):
+    """Writes a kernel that looks at each vector of outputs before it is stored."""
+
+    @override
+    def _write_scratch(self) -> None:
+        super()._write_scratch()
+        scratch = self.scratch
+        self.out.line(f"taps = at(sums, {scratch.elements * scratch.sums_plane})")
+        self.out.line(f"taps_of = as_int64(at(taps, {scratch.taps}))\nput(taps_of, 0, -1)")
+
+    @override
+    def _write_results(self) -> None:
+        """Transform the products of one tile and panel back, and store its outputs."""
+        out, columns, lanes = self.out, self.plan.columns, self.plan.lanes
+        rest = columns.tail % lanes
+        with out.block(f"for c in range(0, size, {lanes}):"):
+            self._write_columns()
+            self._write_guarded_rows()
+            with out.block("if not tile_is_finite(guard):"):
+                self._write_outputs_directly()
+            out.line(f"offsets = load(bias, panel * {self.nest.block} + c, {lanes})")
+            if not rest:
+                self._write_rows("a", lanes)
+                return
+            with out.block(f"if c + {lanes} <= size:"):
+                self._write_rows("a", lanes)
+            with out.block("else:"):
+                self._write_rows("b", rest)
+
+    def _write_columns(self) -> None:
+        """Transform the columns of one vector of channels back."""
+        out, lanes, scratch = self.out, self.plan.lanes, self.scratch
+        (high, wide), (tile_high, _) = self.nest.sizes, self.nest.tile
+        kernel_high = self.shape.kernel[0]
+        out.line(f"start = (tile - begin) * {self.nest.block} + c")
+        with out.block(f"for j in range({wide}):"):
+            rows = f"start + j * {scratch.sums_plane}"
+            load = f"tile_load(sums, {rows}, {wide * scratch.sums_plane}, {high}, 1, {lanes})"
+            made = f"tile_winograd_output({load}, {tile_high}, {kernel_high}, {tile_high})"
+            out.line(f"tile_store(line, j * {lanes}, {wide * lanes}, {made})")
+
+    def _write_guarded_rows(self) -> None:
+        """Transform the rows too, and find out whether all outputs are finite."""
+        out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
+        (tile_high, tile_wide), kernel_wide = self.nest.tile, self.shape.kernel[1]
+        out.line(f"guard = tile_fill(filter, 0, {tile_wide}, 1, {lanes})")
+        with out.block(f"for i in range({tile_high}):"):
+            load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
+            out.line(f"t = tile_winograd_output({load}, {tile_wide}, {kernel_wide}, {tile_wide})")
+            out.line(f"guard = fma(t, splat_{self.nest.kind.value}(0.0, {lanes}), guard)")
+            out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, t)")
+
+    def _write_outputs_directly(self) -> None:
+        """Sum up the outputs of one vector of channels, to where the transform leaves them."""
+        out, shape, lanes, inner = (
+            self.out,
+            self.shape,
+            self.plan.lanes,
+            self.shape.channels_per_group,
+        )
+        (high, wide), (tile_high, tile_wide), block = (
+            self.nest.sizes,
+            self.nest.tile,
+            self.nest.block,
+        )
+        kernel_wide, size = shape.kernel[1], inner * block
+        with out.block("if get(taps_of, 0) != panel:"):
+            sizes = ", ".join(map(str, (size, *self.nest.tile, *shape.kernel, lanes)))
+            out.line(f"winograd_taps(taps, filter, panel * {high * wide * size}, {sizes})")
+            out.line("put(taps_of, 0, panel)")
+        self._write_corner()
+        self._write_patch()
+        with out.block(f"for i in range({tile_high}):"):
+            out.line(f"t = tile_fill(taps, 0, {tile_wide}, 1, {lanes})")
+            with out.block(f"for tap in range({prod(shape.kernel)}):"):
+                pixel = f"((i + tap // {kernel_wide}) * {wide} + tap % {kernel_wide})"
+                group = times(f"(panel // {self.plan.columns.panels})", inner)
+                x = plus(times(pixel, shape.channels), group if shape.group > 1 else "0")
+                out.line(
+                    f"t = tile_dot(t, patch, {x}, {shape.channels}, taps, tap * {size} + c, "
+                    f"{block}, {inner}, 0, {self._chain()}, 0, 0)"
+                )
+            out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, t)")
+
+    def _write_corner(self) -> None:
+        """Find the first pixel of the input of a tile; it may lie outside the image."""
+        top, left = (plus(name, -pad) for name, pad in zip("yx", self.shape.begins, strict=True))
+        self.out.line(f"top = {top}\nleft = {left}")
+
+    def _write_patch(self) -> None:
+        """Copy the input of a tile to scratch."""
+        sizes = (*self.shape.input, self.shape.channels, *self.nest.sizes)
+        self.out.line(f"copy_patch(patch, input, image, top, left, {', '.join(map(str, sizes))})")
+
+    def _write_rows(self, tag: str, count: int) -> None:
+        """Store the outputs that are in the image."""
+        out, (height, width), (tile_high, tile_wide) = self.out, self.shape.output, self.nest.tile
+        with out.block(f"for i in range(min({height} - y, {tile_high})):"):
+            pixel = f"((image * {height} + y + i) * {width} + x)"
+            out.line(f"index = {plus(times(pixel, self.nest.pixel_stride), 'channel', 'c')}")
+            edge = width % tile_wide
+            if not edge:
+                self._write_line(f"{tag}0", count, tile_wide)
+            elif width > tile_wide:
+                with out.block(f"if x < {width - edge}:"):
+                    self._write_line(f"{tag}0", count, tile_wide)
+                with out.block("else:"):
+                    self._write_line(f"{tag}1", count, edge)
+            else:
+                self._write_line(f"{tag}0", count, edge)
+
+    def _write_line(self, tag: str, count: int, pixels: int) -> None:
+        """Finish one line of outputs and store it."""
+        out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
+        load = f"tile_load(line, i * {wide * lanes}, {lanes}, {pixels}, 1, {lanes})"
+        out.line(f"t_{tag} = add({load}, offsets)")
+        write_tile_store(
+            out,
+            f"t_{tag}",
+            pixels,
+            columns=count,
+            lanes=lanes,
+            index="index",
+            channel="channel + c",
+            stride=self.nest.pixel_stride,
+            epilogue=self.epilogue,
+        )

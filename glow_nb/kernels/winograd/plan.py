@@ -1,0 +1,205 @@
+"""How a Winograd convolution is cut up: tiles of outputs, blocks of tiles, panels, scratch.
+
+The tiles of all images are the rows of ``n x n`` matrix products. They are taken in blocks: a block
+is transformed into scratch, and for one panel of filters after the other all products of the block
+are computed into scratch, transformed back and stored. So what is between the transforms stays in
+the caches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from glow_nb.cook_toom import is_known
+from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, registers_of, row_limit
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.target import Target
+from glow_nb.types import ElementKind
+
+PAD_BYTES = 64
+"""Gap between the matrices of scratch, so that the elements of one tile, which are written
+together, do not all fall into the same set of the cache."""
+
+
+@dataclass(frozen=True)
+class WinogradNest:
+    """A convolution by tiles of ``tile`` outputs; one or two spatial dimensions.
+
+    Attributes:
+        shape: Sizes; stride and dilation are 1.
+        tile: Outputs of a tile in each dimension.
+        kind: Element kind of all operands.
+        block: Output channels of one panel of the filter.
+        dest_stride: Elements from pixel to pixel of a result that is a window of a wider tensor.
+        guarded: Tiles with results that are not finite are summed up directly.
+    """
+
+    shape: ConvolutionShape
+    tile: tuple[int, ...]
+    kind: ElementKind
+    block: int
+    dest_stride: int | None = None
+    guarded: bool = False
+
+    @property
+    def plane(self) -> WinogradNest:
+        """The same with two dimensions."""
+        if self.shape.rank == 2:
+            return self
+        shape = replace(
+            self.shape,
+            input=(1, *self.shape.input),
+            kernel=(1, *self.shape.kernel),
+            stride=(1, 1),
+            pads=(0, self.shape.pads[0], 0, self.shape.pads[1]),
+            dilation=(1, 1),
+        )
+        return replace(self, shape=shape, tile=(1, *self.tile))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Inputs of a tile in each dimension."""
+        return tuple(m + r - 1 for m, r in zip(self.tile, self.shape.kernel, strict=True))
+
+    @property
+    def elements(self) -> int:
+        """Products that a tile takes for a pair of channels."""
+        return prod(self.sizes)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Tiles in each dimension."""
+        return tuple(-(-o // m) for o, m in zip(self.shape.output, self.tile, strict=True))
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images."""
+        return self.shape.batch * prod(self.counts)
+
+    @property
+    def pixel_stride(self) -> int:
+        """Elements of the result from pixel to pixel."""
+        return self.dest_stride or self.shape.depth
+
+    @property
+    def panels(self) -> int:
+        """Panels of all groups."""
+        return self.shape.group * -(-self.shape.depth_per_group // self.block)
+
+
+def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
+    """True if there is an algorithm for these taps and tiles that saves products."""
+    return (
+        shape.rank <= 2
+        and set(shape.stride) == set(shape.dilation) == {1}
+        and all(is_known(m, r) for m, r in zip(tile, shape.kernel, strict=True))
+        and prod(shape.kernel) > 1
+        and shape.channels > 0
+    )
+
+
+@dataclass(frozen=True)
+class WinogradPlan:
+    """The numbers that the loops of a kernel are made of.
+
+    Attributes:
+        lanes: Elements of a vector.
+        columns: Output channels of one group in panels.
+        cut: All tiles, as rows of register tiles.
+        block_units: Register tiles of one block.
+        panels_first: True if threads share panels before they share tiles.
+    """
+
+    lanes: int
+    columns: Columns
+    cut: Cut
+    block_units: int
+    panels_first: bool
+
+    @property
+    def block_tiles(self) -> int:
+        """The most Winograd tiles in a block."""
+        return self.block_units * self.cut.rows
+
+
+def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> WinogradPlan:
+    """Cut up *nest* for *target*, in blocks of at most *block_tiles*, by default what fits."""
+    nest = nest.plane
+    shape, lanes = nest.shape, lanes_of(nest.kind, target)
+    columns = Columns(shape.depth_per_group, nest.block, lanes)
+    cut = Cut.balanced(max(1, nest.tiles), row_limit(columns.vectors, registers_of(target)))
+    most = block_tiles or _most_tiles(nest, target)
+    blocks = -(-cut.tiles // max(1, most // cut.rows))
+    filter_elements = nest.elements * shape.channels_per_group * shape.depth
+    input_elements = shape.batch * prod(shape.input) * shape.channels
+    return WinogradPlan(
+        lanes=lanes,
+        columns=columns,
+        cut=cut,
+        block_units=-(-cut.tiles // blocks),
+        panels_first=filter_elements > input_elements,
+    )
+
+
+def _most_tiles(nest: WinogradNest, target: Target) -> int:
+    """Return the tiles whose factors fill half of the second-level cache; more if they are few.
+
+    With fewer than these, the filter would pass by too often.
+    """
+    budget = target.l2_bytes // 2
+    return max(24, budget // (nest.elements * nest.shape.channels * nest.kind.size_bytes))
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Where everything lies in the scratch memory of a thread, in elements.
+
+    Attributes:
+        patch: Input of one tile, padded with zeros, ``[n, n, C]``.
+        line: One vector of channels of a tile between the passes of a transform.
+        rows: Elements from tile to tile of the transformed input.
+        plane: Elements from product to product of the transformed input.
+        sums_plane: Elements from product to product of the products.
+        elements: Products of a tile for a pair of channels.
+        taps: The filter of one panel as it was, for tiles that are summed up directly.
+        panel: The number of that panel. (A variable that lives through all loops would take numba
+            half as long again to compile the kernel.)
+    """
+
+    patch: int
+    line: int
+    rows: int
+    plane: int
+    sums_plane: int
+    elements: int
+    taps: int
+    panel: int
+
+    @classmethod
+    def of(cls, nest: WinogradNest, plan: WinogradPlan) -> Scratch:
+        """Lay out the scratch of *plan*; *nest* has two dimensions."""
+        pad = PAD_BYTES // nest.kind.size_bytes
+        rows = -(-nest.shape.channels // plan.lanes) * plan.lanes
+        inner = nest.shape.channels_per_group
+        taps = prod(nest.shape.kernel) * inner * nest.block if nest.guarded else 0
+        return cls(
+            patch=_rounded(nest.elements * nest.shape.channels, pad),
+            line=_rounded(nest.elements * plan.lanes, pad),
+            rows=rows,
+            plane=_rounded(plan.block_tiles * rows, pad) + pad,
+            sums_plane=_rounded(plan.block_tiles * nest.block, pad) + pad,
+            elements=nest.elements,
+            taps=_rounded(taps, pad),
+            panel=pad if nest.guarded else 0,
+        )
+
+    @property
+    def size(self) -> int:
+        """Elements in all."""
+        products = self.elements * (self.plane + self.sums_plane)
+        return self.patch + self.line + products + self.taps + self.panel
+
+
+def _rounded(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

@@ -1,0 +1,269 @@
+"""The source of a Winograd convolution: transforms of a block of tiles, products, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from glow_nb.kernels.products.register_tiles import Epilogue, result_pointers, write_tile_store
+from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
+from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.shares import write_shares
+from glow_nb.kernels.writing.source import SourceWriter
+
+LONGEST_CHAIN = 64
+"""Products that are summed up one after the other. Sums over channels alone are short, and their
+rounding errors are not the largest: so chains are longer than those of the direct sum."""
+
+
+class WinogradWriter:
+    """Writes one kernel; every method appends one part of the nest, from the outside in."""
+
+    def __init__(self, nest: WinogradNest, plan: WinogradPlan, epilogue: Epilogue | None) -> None:
+        self.nest, self.shape, self.plan, self.epilogue = nest, nest.shape, plan, epilogue
+        self.scratch = Scratch.of(nest, plan)
+        self.out = SourceWriter()
+
+    def write(self, title: str) -> str:
+        """Return the whole text."""
+        out, shape = self.out, self.shape
+        out.line(f"# {title}\n# {self._describe()}")
+        extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
+        names = [name for name, _ in result_pointers(self.epilogue, self.nest.kind)]
+        names += ["input", "filter", "bias", *extra, "scratch", "thread", "threads"]
+        with out.block(f"def kernel({', '.join(names)}):"):
+            if min(shape.batch, self.nest.panels, *shape.output) == 0:
+                out.line("return")
+            else:
+                units, panels = self.plan.cut.tiles, self.nest.panels
+                write_shares(out, units, panels, panels_first=self.plan.panels_first)
+                self._write_scratch()
+                self._write_blocks()
+        return out.text
+
+    def _describe(self) -> str:
+        plan, cut = self.plan, self.plan.cut
+        rows = " and ".join(str(rows) for _, _, rows in cut.runs)
+        shared = "panels" if plan.panels_first else "tiles"
+        return (
+            f"{self.nest.tiles} tiles in blocks of {plan.block_tiles}; register tiles of {rows} "
+            f"rows x {plan.columns.vectors} vectors of {plan.lanes}; {self.nest.panels} panels; "
+            f"threads share {shared}"
+        )
+
+    def _write_scratch(self) -> None:
+        out, scratch = self.out, self.scratch
+        out.line(f"patch = as_{self.nest.kind.value}(scratch)")
+        out.line(f"line = at(patch, {scratch.patch})")
+        out.line(f"factors = at(line, {scratch.line})")
+        out.line(f"sums = at(factors, {scratch.elements * scratch.plane})")
+
+    def _write_blocks(self) -> None:
+        out, plan = self.out, self.plan
+        with out.block("while unit < unit_end and panel_begin < panel_end:"):
+            out.line(f"count = min(unit_end - unit, {plan.block_units})")
+            out.line(f"begin = {plan.cut.start('unit')}")
+            out.line(f"end = {plan.cut.start('(unit + count)')}")
+            with out.block("for tile in range(begin, end):"):
+                self._write_place()
+                self._write_source()
+                self._write_factors()
+            with out.block("for panel in range(panel_begin, panel_end):"):
+                with out.block(f"for element in range({self.nest.elements}):"):
+                    self._write_products()
+                self._write_channel()
+                with out.block("for tile in range(begin, end):"):
+                    self._write_place()
+                    self._write_results()
+            out.line("unit += count")
+
+    def _write_place(self) -> None:
+        """Locate tile number ``tile``: its image, and its first output ``y``, ``x``."""
+        out, (high, wide), (rows, columns) = self.out, self.nest.tile, self.nest.counts
+        out.line(f"image = tile // {rows * columns}")
+        out.line(f"y = {times(f'(tile // {columns} % {rows})', high)}")
+        out.line(f"x = {times(f'(tile % {columns})', wide)}")
+
+    def _write_source(self) -> None:
+        """Find the input of a tile: in place, or copied to scratch where zeros surround it."""
+        out, shape, nest = self.out, self.shape, self.nest
+        (height, width), (high, wide), channels = shape.input, nest.sizes, shape.channels
+        out.line(f"top = {plus('y', -shape.begins[0])}\nleft = {plus('x', -shape.begins[1])}")
+        inside = f"0 <= top <= {height - high} and 0 <= left <= {width - wide}"
+        with out.block(f"if {inside}:"):
+            start = times(f"((image * {height} + top) * {width} + left)", channels)
+            out.line(f"source = at(input, {start})\nrow_step = {width * channels}")
+        with out.block("else:"):
+            out.line(f"source = patch\nrow_step = {wide * channels}")
+            out.line(f"low = min(max(-left, 0), {wide})")
+            out.line(f"high = max(min({width} - left, {wide}), low)")
+            with out.block(f"for row in range({high}):"):
+                out.line(f"to = row * {wide * channels}")
+                with out.block(f"if 0 <= top + row < {height}:"):
+                    first = f"((image * {height} + top + row) * {width} + left + low)"
+                    sizes = [times(s, channels) for s in ("low", "(high - low)", "high")]
+                    rest = times(f"({wide} - high)", channels)
+                    out.line(f"clear(patch, to, {sizes[0]})")
+                    from_ = times(first, channels)
+                    out.line(f"copy(patch, to + {sizes[0]}, input, {from_}, {sizes[1]})")
+                    out.line(f"clear(patch, to + {sizes[2]}, {rest})")
+                with out.block("else:"):
+                    out.line(f"clear(patch, to, {wide * channels})")
+
+    def _write_factors(self) -> None:
+        """Transform the input of one tile: first along its rows, then along its columns."""
+        lanes, (whole, rest) = self.plan.lanes, divmod(self.shape.channels, self.plan.lanes)
+        self.out.line(f"to = (tile - begin) * {self.scratch.rows}")
+        if whole:
+            with self.out.block(f"for c in range(0, {whole * lanes}, {lanes}):"):
+                self._write_factor("c", None)
+        if rest:
+            self._write_factor(str(whole * lanes), rest)
+
+    def _write_factor(self, channel: str, count: int | None) -> None:
+        out, lanes, channels = self.out, self.plan.lanes, self.shape.channels
+        (high, wide), (tile_high, tile_wide) = self.nest.sizes, self.nest.tile
+        kernel_high, kernel_wide = self.shape.kernel
+        with out.block(f"for i in range({high}):"):
+            start = f"i * row_step + {channel}"
+            row = f"tile_load(source, {start}, {channels}, {wide}, 1, {lanes})"
+            if count:
+                row = f"tile_load_masked(source, {start}, {channels}, {wide}, {lanes}, {count})"
+            row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide})"
+            out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, {row})")
+        with out.block(f"for j in range({wide}):"):
+            column = f"tile_load(line, j * {lanes}, {wide * lanes}, {high}, 1, {lanes})"
+            column = f"tile_winograd_input({column}, {tile_high}, {kernel_high})"
+            place = plus("to", f"j * {self.scratch.plane}", channel)
+            out.line(f"tile_store(factors, {place}, {wide * self.scratch.plane}, {column})")
+
+    def _write_products(self) -> None:
+        """Multiply the factors of the block by those of one panel, for one element of a tile.
+
+        Meanwhile the weights of the next element or panel are brought into the cache.
+        """
+        out, columns, shape = self.out, self.plan.columns, self.shape
+        size = shape.channels_per_group * self.nest.block
+        out.line(f"weights = (panel * {self.nest.elements} + element) * {size}")
+        out.line(f"next_weights = weights + {size}")
+        source = f"element * {self.scratch.plane}"
+        if shape.group > 1:
+            source += f" + panel // {columns.panels} * {shape.channels_per_group}"
+        out.line(f"origin = {source}")
+        out.line(f"place = element * {self.scratch.sums_plane}")
+        with self._if_whole() as cases:
+            for tag, vectors in cases:
+                self._write_register_tiles(tag, vectors)
+
+    @contextmanager
+    def _if_whole(self) -> Iterator[Iterator[tuple[str, int]]]:
+        """Give tag and vectors of a whole panel, and those of the last one if it has fewer."""
+        columns, number = self.plan.columns, "panel"
+        if self.shape.group > 1:
+            number = f"panel % {columns.panels}"
+
+        def cases() -> Iterator[tuple[str, int]]:
+            if not columns.tail or not columns.full or columns.tail_vectors == columns.vectors:
+                yield "a", columns.tail_vectors if columns.full == 0 else columns.vectors
+                return
+            with self.out.block(f"if {number} < {columns.full}:"):
+                yield "a", columns.vectors
+            with self.out.block("else:"):
+                yield "b", columns.tail_vectors
+
+        yield cases()
+
+    def _write_register_tiles(self, tag: str, vectors: int) -> None:
+        out, cut, inner = self.out, self.plan.cut, self.shape.channels_per_group
+        units = self.plan.block_units  # a single one is as fast as memory in any case
+        pace = -(-self.nest.block // units) if units > 1 else 0
+        chain = self._chain()
+        for number, (first, last, rows) in enumerate(cut.runs):
+            name = f"{tag}{number}"
+            skipped = first * (cut.rows - rows)
+            with out.block(
+                f"for u_{name} in range(max(unit, {first}), min(unit + count, {last})):"
+            ):
+                out.line(f"row_{name} = {plus(times(f'u_{name}', rows), skipped)} - begin")
+                out.line(f"t_{name} = tile_fill(filter, 0, {rows}, {vectors}, {self.plan.lanes})")
+                x = f"origin + row_{name} * {self.scratch.rows}"
+                out.line(
+                    f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, filter, "
+                    f"weights, {self.nest.block}, {inner}, 0, {chain}, "
+                    f"next_weights + (u_{name} - unit) * {inner * pace}, {pace})"
+                )
+                to = f"place + row_{name} * {self.nest.block}"
+                out.line(f"tile_store(sums, {to}, {self.nest.block}, t_{name})")
+
+    def _chain(self) -> int:
+        """Return how many products are summed up one after the other, 0 for all of them."""
+        inner = self.shape.channels_per_group
+        chain = -(-inner // -(-inner // LONGEST_CHAIN))
+        return chain if chain < inner else 0
+
+    def _write_channel(self) -> None:
+        """Find the first output channel of the panel, and how many whole vectors it has."""
+        out, columns, block = self.out, self.plan.columns, self.nest.block
+        number, first = "panel", "0"
+        if self.shape.group > 1:
+            number = f"panel % {columns.panels}"
+            first = f"panel // {columns.panels} * {columns.depth}"
+        out.line(f"channel = {plus(first, f'{number} * {block}')}")
+        out.line(f"size = min({columns.depth} - {number} * {block}, {block})")
+
+    def _write_results(self) -> None:
+        """Transform the products of one tile and panel back, and store its outputs."""
+        out, columns, lanes = self.out, self.plan.columns, self.plan.lanes
+        tail, rest = divmod(columns.tail, lanes)
+        size = f"size // {lanes} * {lanes}" if columns.tail else f"{columns.block}"
+        with out.block(f"for c in range(0, {size}, {lanes}):"):
+            self._write_result("a", "c", lanes)
+        if rest:
+            with out.block(f"if size == {columns.tail}:"):
+                self._write_result("b", str(tail * lanes), rest)
+
+    def _write_result(self, tag: str, column: str, count: int) -> None:
+        out, lanes, scratch = self.out, self.plan.lanes, self.scratch
+        (high, wide), (tile_high, tile_wide) = self.nest.sizes, self.nest.tile
+        kernel_high = self.shape.kernel[0]
+        out.line(f"start_{tag} = {plus(f'(tile - begin) * {self.nest.block}', column)}")
+        with out.block(f"for j in range({wide}):"):
+            rows = f"start_{tag} + j * {scratch.sums_plane}"
+            load = f"tile_load(sums, {rows}, {wide * scratch.sums_plane}, {high}, 1, {lanes})"
+            made = f"tile_winograd_output({load}, {tile_high}, {kernel_high}, {tile_high})"
+            out.line(f"tile_store(line, j * {lanes}, {wide * lanes}, {made})")
+        out.line(f"bias_{tag} = load(bias, {plus(f'panel * {self.nest.block}', column)}, {lanes})")
+        height, width = self.shape.output
+        with out.block(f"for i in range(min({height} - y, {tile_high})):"):
+            pixel = f"((image * {height} + y + i) * {width} + x)"
+            out.line(f"index = {plus(times(pixel, self.nest.pixel_stride), 'channel', column)}")
+            edge = width % tile_wide
+            if not edge:
+                self._write_store(f"{tag}0", column, count, tile_wide)
+                return
+            if width > tile_wide:
+                with out.block(f"if x < {width - edge}:"):
+                    self._write_store(f"{tag}0", column, count, tile_wide)
+                with out.block("else:"):
+                    self._write_store(f"{tag}1", column, count, edge)
+            else:
+                self._write_store(f"{tag}0", column, count, edge)
+
+    def _write_store(self, tag: str, column: str, count: int, pixels: int) -> None:
+        """Transform one line of outputs and store it."""
+        out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
+        load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
+        taps = self.shape.kernel[1]
+        made = f"tile_winograd_output({load}, {self.nest.tile[1]}, {taps}, {pixels})"
+        out.line(f"t_{tag} = add({made}, bias_{tag[0]})")
+        write_tile_store(
+            out,
+            f"t_{tag}",
+            pixels,
+            columns=count,
+            lanes=lanes,
+            index="index",
+            channel=plus("channel", column),
+            stride=self.nest.pixel_stride,
+            epilogue=self.epilogue,
+        )

@@ -1,0 +1,141 @@
+"""Loops over strided tensors: collapsed dimensions, shares of threads, index arithmetic as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.kernels.writing.source import SourceWriter
+from glow_nb.llir.program import Buffer
+
+ENOUGH_ROWS = 64
+"""Rows that are worth sharing out: with fewer, the last thread to finish is waited for too long."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A loop nest over one index space.
+
+    Attributes:
+        sizes: Steps of each loop, outermost first.
+        strides: For each tensor, elements to step over in each loop; 0 where it is broadcast.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def over(cls, shape: tuple[int, ...], tensors: Sequence[Buffer]) -> Nest:
+        """Return the nest over *shape* that visits *tensors*, which broadcast to it."""
+        return cls(shape, tuple(broadcast_strides(tensor, shape) for tensor in tensors)).collapsed()
+
+    def collapsed(self) -> Nest:
+        """Return the same nest with as few loops as possible, at least one.
+
+        Loops of one step vanish; two neighbours become one where every tensor can be walked by
+        a single stride.
+        """
+        sizes: list[int] = []
+        columns: list[tuple[int, ...]] = []
+        for size, column in zip(self.sizes, zip(*self.strides, strict=True), strict=True):
+            if size == 1:
+                continue
+            if columns and all(a == b * size for a, b in zip(columns[-1], column, strict=True)):
+                sizes[-1] *= size
+                columns[-1] = column
+            else:
+                sizes.append(size)
+                columns.append(column)
+        if not sizes:
+            return Nest((1,), ((1,),) * len(self.strides))
+        return Nest(tuple(sizes), tuple(zip(*columns, strict=True)))
+
+    def with_innermost(self, loop: int) -> Nest:
+        """Return the nest with *loop* moved inside all others."""
+        order = [i for i in range(len(self.sizes)) if i != loop] + [loop]
+        strides = tuple(tuple(tensor[i] for i in order) for tensor in self.strides)
+        return Nest(tuple(self.sizes[i] for i in order), strides)
+
+
+def broadcast_strides(tensor: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of *tensor* seen as *shape*, in elements; 0 where it is repeated."""
+    return tuple(
+        0 if size == 1 and wanted != 1 else stride
+        for size, stride, wanted in zip(tensor.type.shape, tensor.strides, shape, strict=True)
+    )
+
+
+def index_text(names: Sequence[str], strides: Sequence[int], offset: int = 0) -> str:
+    """Return ``i0 * 12 + i1 * 4 + j + 3`` for indices and their strides."""
+    terms = [
+        name if stride == 1 else f"{name} * {stride}"
+        for name, stride in zip(names, strides, strict=True)
+        if stride and name != "0"
+    ]
+    if offset or not terms:
+        terms.append(str(offset))
+    return " + ".join(terms)
+
+
+def sum_text(*terms: str) -> str:
+    """Return the sum of index expressions, without those that are ``0``."""
+    return " + ".join(term for term in terms if term != "0") or "0"
+
+
+def share(count: int) -> str:
+    """Return the range of a thread's part of *count* equal pieces of work."""
+    return f"range(thread * {count} // threads, (thread + 1) * {count} // threads)"
+
+
+@contextmanager
+def loops(
+    out: SourceWriter, sizes: Sequence[int], *, shared: bool, prefix: str = "i"
+) -> Iterator[tuple[str, ...]]:
+    """Write the headers of a nest over *sizes* around the block; yields the names of the indices.
+
+    A loop of one step is none, its index is ``0``. When *shared*, the outermost loops, as many as
+    make enough pieces, become one loop over the thread's share of them.
+    """
+    names = tuple(f"{prefix}{number}" if n != 1 else "0" for number, n in enumerate(sizes))
+    walked = [(name, size) for name, size in zip(names, sizes, strict=True) if size != 1]
+    leading = _leading([size for _, size in walked]) if shared else 0
+    headers = [f"for {name} in range({size}):" for name, size in walked[leading:]]
+    if shared:
+        pieces = prod(size for _, size in walked[:leading])
+        flat = walked[0][0] if leading == 1 else f"flat_{prefix}"
+        first = f"for {flat} in {share(pieces)}:" if walked else "if thread == threads - 1:"
+        with out.block(first):
+            if leading > 1:
+                _split(out, flat, walked[:leading])
+            with _blocks(out, headers):
+                yield names
+        return
+    with _blocks(out, headers):
+        yield names
+
+
+def _leading(sizes: Sequence[int]) -> int:
+    """Return how many outer loops are shared out together."""
+    for count in range(1, len(sizes)):
+        if prod(sizes[:count]) >= ENOUGH_ROWS:
+            return count
+    return len(sizes)
+
+
+def _split(out: SourceWriter, flat: str, walked: Sequence[tuple[str, int]]) -> None:
+    """Write the indices that make up the flat index of a row-major walk."""
+    for number, (name, size) in enumerate(walked):
+        below = prod(size for _, size in walked[number + 1 :])
+        quotient = flat if below == 1 else f"{flat} // {below}"
+        out.line(f"{name} = {quotient}" if number == 0 else f"{name} = {quotient} % {size}")
+
+
+@contextmanager
+def _blocks(out: SourceWriter, headers: Sequence[str]) -> Iterator[None]:
+    if not headers:
+        yield
+        return
+    with out.block(headers[0]), _blocks(out, headers[1:]):
+        yield

@@ -1,0 +1,270 @@
+"""Kernels that walk along some axes for each place of the others: reductions, softmax, sums.
+
+A walk is vectorised along its innermost loop if elements lie side by side there; the lanes are then
+brought together at its end. Otherwise a vector holds neighbouring places, each of which is walked
+in a lane of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.kernels.writing.loops import (
+    ENOUGH_ROWS,
+    Nest,
+    broadcast_strides,
+    index_text,
+    loops,
+    sum_text,
+)
+from glow_nb.kernels.writing.source import SourceWriter
+from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, ceil_power_of_two
+from glow_nb.llir.program import Buffer
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The loops of such a kernel over some tensors, of which it steps along the first few.
+
+    Attributes:
+        names: Of the pointers to the tensors.
+        kept: Loops over the places, with the strides of all tensors.
+        walked: Loops that are walked at each place, with the strides of all tensors.
+        lanes: Elements of a vector.
+        is_along: Vectors lie along the innermost walked loop, not across places.
+        is_turned: Rows are short, and vectors lie across them in a copy that is turned over; see
+            :mod:`glow_nb.kernels.writing.turns`.
+    """
+
+    names: tuple[str, ...]
+    kept: Nest
+    walked: Nest
+    lanes: int
+    is_along: bool
+    is_turned: bool = False
+
+    @classmethod
+    def over(
+        cls,
+        shape: tuple[int, ...],
+        axes: Sequence[int],
+        tensors: dict[str, tuple[int, ...]],
+        lanes: int,
+        *,
+        may_turn: bool = False,
+    ) -> Walk:
+        """Return the walk along *axes* of *shape*.
+
+        Args:
+            shape: Sizes of all loops.
+            axes: Those that are walked.
+            tensors: Strides of each tensor by its name, 0 along axes that it does not have.
+            lanes: Elements of a vector that suit the kinds; fewer are used if there are fewer.
+            may_turn: True if the kernel can turn short rows over.
+        """
+        kept = _part(shape, [a for a in range(len(shape)) if a not in axes], tensors)
+        walked = _part(shape, list(axes), tensors)
+        is_along = all(tensor[-1] in (0, 1) for tensor in walked.strides) and any(
+            tensor[-1] == 1 for tensor in walked.strides
+        )
+        if is_along and may_turn and _are_short(kept, walked, lanes):
+            names = tuple(tensors)
+            return cls(names, kept, walked, lanes, is_along=False, is_turned=True)
+        if is_along and walked.sizes[-1] > 1:
+            lanes = _lanes_along(walked.sizes[-1], lanes)
+            return cls(tuple(tensors), kept, walked, lanes, is_along=True)
+        fit = [
+            loop
+            for loop in range(len(kept.sizes))
+            if all(tensor[loop] in (0, 1) for tensor in kept.strides)
+        ]
+        kept = kept.with_innermost(fit[-1]) if fit else kept
+        return cls(tuple(tensors), kept, walked, lanes if fit else 1, is_along=False)
+
+    def places(self, out: SourceWriter) -> Iterator[Site]:
+        """Write loops over the places; what is written for each one yielded is its body.
+
+        ``dest_at`` and so on are the indices of the place in the tensors. The site has one lane if
+        vectors lie along the walk, else a lane for each of the places that a vector holds.
+        """
+        if self.is_along:
+            with loops(out, self.kept.sizes, shared=True) as indices:
+                yield self._write_site(out, indices, Block("0", 1))
+            return
+        *outer, columns = self.kept.sizes
+        rows = prod(outer)
+        share_rows = rows >= ENOUGH_ROWS or rows * self.lanes > columns
+        share_rows = share_rows and rows > 1
+        with loops(out, outer, shared=share_rows) as indices:
+            for block in blocks_of(out, columns, self.lanes, shared=not share_rows):
+                yield self._write_site(out, indices, block)
+
+    def _write_site(self, out: SourceWriter, indices: Sequence[str], block: Block) -> Site:
+        columns = [] if self.is_along else [block.column]
+        for name, strides in zip(self.names, self.kept.strides, strict=True):
+            out.line(f"{name}_at = {index_text([*indices, *columns], strides)}")
+        places = {name: f"{name}_at" for name in self.names}
+        return Site(block, places, frozenset() if self.is_along else self._repeated(self.kept))
+
+    def _repeated(self, nest: Nest) -> frozenset[str]:
+        """Return the tensors that do not move along the innermost loop of *nest*."""
+        tensors = zip(self.names, nest.strides, strict=True)
+        return frozenset(name for name, strides in tensors if not strides[-1])
+
+    def width(self, place: Site) -> int:
+        """Return the lanes of the vectors along the walk at *place*."""
+        return self.lanes if self.is_along else place.lanes
+
+    @property
+    def row_elements(self) -> int:
+        """Elements that a copy of all that is walked at one place takes; see ``Site.step``."""
+        return prod(self.walked.sizes[:-1]) * self._pitch
+
+    @property
+    def _pitch(self) -> int:
+        """Elements of the copy from one step of the outer walked loops to the next."""
+        inner = self.walked.sizes[-1]
+        return -(-inner // self.lanes) * self.lanes if self.is_along else inner * self.lanes
+
+    @property
+    def is_long(self) -> bool:
+        """True if a sum should be made of several: its error grows with the length of a chain."""
+        *outer, inner = self.walked.sizes
+        steps = -(-inner // self.lanes) if self.is_along else inner
+        return prod(outer) * steps > LONGEST_CHAIN
+
+    def elements(
+        self, out: SourceWriter, place: Site, chain: Chain | None = None
+    ) -> Iterator[Site]:
+        """Yield the sites that a walk comes by.
+
+        Args:
+            out: Receives the loops of the walk.
+            place: What :meth:`places` has yielded.
+            chain: Lines to write before and after each of the short walks that make up this one.
+        """
+        with ExitStack() as stack:
+            *outer, inner = self.walked.sizes
+            names = stack.enter_context(loops(out, outer, shared=False, prefix="k"))
+            if self.is_along:
+                for block in self._run(out, chain):
+                    yield self._site(block, names, block.column)
+                return
+            step = f"k{len(outer)}" if inner != 1 else "0"
+            if chain is not None:
+                stack.enter_context(_chained(out, step, inner, 1, chain))
+            elif inner != 1:
+                stack.enter_context(out.block(f"for {step} in range({inner}):"))
+            yield self._site(place.block, names, step)
+
+    def _run(self, out: SourceWriter, chain: Chain | None) -> Iterator[Block]:
+        """Yield the blocks of the run that vectors lie along, all of one width."""
+        count, lanes = self.walked.sizes[-1], self.lanes
+        whole = count - count % lanes
+        if chain is not None and whole:
+            with _chained(out, "c", whole, lanes, chain):
+                yield Block("c", lanes)
+        elif whole > lanes:
+            with out.block(f"for c in range(0, {whole}, {lanes}):"):
+                yield Block("c", lanes)
+        elif whole:
+            yield Block("0", lanes)
+        if count > whole:
+            with _between(out, chain):
+                yield Block(str(whole), lanes, count - whole)
+
+    def _site(self, block: Block, names: Sequence[str], inner: str) -> Site:
+        """Return the site at the steps *names* of the outer loops and *inner* of the last."""
+        steps = [*names, inner]
+        places = {
+            name: sum_text(f"{name}_at", index_text(steps, strides))
+            for name, strides in zip(self.names, self.walked.strides, strict=True)
+        }
+        sizes = self.walked.sizes[:-1]
+        pitches = [prod(sizes[loop + 1 :]) * self._pitch for loop in range(len(sizes))]
+        along = index_text(steps, [*pitches, 1 if self.is_along else self.lanes])
+        return Site(
+            block, places, self._repeated(self.walked if self.is_along else self.kept), along
+        )
+
+
+Chain = tuple[str, str]
+LONGEST_CHAIN = 64
+"""Additions after which a sum begins anew; the sums are then added to each other."""
+
+
+@contextmanager
+def _between(out: SourceWriter, chain: Chain | None) -> Iterator[None]:
+    if chain is not None:
+        out.line(chain[0])
+    yield
+    if chain is not None:
+        out.line(chain[1])
+
+
+@contextmanager
+def _chained(out: SourceWriter, name: str, count: int, step: int, chain: Chain) -> Iterator[None]:
+    """Write a loop over *count* around the block, cut into loops of :data:`LONGEST_CHAIN` steps."""
+    length = LONGEST_CHAIN * step
+    by = "" if step == 1 else f", {step}"
+    if count <= length:
+        with _between(out, chain), out.block(f"for {name} in range(0, {count}{by}):"):
+            yield
+        return
+    with out.block(f"for begin in range(0, {count}, {length}):"), _between(out, chain):
+        with out.block(f"for {name} in range(begin, min(begin + {length}, {count}){by}):"):
+            yield
+
+
+LONGEST_TURNED = 64
+"""Elements of a row that is short: bringing lanes together costs more than turning rows over."""
+
+
+def _are_short(kept: Nest, walked: Nest, lanes: int) -> bool:
+    """True if there are many short rows, at equal distances, that squares can be cut from.
+
+    A tensor that does not move along rows is loaded for several rows at once.
+    """
+    if len(kept.sizes) > 1 or len(walked.sizes) > 1:
+        return False
+    if kept.sizes[0] < lanes or not 1 < walked.sizes[0] <= LONGEST_TURNED:
+        return False
+    return all(
+        along or across in (0, 1)
+        for (across,), (along,) in zip(kept.strides, walked.strides, strict=True)
+    )
+
+
+NARROWER_COST = 0.05
+"""What half as wide vectors cost, of the whole: there are more of them, each with its latency."""
+
+
+def _lanes_along(count: int, lanes: int) -> int:
+    """Return the width of the vectors for a run of *count*, all of one width, with little waste."""
+    widest = min(lanes, ceil_power_of_two(count))
+    costs: dict[int, float] = {}
+    for halvings in range(3):
+        width = max(1, widest >> halvings)
+        costs.setdefault(width, -(-count // width) * width * (1 + NARROWER_COST * halvings))
+    return min(costs, key=lambda width: costs[width])
+
+
+def _part(shape: tuple[int, ...], axes: list[int], tensors: dict[str, tuple[int, ...]]) -> Nest:
+    """Return the loops over *axes* alone."""
+    strides = tuple(tuple(tensor[axis] for axis in axes) for tensor in tensors.values())
+    return Nest(tuple(shape[axis] for axis in axes), strides).collapsed()
+
+
+def strides_of(tensor: Buffer, shape: tuple[int, ...], axes: Collection[int]) -> tuple[int, ...]:
+    """Return the strides over *shape* of a tensor that has no more than one element along *axes*.
+
+    They are 0 along *axes*, which it may not even have, and where it is broadcast.
+    """
+    has_axes = tensor.type.rank == len(shape)
+    own = [axis for axis in range(len(shape)) if has_axes or axis not in axes]
+    sizes = tuple(1 if axis in axes else shape[axis] for axis in own)
+    strides = dict(zip(own, broadcast_strides(tensor, sizes), strict=True))
+    return tuple(0 if axis in axes else strides[axis] for axis in range(len(shape)))

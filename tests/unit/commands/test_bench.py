@@ -1,0 +1,114 @@
+"""``glow-nb bench`` and ``glow-nb machine``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.commands import bench
+from glow_nb.duel.contest import Result
+from glow_nb.duel.engines import is_installed, require_installed
+from glow_nb.errors import OptionError
+from tests.unit.commands.samples import call, fails, write_dense, write_graph
+
+
+@pytest.mark.jit
+def test_table(tmp_path: Path) -> None:
+    result = call(
+        "bench", write_dense(tmp_path, "n"), "--batch", 4, "--against", "onnxruntime", "--rounds",
+        1, "--seconds", 0, "--threads", 1,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].endswith("dense.onnx: 1 thread, engines asked in turn")
+    assert [line.split()[0] for line in lines[1:4]] == ["engine", "glow_nb", "onnxruntime"]
+    assert lines[2].split()[-2:] == ["x", "0.0e+00"]
+    assert lines[-1].startswith("ratio ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("MODEL", "--against", "onnxruntime", "openvino"),
+        ("--against", "onnxruntime", "openvino", "MODEL", "--rounds", 1),
+        ("MODEL", "--against", "onnxruntime", "--against", "openvino"),
+        ("--against=onnxruntime", "openvino", "MODEL"),
+    ],
+)
+def test_json_of_several_engines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
+) -> None:
+    asked: list[str] = []
+
+    def duel(path: str, feeds: object, *, engines: tuple[str, ...], **_: object) -> object:
+        asked.extend(engines)
+        results = {engine: Result(times=[0.5, 1.0]) for engine in engines}
+        results["openvino"] = Result(missing="it stopped")
+        return results
+
+    monkeypatch.setattr(bench, "duel", duel)
+    monkeypatch.setattr(bench, "require_installed", lambda engines: None)
+    model = write_dense(tmp_path)
+    result = call("bench", *(model if a == "MODEL" else a for a in arguments), "--json")
+    report = json.loads(result.stdout)
+    assert asked == ["glow_nb", "onnxruntime", "openvino"]
+    assert report["ratio"] == 1.0
+    assert [row["missing"] for row in report["engines"]] == ["", "", "it stopped"]
+    assert report["engines"][1]["median_seconds"] == 0.75
+    text = call("bench", *(model if a == "MODEL" else a for a in arguments)).stdout
+    assert "openvino is left out: it stopped" in text
+
+
+def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = write_dense(tmp_path, "n")
+    peer = ("--against", "onnxruntime")
+    assert "--shape NAME=SIZE or --batch" in fails("bench", model, *peer)
+    assert "no such input or dimension" in fails("bench", model, *peer, "--shape", "m=1")
+    assert "run only ONNX files" in fails("bench", write_graph(tmp_path), *peer)
+    assert "cannot be read" in fails("bench", tmp_path / "no.onnx", *peer)
+    assert "not one of 'onnxruntime'" in fails("bench", model, "--against", "tvm", code=2)
+    assert "'tvm' is no engine" in fails("bench", model, *peer, "tvm", code=2)
+    assert "'more' is one argument too many" in fails("bench", model, "more", code=2)
+
+    def missing(engines: object) -> None:
+        raise OptionError("openvino: not installed; pip install 'glow_nb[bench]'")
+
+    monkeypatch.setattr(bench, "require_installed", missing)
+    assert "glow_nb[bench]" in fails("bench", model, "--against", "openvino")
+
+
+def test_other_outputs_are_pointed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    def duel(*_: object, **__: object) -> object:
+        return {
+            "glow_nb": Result(times=[1.0], outputs=[np.ones(2)]),
+            "onnxruntime": Result(times=[2.0], outputs=[np.zeros(2)]),
+        }
+
+    monkeypatch.setattr(bench, "duel", duel)
+    text = call("bench", write_dense(tmp_path), "--against", "onnxruntime").stdout
+    assert "onnxruntime computes something else" in text
+    assert "ratio 2.000" in text
+
+
+def test_packages_are_found() -> None:
+    assert is_installed("glow_nb")
+    assert not is_installed("no_engine_of_this_name")
+    with pytest.raises(OptionError, match=r"no_engine_of_this_name: not installed; pip install "):
+        require_installed(["glow_nb", "no_engine_of_this_name"])
+
+
+def test_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    from glow_nb.codegen import measure_limits
+
+    levels = (MemoryLevel("L1", 32768, 2e11, 1e11), MemoryLevel("DRAM", 0, 3e10, 2e10))
+    limits = MachineLimits(3, 1.5e11, levels)
+    monkeypatch.setattr(measure_limits, "machine_limits", lambda threads, measure_again: limits)
+    lines = call("machine").stdout.splitlines()
+    assert lines[1].startswith("peak 150.00 GFLOP/s")
+    assert [line.split()[0] for line in lines[2:]] == ["memory", "L1", "DRAM"]
+    assert json.loads(call("machine", "--json").stdout)["threads"] == 3

@@ -1,0 +1,80 @@
+"""How the command ends: messages, exit codes, help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from glow_nb.cli import main
+from glow_nb.commands.errors import CleanCommand
+from glow_nb.errors import ModelError
+from tests.unit.commands.samples import call, fails
+
+
+def end_with(error: BaseException) -> Any:
+    def callback() -> None:
+        raise error
+
+    return CliRunner().invoke(CleanCommand("test", callback=callback), [])
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ModelError("net.onnx: it is broken"), "Error: net.onnx: it is broken\n"),
+        (ModelError("two\nlines"), "Error: two\nlines\n"),
+        (ModelError("name 'a\x1b[31m\x07'"), "Error: name 'a\\x1b[31m\\x07'\n"),
+        (MemoryError("9 GiB"), "Error: not enough memory: 9 GiB\n"),
+        (OSError(28, "No space left on device"), "Error: No space left on device\n"),
+        (PermissionError(13, "Permission denied", "x"), "Error: x: Permission denied\n"),
+    ],
+)
+def test_failures_end_with_one_message(error: BaseException, message: str) -> None:
+    result = end_with(error)
+    assert (result.exit_code, result.stderr, result.stdout) == (1, message, "")
+
+
+def test_interrupt_has_the_exit_code_of_a_signal() -> None:
+    result = end_with(KeyboardInterrupt())
+    assert (result.exit_code, result.stderr) == (130, "Interrupted\n")
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    result = end_with(BrokenPipeError(32, "Broken pipe"))
+    assert (result.exit_code, result.stderr, result.stdout) == (1, "", "")
+
+
+def test_bugs_are_not_hidden() -> None:
+    assert isinstance(end_with(ZeroDivisionError()).exception, ZeroDivisionError)
+
+
+def test_version() -> None:
+    assert call("--version").output.startswith("glow-nb, version ")
+
+
+@pytest.mark.parametrize("command", ["run", "dump", "diff", "bisect", "check", "info"])
+def test_help_has_examples_and_fits(command: str) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert f"\n  glow-nb {command} " in result.output
+    assert "\nExamples:\n" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_summaries_are_whole_sentences() -> None:
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        assert not command.get_short_help_str(limit=66).endswith("...")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["frob"], ["run"], ["run", "a", "b"], ["dump", "x", "--level", "asm"], ["run", "--x"]],
+)
+def test_usage_errors(arguments: list[str]) -> None:
+    fails(*arguments, code=2)

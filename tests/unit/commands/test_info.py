@@ -1,0 +1,143 @@
+"""``glow-nb info`` and the numbers and tables that commands print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import glow_nb
+from glow_nb.commands.wording import byte_count, count_of, scaled
+from glow_nb.errors import OptionError
+from tests.unit.commands.samples import call, fails, write_dense, write_graph
+
+INTERPRETER = ("--backend", "interpreter")
+
+
+def test_text(tmp_path: Path) -> None:
+    result = call("info", write_dense(tmp_path), "--threads", 1, *INTERPRETER)
+    assert result.exit_code == 0, result.output
+    facts = dict(line.split("  ", 1) for line in result.output.splitlines() if "  " in line)
+    facts = {name: value.strip() for name, value in facts.items()}
+    assert facts["input x"] == "float32<2 x 3>"
+    assert facts["output y"] == "float32<2 x 12>"
+    assert facts["parameters"] == "36 (144 B)"
+    assert facts["multiply-adds"] == "72"
+    assert facts["FLOPs"] == "168"
+    assert "1.000 of its lower bound" in facts["arena"]
+    rows = [line.split() for line in result.output.splitlines()]
+    assert ["mat_mul", "1", "1", "72", "0", "85.7", "%"] in rows
+    assert ["relu", "1"] in [row[:2] for row in rows]
+    assert ["mat_mul", "1", "0"] in rows
+    assert "\x1b" not in result.output
+    assert not any(line.endswith(" ") for line in result.output.splitlines())
+
+
+def test_json(tmp_path: Path) -> None:
+    result = call("info", write_dense(tmp_path, "n"), "--shape", "n=2", "--json", *INTERPRETER)
+    report = json.loads(result.stdout)
+    assert report["inputs"] == {"x": "float32<2 x 3>"}
+    assert report["multiply_adds"] == 72
+    assert report["flops"] == 168
+    assert report["arena_bytes"] >= report["arena_lower_bound_bytes"] > 0
+    assert {row["operator"] for row in report["operators"]} >= {"mat_mul", "relu"}
+    assert sum(row["instructions"] for row in report["kernels"]) == 2
+
+
+def test_long_names_are_not_cut(tmp_path: Path) -> None:
+    name = "input_" + 60 * "very_" + "long"
+    assert f"input {name} " in call("info", write_dense(tmp_path, name=name), *INTERPRETER).output
+
+
+def test_names_do_not_style_the_text(tmp_path: Path) -> None:
+    result = call("info", write_dense(tmp_path, name="[red]x\x1b[31m"), *INTERPRETER)
+    assert '"[red]x\\u001b[31m"' in result.output
+    assert "\x1b" not in result.output
+
+
+def test_program_text_has_instructions_for_operators(tmp_path: Path) -> None:
+    path = tmp_path / "program.glow"
+    call("dump", write_graph(tmp_path), "--level", "llir", "--output", path, *INTERPRETER)
+    report = json.loads(call("info", path, "--json", *INTERPRETER).stdout)
+    assert {"mat_mul"} < {row["operator"] for row in report["operators"]}
+    assert report["flops"] == 0
+
+
+def test_memory_map(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "map.png"
+    result = call("info", write_dense(tmp_path), "--memory-map", picture, *INTERPRETER)
+    assert result.exit_code == 0, result.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    message = fails(
+        "info", write_dense(tmp_path), "--memory-map", tmp_path / "no" / "map.png", *INTERPRETER
+    )
+    assert "cannot be written" in message
+
+
+def test_unbound(tmp_path: Path) -> None:
+    assert "--shape n=1" in fails("info", write_dense(tmp_path, "n"), *INTERPRETER)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0, "0"), (999, "999"), (1000, "1.00 k"), (4_089_184_256, "4.09 G"), (2.5e12, "2.50 T")],
+)
+def test_scaled(number: float, expected: str) -> None:
+    assert scaled(number) == expected
+
+
+def test_byte_count() -> None:
+    assert [byte_count(n) for n in (0, 1023, 1024, 2**20, 3 * 2**30)] == [
+        "0 B",
+        "1023 B",
+        "1.00 KiB",
+        "1.00 MiB",
+        "3.00 GiB",
+    ]
+
+
+def test_count_of() -> None:
+    assert [count_of(n, "node") for n in (0, 1, 2)] == ["0 nodes", "1 node", "2 nodes"]
+
+
+def test_kernels_are_listed_with_their_nodes(tmp_path: Path) -> None:
+    model = write_dense(tmp_path)
+    plain = call("info", model, *INTERPRETER).output
+    listed = call("info", model, "--kernels", *INTERPRETER).output
+    assert listed.startswith(plain)
+    title, head, row = listed.removeprefix(plain).split("\n", 1)[1].splitlines()[:3]
+    assert title.strip() == "instructions"
+    assert head.split() == ["number", "family", "nodes", "of", "the", "model"]
+    report = json.loads(call("info", model, "--json", *INTERPRETER).stdout)
+    nodes = [name for row in report["instructions"] for name in row["nodes"]]
+    assert {"product", "y"} <= set(nodes)
+    assert row.split()[:2] == ["0", report["instructions"][0]["family"]]
+
+
+def test_nothing_is_compiled_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = write_dense(tmp_path)
+    compiled = call("info", model, "--compile", *INTERPRETER).output
+    assert "kernels" in compiled
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OptionError("compiled")
+
+    monkeypatch.setattr(glow_nb, "compile", refuse)
+    output = call("info", model).output
+    assert output.endswith("\nnot compiled; --compile shows memory and kernels, too\n")
+    assert "arena" not in output
+    facts = ("input x", "output y", "parameters", "multiply-adds", "FLOPs")
+    for line in compiled.splitlines():
+        if line.startswith(facts):
+            assert line in output.splitlines()
+    rows = [line.split() for line in output.splitlines()]
+    assert ["mat_mul", "1", "72", "0", "85.7", "%"] in rows
+    report = json.loads(call("info", model, "--json").stdout)
+    assert report["flops"] == 168
+    assert "arena_bytes" not in report
+    for asking in (("--compile",), ("--kernels",), ("--memory-map", "map.png"), ("--threads", 1)):
+        assert fails("info", model, *asking) == "Error: compiled\n"

@@ -1,0 +1,78 @@
+"""The choice of tiles and panels."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glow_nb.kernels.products.blocking import Columns, Cut, choose_block, row_limit, step_cycles
+from glow_nb.kernels.target import LANE_COUNTS
+from glow_nb.types import ElementKind
+
+COUNTS = st.integers(1, 5000)
+
+
+@given(pixels=COUNTS, limit=st.integers(1, 28))
+def test_tiles_cover_a_line_exactly(pixels: int, limit: int) -> None:
+    cut = Cut.balanced(pixels, limit)
+    covered = [rows for begin, end, rows in cut.runs for _ in range(begin, end)]
+    assert sum(covered) == pixels
+    assert len(covered) == cut.tiles == -(-pixels // limit)
+    assert max(covered) <= limit
+    assert max(covered) - min(covered) <= 1
+    starts = [eval(cut.start("tile"), {"tile": tile, "min": min}) for tile in range(cut.tiles)]
+    assert starts == [sum(covered[:tile]) for tile in range(cut.tiles)]
+
+
+@given(depth=COUNTS, vectors=st.integers(1, 12), lanes=st.sampled_from(LANE_COUNTS))
+def test_panels_cover_all_columns(depth: int, vectors: int, lanes: int) -> None:
+    columns = Columns(depth, vectors * lanes, lanes)
+    assert columns.full * columns.block + columns.tail == depth
+    assert columns.panels == columns.full + (columns.tail > 0)
+    assert (columns.tail_vectors - 1) * lanes < columns.tail <= columns.tail_vectors * lanes or (
+        columns.tail == columns.tail_vectors == 0
+    )
+
+
+@given(depth=COUNTS, lanes=st.sampled_from(LANE_COUNTS), pixels=st.integers(0, 400))
+def test_panel_is_some_vectors_and_not_wider_than_needed(
+    depth: int, lanes: int, pixels: int
+) -> None:
+    block = choose_block(depth, lanes, pixels=pixels)
+    assert block % lanes == 0
+    assert 0 < block < depth + lanes
+
+
+@pytest.mark.parametrize(
+    ("depth", "pixels", "block"),
+    [
+        (64, 1000, 32),  # 3 x 4 vectors: 12 accumulators and no tail
+        (96, 7, 24),  # 7 pixels as 4 and 3 by 3 vectors, rather than as 4 and 3 by 2
+        (20, 1000, 24),  # one panel: three vectors are cheaper than four
+        (8, 1000, 8),
+        (1, 1, 8),
+    ],
+)
+def test_panel_keeps_the_multipliers_busy(depth: int, pixels: int, block: int) -> None:
+    assert choose_block(depth, 8, pixels=pixels, steps=64) == block
+
+
+def test_wide_elements_have_fewer_lanes() -> None:
+    assert choose_block(100, 8, kind=ElementKind.FLOAT64) % 4 == 0
+    assert choose_block(3, 8, kind=ElementKind.FLOAT64) == 4
+    assert choose_block(3, 8, kind=ElementKind.INT8) == 8
+
+
+@pytest.mark.parametrize(
+    ("vectors", "registers", "rows"), [(1, 16, 14), (2, 16, 6), (3, 16, 4), (4, 16, 3), (2, 32, 14)]
+)
+def test_tile_fits_the_registers(vectors: int, registers: int, rows: int) -> None:
+    assert row_limit(vectors, registers) == rows
+
+
+def test_full_tiles_are_the_cheapest_per_product() -> None:
+    costs = {
+        (rows, vectors): step_cycles(rows, vectors, 32, 0) / (rows * vectors)
+        for vectors in (1, 2, 3, 4)
+        for rows in range(1, row_limit(vectors, 16) + 1)
+    }
+    assert min(costs.values()) == costs[6, 2] == costs[4, 3] == costs[3, 4]

@@ -1,0 +1,86 @@
+"""Matrix product kernels against NumPy."""
+
+import numpy as np
+import pytest
+
+from glow_nb.errors import UnsupportedError
+from glow_nb.kernels.products.convolution_cost import product_candidates
+from glow_nb.kernels.products.matmul import MatMulShape, generate_matmul
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.types import Array, ElementKind
+from tests.unit.kernels.cases import COMPUTED
+from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+FLOAT32 = ElementKind.FLOAT32
+
+
+def packed(rhs: Array, block: int) -> Array:
+    """Lay ``[batch, inner, depth]`` out as ``[batch, panels, inner, block]``, zero padded."""
+    batch, inner, depth = rhs.shape
+    wide = np.pad(rhs, [(0, 0), (0, 0), (0, -depth % block)])
+    panels = wide.reshape(batch, inner, -(-depth // block), block)
+    return np.ascontiguousarray(np.swapaxes(panels, 1, 2))
+
+
+def check(
+    shape: MatMulShape, target: Target, threads: int = 1, kind: ElementKind = FLOAT32
+) -> None:
+    block = product_candidates(shape, kind, target)[0].block
+    random = np.random.default_rng(0)
+    least = -4 if kind.is_signed else 0
+    lhs = random.integers(least, 5, (shape.batch, shape.rows, shape.inner)).astype(kind.dtype)
+    rhs = random.integers(least, 5, (shape.batch, shape.inner, shape.depth)).astype(kind.dtype)
+    bias = random.integers(2 * least, 10, shape.depth if shape.has_bias else 0).astype(kind.dtype)
+    kernel = RunningKernel(generate_matmul(shape, kind, block, target), target)
+    dest, whole = guarded((shape.batch, shape.rows, shape.depth), kind)
+    operands = [lhs, packed(rhs, block)]
+    if shape.has_bias:
+        operands.append(np.pad(bias, (0, -shape.depth % block)))
+    kernel(dest, *operands, threads=threads)
+    exact = lhs.astype(float) @ rhs.astype(float) + (bias.astype(float) if shape.has_bias else 0)
+    wide = np.int64 if not kind.is_float else float
+    expected = exact.astype(wide).astype(kind.dtype)
+    np.testing.assert_array_equal(dest.astype(float), expected.astype(float))
+    assert guards_are_intact(whole)
+
+
+SHAPES = {
+    "square": MatMulShape(1, 33, 20, 45),
+    "one row": MatMulShape(1, 1, 100, 77),
+    "one column": MatMulShape(1, 50, 30, 1),
+    "one number": MatMulShape(1, 1, 7, 1),
+    "outer product": MatMulShape(1, 13, 1, 9, has_bias=False),
+    "batched": MatMulShape(4, 7, 12, 19, has_bias=False),
+    "batched rows": MatMulShape(5, 1, 12, 19),
+    "empty sum": MatMulShape(1, 3, 0, 5),
+    "no rows": MatMulShape(1, 0, 3, 5),
+    "no columns": MatMulShape(1, 3, 4, 0),
+}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", SHAPES)
+def test_product_is_that_of_numpy(name: str) -> None:
+    lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
+    check(SHAPES[name], Target.host(lanes), threads=1 + len(name) % 4)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_every_width_and_share_computes_all(lanes: int, threads: int) -> None:
+    check(SHAPES["batched"], Target.host(lanes), threads)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in COMPUTED if kind not in (FLOAT32, ElementKind.BOOL)],
+)
+def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
+    check(SHAPES["square"], Target.host(8), kind=kind)
+
+
+def test_kind_without_product_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="matrix product of bool"):
+        generate_matmul(SHAPES["square"], ElementKind.BOOL, 16, Target.host(8))

@@ -1,0 +1,401 @@
+"""Every data-parallel instruction, compiled, against its operator."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glow_nb.codegen.compile import compile_kernel
+from glow_nb.errors import VerifyError
+from glow_nb.fuse.stack import Stack
+from glow_nb.kernels.generate import generate_kernel, generator_of
+from glow_nb.kernels.stacks.elementwise import live_vectors, stack_source
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.llir.instructions.activation import ReluInst, TanhInst
+from glow_nb.llir.instructions.arithmetic import AddInst, MulInst, SubInst
+from glow_nb.llir.instructions.comparison import LessInst, SelectInst
+from glow_nb.llir.instructions.elementwise import ConvertToInst
+from glow_nb.llir.instructions.shape import CopyInst
+from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction, View
+from glow_nb.schema import operand_specs
+from glow_nb.types import ElementKind, TensorType
+from tests.unit.kernels.cases import assert_close, check, instruction_of, random_array
+from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+BOOL, FLOAT32, INT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.INT64
+HOST = Target.host()
+TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
+ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
+    "leaky_relu": [{"alpha": 0.3}],
+    "clip": [{"minimum": -1.0, "maximum": 6.0}, {"minimum": 0.0}],
+    "gelu": [{"approximate": "none"}, {"approximate": "tanh"}],
+    "modulo": [{"fmod": False}, {"fmod": True}],
+    "bit_shift": [{"direction": "left"}, {"direction": "right"}],
+    "is_inf": [{"positive": True, "negative": False}, {}],
+}
+LOOSE: dict[str, dict[str, Any]] = {
+    "gelu": {"absolute": 1e-3},
+    "softplus": {"ulp": 8},
+    "erf": {"absolute": 1e-9},
+}
+
+
+def _other_kind_of_the_bits(kind: ElementKind) -> ElementKind:
+    return next(k for k in reversed(ElementKind) if k.bits == kind.bits and k is not kind)
+
+
+def _cases() -> list[tuple[type[Instruction], ElementKind, dict[str, Any]]]:
+    """Return each data-parallel instruction with each kind and attributes that it takes."""
+    cases = []
+    for opcode, instruction_class in INSTRUCTIONS.items():
+        if not instruction_class.scalar or instruction_class.node_class is None:
+            continue
+        for attributes in ATTRIBUTES.get(opcode, [{}]):
+            for kind in ElementKind:
+                if opcode == "convert_to":
+                    attributes = {"kind": FLOAT32}
+                if opcode == "bit_cast":
+                    attributes = {"kind": _other_kind_of_the_bits(kind)}
+                try:
+                    _instruction(instruction_class, kind, (2, 3), attributes)
+                except VerifyError:
+                    continue
+                cases.append((instruction_class, kind, attributes))
+    return cases
+
+
+def _instruction(
+    instruction_class: type[Instruction],
+    kind: ElementKind,
+    shape: tuple[int, ...],
+    attributes: dict[str, Any],
+) -> Instruction:
+    """Return an instruction whose last operand is one row, repeated."""
+    assert instruction_class.node_class is not None
+    names = [spec.name for spec in operand_specs(instruction_class.node_class)]
+    types = [TensorType(BOOL if n == "condition" else kind, shape) for n in names]
+    if len(types) > 1:
+        types[-1] = types[-1].with_shape((1, *shape[1:]))
+    return instruction_of(instruction_class, types, **attributes)
+
+
+CASES = _cases()
+NAMES = [f"{case[0].opcode}-{case[1].value}" for case in CASES]
+
+
+def test_every_data_parallel_instruction_has_a_kernel() -> None:
+    assert all(generator_of(cls) for cls in INSTRUCTIONS.values() if cls.scalar)
+
+
+def _check(case: tuple[type[Instruction], ElementKind, dict[str, Any]], target: Target) -> None:
+    instruction_class, kind, attributes = case
+    instruction = _instruction(instruction_class, kind, (3, 45), attributes)
+    loose = LOOSE.get(instruction_class.opcode, {})
+    specials = instruction_class.opcode not in ("pow",)
+    check(instruction, target, specials=specials, **loose)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("case", [c for c in CASES if c[1] is FLOAT32 or c[1] is INT64], ids=str)
+def test_instruction_gives_what_its_operator_gives(case: Any) -> None:
+    _check(case, Target.host())
+
+
+@pytest.mark.jit
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_instruction_of_every_kind_and_width(case: Any, target: Target) -> None:
+    _check(case, target)
+
+
+def _buffer(*shape: int, kind: ElementKind = FLOAT32) -> Buffer:
+    return Buffer("buffer", TensorType(kind, shape))
+
+
+SHAPES = [
+    ((4, 1, 9), (4, 6, 9)),  # broadcast in the middle
+    ((4, 6, 1), (4, 6, 9)),  # broadcast along the rows
+    ((4, 6, 1), (1, 1, 9)),  # both
+    ((1, 1, 1), (4, 6, 9)),  # one number
+    ((7, 1), (1, 131)),  # few long rows
+    ((300, 3), (1, 3)),  # many short ones
+    ((1, 5, 1, 7, 1), (2, 5, 3, 7, 4)),
+    ((), ()),
+    ((1,), (1,)),
+    ((0, 3), (1, 3)),
+    ((1000,), (1000,)),
+]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_operands_broadcast(shapes: tuple[tuple[int, ...], ...], target: Target) -> None:
+    types = [TensorType(FLOAT32, shape) for shape in shapes]
+    check(instruction_of(SubInst, types), target)
+    if target.lanes == 8:
+        check(instruction_of(SubInst, types[::-1]), target)
+
+
+@pytest.mark.jit
+def test_three_operands_of_two_kinds_broadcast() -> None:
+    types = [
+        TensorType(BOOL, (4, 1, 20)),
+        TensorType(INT64, (4, 5, 1)),
+        TensorType(INT64, (1, 5, 20)),
+    ]
+    check(instruction_of(SelectInst, types), Target.host())
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", list(ElementKind))
+def test_kinds_convert_to_each_other(kind: ElementKind) -> None:
+    rng = np.random.default_rng(3)
+    for source in list(ElementKind)[list(ElementKind).index(kind) % 3 :: 3]:
+        instruction = instruction_of(ConvertToInst, [TensorType(source, (53,))], kind=kind)
+        numbers = random_array(rng, TensorType(source, (53,)), specials=False)
+        if not kind.is_signed and kind is not BOOL and source is not BOOL:
+            # What does not fit an integer kind is arbitrary; storage kinds hold none negative here.
+            numbers = numbers if source.is_storage else abs(numbers)
+        check(instruction, Target.host(), operands=[numbers])
+
+
+@pytest.mark.jit
+def test_one_buffer_may_be_both_operands() -> None:
+    x = _buffer(37)
+    dest = _buffer(37)
+    kernel = RunningKernel(generate_kernel(MulInst(dest, x, x), TARGETS[1]), TARGETS[1])
+    numbers = np.arange(37, dtype=np.float32)
+    result, _ = guarded((37,), FLOAT32)
+    kernel(result, numbers, numbers)
+    np.testing.assert_array_equal(result, numbers * numbers)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("shape", [(1,), (13,), (64,), (3, 700), (70, 5)])
+def test_result_may_take_the_place_of_an_operand(shape: tuple[int, ...]) -> None:
+    dest, rhs = _buffer(*shape), _buffer(*(1,) * (len(shape) - 1), shape[-1])
+    target = Target.host()
+    kernel = RunningKernel(generate_kernel(SubInst(dest, dest, rhs), target), target)
+    numbers = random_array(np.random.default_rng(0), dest.type, specials=False)
+    row = random_array(np.random.default_rng(1), rhs.type)
+    for threads in (1, 2, 3):
+        place = numbers.copy()
+        kernel(place, place, row, threads=threads)
+        np.testing.assert_array_equal(place, numbers - row)
+
+
+def _view(base: Buffer, shape: tuple[int, ...], start: int, steps: tuple[int, ...]) -> View:
+    return View("view", base.type.with_shape(shape), base=base, start=start, steps=steps)
+
+
+def _copied(dest: Buffer, src: Buffer, target: Target) -> tuple[Any, Any]:
+    """Return the region of *dest* after a copy into it, and what NumPy makes of the same copy."""
+    kernel = RunningKernel(generate_kernel(CopyInst(dest, src), target), target)
+    kind = dest.type.kind
+    dtype = (
+        np.dtype(np.uint8) if kind.is_storage else kind.dtype
+    )  # NumPy cannot stride all of these
+    numbers = np.arange(src.root.type.size).astype(dtype)
+    regions = []
+    for threads in (1, 3):
+        region = np.full(dest.root.type.size, 99, dtype)
+        kernel(
+            region.view(kind.dtype)[dest.offset :],
+            numbers.view(kind.dtype)[src.offset :],
+            threads=threads,
+        )
+        regions.append(region)
+    assert regions[0].tobytes() == regions[1].tobytes()
+    wanted = np.full(dest.root.type.size, 99, dtype)
+    _window(wanted, dest)[...] = _window(numbers, src)
+    return regions[0], wanted
+
+
+def _window(memory: Any, buffer: Buffer) -> Any:
+    steps = [step * memory.itemsize for step in buffer.strides]
+    return np.lib.stride_tricks.as_strided(memory[buffer.offset :], buffer.type.shape, steps)
+
+
+VIEWS = [
+    # channels 3 to 7 of 16, as Concat along the last axis writes them
+    (_view(_buffer(2, 9, 16), (2, 9, 5), 3, (144, 16, 1)), _buffer(2, 9, 5)),
+    # rows 2 to 4, as Split along an outer axis reads them
+    (_buffer(3, 40), _view(_buffer(9, 40), (3, 40), 80, (40, 1))),
+    # every second column, backwards
+    (_buffer(6, 10), _view(_buffer(6, 20), (6, 10), 19, (20, -2))),
+    # the rows of an image upside down
+    (_buffer(5, 33), _view(_buffer(5, 33), (5, 33), 132, (-33, 1))),
+    # a matrix, repeated and turned over
+    (_buffer(3, 4, 70), _view(_buffer(4, 70), (3, 4, 70), 0, (0, 70, 1))),
+    (_buffer(17, 9), _view(_buffer(9, 17), (17, 9), 0, (1, 17))),
+    (_view(_buffer(17, 9), (9, 17), 0, (1, 9)), _view(_buffer(19, 9), (9, 17), 0, (1, 9))),
+]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize(("dest", "src"), VIEWS)
+def test_copy_goes_through_views(dest: Buffer, src: Buffer, target: Target) -> None:
+    found, wanted = _copied(dest, src, target)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", list(ElementKind))
+def test_copy_moves_every_kind(kind: ElementKind) -> None:
+    found, wanted = _copied(_buffer(7, 37, kind=kind), _buffer(7, 37, kind=kind), Target.host())
+    assert found.tobytes() == wanted.tobytes()
+
+
+def test_equal_work_gives_equal_text() -> None:
+    target = Target.host()
+    first = generate_kernel(AddInst(_buffer(5), _buffer(5), _buffer(5)), target)
+    other = (Buffer("x; import os", TensorType(FLOAT32, (5,))) for _ in range(3))
+    assert generate_kernel(AddInst(*other), target) == first
+    assert generate_kernel(SubInst(_buffer(5), _buffer(5), _buffer(5)), target) != first
+
+
+def test_text_reads_like_the_loop_it_is() -> None:
+    dest, rows, row = _buffer(3, 8), _buffer(3, 8), _buffer(1, 8)
+    text = generate_kernel(AddInst(dest, rows, row), Target.host(4)).text
+    assert text == (
+        "def kernel(dest, src0, src1, scratch, thread, threads):\n"
+        "    for i0 in range(thread * 3 // threads, (thread + 1) * 3 // threads):\n"
+        "        row0 = i0 * 8\n"
+        "        v0 = load(src0, row0, 8)\n"
+        "        v1 = load(src1, 0, 8)\n"
+        "        v2 = add(v0, v1)\n"
+        "        store(dest, row0, v2)\n"
+    )
+
+
+def test_live_vectors_are_counted() -> None:
+    assert live_vectors([]) == 1
+    assert live_vectors(["v0 = exp(x0)"]) == 2
+    assert live_vectors(["v0 = add(x0, x1)", "v1 = mul(v0, x0)", "v2 = neg(v1)"]) == 3
+
+
+def test_long_stacks_take_narrower_vectors() -> None:
+    operands = [_buffer(640) for _ in range(9)]
+    sums = [_buffer(640) for _ in range(8)]
+    body: list[Instruction] = [AddInst(sums[0], operands[0], operands[1])]
+    body += [
+        MulInst(new, old, x) for old, new, x in zip(sums, sums[1:], operands[2:], strict=False)
+    ]
+    short = stack_source(Stack(tuple(body[:1]), (sums[0],)), Target.host(8)).text
+    assert "load(src0, j, 32)" in short
+    wide = stack_source(Stack(tuple(body), tuple(sums)), Target.host(8)).text
+    assert "load(src0, j, 32)" in wide  # each result is stored and forgotten
+    last = AddInst(_buffer(640), sums[0], sums[1])
+    for old in (*sums[2:], *operands):
+        body.append(last)
+        last = AddInst(_buffer(640), last.dest, old)
+    narrow = stack_source(Stack((*body, last), (last.dest,)), Target.host(8)).text
+    assert "load(src0, j, 8)" in narrow
+
+
+def test_nothing_to_do_is_nothing() -> None:
+    text = generate_kernel(ReluInst(_buffer(0, 3), _buffer(0, 3)), Target.host()).text
+    assert text.endswith("    return\n")
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+def test_stack_stores_only_what_is_read_later(target: Target) -> None:
+    x, row, total, positive, flag = (
+        _buffer(5, 50), _buffer(1, 50), _buffer(5, 50), _buffer(5, 50), _buffer(5, 50, kind=BOOL)
+    )  # fmt: skip
+    stack = Stack(
+        (AddInst(total, x, row), ReluInst(positive, total), LessInst(flag, positive, row)),
+        stored=(positive, flag),
+    )
+    assert stack.inputs == (x, row)
+    kernel = RunningKernel(stack_source(stack, target), target)
+    rng = np.random.default_rng(5)
+    numbers, bias = random_array(rng, x.type), random_array(rng, row.type)
+    for threads in (1, 2, 3):
+        first, _ = guarded((5, 50), FLOAT32)
+        second, whole = guarded((5, 50), BOOL)
+        kernel(first, second, numbers, bias, threads=threads)
+        with np.errstate(all="ignore"):
+            wanted = np.maximum(numbers + bias, 0)
+        assert_close(first, wanted, ulp=0)
+        np.testing.assert_array_equal(second, wanted < bias)
+        assert guards_are_intact(whole)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize(("kind", "size"), [(FLOAT32, 5_003), (INT64, 1_031), (FLOAT32, 4_096)])
+def test_what_no_cache_holds_is_streamed(kind: ElementKind, size: int, lanes: int) -> None:
+    target = replace(Target.host(lanes), l3_bytes=4096)
+    type = TensorType(kind, (size,))
+    x, row, total, dest = (Buffer(name, type) for name in ("x", "row", "total", "dest"))
+    number = Buffer("number", TensorType(kind, (1,)))
+    stack = Stack((AddInst(total, x, number), MulInst(dest, total, row)), (dest,))
+    kernel = RunningKernel(stack_source(stack, target), target)
+    assert "store_streaming" in kernel.source.text
+    rng = np.random.default_rng(size)
+    a, b, c = (random_array(rng, t, specials=False) for t in (type, number.type, type))
+    for skew in range(0, 18, 3):  # elements from the beginning of a line
+        for threads in (1, 2, 3):
+            whole = np.full(size + 64, 77, kind.dtype)
+            start = -whole.ctypes.data % 64 // kind.size_bytes + skew
+            kernel(whole[start : start + size], a, b, c, threads=threads)
+            assert_close(whole[start : start + size], (a + b) * c)
+            assert (whole[:start] == 77).all() and (whole[start + size :] == 77).all()
+
+
+def test_a_result_upon_an_operand_is_not_streamed() -> None:
+    target = replace(Target.host(8), l3_bytes=4096)
+    x = Buffer("x", TensorType(FLOAT32, (5_000,)))
+    stack = Stack.of(ReluInst(View("dest", x.type, base=x), x))
+    assert "stream" not in stack_source(stack, target).text
+    assert "stream" in stack_source(Stack.of(ReluInst(Buffer("dest", x.type), x)), target).text
+
+
+def test_vectors_that_fill_no_line_are_not_streamed() -> None:
+    target = replace(Target.host(4), l3_bytes=4096)
+    x, dest = (Buffer(name, TensorType(ElementKind.FLOAT64, (5_000,))) for name in ("x", "dest"))
+    assert "stream" not in stack_source(Stack.of(TanhInst(dest, x)), target).text
+
+
+NARROW = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
+EVERY_SIZE = range(1, 41)
+EACH_PIECE = (1, 2, 3, 4, 5, 9, 17, 31, 40)
+"""Sizes that end in pieces of every number of lanes, whole and masked."""
+
+
+def compile_sizes(case: tuple[type[Instruction], ElementKind, dict[str, Any]], sizes: Any) -> None:
+    """Compile *case* for vectors of *sizes*; an object that needs what it may not is refused."""
+    instruction_class, kind, attributes = case
+    for size in sizes:
+        instruction = _instruction(instruction_class, kind, (size,), attributes)
+        compile_kernel(generate_kernel(instruction, HOST), HOST)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name)
+        for case, name in zip(CASES, NAMES, strict=True)
+        if case[1] is ElementKind.FLOAT16
+    ],
+)
+def test_float16_compiles_for_single_lanes(
+    case: tuple[type[Instruction], ElementKind, dict[str, Any]],
+) -> None:
+    compile_sizes(case, [3])
+
+
+@pytest.mark.slow
+@pytest.mark.jit
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_every_size_compiles(
+    case: tuple[type[Instruction], ElementKind, dict[str, Any]],
+) -> None:
+    compile_sizes(case, EVERY_SIZE if case[1] in NARROW else EACH_PIECE)

@@ -1,0 +1,228 @@
+"""Heads with producers and riders in one kernel, against the operators one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb.fuse import PROGRAM_PASSES
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Node, Value
+from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.stacks import fusion
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.llir.generate import generate
+from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.normalization import SoftmaxInst
+from glow_nb.llir.instructions.shape import CopyInst
+from glow_nb.llir.program import Buffer, Register, View, kernel_operands
+from glow_nb.llir.stack import StackInst
+from glow_nb.types import Array, ElementKind, TensorType
+from tests.unit.kernels.cases import assert_close
+from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
+Make = Callable[[Value], Node]
+
+
+def max_pool(x: Value) -> Node:
+    return ops.MaxPool(x, kernel=(3, 2), stride=(2, 1), pads=(1, 0, 0, 1), dilation=(1, 1))
+
+
+def avg_pool(x: Value) -> Node:
+    return ops.AvgPool(
+        x, kernel=(2, 2), stride=(1, 1), pads=(1, 1, 0, 0), dilation=(1, 1), count_padding=False
+    )
+
+
+HEADS: dict[str, Make] = {
+    "sum_of_rows": lambda x: ops.ReduceSum(x, axes=(3,), keep_dims=True),
+    "mean_of_pixels": lambda x: ops.ReduceMean(x, axes=(1, 2), keep_dims=True),
+    "max_of_rows_and_lines": lambda x: ops.ReduceMax(x, axes=(1, 3), keep_dims=False),
+    "min_of_batch": lambda x: ops.ReduceMin(x, axes=(0,), keep_dims=False),
+    "product_of_all": lambda x: ops.ReduceProd(x, axes=(0, 1, 2, 3), keep_dims=True),
+    "softmax_of_rows": lambda x: ops.Softmax(x, axis=3),
+    "softmax_of_lines": lambda x: ops.Softmax(x, axis=1),
+    "log_softmax": lambda x: ops.LogSoftmax(x, axis=3),
+    "log_softmax_of_columns": lambda x: ops.LogSoftmax(x, axis=2),
+}
+POOLS: dict[str, Make] = {"max_pool": max_pool, "avg_pool": avg_pool}
+SHAPES = [(2, 5, 6, 37), (3, 4, 5, 4), (1, 9, 2, 1)]
+
+
+class Case:
+    """A graph under construction with random inputs."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.builder = Builder()
+        self.rng = np.random.default_rng(seed)
+        self.feeds: dict[str, Array] = {}
+
+    def input(self, *shape: int, kind: str = "float32") -> Value:
+        name = f"in{len(self.feeds)}"
+        sizes = " x ".join(map(str, shape))
+        value = self.builder.input(name, f"{kind}<{sizes}>")
+        self.feeds[name] = self.rng.normal(size=shape).astype(value.type.kind.dtype)
+        return value
+
+    def emit(self, node: Node) -> Value:
+        return self.builder.emit(node)
+
+    def save(self, value: Value) -> None:
+        self.builder.save(value, f"out{len(self.builder.outputs)}")
+
+    def check(self, target: Target, *, ulp: float = 64) -> StackInst:
+        """Run the one kernel that all of it has become, for several numbers of threads."""
+        function = self.builder.function()
+        work = PROGRAM_PASSES.run(generate(function), ("stack_instructions",)).work
+        (stack,) = (i for i in work if isinstance(i, StackInst))
+        outputs = {buffer: buffer.name for buffer in stack.results}
+        for copy in work:
+            if isinstance(copy, CopyInst):  # of an intermediate result to an output
+                outputs[copy.src] = copy.dest.name
+        wanted = glow_nb.evaluate(function, self.feeds)
+        kernel = RunningKernel(generate_kernel(stack, target), target)
+        for threads in (1, 2, 3):
+            results = {b: guarded(b.type.shape, b.type.kind) for b in stack.results}
+            kernel(*(self._array(b, results) for b in kernel_operands(stack)), threads=threads)
+            for buffer, (got, whole) in results.items():
+                assert guards_are_intact(whole), "wrote outside of a result"
+                assert_close(got, wanted[outputs[buffer]], ulp=ulp, absolute=2e-6)
+        return stack
+
+    def _array(self, buffer: Buffer, results: Mapping[Buffer, tuple[Array, Array]]) -> Array:
+        return results[buffer][0] if buffer in results else self.feeds[buffer.name]
+
+
+def ride(case: Case, value: Value) -> Value:
+    """Put a broadcast operand, one of the same shape and an activation upon *value*."""
+    shape = value.type.shape
+    same = case.input(*shape)
+    repeated = case.input(*(n if axis % 2 else 1 for axis, n in enumerate(shape)))
+    total = case.emit(ops.Add(case.emit(ops.Mul(value, repeated)), same))
+    return case.emit(ops.Tanh(total))
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize("head", [*HEADS, *POOLS])
+def test_a_stack_rides_on_a_head(head: str, target: Target) -> None:
+    for seed, shape in enumerate(SHAPES):
+        case = Case(seed)
+        made = case.emit((HEADS | POOLS)[head](case.input(*shape)))
+        result = ride(case, made)
+        if seed:  # what the head makes is an output itself
+            case.save(made)
+        case.save(result)
+        stack = case.check(target)
+        assert len(stack.riders) >= 3 and not stack.producers
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize("head", HEADS)
+def test_producers_of_every_broadcast_shape_are_drawn(head: str, target: Target) -> None:
+    for seed, shape in enumerate(SHAPES):
+        case = Case(seed)
+        batch, height, width, channels = shape
+        value = case.emit(ops.Add(case.input(*shape), case.input(1, height, 1, channels)))
+        value = case.emit(ops.Sub(value, case.input(batch, 1, width, 1)))
+        value = case.emit(ops.Mul(value, case.input(1, 1, 1, 1)))
+        if seed:  # what the head draws is an output itself
+            case.save(value)
+        case.save(case.emit(HEADS[head](value)))
+        stack = case.check(target)
+        assert len(stack.producers) >= 3
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("keep", ["in scratch", "computed again"])
+@pytest.mark.parametrize("head", [name for name in HEADS if "softmax" in name])
+def test_dear_producers_are_kept_if_a_row_is_short(
+    head: str, keep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if keep == "computed again":
+        monkeypatch.setattr(fusion, "LONGEST_COPY", 0)
+    case = Case()
+    inner = case.emit(ops.Sigmoid(case.input(*SHAPES[0])))
+    case.save(inner)
+    value = case.emit(ops.Tanh(case.emit(ops.Add(inner, case.input(*SHAPES[0])))))
+    case.save(ride(case, case.emit(HEADS[head](value))))
+    case.check(Target.host())
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+def test_layer_normalization_of_a_sum_and_an_activation_upon_it(target: Target) -> None:
+    for width in (37, 64, 5):
+        case = Case(width)
+        shape = (7, 3, width)
+        value = case.emit(ops.Add(case.input(*shape), case.input(*shape)))
+        case.save(value)
+        scale, bias = case.input(width), case.input(width)
+        made = case.emit(ops.LayerNormalization(value, scale, bias, axis=2, epsilon=1e-5))
+        case.save(case.emit(ops.Relu(made)))
+        stack = case.check(target)
+        assert stack.producers and stack.riders
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize("softmax", [ops.Softmax, ops.LogSoftmax])
+def test_short_rows_are_turned_over_with_all_that_stands_around(
+    softmax: Callable[..., Node], target: Target
+) -> None:
+    for rows, length in ((70, 12), (33, 3), (64, 32), (35, 17)):
+        case = Case(length)
+        value = case.emit(ops.Mul(case.input(rows, length), case.input(rows, 1)))
+        value = case.emit(ops.Add(value, case.input(1, length)))
+        value = case.emit(ops.Sub(value, case.input(1, 1)))
+        case.save(value)
+        made = case.emit(softmax(value, axis=1))
+        made = case.emit(ops.Mul(made, case.input(rows, 1)))
+        case.save(made)
+        case.save(case.emit(ops.Sub(case.input(rows, length), made)))
+        stack = case.check(target)
+        assert "tile_transpose" in generate_kernel(stack, target).text
+
+
+def test_rows_are_not_turned_over_with_numbers_that_lie_apart() -> None:
+    x, made, wide = (
+        Buffer(name, TensorType(ElementKind.FLOAT32, (64, n)))
+        for name, n in (("x", 12), ("made", 12), ("wide", 5))
+    )
+    bent = Register("bent", x.type)
+    for column, turns in ((View("v", TensorType(ElementKind.FLOAT32, (64, 1)), wide, 2, (5, 1)), 0),
+                          (Buffer("v", TensorType(ElementKind.FLOAT32, (64, 1))), 1)):  # fmt: skip
+        stack = StackInst.of([AddInst(bent, x, column), SoftmaxInst(made, bent, axis=1)])
+        text = generate_kernel(stack, Target.host()).text
+        assert ("tile_transpose" in text) == turns
+
+
+@pytest.mark.jit
+def test_element_kinds_mix_in_one_kernel() -> None:
+    case = Case()
+    half = case.input(*SHAPES[0], kind="float16")
+    is_large = case.emit(ops.Greater(half, case.input(*SHAPES[0], kind="float16")))
+    numbers = case.emit(ops.ConvertTo(half, kind=ElementKind.FLOAT32))
+    value = case.emit(ops.Select(is_large, numbers, case.input(*SHAPES[0])))
+    made = case.emit(ops.Softmax(value, axis=3))
+    case.save(case.emit(ops.ConvertTo(made, kind=ElementKind.FLOAT64)))
+    case.check(Target.host())
+    case = Case()
+    value = case.emit(ops.Neg(case.input(*SHAPES[0], kind="float16")))
+    case.save(case.emit(ops.Relu(case.emit(ops.Softmax(value, axis=3)))))
+    case.check(Target.host(), ulp=2)
+
+
+@pytest.mark.jit
+def test_a_pool_rides_over_its_own_input() -> None:
+    case = Case()
+    x = case.input(2, 6, 6, 12)
+    made = ops.MaxPool(x, kernel=(3, 3), stride=(1, 1), pads=(1, 1, 1, 1), dilation=(1, 1))
+    case.save(case.emit(ops.Add(case.emit(made), x)))
+    case.check(Target.host())

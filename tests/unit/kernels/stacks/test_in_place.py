@@ -1,0 +1,236 @@
+"""Kernels that say a result may lie on what their stack reads: the numbers are the same there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.operators.packed_instructions import (
+    DepthwiseConvolutionInst,
+    GroupedConvolutionInst,
+    PackedConvolutionInst,
+    PackedMatMulInst,
+)
+from glow_nb.kernels.target import Target
+from glow_nb.llir.in_place import may_lie_on
+from glow_nb.llir.instructions.activation import ReluInst, TanhInst
+from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.normalization import (
+    LayerNormalizationInst,
+    LogSoftmaxInst,
+    SoftmaxInst,
+)
+from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst
+from glow_nb.llir.instructions.reduction import (
+    ReduceMaxInst,
+    ReduceMeanInst,
+    ReduceMinInst,
+    ReduceProdInst,
+    ReduceSumInst,
+)
+from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction, Register, kernel_operands
+from glow_nb.llir.stack import StackInst
+from glow_nb.types import Array, ElementKind, TensorType
+from tests.unit.kernels.cases import instruction_of
+from tests.unit.kernels.running import RunningKernel
+
+RANDOM = np.random.default_rng(0)
+THREADS = (1, 2, 3)
+
+
+def float32(*shape: int) -> TensorType:
+    return TensorType(ElementKind.FLOAT32, shape)
+
+
+def convolution(depth: int, block: int = 16, kernel: int = 3) -> PackedConvolutionInst:
+    panels = -(-depth // block)
+    return PackedConvolutionInst(
+        Buffer("made", float32(2, 9, 13, depth)),
+        Buffer("input", float32(2, 9, 13, 5)),
+        Buffer("filter", float32(1, panels, kernel, kernel, 5, block)),
+        Buffer("bias", float32(panels * block)),
+        depth=depth,
+        kernel=(kernel, kernel),
+        stride=(1, 1),
+        pads=(kernel // 2,) * 4,
+        dilation=(1, 1),
+        group=1,
+        block=block,
+    )
+
+
+def depthwise(depth: int) -> DepthwiseConvolutionInst:
+    return DepthwiseConvolutionInst(
+        Buffer("made", float32(2, 9, 13, depth)),
+        Buffer("input", float32(2, 9, 13, depth)),
+        Buffer("filter", float32(3, 3, depth)),
+        Buffer("bias", float32(depth)),
+        kernel=(3, 3),
+        stride=(1, 1),
+        pads=(1, 1, 1, 1),
+        dilation=(1, 1),
+    )
+
+
+def grouped(channels: int) -> GroupedConvolutionInst:
+    return GroupedConvolutionInst(
+        Buffer("made", float32(2, 9, 13, channels)),
+        Buffer("input", float32(2, 9, 13, channels)),
+        Buffer("filter", float32(3, 3, 4, channels)),
+        Buffer("bias", float32(channels)),
+        kernel=(3, 3),
+        stride=(1, 1),
+        pads=(1, 1, 1, 1),
+        dilation=(1, 1),
+    )
+
+
+def product(rows: int, depth: int, block: int = 16) -> PackedMatMulInst:
+    panels = -(-depth // block)
+    return PackedMatMulInst(
+        Buffer("made", float32(rows, depth)),
+        Buffer("lhs", float32(rows, 40)),
+        Buffer("rhs", float32(panels, 40, block)),
+        Buffer("bias", float32(panels * block)),
+        depth=depth,
+        block=block,
+    )
+
+
+HEADS: tuple[Instruction, ...] = (
+    convolution(48),
+    convolution(21),
+    convolution(3, kernel=1),
+    depthwise(40),
+    depthwise(13),
+    grouped(20),
+    product(17, 48),
+    product(1, 21),
+)
+
+
+def drawing(cls: type[Instruction], **attributes: Any) -> Instruction:
+    return instruction_of(cls, [float32(9, 5, 37)], **attributes)
+
+
+def pool(cls: type[Instruction], **attributes: Any) -> Instruction:
+    window = {"kernel": (3, 3), "stride": (1, 1), "pads": (1,) * 4, "dilation": (1, 1)}
+    return instruction_of(cls, [float32(2, 6, 7, 21)], **window, **attributes)
+
+
+DRAWING: tuple[Instruction, ...] = (
+    *(
+        drawing(cls, axes=axes, keep_dims=True)
+        for cls, axes in (
+            (ReduceSumInst, (2,)),
+            (ReduceMeanInst, (1,)),
+            (ReduceMaxInst, (0, 2)),
+            (ReduceMinInst, (2,)),
+            (ReduceProdInst, (0,)),
+        )
+    ),
+    drawing(SoftmaxInst, axis=2),
+    drawing(SoftmaxInst, axis=1),
+    drawing(LogSoftmaxInst, axis=2),
+    instruction_of(
+        LayerNormalizationInst, [float32(9, 5, 37), float32(37), float32(37)], axis=2, epsilon=1e-5
+    ),
+)
+POOLS = (pool(MaxPoolInst), pool(AvgPoolInst, count_padding=False))
+
+
+def residual(head: Instruction) -> StackInst:
+    """Return ``relu(head + x)``, whose result and ``x`` are the first and the last operand."""
+    made = kernel_operands(head)[0]
+    register, total = Register("made", made.type), Register("total", made.type)
+    first = head.map_operands(lambda b: register if b is made else b)
+    x, dest = Buffer("x", made.type), Buffer("dest", made.type)
+    return StackInst.of([first, AddInst(total, register, x), ReluInst(dest, total)])
+
+
+def random(type: TensorType) -> Array:
+    return RANDOM.standard_normal(type.shape).astype(np.float32)
+
+
+def test_every_kernel_that_says_so_is_tested() -> None:
+    said = {cls for cls in INSTRUCTIONS.values() if cls.stack_in_place}
+    assert said == {type(head) for head in (*HEADS, *DRAWING, *POOLS)}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("head", [*HEADS, *DRAWING, *POOLS], ids=repr)
+def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
+    stack, target = residual(head), Target.host()
+    kernel = RunningKernel(generate_kernel(stack, target), target)
+    dest, *sources, x = [random(buffer.type) for buffer in kernel_operands(stack)]
+    kernel(dest, *sources, x)
+    for threads in THREADS:
+        place = x.copy()
+        kernel(place, *sources, place, threads=threads)
+        np.testing.assert_array_equal(place, dest)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("dear", [False, True])
+@pytest.mark.parametrize("head", DRAWING, ids=repr)
+def test_a_result_lies_on_what_producers_read(head: Instruction, dear: bool) -> None:
+    made, drawn = kernel_operands(head)[0], head.input  # type: ignore[attr-defined]
+    x, result = Buffer("x", drawn.type), Buffer("result", made.type)
+    # The result lies on x, or if it is smaller, what the head draws.
+    is_smaller = made.type != drawn.type
+    bent = Buffer("bent", drawn.type) if is_smaller else Register("bent", drawn.type)
+    last = head.map_operands(lambda b: result if b is made else bent if b is drawn else b)
+    stack = StackInst.of([TanhInst(bent, x) if dear else AddInst(bent, x, x), last])
+    assert may_lie_on(stack, stack.results[0], x)
+    kernel = RunningKernel(generate_kernel(stack, Target.host()), Target.host())
+    wanted = [random(buffer.type) for buffer in kernel_operands(stack)]
+    kernel(*wanted)
+    place_of_x = kernel_operands(stack).index(x)
+    for threads in THREADS:
+        found = [array.copy() for array in wanted]
+        found[0] = found[place_of_x]
+        kernel(*found, threads=threads)
+        for got, want in zip(found, wanted[: len(stack.results)], strict=False):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_a_head_that_walks_twice_keeps_what_it_must_read_again() -> None:
+    x, y = Buffer("x", float32(4, 8)), Buffer("y", float32(4, 8))
+    bent, scaled, made = (Buffer(name, x.type) for name in ("bent", "scaled", "made"))
+    stack = StackInst.of(
+        [TanhInst(bent, x), AddInst(scaled, bent, y), SoftmaxInst(made, scaled, axis=1),
+         AddInst(Buffer("z", x.type), made, y)]
+    )  # fmt: skip
+    assert may_lie_on(stack, scaled, x)
+    assert not may_lie_on(stack, scaled, y)  # the rider reads it
+    assert not may_lie_on(stack, bent, x)  # may be computed a second time
+    assert may_lie_on(stack, stack.results[-1], y)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("shape", [(3, 7, 41), (5,), (1000,), (64, 3)])
+def test_a_loop_over_memory_writes_over_what_it_reads(shape: tuple[int, ...]) -> None:
+    x, y, row = Buffer("x", float32(*shape)), Buffer("y", float32(*shape)), (1,) * (len(shape) - 1)
+    register, total = Register("r", x.type), Buffer("total", x.type)
+    scale = Buffer("scale", float32(*row, shape[-1]))
+    result = Buffer("result", x.type)
+    body = [
+        AddInst(register, x, scale),
+        ReluInst(total, register),  # stored over x, which is read again below
+        AddInst(result, total, x),
+    ]
+    stack, target = StackInst.of(body), Target.host()
+    kernel = RunningKernel(generate_kernel(stack, target), target)
+    first, second = random(x.type), random(x.type)
+    a, b = random(x.type), random(scale.type)
+    assert stack.results == (total, result)
+    assert stack.sources == (x, scale)
+    kernel(first, second, a, b)
+    for threads in THREADS:
+        place, other = a.copy(), random(y.type)
+        kernel(place, other, place, b, threads=threads)
+        np.testing.assert_array_equal(place, first)
+        np.testing.assert_array_equal(other, second)

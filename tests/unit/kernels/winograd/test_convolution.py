@@ -1,0 +1,169 @@
+"""Winograd kernels against the meaning of their operator, over many shapes, widths and shares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.kernels import operators
+from glow_nb.kernels.operators.packed import pack_bias, pack_filter
+from glow_nb.kernels.products.register_tiles import Epilogue, TileVector
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.winograd.convolution import generate_winograd
+from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
+from glow_nb.kernels.writing.source import SourceWriter
+from glow_nb.types import Array, ElementKind
+from tests.unit.kernels.products.test_convolution import conv
+from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+FLOAT32 = ElementKind.FLOAT32
+
+
+def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
+    """Return input, transformed filter and bias, and the result that they give."""
+    shape, random = nest.shape, np.random.default_rng(0)
+    b = Builder()
+    x = random.normal(size=(shape.batch, *shape.input, shape.channels)).astype(np.float32)
+    w = random.normal(size=(shape.depth, *shape.kernel, shape.channels_per_group))
+    source = b.input("x", f"float32<{' x '.join(map(str, x.shape))}>")
+    filter = pack_filter(b, b.constant("w", w.astype(np.float32)), shape.group, nest.block)
+    filter = b.emit(operators.WinogradFilter(filter, nest.tile))
+    bias = random.normal(size=shape.depth).astype(np.float32)
+    offsets = pack_bias(b, b.constant("b", bias), shape.group, nest.block)
+    made = operators.WinogradConvolution(
+        source, filter, offsets, shape.depth, shape.kernel, nest.tile, shape.pads, shape.group,
+        nest.block,
+    )  # fmt: skip
+    for name, value in (("filter", filter), ("bias", offsets), ("y", b.emit(made))):
+        b.save(value, name)
+    results = evaluate(b.function(), {"x": x})
+    return [x, results["filter"], results["bias"]], results["y"]
+
+
+def check(nest: WinogradNest, target: Target, threads: int = 1, block_tiles: int = 0) -> None:
+    arrays, expected = operands(nest)
+    plan = plan_winograd(nest, target, block_tiles)
+    kernel = RunningKernel(generate_winograd(nest, target, plan=plan), target)
+    dest, whole = guarded(expected.shape, FLOAT32)
+    kernel(dest, *arrays, threads=threads)
+    tolerance = 5e-6 * max(1.0, float(np.abs(expected).max(initial=0.0)))
+    np.testing.assert_allclose(dest, expected, rtol=0, atol=tolerance)
+    assert guards_are_intact(whole)
+
+
+NESTS = {
+    "4x4": (conv(1, 5, 19, (9, 13), (3, 3), pads=1), (4, 4)),
+    "2x2": (conv(2, 7, 24, (7, 7), (3, 3), pads=1), (2, 2)),
+    "mixed": (conv(1, 16, 9, (8, 9), (3, 3)), (2, 4)),
+    "one sided pads": (conv(1, 3, 8, (6, 7), (3, 3), pads=(0, 2, 1, 0)), (4, 4)),
+    "groups": (conv(1, 12, 18, (7, 7), (3, 3), pads=1, group=3), (4, 4)),
+    "groups of one output": (conv(1, 6, 3, (5, 5), (3, 3), pads=1, group=3), (2, 2)),
+    "many channels": (conv(1, 100, 100, (6, 6), (3, 3), pads=1), (4, 4)),
+    "images share tiles": (conv(5, 8, 8, (7, 7), (3, 3), pads=1), (4, 4)),
+    "5x5": (conv(1, 8, 12, (11, 9), (5, 5), pads=2), (2, 2)),
+    "larger 5x5": (conv(1, 8, 12, (11, 9), (5, 5), pads=2), (4, 4)),
+    "row": (conv(1, 6, 9, (5, 14), (1, 7), pads=(0, 3, 0, 3)), (1, 2)),
+    "column": (conv(1, 6, 9, (14, 5), (3, 1), pads=(1, 0, 1, 0)), (4, 1)),
+    "rank 1": (conv(2, 5, 12, (29,), (3,), pads=(3, 1)), (4,)),
+    "huge pads": (conv(1, 2, 4, (2, 3), (3, 3), pads=4), (4, 4)),
+    "kernel beyond input": (conv(1, 2, 4, (1, 1), (3, 3), pads=1), (4, 4)),
+    "no images": (conv(0, 2, 4, (3, 3), (3, 3), pads=1), (2, 2)),
+}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", NESTS)
+def test_winograd_keeps_its_meaning(name: str) -> None:
+    lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
+    shape, tile = NESTS[name]
+    nest = WinogradNest(shape, tile, FLOAT32, block=lanes * (1 + len(name) % 3))
+    for is_guarded in (False, True):
+        nest = replace(nest, guarded=is_guarded)
+        check(nest, Target.host(lanes), threads=1 + len(name) % 4)
+
+
+def random_nest(seed: int) -> tuple[WinogradNest, int]:
+    random = np.random.default_rng(seed)
+
+    def pick(low: int, high: int) -> int:
+        return int(random.integers(low, high + 1))
+
+    group, lanes = pick(1, 2), LANE_COUNTS[pick(0, 2)]
+    kernel = (3, 3) if pick(0, 3) else ((1, 3), (5, 5), (3, 5), (7, 1))[pick(0, 3)]
+    sizes = {1: (1, 1), 3: (2, 4), 5: (2, 4), 7: (2, 2)}
+    tile = tuple(sizes[taps][pick(0, 1)] for taps in kernel)
+    pads = tuple(pick(0, 2) for _ in range(4))
+    smallest = [taps - min(pads[i], pads[i + 2]) for i, taps in enumerate(kernel)]
+    shape = conv(
+        pick(1, 3),
+        group * pick(1, 40),
+        group * pick(1, 40),
+        tuple(max(1, size) + pick(0, 12) for size in smallest),
+        kernel,
+        pads=pads,
+        group=group,
+    )
+    nest = WinogradNest(shape, tile, FLOAT32, lanes * pick(1, 3))
+    return replace(nest, guarded=seed % 2 == 1), lanes
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 100))]
+)
+def test_random_nests_keep_their_meaning(seed: int) -> None:
+    nest, lanes = random_nest(seed)
+    check(nest, Target.host(lanes), threads=1 + seed % 3, block_tiles=seed % 4 * 7)
+
+
+@pytest.mark.jit
+def test_epilogue_and_window_of_a_wider_tensor() -> None:
+    shape = conv(1, 8, 21, (7, 10), (3, 3), pads=1)
+    nest = WinogradNest(shape, (4, 4), FLOAT32, 16)
+    arrays, expected = operands(nest)
+    operand = np.random.default_rng(3).normal(size=(1, 7, 10, 30)).astype(np.float32)
+
+    def write(out: SourceWriter, place: TileVector) -> str:
+        masked = "" if place.count == place.lanes else "_masked"
+        count = f", {place.count}" if masked else ""
+        load = f"load{masked}(operand, {place.index}, {place.lanes}{count})"
+        return f"maximum(add({place.value}, {load}), splat_float32(0.0, {place.lanes}))"
+
+    epilogue = Epilogue((("operand", FLOAT32),), write, FLOAT32)
+    nest = replace(nest, dest_stride=30)
+    target = Target.host()
+    kernel = RunningKernel(generate_winograd(nest, target, epilogue), target)
+    dest, whole = guarded((1, 7, 10, 30), FLOAT32)
+    kernel(dest, *arrays, operand, threads=2)
+    wanted = np.maximum(expected + operand[..., :21], 0)
+    np.testing.assert_allclose(dest[..., :21], wanted, rtol=0, atol=1e-4)
+    assert (dest[..., 21:] == 77).all()
+    assert guards_are_intact(whole)
+
+
+@pytest.mark.jit
+def test_same_number_of_threads_gives_the_same_bits() -> None:
+    shape = conv(2, 24, 40, (9, 9), (3, 3), pads=1)
+    nest = WinogradNest(shape, (4, 4), FLOAT32, 16)
+    arrays, expected = operands(nest)
+    target = Target.host()
+    kernel = RunningKernel(generate_winograd(nest, target), target)
+    results = []
+    for _ in range(2):
+        dest = np.empty_like(expected)
+        kernel(dest, *arrays, threads=3)
+        results.append(dest)
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_what_winograd_is_for() -> None:
+    shape = conv(1, 8, 8, (9, 9), (3, 3), pads=1)
+    assert suits_winograd(shape, (4, 4))
+    assert not suits_winograd(shape, (3, 3))
+    for change in ({"stride": (2, 2)}, {"dilation": (2, 2)}, {"channels": 0}, {"kernel": (1, 1)}):
+        assert not suits_winograd(replace(shape, **change), (4, 4))
+    assert not suits_winograd(conv(1, 8, 8, (5, 5, 5), (3, 3, 3)), (4, 4, 4))
