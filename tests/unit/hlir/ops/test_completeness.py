@@ -10,10 +10,12 @@ import pytest
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import NODES, Node, Save
 from glow_nb.hlir.rules import LOWERINGS
+from glow_nb.kernels import operators
 from glow_nb.schema import fields_of
 from tests.unit.hlir.ops.applying import apply, floats
 
-OPERATORS: list[type[Node]] = [getattr(ops, name) for name in ops.__all__]
+EXPORTED = [getattr(package, name) for package in (ops, operators) for name in package.__all__]
+OPERATORS: list[type[Node]] = [found for found in EXPORTED if isinstance(found, type)]
 
 
 def test_all_operators_are_exported() -> None:
