@@ -5,13 +5,13 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 OUT ?= out
 
-.PHONY: help install demo test slow lint format types imports check bench figure11 docs-table clean
+.PHONY: help install demo test slow lint format types imports dead-code check bench figure11 docs-table clean
 
 help:
 	@echo 'make demo        compile and run ResNet50 on a photograph; writes model and memory map to $(OUT)/'
 	@echo 'make test        all tests of the default run'
 	@echo 'make slow        the long sweeps: thousands of random graphs, every model at every width'
-	@echo 'make check       lint, types and import contracts'
+	@echo 'make check       lint, types, import contracts and dead code'
 	@echo 'make format      let ruff format and fix what it can'
 	@echo 'make bench       time the models side by side with ONNX Runtime and OpenVINO'
 	@echo 'make figure11    the paper'"'"'s evaluation against the peers, 6 to 10 minutes; rewrites figure 11 of docs/performance.md'
@@ -57,7 +57,10 @@ types: $(VENV)/.installed
 imports: $(VENV)/.installed
 	$(BIN)/lint-imports
 
-check: lint types imports
+dead-code: $(VENV)/.installed
+	$(BIN)/vulture
+
+check: lint types imports dead-code
 
 bench: $(VENV)/.bench-installed
 	$(BIN)/python -m experiments.duel

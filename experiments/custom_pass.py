@@ -17,7 +17,6 @@ from glow_nb.duel.feeds import random_feeds
 from glow_nb.hlir.ops import Clip, Relu
 
 
-@glow_nb.register_pass
 def clip_activations(function: glow_nb.Function) -> glow_nb.Function:
     """``relu(x)`` -> ``clip(x) {minimum = 0.0, maximum = 6.0}``."""
 
@@ -33,7 +32,7 @@ def clip_activations(function: glow_nb.Function) -> glow_nb.Function:
 if __name__ == "__main__":
     model = make_twin(sys.argv[1] if len(sys.argv) > 1 else "squeezenet")
     results = []
-    for pipeline in (glow_nb.INFERENCE, (*glow_nb.INFERENCE, "clip_activations")):
+    for pipeline in (glow_nb.INFERENCE, (*glow_nb.INFERENCE, clip_activations)):
         net = glow_nb.compile(model, threads=1, pipeline=pipeline)
         results.append(np.concatenate([a.ravel() for a in net.run(random_feeds(model)).values()]))
     change = np.abs(results[0] - results[1]).max() / np.abs(results[0]).max()

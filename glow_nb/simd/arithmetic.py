@@ -11,7 +11,6 @@ from collections.abc import Callable
 from glow_nb.errors import UnsupportedError
 from glow_nb.simd.lanes import BOOL, Lanes
 
-Unary = Callable[[Lanes], Lanes]
 Binary = Callable[[Lanes, Lanes], Lanes]
 
 

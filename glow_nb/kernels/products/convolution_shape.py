@@ -119,11 +119,6 @@ class ConvolutionShape:
             for begin, needed, size in zip(self.begins, self.needed, self.input, strict=True)
         )
 
-    @property
-    def operations(self) -> int:
-        """Multiplications and additions."""
-        return 2 * self.batch * prod(self.output) * self.depth * self.steps
-
     def simplified(self, *, keeps_lines: bool = False) -> ConvolutionShape:
         """Return the same computation over the same memory in as few dimensions as possible.
 
