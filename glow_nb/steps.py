@@ -88,9 +88,12 @@ class Steps:
         return during, after
 
     def peak(self, order: Iterable[int], done: int = 0, live: int = 0) -> int:
-        """Return the largest sum of bytes live at one time in *order*, which begins after *done*.
+        """Return the largest sum of bytes live at one time while the steps of *order* run.
 
-        So many bytes are *live* then.
+        Args:
+            order: The steps, by number.
+            done: The steps that ran before, as a bit mask.
+            live: The bytes that are live when the order begins.
         """
         peak = 0
         for step in order:
@@ -100,11 +103,17 @@ class Steps:
         return peak
 
     def wait(self, step: int, done: int, held: int) -> tuple[int, int]:
-        """Return how long bytes wait while *step* runs after *done*, and how many are held then.
+        """Return the cost of waiting while *step* runs, and the bytes that are held after it.
 
-        The bytes that steps wrote to live regions are held for those that will read them, *held*
-        before. Those that the step does not read wait: for each of them, as many bytes pass through
-        the caches as the step moves.
+        A byte is held from the step that writes it to the last step that reads it. While a step
+        runs, the bytes that are held and that it does not read wait in the caches, and what the
+        step moves may evict them. The cost is therefore the product: bytes that wait, times bytes
+        that the step moves.
+
+        Args:
+            step: The number of the step.
+            done: The steps that ran before, as a bit mask.
+            held: The bytes that are held before the step.
         """
         left = ~(done | 1 << step)
         reads = self.reads[step].items()

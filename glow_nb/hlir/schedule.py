@@ -1,8 +1,8 @@
 """Ordering nodes so that little memory is live at a time (paper 3.6, step 6).
 
 An elementwise node writes over an operand that ends there, and a reshape moves nothing: neither
-takes memory of its own then. What a node writes to a placeholder is read by no other node. How an
-order is found says :mod:`glow_nb.ordering`.
+takes memory of its own then. What a node writes to a placeholder is read by no other node.
+:mod:`glow_nb.ordering` says how an order is found.
 """
 
 from __future__ import annotations

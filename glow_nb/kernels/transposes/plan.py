@@ -34,26 +34,28 @@ LINE_BYTES = 64
 """Bytes of a cache line."""
 
 PIECE_BYTES = 16
-"""Of a row, what a tile takes: processors shuffle freely within so many bytes only."""
+"""Bytes of a row that a tile takes: the processor shuffles freely only within so many bytes."""
 
 SETS, WAYS = 64, 8
-"""Places of the first-level cache, and lines that one place holds."""
+"""The first-level cache: how many sets it has, and how many lines each set holds (its ways)."""
 
 LINES_UNDER_WAY = 32
 """Cache lines that are read or written at a time: stores of half a line fill a queue of 64."""
 
 STREAMED_SHARE = 3
-"""Results from this part of the last cache on are written past it: others use it, too."""
+"""A result that is larger than one part in so many of the last-level cache is written past it: it
+would evict what other kernels need."""
 
 STREAMED_ROW_LINES, STREAMED_LINES, STREAMED_COLUMNS = 2, (4, 8), 128
-"""Lines along a row of the source, of a block that is written so; and along a row of the result:
-the fewest and the most of them, within which it has so many columns."""
+"""The size of a block that is written past the cache: its cache lines along a row of the source;
+the fewest and the most cache lines along a row of the result; and the columns that it has if these
+bounds allow it."""
 
 LONGEST_BLOCK = 512
 """Steps along rows of the result that are walked before the next ones are begun."""
 
 WIDEST_BLOCK = 64
-"""Steps along rows of the source, in one block. This and the next was measured on Zen 4."""
+"""Steps along rows of the source in one block, measured on Zen 4, as is the next constant."""
 
 FEWEST_COLUMNS = 64
 """Steps along rows of the result that are walked at least."""

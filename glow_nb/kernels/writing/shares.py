@@ -5,9 +5,9 @@ from __future__ import annotations
 from glow_nb.kernels.writing.source import SourceWriter
 
 WORTH = 16
-"""A grid against the preferred direction must save one part in so many of the largest share: along
-that direction neighbours share operands, and mostly come from one thread's share of the producer.
-"""
+"""The preferred direction is given up only if that makes the largest share smaller by one part in
+so many. Neighbours along that direction read the same operands, and most of what they read was
+written by the same thread in the kernel before."""
 
 
 def largest_share(
