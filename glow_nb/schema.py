@@ -242,11 +242,11 @@ def structural_key(item: Any) -> tuple[Any, ...]:
     return (type(item), operands, getattr(item, "predicate", None), attributes)
 
 
-K = TypeVar("K", bound="str | type")
+K = TypeVar("K", bound="str | type | int")
 
 
 class Registry(dict[K, T], Generic[K, T]):
-    """Names or classes to things; refuses a second owner of a name and helps with typos."""
+    """Names, classes or numbers to things; refuses a second owner and helps with typos."""
 
     def __init__(self, kind: str) -> None:
         """Hold things of one *kind*, a word for error messages."""
@@ -286,12 +286,29 @@ class Registry(dict[K, T], Generic[K, T]):
         raise GlowError(f"unknown {self.kind} {_shown(key)}{closest(_bare(key), map(_bare, self))}")
 
 
-def _bare(key: str | type) -> str:
-    return key if isinstance(key, str) else key.__name__
+class RuleTable(Registry[K, T]):
+    """Functions by the class or name that each is the rule of, and the decorator that adds one.
+
+    What replaces what, and what is refused, is the business of :meth:`Registry.add`.
+    """
+
+    def register(self, *keys: K) -> Callable[[T], T]:
+        """Return the decorator that registers a function as the rule of each of *keys*."""
+
+        def decorate(rule: T) -> T:
+            for key in keys:
+                self.add(key, rule)
+            return rule
+
+        return decorate
 
 
-def _shown(key: str | type) -> str:
-    return repr(_bare(key))
+def _bare(key: str | type | int) -> str:
+    return key.__name__ if isinstance(key, type) else str(key)
+
+
+def _shown(key: str | type | int) -> str:
+    return str(key) if isinstance(key, int) else repr(_bare(key))
 
 
 def closest(name: str, known: Any) -> str:

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter
-from glow_nb.schema import Registry
+from glow_nb.schema import RuleTable
 
 N = TypeVar("N", bound=Node)
 
-LOWERINGS: Registry[type[Node], Callable[[Any, Rewriter], Replacement]] = Registry("lowering of")
+LOWERINGS: RuleTable[type[Node], Callable[[Any, Rewriter], Replacement]] = RuleTable("lowering of")
 """Operator class to the rule that expresses it in simpler operators (paper 3.4)."""
 
 
@@ -19,11 +19,4 @@ def lowers(
     node_class: type[N],
 ) -> Callable[[Callable[[N, Rewriter], Replacement]], Callable[[N, Rewriter], Replacement]]:
     """Register a function as the lowering of *node_class*; it may return None to decline."""
-
-    def register(
-        rule: Callable[[N, Rewriter], Replacement],
-    ) -> Callable[[N, Rewriter], Replacement]:
-        LOWERINGS.add(node_class, rule)
-        return rule
-
-    return register
+    return LOWERINGS.register(node_class)

@@ -32,12 +32,12 @@ from glow_nb.llir.program import (
     View,
     Weight,
 )
-from glow_nb.schema import Registry, fields_of
+from glow_nb.schema import RuleTable, fields_of
 from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
 
-GENERATORS: Registry[type[Node], Callable[[Any, Generator], None]] = Registry("IRGen rule of")
+GENERATORS: RuleTable[type[Node], Callable[[Any, Generator], None]] = RuleTable("IRGen rule of")
 """Operators that need more than one instruction with equal field names, to their rules."""
 
 
@@ -45,12 +45,7 @@ def generates(
     node_class: type[N],
 ) -> Callable[[Callable[[N, Generator], None]], Callable[[N, Generator], None]]:
     """Register a function as the IRGen rule of *node_class*; it goes before ``node=``."""
-
-    def register(rule: Callable[[N, Generator], None]) -> Callable[[N, Generator], None]:
-        GENERATORS.add(node_class, rule)
-        return rule
-
-    return register
+    return GENERATORS.register(node_class)
 
 
 def generate(function: Function) -> Program:

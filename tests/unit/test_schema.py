@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from glow_nb.errors import DefinitionError, GlowError
+from glow_nb.errors import DefinitionError, GlowError, GlowWarning
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops import Add, Clip, Concat, LayerNormalization, Relu, Transpose
 from glow_nb.schema import (
     Registry,
+    RuleTable,
     attributes_of,
     check_attributes,
     fields_of,
@@ -86,6 +88,24 @@ def test_registry_helps_with_typos_and_refuses_a_second_owner() -> None:
         registry["convolutoin"]
     with pytest.raises(DefinitionError, match="thing 'convolution' is already registered by 1"):
         registry.add("convolution", 2)
+
+
+def test_a_rule_that_is_registered_again_replaces_the_first_with_a_notice() -> None:
+    table: RuleTable[type, Callable[[], int]] = RuleTable("size of")
+
+    @table.register(int, str)
+    def first() -> int:
+        return 1
+
+    assert table[int] is table[str] is first
+    with pytest.warns(GlowWarning, match="size of 'int' is defined again in") as notices:
+
+        @table.register(int)
+        def second() -> int:
+            return 2
+
+    assert (table[int], table[str]) == (second, first)
+    assert notices[0].filename == __file__
 
 
 def test_check_attributes_ignores_operands() -> None:

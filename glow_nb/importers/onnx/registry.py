@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 import onnx
 
-from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.model import OLDEST_OPSET
+from glow_nb.schema import RuleTable
 
 if TYPE_CHECKING:
     from glow_nb.importers.onnx.context import Context
@@ -23,7 +24,7 @@ The node that computes them may be returned before it is emitted: it then gets t
 node with several results stands for all of them.
 """
 
-RULES: dict[tuple[str, str], dict[int, Rule]] = {}
+RULES: dict[tuple[str, str], RuleTable[int, Rule]] = {}
 """Domain and operator to rules by the first operator set they hold for."""
 
 STEPWISE: set[Rule] = set()
@@ -35,6 +36,8 @@ def onnx_op(
 ) -> Callable[[Rule], Rule]:
     """Register a rule for operators *names* from operator set *since* on.
 
+    A rule that the same module registers again replaces the first, with a notice.
+
     Unless ONNX defines the kind of each step, *stepwise*, a rule of several steps computes them in
     float32 for 16-bit floats (:mod:`glow_nb.importers.onnx.widening`).
     """
@@ -43,10 +46,8 @@ def onnx_op(
         if stepwise:
             STEPWISE.add(rule)
         for name in names:
-            versions = RULES.setdefault((domain, name), {})
-            if since in versions:
-                raise DefinitionError(f"{name} has an import rule since {since} already")
-            versions[since] = rule
+            kind = f"import rule of {name!r} since opset"
+            RULES.setdefault((domain, name), RuleTable(kind)).add(since, rule)
         return rule
 
     return register
@@ -54,7 +55,7 @@ def onnx_op(
 
 def find_rule(domain: str, name: str, opset: int) -> Rule | None:
     """Return the newest rule for an operator that holds in *opset*."""
-    versions = RULES.get((domain, name), {})
+    versions: Mapping[int, Rule] = RULES.get((domain, name), {})
     fitting = [since for since in versions if since <= opset]
     return versions[max(fitting)] if fitting else None
 
