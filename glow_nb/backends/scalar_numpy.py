@@ -13,7 +13,7 @@ import numpy as np
 from glow_nb.conversion import bits_as, converted
 from glow_nb.hlir.ops.elementwise import error_complement, error_function
 from glow_nb.llir.program import Instruction
-from glow_nb.llir.scalar import number_as, scalar_expression
+from glow_nb.llir.scalar import applied, number_as, scalar_expression
 from glow_nb.schema import attributes_of
 from glow_nb.types import Array, ElementKind
 
@@ -49,15 +49,8 @@ class _Evaluator:
                 return self._values[name]
             case ast.Constant(value=number):
                 return number
-            case ast.UnaryOp(op=op, operand=operand):
-                return _OPERATORS[type(op)](self.value(operand))
-            case ast.BinOp(left=left, op=op, right=right):
-                return _OPERATORS[type(op)](*_of_one_kind(self.value(left), self.value(right)))
-            case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return _OPERATORS[type(op)](*_of_one_kind(self.value(left), self.value(right)))
-            case ast.Call(func=ast.Name(id=name), args=arguments):
-                return self._call(name, [self.value(argument) for argument in arguments])
-        raise AssertionError(f"{ast.unparse(tree)} passed the check of the vocabulary")
+        function, arguments = applied(tree)
+        return self._call(function.name, [self.value(argument) for argument in arguments])
 
     def _call(self, name: str, arguments: list[Any]) -> Any:
         if name == "convert":
@@ -67,7 +60,7 @@ class _Evaluator:
         if name == "where":
             condition, *choices = arguments
             return np.where(condition, *_of_one_kind(*choices))
-        return _FUNCTIONS[name](*_of_one_kind(*arguments))
+        return FUNCTIONS[name](*_of_one_kind(*arguments))
 
 
 def _of_one_kind(*values: Any) -> tuple[Any, ...]:
@@ -114,29 +107,26 @@ def _sigmoid(x: Any) -> Any:
     return np.reciprocal(1 + np.exp(-x))
 
 
-_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: _quotient,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.LShift: np.left_shift,
-    ast.RShift: np.right_shift,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-    ast.USub: operator.neg,
-    ast.Invert: np.invert,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": _quotient,
+    "floor_div": operator.floordiv,
+    "mod": operator.mod,
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
+    "bit_and": operator.and_,
+    "bit_or": operator.or_,
+    "bit_xor": operator.xor,
+    "neg": operator.neg,
+    "bit_not": np.invert,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "pow": _power,
@@ -171,3 +161,4 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "isnan": np.isnan,
     "isinf": np.isinf,
 }
+"""What the functions of expressions compute, but for ``where`` and the conversions."""

@@ -17,39 +17,14 @@ import numpy as np
 
 from glow_nb.errors import DefinitionError
 from glow_nb.llir.program import Instruction, mutated
-from glow_nb.llir.scalar import number_as, scalar_expression
+from glow_nb.llir.scalar import applied, number_as, scalar_expression
+from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS, ScalarFunction
 from glow_nb.schema import attributes_of
 from glow_nb.types import ElementKind
 
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
 _NARROW = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
-
-_OPERATORS: dict[type[ast.AST], str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.FloorDiv: "floor_div",
-    ast.Mod: "mod",
-    ast.LShift: "shift_left",
-    ast.RShift: "shift_right",
-    ast.BitAnd: "bit_and",
-    ast.BitOr: "bit_or",
-    ast.BitXor: "bit_xor",
-    ast.USub: "neg",
-    ast.Invert: "bit_not",
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}
-_PREDICATES = frozenset(
-    {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isinf"}
-)
-_ANY_KIND = frozenset({"abs", "sign", "floor", "ceil", "rint", "trunc", "isnan", "isinf"})
-"""Functions of one number that integers have, too; the others make float64 of an integer."""
+_CONVERT, _NEG = SCALAR_FUNCTIONS["convert"], SCALAR_FUNCTIONS["neg"]
 
 
 @dataclass(frozen=True)
@@ -77,13 +52,13 @@ class VectorCode:
         lanes: Elements of every vector.
         prefix: What the names of variables begin with.
         lines: The lines written so far, ``v3 = mul(v1, v2)``.
-        functions: The functions called so far, each with the kind of its first operand.
+        calls: The functions called so far, each with the kind of its first operand.
     """
 
     def __init__(self, lanes: int, prefix: str = "v") -> None:
         self.lanes, self.prefix = lanes, prefix
         self.lines: list[str] = []
-        self.functions: set[tuple[str, ElementKind]] = set()
+        self.calls: set[tuple[ScalarFunction, ElementKind]] = set()
         self._known: dict[str, Vector] = {}
 
     def assign(self, text: str, kind: ElementKind) -> Vector:
@@ -94,14 +69,15 @@ class VectorCode:
             self._known[text] = vector
         return self._known[text]
 
-    def call(self, function: str, kind: ElementKind, *operands: Vector) -> Vector:
-        """Return the result, of *kind*, of a function of the SIMD layer."""
-        self.functions.add((function, operands[0].kind))
-        return self.assign(f"{function}({', '.join(o.name for o in operands)})", kind)
+    def call(self, function: ScalarFunction, kind: ElementKind, *operands: Vector) -> Vector:
+        """Return the result, of *kind*, of *function*."""
+        self.calls.add((function, operands[0].kind))
+        arguments = ", ".join(operand.name for operand in operands)
+        return self.assign(f"{function.name_for(kind)}({arguments})", kind)
 
     def convert(self, vector: Vector, kind: ElementKind) -> Vector:
         """Return *vector* with elements of *kind*."""
-        return vector if vector.kind is kind else self.call(f"convert_{kind.value}", kind, vector)
+        return vector if vector.kind is kind else self.call(_CONVERT, kind, vector)
 
     def splat(self, number: float, kind: ElementKind) -> Vector:
         """Return a vector with *number*, made fit for *kind*, in every lane."""
@@ -155,15 +131,8 @@ class _Translation:
                 return number
             case ast.Name(id=name):
                 return self.name(name)
-            case ast.BinOp(left=left, op=operator, right=right):
-                return self.combine(_OPERATORS[type(operator)], left, right)
-            case ast.Compare(left=left, ops=[operator], comparators=[right]):
-                return self.combine(_OPERATORS[type(operator)], left, right)
-            case ast.UnaryOp(op=operator, operand=operand):
-                return self.unary(_OPERATORS[type(operator)], self.value(operand))
-            case ast.Call(func=ast.Name(id=function), args=arguments):
-                return self.function(function, arguments)
-        raise self.error(ast.unparse(tree))
+        function, arguments = applied(tree)
+        return self.apply(function, arguments)
 
     def name(self, name: str) -> Operand:
         if name in self.operands:
@@ -173,38 +142,41 @@ class _Translation:
             raise self.error(name)
         return value
 
-    def function(self, name: str, arguments: list[ast.expr]) -> Operand:
-        match name, arguments:
-            case "where", [condition, yes, no]:
-                return self.where(self.value(condition), yes, no)
-            case "convert", [x]:
+    def apply(self, function: ScalarFunction, arguments: list[ast.expr]) -> Operand:
+        match arguments:
+            case [condition, yes, no]:
+                return self.where(function, self.value(condition), yes, no)
+            case [x] if function.is_conversion:
                 vector = self.vector(self.value(x), self.result)
-                return self.code.convert(vector, self.result)
-            case "bit_cast", [x]:
-                vector = self.vector(self.value(x), self.result)
-                return self.code.call(f"bit_cast_{self.result.value}", self.result, vector)
-            case _, [x]:
-                return self.unary(name, self.value(x))
-            case _, [x, y]:
-                return self.combine(name, x, y)
-        raise self.error(name)
+                if function is _CONVERT:
+                    return self.code.convert(vector, self.result)
+                return self.code.call(function, self.result, vector)
+            case [x]:
+                return self.unary(function, self.value(x))
+            case [x, y]:
+                return self.combine(function, x, y)
+        raise AssertionError(f"nobody knows how to pass {function.arity} arguments")
 
-    def unary(self, name: str, x: Operand) -> Operand:
+    def unary(self, function: ScalarFunction, x: Operand) -> Operand:
         if not isinstance(x, Vector):
-            return -x if name == "neg" else self.unary(name, self.vector(x, self.result))
+            if function is _NEG:
+                return -x
+            x = self.vector(x, self.result)
         x = self.widened(x)
-        if name not in _ANY_KIND | {"neg", "bit_not"} and not x.kind.is_float:
+        if x.kind not in function.kinds:
             x = self.code.convert(x, FLOAT64)
-        return self.code.call(name, BOOL if name in _PREDICATES else x.kind, x)
+        return self.code.call(function, BOOL if function.is_predicate else x.kind, x)
 
-    def combine(self, name: str, left: ast.expr, right: ast.expr) -> Operand:
+    def combine(self, function: ScalarFunction, left: ast.expr, right: ast.expr) -> Operand:
         x, y = self.together(self.widened(self.value(left)), self.widened(self.value(right)))
-        return self.code.call(name, BOOL if name in _PREDICATES else x.kind, x, y)
+        return self.code.call(function, BOOL if function.is_predicate else x.kind, x, y)
 
-    def where(self, condition: Operand, yes: ast.expr, no: ast.expr) -> Vector:
+    def where(
+        self, function: ScalarFunction, condition: Operand, yes: ast.expr, no: ast.expr
+    ) -> Vector:
         mask = self.code.convert(self.vector(condition, BOOL), BOOL)
         x, y = self.together(self.value(yes), self.value(no))
-        return self.code.call("where", x.kind, mask, x, y)
+        return self.code.call(function, x.kind, mask, x, y)
 
     def together(self, x: Operand, y: Operand) -> tuple[Vector, Vector]:
         """Return two operands as vectors of one kind."""

@@ -21,7 +21,8 @@ vocabulary                          meaning
 ``a if attribute_test else b``      decided when the instruction is compiled; gone after parsing
 ==================================  ==============================================================
 
-The rest are the functions of one number that they are called after. A literal or an attribute takes
+The rest are the functions of one number that they are called after; the whole table is
+:data:`glow_nb.llir.scalar_functions.SCALAR_FUNCTIONS`. A literal or an attribute takes
 the kind of the operand it meets (:func:`number_as`). float16 and bfloat16 are computed in float32
 and rounded once, when the result is stored.
 """
@@ -30,48 +31,79 @@ from __future__ import annotations
 
 import ast
 import math
+import warnings
 from functools import cache
+from keyword import iskeyword
 from typing import NoReturn
 
 from typing_extensions import override
 
-from glow_nb.errors import DefinitionError
+from glow_nb.errors import DefinitionError, GlowWarning
 from glow_nb.llir.program import Instruction
+from glow_nb.llir.scalar_functions import OPERATORS, SCALAR_FUNCTIONS, ScalarFunction
 from glow_nb.schema import attributes_of, operand_specs
 from glow_nb.types import ElementKind
 
-ARITIES: dict[str, int] = {
-    "where": 3,
-    **dict.fromkeys(("maximum", "minimum", "pow", "fmod"), 2),
-    **dict.fromkeys(("abs", "sign", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt"), 1),
-    **dict.fromkeys(("erf", "gelu", "sigmoid", "floor", "ceil", "rint", "trunc"), 1),
-    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), 1),
-    **dict.fromkeys(("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"), 1),
-    **dict.fromkeys(("isnan", "isinf", "convert", "bit_cast"), 1),
-}
-"""The functions of the vocabulary, and how many arguments they take."""
+_ALLOWED = (ast.BinOp, ast.UnaryOp, ast.Load, *OPERATORS)
 
-_ALLOWED = (
-    *(ast.BinOp, ast.UnaryOp, ast.Load),
-    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift),
-    *(ast.BitAnd, ast.BitOr, ast.BitXor, ast.USub, ast.Invert),
-    *(ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq),
-)
+
+def define_scalar_function(name: str, *parameters: str, definition: str) -> None:
+    """Add a function that stands for an expression over *parameters* in the known functions.
+
+    ``define_scalar_function("softsign", "x", definition="x / (1 + abs(x))")`` lets the scalar
+    expressions of every backend call ``softsign(...)``. A function that was defined before is
+    replaced, with a notice if it meant something else.
+
+    Raises:
+        DefinitionError: *name* or a parameter is no name, the function is one of the vocabulary's
+            own, or the definition is not in the vocabulary.
+    """
+    for text in (name, *parameters):
+        if not text.isidentifier() or iskeyword(text):
+            raise DefinitionError(f"scalar function {name!r}: {text!r} is no name; choose another")
+    if len(set(parameters)) < len(parameters):
+        raise DefinitionError(f"scalar function {name!r}: two parameters are called alike")
+    known = SCALAR_FUNCTIONS.get(name)
+    if known and not known.definition:
+        raise DefinitionError(
+            f"scalar function {name!r} is part of the vocabulary and cannot be replaced; choose "
+            "another name"
+        )
+    expanded = ast.unparse(_parse(definition, frozenset(parameters), ()))
+    function = ScalarFunction(name, len(parameters), parameters=parameters, definition=expanded)
+    if known and known != function:
+        message = f"scalar function {name!r} is defined again: it replaces the earlier definition"
+        warnings.warn(message, GlowWarning, stacklevel=2)
+    SCALAR_FUNCTIONS[name] = function
+    _parse.cache_clear()  # expressions that were expanded by the earlier definition
 
 
 def scalar_expression(instruction: Instruction) -> ast.expr:
     """Return the syntax tree of the scalar expression of a data-parallel *instruction*.
 
-    It holds BinOp, UnaryOp, Compare with one operator, Call of a name in :data:`ARITIES`, Constant
-    numbers and Names of operands and attributes, and nothing else. A name that is called is a
-    function, any other is an operand or attribute, even if they are spelled alike. The tree is
-    shared: do not change it.
+    It holds Constant numbers, Names of operands and attributes, and what :func:`applied` takes
+    apart. A name that is called is a function, any other is an operand or attribute, even if they
+    are spelled alike. The tree is shared: do not change it.
 
     Raises:
         DefinitionError: The text is not in the vocabulary.
     """
     operands = frozenset(spec.name for spec in operand_specs(type(instruction)))
     return _parse(instruction.scalar, operands, tuple(attributes_of(instruction).items()))
+
+
+def applied(tree: ast.expr) -> tuple[ScalarFunction, list[ast.expr]]:
+    """Return the function and the arguments of an operator or a call in a checked expression."""
+    match tree:
+        case ast.BinOp(left=left, op=operator, right=right):
+            return OPERATORS[type(operator)], [left, right]
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            return OPERATORS[type(operator)], [left, right]
+        case ast.UnaryOp(op=operator, operand=operand):
+            return OPERATORS[type(operator)], [operand]
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return SCALAR_FUNCTIONS[name], arguments
+    raise AssertionError(f"{ast.unparse(tree)} passed the check of the vocabulary")
 
 
 def number_as(kind: ElementKind, value: float) -> float | int | bool:
@@ -143,10 +175,11 @@ class _Checker(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         match node:
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-                if ARITIES.get(name) != len(arguments):
+                function = SCALAR_FUNCTIONS.get(name)
+                if function is None or function.operator or function.arity != len(arguments):
                     self._refuse(node)
                 node.args = [self.visit(argument) for argument in arguments]
-                return node
+                return _expanded(function, node.args) if function.definition else node
         self._refuse(node)
 
     @override
@@ -165,4 +198,26 @@ class _Checker(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if not isinstance(node.value, int | float):
             self._refuse(node)
+        return node
+
+
+def _expanded(function: ScalarFunction, arguments: list[ast.expr]) -> ast.AST:
+    """Return the definition of *function* with *arguments* in place of its parameters."""
+    tree = ast.parse(function.definition, mode="eval").body
+    return _Substitution(dict(zip(function.parameters, arguments, strict=True))).visit(tree)  # type: ignore[no-any-return]
+
+
+class _Substitution(ast.NodeTransformer):
+    """Puts expressions in place of names; a name that is called is none of them."""
+
+    def __init__(self, expressions: dict[str, ast.expr]) -> None:
+        self._expressions = expressions
+
+    @override
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return self._expressions[node.id]
+
+    @override
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        node.args = [self.visit(argument) for argument in node.args]
         return node

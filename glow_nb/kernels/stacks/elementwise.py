@@ -19,6 +19,7 @@ from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, index_text, loops, 
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import ceil_power_of_two, floor_power_of_two, native_lanes
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands
+from glow_nb.llir.scalar_functions import CostClass
 from glow_nb.llir.verify import may_overlap
 from glow_nb.types import ElementKind
 
@@ -26,12 +27,6 @@ LINE_BYTES = 64
 """Bytes of a cache line."""
 UNROLL = 4
 """Vectors taken at a time: enough to cover latencies; fewer where registers are short."""
-
-_POLYNOMIALS = frozenset({"exp", "expm1", "log", "log1p", "tanh", "erf", "gelu", "sigmoid"})
-_LIBRARY = frozenset(
-    {"sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
-    | {"pow", "fmod", "mod", "floor_div"}
-)
 
 _VARIABLE = re.compile(r"\b[vx]\d+\b")
 
@@ -82,7 +77,7 @@ def _plan(stack: Stack, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     strides = dict(zip(buffers, nest.strides, strict=True))
     trial = VectorCode(1)
     stack.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(stack.inputs)})
-    kinds = {buffer.type.kind for buffer in buffers} | {kind for _, kind in trial.functions}
+    kinds = {buffer.type.kind for buffer in buffers} | {kind for _, kind in trial.calls}
     unroll = _unroll(trial, target.vector_registers)
     lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
@@ -126,10 +121,12 @@ def _vectorizable(nest: Nest, stored: int) -> Nest:
 
 def _unroll(code: VectorCode, registers: int) -> int:
     """Return how many vectors at a time suit what *code* calls and fit into *registers*."""
-    names = {name for name, _ in code.functions}
-    polynomials = {kind for name, kind in code.functions if name in _POLYNOMIALS}
-    divides = any(name == "div" and not kind.is_float for name, kind in code.functions)
-    if names & _LIBRARY or divides or polynomials - {ElementKind.FLOAT32}:
+    polynomials = {kind for function, kind in code.calls if function.cost is CostClass.POLYNOMIAL}
+    is_long = any(
+        function.cost is CostClass.LIBRARY or (function.name == "div" and not kind.is_float)
+        for function, kind in code.calls
+    )
+    if is_long or polynomials - {ElementKind.FLOAT32}:
         return 1
     fitting = floor_power_of_two(max(1, registers // (1 + live_vectors(code.lines))))
     return min(fitting, UNROLL)

@@ -18,6 +18,7 @@ from glow_nb.kernels.writing.turns import Square, squares
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands, mutated
+from glow_nb.llir.scalar_functions import CostClass
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import ElementKind
 
@@ -25,11 +26,6 @@ LONGEST_COPY = 128 * 1024
 """Bytes of a row of computed inputs that are kept: they should stay in the second-level cache."""
 CHEAP_LINES = 3
 """Vector operations that are repeated rather than kept."""
-
-_CHEAP = frozenset(
-    {"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "where", "bit_and", "bit_or"}
-    | {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "bit_not"}
-)
 
 
 @dataclass(frozen=True)
@@ -177,8 +173,7 @@ class Fusion:
         trial = VectorCode(1)
         inputs = self.producers.inputs
         self.producers.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(inputs)})
-        names = {name for name, _ in trial.functions}
-        is_plain = all(name in _CHEAP or name.startswith("convert_") for name in names)
+        is_plain = all(function.cost is CostClass.CHEAP for function, _ in trial.calls)
         return is_plain and len(trial.lines) <= CHEAP_LINES
 
 

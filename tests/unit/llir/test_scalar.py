@@ -8,7 +8,7 @@ import math
 import pytest
 
 import glow_nb.llir.instructions  # noqa: F401  registers them
-from glow_nb.errors import DefinitionError
+from glow_nb.errors import DefinitionError, GlowWarning
 from glow_nb.llir.instructions.activation import GeluInst
 from glow_nb.llir.instructions.arithmetic import ModuloInst
 from glow_nb.llir.program import (
@@ -19,7 +19,8 @@ from glow_nb.llir.program import (
     Out,
     define_instruction,
 )
-from glow_nb.llir.scalar import ARITIES, number_as, scalar_expression
+from glow_nb.llir.scalar import define_scalar_function, number_as, scalar_expression
+from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS, ScalarFunction
 from glow_nb.schema import Qualifier, operand_specs
 from glow_nb.types import ElementKind, TensorType
 
@@ -52,6 +53,7 @@ def parsed(text: str, monkeypatch: pytest.MonkeyPatch, mode: str = "none") -> st
         "__import__('os')",
         "other * input",
         "maximum(input)",
+        "add(input, alpha)",
         "maximum(input, y=alpha)",
         "print(input)",
         "0 < input < 1",
@@ -67,10 +69,68 @@ def test_what_is_not_in_the_vocabulary_is_refused(
         parsed(text, monkeypatch)
 
 
-@pytest.mark.parametrize("name", ARITIES)
-def test_every_function_is_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = f"{name}({', '.join(['input'] * ARITIES[name])})"
+CALLED = [f for f in SCALAR_FUNCTIONS.values() if not f.operator and not f.definition]
+
+
+@pytest.mark.parametrize("function", CALLED, ids=lambda f: f.name)
+def test_every_function_is_taken(function: ScalarFunction, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{function.name}({', '.join(['input'] * function.arity)})"
     assert parsed(text, monkeypatch) == text
+
+
+class TestDefinedFunctions:
+    @pytest.fixture(autouse=True)
+    def _own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("test_only_softsign", "test_only_twice"):
+            monkeypatch.setitem(SCALAR_FUNCTIONS, name, None)  # removed again afterwards
+            del SCALAR_FUNCTIONS[name]
+
+    def test_they_stand_for_their_definition(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        define_scalar_function("test_only_softsign", "x", definition="x / (1 + abs(x))")
+        define_scalar_function(
+            "test_only_twice", "abs", definition="test_only_softsign(abs) + abs(abs)"
+        )
+        assert parsed("test_only_softsign(input * alpha)", monkeypatch) == (
+            "input * alpha / (1 + abs(input * alpha))"
+        )
+        assert parsed("test_only_twice(input)", monkeypatch) == (
+            "input / (1 + abs(input)) + abs(input)"
+        )
+
+    def test_one_that_is_defined_again_is_replaced_with_a_notice(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for _ in range(2):  # the same meaning again is nothing to tell
+            define_scalar_function("test_only_twice", "x", definition="x + x")
+        assert parsed("test_only_twice(input)", monkeypatch) == "input + input"
+        with pytest.warns(GlowWarning, match="'test_only_twice' is defined again") as notices:
+            define_scalar_function("test_only_twice", "x", definition="test_only_twice(x) * 1")
+        assert notices[0].filename == __file__
+        assert parsed("test_only_twice(input)", monkeypatch) == "(input + input) * 1"
+
+    @pytest.mark.parametrize(
+        ("name", "parameters", "definition", "message"),
+        [
+            ("exp", ("x",), "x", "'exp' is part of the vocabulary and cannot be replaced"),
+            ("test_only_twice", ("x",), "x + y", "'y' is not in the vocabulary"),
+            ("test_only_twice", ("x",), "test_only_twice(x)", "is not in the vocabulary"),
+            ("no name", ("x",), "x", "'no name' is no name"),
+            ("test_only_twice", ("1",), "1", "'1' is no name"),
+            ("test_only_twice", ("x", "x"), "x", "two parameters are called alike"),
+        ],
+    )
+    def test_what_cannot_be_defined_is_refused(
+        self, name: str, parameters: tuple[str, ...], definition: str, message: str
+    ) -> None:
+        with pytest.raises(DefinitionError, match=message):
+            define_scalar_function(name, *parameters, definition=definition)
+
+    def test_they_take_as_many_arguments_as_parameters(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        define_scalar_function("test_only_twice", "x", definition="x + x")
+        with pytest.raises(DefinitionError, match="is not in the vocabulary"):
+            parsed("test_only_twice(input, alpha)", monkeypatch)
 
 
 def test_tests_of_attributes_are_decided(monkeypatch: pytest.MonkeyPatch) -> None:
