@@ -153,7 +153,7 @@ def main() -> None:
         block,
         describe=lambda node: describe(node, block, operators),
         describe_constant=describe_constant,
-        in_registers=names_in_registers(compiler.build_program(lowered)),
+        in_registers=names_in_registers(compiler.build_program(lowered, backend)),
     )
     dot = arguments.output.with_suffix(".dot")
     text = print_dot(block, constants=True)

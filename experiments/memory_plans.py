@@ -62,8 +62,8 @@ class Plan:
 
 def plan(name: str, function: Function) -> Plan:
     """Compile *function* for the CPU up to the memory plan, and prove that the plan is right."""
-    lowered = compiler.lower_for(function, backend_named("cpu"))
-    program = compiler.build_program(lowered)
+    cpu = backend_named("cpu")
+    program = compiler.build_program(compiler.lower_for(function, cpu), cpu)
     started = time.perf_counter()
     arena = allocate(program).arena
     seconds = time.perf_counter() - started

@@ -45,7 +45,7 @@ import numpy as np
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.threads import aligned_empty
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes.plan import Blocks, Way
 from glow_nb.kernels.transposes.transpose import is_zipped, matrix_of

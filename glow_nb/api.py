@@ -9,6 +9,8 @@ import time
 import warnings
 from typing import IO, TYPE_CHECKING, Union
 
+from typing_extensions import get_protocol_members
+
 from glow_nb import compiler, pipelines
 from glow_nb.arguments import (
     MOST_THREADS,
@@ -136,7 +138,7 @@ def compile(
     tune: bool = False,
     max_variants: int = MAX_VARIANTS,
     pipeline: Pipeline = pipelines.INFERENCE,
-    program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
+    program_pipeline: Pipeline | None = None,
     observer: Observer | None = None,
 ) -> Network:
     """Compile a neural network for this machine.
@@ -171,7 +173,8 @@ def compile(
         max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
             used least recently are dropped; a run that is in progress ends as it should.
         pipeline: Graph passes, run before and after lowering.
-        program_pipeline: Instruction passes, run before allocation.
+        program_pipeline: Instruction passes, run before allocation; those of the backend by
+            default, which are :data:`glow_nb.INSTRUCTIONS` for those that come with glow_nb.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
 
     Returns:
@@ -188,7 +191,8 @@ def compile(
     if observer is not None:
         check_observer(observer)
     GRAPH_PASSES.check(pipeline)
-    PROGRAM_PASSES.check(program_pipeline)
+    if program_pipeline is not None:
+        PROGRAM_PASSES.check(program_pipeline)
     limit = whole_number("max_variants", max_variants, 1)
     stopwatch = Stopwatch()
     chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
@@ -258,8 +262,14 @@ def as_backend(backend: str | Backend, *, threads: int, winograd: str, tune: boo
     """
     options = BackendOptions(winograd=winograd, tune=tune, threads=threads)
     chosen = backend_named(backend, options) if isinstance(backend, str) else backend
-    if isinstance(chosen, type) or not hasattr(chosen, "should_lower"):
+    missing = sorted(get_protocol_members(Backend) - set(dir(chosen)))
+    if isinstance(chosen, type) or "compile" in missing:
         raise OptionError(f"backend={backend!r:.80}: give the name of one, or a Backend")
+    if missing:
+        raise OptionError(
+            f"backend={backend!r:.80}: it has no {', '.join(missing)}; "
+            "let its class inherit from glow_nb.Backend, which has what most backends need"
+        )
     return chosen
 
 

@@ -80,14 +80,20 @@ def lower_for(
 
 def build_program(
     function: Function,
+    backend: Backend,
     *,
-    pipeline: Pipeline = pipelines.INSTRUCTIONS,
+    pipeline: Pipeline | None = None,
     observer: Observer | None = None,
 ) -> Program:
-    """Return a lowered *function* as an optimized, allocated program."""
+    """Return a lowered *function* as an optimized, allocated program.
+
+    The passes are those of *pipeline*, by default the backend's, and know what its kernels can do.
+    """
+    passes = backend.program_pipeline if pipeline is None else pipeline
+    passes = PROGRAM_PASSES.with_options(passes, {"traits": backend.traits})
     function = observed("schedule", schedule, function, observer)
     program = observed("generate", generate, function, observer)
-    program = PROGRAM_PASSES.run(program, pipeline, observer)
+    program = PROGRAM_PASSES.run(program, passes, observer)
     return observed("allocate", allocate, program, observer)
 
 
@@ -97,12 +103,12 @@ def compile_function(
     *,
     threads: int,
     pipeline: Pipeline = pipelines.INFERENCE,
-    program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
+    program_pipeline: Pipeline | None = None,
     observer: Observer | None = None,
 ) -> Compilation:
     """Compile a graph: optimize, lower, schedule, generate, optimize, allocate, make code."""
     lowered = lower_for(function, backend, pipeline=pipeline, observer=observer)
-    program = build_program(lowered, pipeline=program_pipeline, observer=observer)
+    program = build_program(lowered, backend, pipeline=program_pipeline, observer=observer)
     return make_compilation(lowered, program, backend, threads=threads, observer=observer)
 
 

@@ -33,7 +33,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import UnboundDimension, UnboundInput, import_onnx, load_model
 from glow_nb.importers.onnx.model import NEWEST_OPSET
-from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
+from glow_nb.pipelines import INFERENCE
 from glow_nb.types import Array
 from glow_nb.variants import MAX_VARIANTS, VariantCache
 
@@ -137,7 +137,7 @@ class GlowBackendRep(BackendRep):
             backend=self._engine,
             threads=self._threads,
             pipeline=INFERENCE if self._optimize else (),
-            program_pipeline=INSTRUCTIONS if self._optimize else (),
+            program_pipeline=None if self._optimize else (),
         )
         return function, network.run
 

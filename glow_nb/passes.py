@@ -24,7 +24,8 @@ import inspect
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -216,6 +217,25 @@ class PassRegistry(Generic[IR]):
             else:
                 raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
 
+    def with_options(self, pipeline: Pipeline, options: Mapping[str, Any]) -> Pipeline:
+        """Return *pipeline* with each pass given those of *options* that it has by name.
+
+        What a Step, or a ``functools.partial``, says itself stays.
+
+        Raises:
+            OptionError: *pipeline* is none.
+        """
+        self.check(pipeline)
+        return tuple(self._with_options(entry, options) for entry in pipeline)
+
+    def _with_options(self, entry: Entry, options: Mapping[str, Any]) -> Entry:
+        if isinstance(entry, Repeat):
+            return replace(entry, steps=self.with_options(entry.steps, options))
+        step = _step_of(entry)
+        known = _open_options(self._pass_of(step))
+        taken = {name: value for name, value in options.items() if name in known}
+        return Step(step.name, {**taken, **step.options})
+
     @property
     def _wanted(self) -> str:
         kind = self.passes.kind
@@ -289,6 +309,16 @@ class PassRegistry(Generic[IR]):
         tell(observer, PassRun(name, ir, after, time.perf_counter() - started))
         done.append(name)
         return after
+
+
+def _open_options(run: Pass[Any]) -> set[str]:
+    """Return the names of the options of *run* that are not bound yet."""
+    try:
+        parameters = inspect.signature(run).parameters
+    except ValueError:  # written in C, without a signature
+        return set()
+    bound = run.keywords if isinstance(run, partial) else {}
+    return {p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY} - bound.keys()
 
 
 def _check_kind(before: object, after: object) -> None:

@@ -1,4 +1,4 @@
-"""What a backend is: vetoes and passes of its own, and a way to make a program run.
+"""What a backend is: kernels and what they can do, passes, and a way to make a program run.
 
 Nothing above this level knows which backend runs.
 """
@@ -16,8 +16,11 @@ from typing_extensions import override
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Node
 from glow_nb.llir.cost import InstructionCost
+from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Program
+from glow_nb.llir.traits import Traits
 from glow_nb.passes import Pipeline
+from glow_nb.pipelines import INSTRUCTIONS
 from glow_nb.schema import Registry
 from glow_nb.text import format_name
 from glow_nb.types import Array
@@ -160,7 +163,11 @@ Progress = Callable[[int, int], None]
 
 
 class Backend(Protocol):
-    """A target that executes programs (paper 3.4 and 5)."""
+    """A target that executes programs (paper 3.4 and 5).
+
+    A class that inherits from this one must have a name and compile; the rest is that of a backend
+    without kernels of its own: every operator is lowered, and no kernel does more than it must.
+    """
 
     @property
     def name(self) -> str:
@@ -168,13 +175,37 @@ class Backend(Protocol):
         ...
 
     @property
+    def kernels(self) -> KernelTable:
+        """What its kernels are made by, and can do: operators that have one are not lowered."""
+        return KernelTable("backend's")
+
+    @property
+    def traits(self) -> Traits:
+        """What its kernels can do; instruction passes get it as their option ``traits``."""
+        return self.kernels.traits
+
+    @property
+    def replaced(self) -> tuple[type[Node], ...]:
+        """Operators that :attr:`graph_pipeline` replaces by ones with kernels; never lowered."""
+        return ()
+
+    @property
     def graph_pipeline(self) -> Pipeline:
         """Graph passes of this backend, run after lowering."""
-        ...
+        return ()
+
+    @property
+    def program_pipeline(self) -> Pipeline:
+        """Instruction passes, run before allocation unless the user gives others."""
+        return INSTRUCTIONS
 
     def should_lower(self, node: Node) -> bool:
-        """False vetoes the lowering of *node*: the backend does better with the node itself."""
-        ...
+        """True for an operator without a kernel.
+
+        A kernel does in one go what the lowered nodes do in several. A backend whose kernel is not
+        for every operand may say more than its table.
+        """
+        return not (isinstance(node, self.replaced) or self.kernels.has_kernel(type(node)))
 
     def compile(self, program: Program, *, threads: int) -> Executable:
         """Make an allocated *program* ready to run on *threads* cores."""

@@ -12,14 +12,29 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
-from glow_nb.backends.backend import KernelReport, Timings
+from glow_nb.backends.backend import Backend, KernelReport, Timings
 from glow_nb.backends.scalar_numpy import evaluate_scalar
 from glow_nb.errors import FeedError, GlowError, UnsupportedError, VerifyError
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Node
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.instructions.normalization import (
+    LayerNormalizationInst,
+    LogSoftmaxInst,
+    SoftmaxInst,
+)
+from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst
+from glow_nb.llir.instructions.reduction import (
+    ReduceMaxInst,
+    ReduceMeanInst,
+    ReduceMinInst,
+    ReduceProdInst,
+    ReduceSumInst,
+)
+from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import (
     Alloc,
@@ -36,8 +51,8 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.traits import FUSES_BOTH, FUSES_EPILOGUE, KernelTraits, Traits
 from glow_nb.memory_limit import out_of_memory
-from glow_nb.passes import Pipeline
 from glow_nb.schema import map_operands, operand_specs
 from glow_nb.types import Array, TensorType
 
@@ -56,17 +71,27 @@ def evaluate_node(node: Node, arguments: Sequence[Any]) -> Any:
         return node.evaluate(*arguments)
 
 
-class Interpreter:
-    """Runs programs with NumPy, one instruction after another, on one thread."""
+TRAITS: Traits = {
+    **dict.fromkeys((MaxPoolInst, AvgPoolInst), FUSES_EPILOGUE),
+    **dict.fromkeys((ReduceSumInst, ReduceMeanInst, ReduceProdInst), FUSES_BOTH),
+    **dict.fromkeys((ReduceMaxInst, ReduceMinInst), FUSES_BOTH),
+    **dict.fromkeys((SoftmaxInst, LogSoftmaxInst, LayerNormalizationInst), FUSES_BOTH),
+    TransposeInst: KernelTraits(strided=("dest", "input")),
+}
+"""NumPy can evaluate any stack over any views; these make programs like those of kernels."""
+
+
+class Interpreter(Backend):
+    """Runs programs with NumPy, one instruction after another, on one thread.
+
+    It has no kernels: everything is lowered that has a rule.
+    """
 
     name = "interpreter"
-    graph_pipeline: Pipeline = ()
+    traits = TRAITS
 
-    def should_lower(self, node: Node) -> bool:  # noqa: ARG002
-        """Lower everything: the programs are then those of a backend without vetoes."""
-        return True
-
-    def compile(self, program: Program, *, threads: int = 1) -> InterpretedProgram:  # noqa: ARG002
+    @override
+    def compile(self, program: Program, *, threads: int = 1) -> InterpretedProgram:
         """Return an allocated *program*, ready to run; *threads* changes nothing.
 
         Raises:

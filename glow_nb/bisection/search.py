@@ -109,7 +109,7 @@ def bisect(
     tolerance: float = TOLERANCE,
     keep_going: bool = False,
     pipeline: Pipeline = pipelines.INFERENCE,
-    program_pipeline: Pipeline = pipelines.INSTRUCTIONS,
+    program_pipeline: Pipeline | None = None,
     progress: Progress | None = None,
 ) -> Bisection:
     """Return the first step of the compiler after which *graph* computes something else.
@@ -125,7 +125,7 @@ def bisect(
         tolerance: Largest difference over the largest output that counts as rounding.
         keep_going: Try the steps after the first bad one, too.
         pipeline: Graph passes.
-        program_pipeline: Instruction passes.
+        program_pipeline: Instruction passes; the backend's own by default.
         progress: Told what is tried.
 
     Raises:
@@ -147,7 +147,7 @@ def bisect(
 
 
 def _states(
-    ir: State, backend: Backend, pipeline: Pipeline, program_pipeline: Pipeline
+    ir: State, backend: Backend, pipeline: Pipeline, program_pipeline: Pipeline | None
 ) -> tuple[list[tuple[str, State]], PassError | None]:
     """Return the import and what each step made that changed something, and what went wrong."""
     if isinstance(ir, Program):
@@ -161,7 +161,7 @@ def _states(
 
     try:
         lowered = compiler.lower_for(ir, backend, pipeline=pipeline, observer=note)
-        compiler.build_program(lowered, pipeline=program_pipeline, observer=note)
+        compiler.build_program(lowered, backend, pipeline=program_pipeline, observer=note)
     except PassError as error:
         return states, error
     return states, None

@@ -93,7 +93,6 @@ def bisect(
             tolerance=tolerance,
             keep_going=keep_going,
             pipeline=pipelines.INFERENCE,
-            program_pipeline=pipelines.INSTRUCTIONS,
             progress=status,
         )
     console = make_console()

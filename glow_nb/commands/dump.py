@@ -133,7 +133,7 @@ def _write_each(ir: Function | Program, backend: Backend, folder: Path) -> None:
     if isinstance(ir, Program):
         raise OptionError(f"{ir!r}: the file holds a program, on which no pass is run")
     writer = WriteIR(folder)
-    build_program(lower_for(ir, backend, observer=writer), observer=writer)
+    build_program(lower_for(ir, backend, observer=writer), backend, observer=writer)
     click.echo(f"wrote {count_of(len(writer.written), 'file')} to {folder}", err=True)
 
 

@@ -47,7 +47,7 @@ class Stages:
         """What makes a program, by name, in the order of the first run."""
         steps: dict[str, Callable[[], Program]] = {}
         steps["generate"] = lambda: generate(schedule(self.graph()))
-        for name in _names(pipelines.INSTRUCTIONS):
+        for name in _names(self.backend.program_pipeline):
             steps[name] = partial(self._program_after, name)
         steps["allocate"] = self.program
         return steps
@@ -58,7 +58,7 @@ class Stages:
 
     def program(self) -> Program:
         """Return the program that the backend compiles."""
-        return build_program(self.graph())
+        return build_program(self.graph(), self.backend)
 
     def after(self, step: str) -> Function | Program:
         """Return the state after the last run of *step*; raise OptionError if there is none."""
@@ -83,7 +83,7 @@ class Stages:
         runs: list[PassRun] = []
         graph = lower_for(self.function, self.backend, observer=runs.append)
         if step in self.program_steps or step == "schedule":
-            build_program(graph, observer=runs.append)
+            build_program(graph, self.backend, observer=runs.append)
         return [run for run in runs if run.name == step]
 
     def _graph_after(self, name: str) -> Function:
@@ -94,7 +94,7 @@ class Stages:
 
     def _program_after(self, name: str) -> Program:
         last = _LastRun(name)
-        build_program(self.graph(), observer=last)
+        build_program(self.graph(), self.backend, observer=last)
         state: Program = last.state
         return state
 

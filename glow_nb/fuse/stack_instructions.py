@@ -19,8 +19,9 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.traits import NO_TRAITS, Traits, traits_of
 from glow_nb.llir.verify import may_overlap
-from glow_nb.schema import map_operands
+from glow_nb.schema import map_operands, operands_of
 
 MAX_POINTERS = 12
 """Regions that one stack may touch: each needs a register for its address. [A sum of 20 tensors in
@@ -32,19 +33,19 @@ MAX_BODY = 24
 SMALL_INPUT = 16 * 1024
 """Elements that one thread goes through in less time than it takes to start another kernel."""
 MIN_PLACES = 16
-"""Results of a head that draws its input: with fewer, its threads have less to share out than those
-of a loop over the input would."""
+"""Results of a head with a prologue: with fewer, its threads have less to share out than those of a
+loop over its input would."""
 
 
 @register_pass
-def stack_instructions(program: Program) -> Program:
+def stack_instructions(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Let a data-parallel instruction run in the kernel of its producer or of its consumer.
 
     It joins the latest of the kernels that produce its operands, if the shapes are the same and
     moving that kernel down to the instruction changes nothing; kernels of other operands that are
-    data parallel themselves follow. An instruction that draws an operand element by element, such
-    as a reduction, takes in the data-parallel kernel that makes it. A value that only the stack
-    reads becomes a register.
+    data parallel themselves follow. A kernel that reads an operand element by element, as that of a
+    reduction may do, takes in the data-parallel kernel that makes it. A value that only the stack
+    reads becomes a register. Which kernels of other instructions do so, their *traits* say.
 
     ::
 
@@ -57,7 +58,7 @@ def stack_instructions(program: Program) -> Program:
                                                              relu @out %z, @in %sum
                                                            }
     """
-    stacker = _Stacker(program.work)
+    stacker = _Stacker(program.work, traits)
     stacker.run()
     if all(len(group.members) == 1 for group in stacker.groups):
         return program
@@ -69,7 +70,7 @@ class _Group:
     """Instructions that will be one kernel, by their numbers; runs where the last one stood.
 
     Attributes:
-        producers: What computes the operand that the head draws.
+        producers: What computes the operand that the head reads element by element.
         head: The one instruction that is not data parallel, if there is one.
         riders: What is done to the head's result, or all instructions if there is no head.
         reads: Regions that are read.
@@ -97,8 +98,8 @@ class _Group:
 class _Stacker:
     """Grows groups, instruction by instruction, in program order."""
 
-    def __init__(self, work: tuple[Instruction, ...]) -> None:
-        self._work = work
+    def __init__(self, work: tuple[Instruction, ...], traits: Traits) -> None:
+        self._work, self._traits = work, traits
         self._readers: dict[Buffer, list[int]] = {}
         self._writers: dict[Buffer, list[int]] = {}
         for number, instruction in enumerate(work):
@@ -125,9 +126,11 @@ class _Stacker:
                     self._try_to_merge(group, self._group_of[number])
                 continue
             alone = self._group_of[number] = _Group((), number, (), reads, writes)
-            if instruction.draws:
-                for group in self._groups_behind(number, [drawn_by(instruction)]):
-                    self._try_to_draw(group, alone)
+            operand = traits_of(instruction, self._traits).prologue_operand
+            if operand:
+                read_by_element: Buffer = getattr(instruction, operand)
+                for group in self._groups_behind(number, [read_by_element]):
+                    self._try_as_prologue(group, alone, read_by_element)
 
     def _groups_behind(self, number: int, buffers: Iterable[Buffer]) -> list[_Group]:
         """Return the groups that make *buffers* for instruction *number*, the latest first."""
@@ -155,18 +158,16 @@ class _Stacker:
         like = merged.riders[-1] if merged.head is None else merged.head
         self._accept(merged, group, into, mutated(self._work[like])[0])
 
-    def _try_to_draw(self, group: _Group, into: _Group) -> None:
-        """Let the head of *into* compute with *group* what it draws, if that is right."""
-        assert into.head is not None
-        head = self._work[into.head]
-        if group.head is not None:
+    def _try_as_prologue(self, group: _Group, into: _Group, operand: Buffer) -> None:
+        """Let the kernel of the head of *into* compute *operand* with *group*, if that is right."""
+        if into.head is None or group.head is not None:
             return
-        drawn = drawn_by(head)
         merged = _Group(
             group.riders, into.head, (), group.reads | into.reads, group.writes | into.writes
         )
-        if self._is_worth_drawing(merged, drawn):
-            self._accept(merged, group, into, mutated(head)[0])
+        result = mutated(self._work[into.head])[0]
+        if self._is_worth_fusing(merged, operand, result):
+            self._accept(merged, group, into, result)
 
     def _accept(self, merged: _Group, group: _Group, into: _Group, result: Buffer) -> None:
         """Take *merged* in place of *group* and *into*, if no rule is against it.
@@ -183,17 +184,15 @@ class _Stacker:
         ):
             self._group_of.update(dict.fromkeys(merged.members, merged))
 
-    def _is_worth_drawing(self, group: _Group, drawn: Buffer) -> bool:
-        """True if the kernel of the head computes its input no slower than a loop would.
+    def _is_worth_fusing(self, group: _Group, operand: Buffer, result: Buffer) -> bool:
+        """True if the kernel of the head computes its *operand* no slower than a loop would.
 
         It must have enough places to share out, and find elements side by side.
         """
-        assert group.head is not None
-        results = mutated(self._work[group.head])[0].type.size
         sources = [
             b for p in group.producers for b in (*read(self._work[p]), *mutated(self._work[p]))
         ]
-        return (results >= MIN_PLACES or drawn.type.size <= SMALL_INPUT) and all(
+        return (result.type.size >= MIN_PLACES or operand.type.size <= SMALL_INPUT) and all(
             b.strides[-1:] in ((), (1,)) or b.type.shape[-1] == 1 for b in sources
         )
 
@@ -213,13 +212,15 @@ class _Stacker:
     def _is_ordered(self, group: _Group) -> bool:
         """True if nobody needs what comes after it, or does not come by element by element.
 
-        The head reads of what the producers make only the operand that it draws; neither it nor
-        they read what the riders make; and riders read nothing from before the head.
+        The head reads one operand of what the producers make; neither it nor they read what the
+        riders make; and riders read nothing from before the head.
         """
         if group.head is None:
             return True
         head = self._work[group.head]
-        if not head.carries_stack or head.predicate is not None:
+        if head.predicate is not None or len(mutated(head)) > 1:
+            return False
+        if group.riders and not traits_of(head, self._traits).fuses_epilogue:
             return False
         early = self._made_by(group.producers)
         late = self._made_by(group.riders)
@@ -249,13 +250,12 @@ class _Stacker:
         pointers = (group.reads | group.writes) - self._registers(group)
         if len(pointers) > MAX_POINTERS or len(group.members) > MAX_BODY:
             return False
-        if group.head is None or self._work[group.head].reaches_all:
+        if group.head is None or traits_of(self._work[group.head], self._traits).reaches_all:
             return True
-        head = self._work[group.head]
-        (result,) = mutated(head)
-        others = [self._work[m] for m in group.riders]
-        touched = [buffer for i in others for buffer in (*read(i), *mutated(i))]
-        return all(is_reachable(buffer, result) for buffer in touched)
+        others = (self._work[member] for member in (*group.producers, *group.riders))
+        return all(
+            b.is_contiguous and has_reachable_shape(b, i) for i in others for b in operands_of(i)
+        )
 
     def _registers(self, group: _Group) -> set[Buffer]:
         """Return the activations that only *group* touches; it makes them whole."""
@@ -293,24 +293,17 @@ def _within(users: dict[Buffer, list[int]], root: Buffer, begin: int, end: int) 
         yield numbers[place]
 
 
-def drawn_by(head: Instruction) -> Buffer:
-    """Return the operand that *head* draws."""
-    drawn: Buffer = getattr(head, head.draws)
-    return drawn
-
-
 def is_stackable(instruction: Instruction) -> bool:
     """True if *instruction* may stand in a stack: data parallel and unconditional."""
     return bool(instruction.scalar) and instruction.predicate is None
 
 
-def is_reachable(buffer: Buffer, result: Buffer) -> bool:
-    """True if a kernel that makes *result* tile by tile finds the elements of *buffer* at once.
+def has_reachable_shape(buffer: Buffer, member: Instruction) -> bool:
+    """True if a kernel that works tile by tile finds what *member* of a stack needs of *buffer*.
 
     It may have the shape of the result, vary along the last axis only, or be a single number.
     """
-    if not buffer.is_contiguous:
-        return False
+    (result,) = mutated(member)
     shape = buffer.type.shape
     return shape == result.type.shape or all(n == 1 for n in shape[:-1])
 

@@ -1,31 +1,28 @@
-"""Which generator makes the kernel of an instruction."""
+"""The table of the cpu's kernels: which function writes the kernel of an instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
+from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Instruction
-from glow_nb.schema import Registry
+from glow_nb.llir.traits import KernelTraits
 
-Generator = Callable[..., KernelSource]
-G = TypeVar("G", bound=Generator)
+G = TypeVar("G", bound=Callable[..., KernelSource])
 
-KERNELS: Registry[type[Instruction], Generator] = Registry("kernel of")
-"""Instruction class to the function that writes its kernel; data-parallel ones need none."""
+CPU_KERNELS = KernelTable("cpu", scalar=elementwise_source)
+"""Complete once :mod:`glow_nb.kernels.cpu_kernels` is imported."""
 
 
-def kernel_for(*instruction_classes: type[Instruction]) -> Callable[[G], G]:
+def kernel_for(
+    *instruction_classes: type[Instruction], traits: KernelTraits | None = None
+) -> Callable[[G], G]:
     """Register a function ``(instruction, target) -> KernelSource`` for some instructions.
 
-    If they carry a stack, its third argument is what stands around them: a
+    If *traits* say that it takes part in stacks, its third argument is what stands around it: a
     :class:`~glow_nb.kernels.stacks.fusion.Fusion`, or an ``Epilogue`` of register tiles.
     """
-
-    def register(generator: G) -> G:
-        for instruction_class in instruction_classes:
-            KERNELS.add(instruction_class, generator)
-        return generator
-
-    return register
+    return CPU_KERNELS.kernel_for(*instruction_classes, traits=traits or KernelTraits())

@@ -2,10 +2,10 @@
 
 An instruction that is declared in place for an operand reads each element of it before it writes
 that element, in the same thread, and never again; only a scatter comes back, to what it wrote
-itself. A stack does so for what it reads element by
-element: a loop over memory loads a piece of all operands before it stores a piece of any result,
-and the kernel of a head that says so (``stack_in_place``) loads the operands of what rides on it
-right before it stores a finished piece, which it does once.
+itself. A stack may do so for what it reads element by element: a loop over memory loads a piece of
+all operands before it stores a piece of any result. Around a head, that takes a kernel that stores
+once (:class:`~glow_nb.llir.traits.KernelTraits`): it loads what its epilogue reads right before it
+stores a finished piece.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from dataclasses import dataclass
 
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.schema import operand_specs, operands_of
 
 
 def may_lie_on(instruction: Instruction, result: Buffer, source: Buffer) -> bool:
     """True if *result* may be written where *source* lies, if both are exactly the same elements.
 
-    A source that the instruction reads in some other way as well is none.
+    This follows from what *instruction* means; whether a kernel does it, its traits say. A source
+    that the instruction reads in some other way as well is none.
     """
     if isinstance(instruction, StackInst):
         return _stack_may_write(instruction, result, source)
@@ -36,14 +38,14 @@ def _stack_may_write(stack: StackInst, result: Buffer, source: Buffer) -> bool:
     """True if *stack* reads each element of *source* for the last time before it stores *result*.
 
     A head may walk over its input several times. What its producers store is there from the first
-    time on; later only the operand that it draws is read, if that is what is stored.
+    time on; later only the operand that they make is read, if that is what is stored.
     """
     if source not in stack.sources or result not in stack.results:
         return False
     head = stack.head
     if head is None:
         return True
-    if not head.stack_in_place or source in read(head):
+    if source in read(head):
         return False
     if not any(result in mutated(producer) for producer in stack.producers):
         return True
@@ -70,11 +72,14 @@ def is_same_region(left: Buffer, right: Buffer) -> bool:
     )
 
 
-def candidates(instruction: Instruction) -> Iterator[tuple[Buffer, Buffer]]:
+def candidates(instruction: Instruction, traits: Traits) -> Iterator[tuple[Buffer, Buffer]]:
     """Yield (result, source) pairs of different regions that could as well be one region.
 
     Both cover their regions whole, and the instruction touches neither region in any other way.
     """
+    head = instruction.head if isinstance(instruction, StackInst) else None
+    if head is not None and not traits_of(head, traits).stores_once:
+        return
     touched: dict[Buffer, list[Buffer]] = {}
     for buffer in operands_of(instruction):
         touched.setdefault(buffer.root, []).append(buffer)

@@ -194,16 +194,6 @@ class Instruction:
             and attribute names; empty otherwise.
         inplace: Pairs (out, in) of operand names that may share memory exactly.
         node_class: The high-level operator that IRGen makes it from by equal field names.
-        strided: Operands that may be windows with gaps between pixels (rows along the last axis);
-            those of a data-parallel instruction may have any strides.
-        carries_stack: Its kernel can apply data-parallel instructions to its results before it
-            stores them.
-        stack_in_place: That kernel stores each result once, and loads what its stack reads at that
-            place right before, in the same thread: the result may lie on what the stack reads.
-        reaches_all: These may then read and write operands of any strides; otherwise only such
-            as have the shape of the result, vary along the last axis only, or are one number.
-        draws: The operand that its kernel reads element by element, so that data-parallel
-            instructions may compute it there; empty if there is none.
         predicate: A bool vector of the batch's length; results of false samples are arbitrary.
         name: The high-level node it was made from; for people, not unique.
         origins: The imported nodes that this node stands for, if not for itself alone.
@@ -213,11 +203,6 @@ class Instruction:
     scalar: ClassVar[str]
     inplace: ClassVar[tuple[tuple[str, str], ...]]
     node_class: ClassVar[type | None]
-    carries_stack: ClassVar[bool] = False
-    stack_in_place: ClassVar[bool] = False
-    reaches_all: ClassVar[bool] = False
-    draws: ClassVar[str] = ""
-    strided: ClassVar[tuple[str, ...]] = ()
     _: KW_ONLY
     predicate: Buffer | None = None
     name: str = ""

@@ -3,7 +3,7 @@
 All instructions of a stack are data parallel but one, the *head*, if there is one at all. Those
 after the head, the *riders*, are data parallel over the shape of its result: the kernel of the head
 applies them before it stores. Those before it, the *producers*, are data parallel over the shape of
-the operand that the head draws (``Instruction.draws``): its kernel computes them as it reads.
+the one operand of the head that they make: its kernel computes them as it reads that.
 Without a head, all are riders, and the kernel is a plain loop.
 
 What only the stack itself reads is a :class:`Register`: it has a type and a name but no memory. ::
@@ -84,6 +84,11 @@ class StackInst(Instruction):
         return self.body[self.body.index(self.head) + 1 :] if self.head else self.body
 
     @property
+    def fused_operand(self) -> Buffer | None:
+        """The operand of the head that the producers make; None if there are no producers."""
+        return next(iter(self._read_of_producers()), None)
+
+    @property
     @override
     def imported_names(self) -> tuple[str, ...]:
         """Those of all members, each once, in order."""
@@ -127,20 +132,25 @@ class StackInst(Instruction):
             )
 
     def _verify_producers(self) -> None:
-        head = self.head
-        assert head is not None
-        self.require(bool(head.draws), f"{head} draws no operand that the others could compute")
-        drawn = getattr(head, head.draws)
-        self._verify_shapes(self.producers, drawn)
-        made = {mutated(producer)[0] for producer in self.producers}
-        self.require(drawn in made, f"{drawn!r} is not computed by what stands before {head}")
+        fused = self._read_of_producers()
         self.require(
-            [b for b in read(head) if b in made] == [drawn],
-            f"{head} reads more of it than {drawn!r}",
+            len(fused) == 1,
+            f"{self.head} must read one operand that is computed before it, it reads "
+            f"{', '.join(map(repr, fused)) or 'none'}",
         )
+        self._verify_shapes(self.producers, fused[0])
+        made = self._made_by_producers()
         for rider in self.riders:
             for buffer in read(rider):
                 self.require(buffer not in made, f"{rider} reads {buffer!r} from before the head")
+
+    def _made_by_producers(self) -> set[Buffer]:
+        return {buffer for producer in self.producers for buffer in mutated(producer)}
+
+    def _read_of_producers(self) -> list[Buffer]:
+        """Return the operands of the head that its producers make."""
+        made = self._made_by_producers()
+        return [buffer for buffer in read(self.head) if buffer in made] if self.head else []
 
 
 def members_of(instruction: Instruction) -> tuple[Instruction, ...]:

@@ -14,6 +14,7 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.schema import operand_specs
 
 
@@ -82,30 +83,32 @@ def _runs(shape: tuple[int, ...], steps: tuple[int, ...]) -> list[_Run]:
     return runs[::-1]
 
 
-def can_be_strided(instruction: Instruction, buffer: Buffer, place: Buffer) -> bool:
+def can_be_strided(instruction: Instruction, buffer: Buffer, place: Buffer, traits: Traits) -> bool:
     """True if the kernel of *instruction* works with *place* instead of *buffer*."""
     if place.is_contiguous or instruction.scalar:
         return True
     if isinstance(instruction, StackInst):
-        return _stack_can_be_strided(instruction, buffer, place)
+        return _stack_can_be_strided(instruction, buffer, place, traits)
     specs = operand_specs(type(instruction))
     fields = {spec.name for spec in specs if getattr(instruction, spec.name) is buffer}
-    return bool(fields) and fields <= set(instruction.strided) and _has_pixels(place)
+    strided = traits_of(instruction, traits).strided
+    return bool(fields) and fields <= set(strided) and _has_pixels(place)
 
 
-def _stack_can_be_strided(stack: StackInst, buffer: Buffer, place: Buffer) -> bool:
+def _stack_can_be_strided(stack: StackInst, buffer: Buffer, place: Buffer, traits: Traits) -> bool:
     """A stack on tiles stores its result by pixels, if it reads nothing else of that shape."""
     head = stack.head
     if head is None:
         return True
-    if buffer in read(head) or (head.reaches_all and buffer in mutated(head)):
-        return can_be_strided(head, buffer, place)
-    if head.reaches_all:
+    can = traits_of(head, traits)
+    if buffer in read(head) or (can.reaches_all and buffer in mutated(head)):
+        return can_be_strided(head, buffer, place, traits)
+    if can.reaches_all:
         return _has_pixels(place)
     others = (b for b in stack.sources if b not in read(head))
     return (
         stack.results == (buffer,)
-        and "dest" in head.strided
+        and "dest" in can.strided
         and _has_pixels(place)
         and not any(b.type.shape == buffer.type.shape for b in others)
     )

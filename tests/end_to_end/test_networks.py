@@ -116,12 +116,13 @@ def test_nothing_is_moved_but_at_the_border_and_memory_is_at_its_bound(
 ) -> None:
     function = glow_nb.load(twin)
     assert isinstance(function, Function)
-    lowered = glow_nb.lower_for(function, backend_named("cpu"))
+    cpu = backend_named("cpu")
+    lowered = glow_nb.lower_for(function, cpu)
     opcodes = Counter(node.opcode for node in lowered.nodes)
     images = [p for p in lowered.placeholders if p.type.rank == 4]
     assert opcodes["transpose"] <= len(images)
     assert not opcodes["batch_normalization"]
-    program = compiler.build_program(lowered)
+    program = compiler.build_program(lowered, cpu)
     members = [m for instruction in program.work for m in members_of(instruction)]
     assert not [member for member in members if member.opcode == "copy"]
     assert program.arena is not None

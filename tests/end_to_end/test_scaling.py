@@ -39,7 +39,8 @@ def planned(graph: Any) -> Program:
     """Return *graph* as a program with a checked placement: all that comes before code."""
     function = glow_nb.load(graph)
     assert isinstance(function, Function)
-    program = compiler.build_program(compiler.lower_for(function, backend_named("cpu")))
+    cpu = backend_named("cpu")
+    program = compiler.build_program(compiler.lower_for(function, cpu), cpu)
     check_placement(program)
     return program
 
@@ -90,7 +91,7 @@ def test_a_long_chain_of_views_is_handled_without_recursion() -> None:
     builder.save(value, "y")
     function = builder.function()
     for pipeline in ((), pipelines.INSTRUCTIONS):
-        program = compiler.build_program(function, pipeline=pipeline)
+        program = compiler.build_program(function, backend_named("cpu"), pipeline=pipeline)
         check_placement(program)
         assert len(program.work) == 1
         assert print_program(parse_program(print_program(program))) == print_program(program)

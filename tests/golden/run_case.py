@@ -19,10 +19,10 @@ from glow_nb.hlir.schedule import schedule
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
-from glow_nb.llir.passes import PROGRAM_PASSES
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
 from tests.golden.filecheck import Case, MismatchError, read_case, verify_checks
+from tests.passes_for_cpu import run_passes
 
 IR = Module | Program
 
@@ -76,7 +76,7 @@ def _run_passes(ir: IR, names: tuple[str, ...]) -> IR:
         if name == "generate":
             ir = generate(_only_function(ir))
         elif isinstance(ir, Program):
-            ir = allocate(ir) if name == "allocate" else PROGRAM_PASSES.run(ir, (name,))
+            ir = allocate(ir) if name == "allocate" else run_passes(ir, (name,))
         else:
             ir = Module(tuple(_run_graph_pass(function, name) for function in ir.functions))
     return ir

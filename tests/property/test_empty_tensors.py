@@ -21,6 +21,7 @@ from glow_nb.llir.optimize import PROGRAM_PASSES
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import Program
+from tests.passes_for_cpu import run_passes
 from tests.property.empty_graphs import empty_functions
 from tests.property.random_graphs import check_same, feeds_of
 from tests.property.test_meaning import INSTRUCTION_PAIRS, check_function, run_program
@@ -42,25 +43,26 @@ def test_graph_passes_keep_the_meaning(function: Function, name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PROGRAM_PASSES.passes))
 @given(empty_functions())
 def test_each_instruction_pass_keeps_the_meaning(name: str, function: Function) -> None:
-    check_program(PROGRAM_PASSES.run(generate(function), (name,)), function)
+    check_program(run_passes(generate(function), (name,)), function)
 
 
 @given(empty_functions(), st.sampled_from(INSTRUCTION_PAIRS))
 def test_each_pair_of_adjacent_instruction_passes_keeps_the_meaning(
     function: Function, pair: tuple[str, str]
 ) -> None:
-    check_program(PROGRAM_PASSES.run(generate(lower(function)), pair), function)
+    check_program(run_passes(generate(lower(function)), pair), function)
 
 
 @given(empty_functions())
 def test_the_instruction_pipeline_alone_keeps_the_meaning(function: Function) -> None:
-    check_program(PROGRAM_PASSES.run(generate(function), pipelines.INSTRUCTIONS), function)
+    check_program(run_passes(generate(function), pipelines.INSTRUCTIONS), function)
 
 
 @given(empty_functions())
 def test_the_cpu_program_keeps_the_meaning(function: Function) -> None:
-    lowered = compiler.lower_for(function, backend_named("cpu"))
-    check_program(compiler.build_program(lowered), function)
+    cpu = backend_named("cpu")
+    lowered = compiler.lower_for(function, cpu)
+    check_program(compiler.build_program(lowered, cpu), function)
 
 
 @pytest.mark.jit
@@ -99,6 +101,6 @@ def test_graphs_that_failed_once_compile(text: str) -> None:
     function = parse_function(text, constants=constants)
     feeds = feeds_of(function)
     expected = evaluate(function, feeds)
-    program = PROGRAM_PASSES.run(generate(function), pipelines.INSTRUCTIONS)
+    program = run_passes(generate(function), pipelines.INSTRUCTIONS)
     check_same(run_program(program, function), expected)  # type: ignore[arg-type]
     check_function(compiler.lower_for(function, backend_named("cpu")), function)

@@ -26,6 +26,7 @@ from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import Program
 from glow_nb.passes import Repeat
+from tests.passes_for_cpu import run_passes
 from tests.property.random_graphs import check_same, feeds_of, functions
 
 REPEATED = next(entry for entry in pipelines.INFERENCE if isinstance(entry, Repeat)).steps
@@ -108,7 +109,7 @@ def test_instructions_keep_the_meaning(function: Function) -> None:
 @pytest.mark.parametrize("name", sorted(PROGRAM_PASSES.passes))
 @given(functions())
 def test_each_instruction_pass_keeps_the_meaning(name: str, function: Function) -> None:
-    program = allocate(PROGRAM_PASSES.run(generate(function), (name,)))
+    program = allocate(run_passes(generate(function), (name,)))
     check_same(run_program(program, function), evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
 
 
@@ -116,19 +117,20 @@ def test_each_instruction_pass_keeps_the_meaning(name: str, function: Function) 
 def test_each_pair_of_adjacent_instruction_passes_keeps_the_meaning(
     function: Function, pair: tuple[str, str]
 ) -> None:
-    program = allocate(PROGRAM_PASSES.run(generate(lower(function)), pair))
+    program = allocate(run_passes(generate(lower(function)), pair))
     check_same(run_program(program, function), evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
 
 
 @given(functions(max_nodes=16))
 def test_the_instruction_pipeline_keeps_the_meaning(function: Function) -> None:
-    program = compiler.build_program(compiler.lower_for(function, backend_named("cpu")))
+    cpu = backend_named("cpu")
+    program = compiler.build_program(compiler.lower_for(function, cpu), cpu)
     check_same(run_program(program, function), evaluate(function, feeds_of(function)))  # type: ignore[arg-type]
 
 
 @given(functions())
 def test_program_text_reads_back_to_the_same_text(function: Function) -> None:
-    program = compiler.build_program(lower(function))
+    program = compiler.build_program(lower(function), backend_named("interpreter"))
     text = print_program(program)
     again = parse_program(text, constants=external_weights(program))
     assert print_program(again) == text

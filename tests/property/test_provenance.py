@@ -20,13 +20,14 @@ from tests.property.random_graphs import feeds_of, functions
 @given(functions())
 def test_only_imported_nodes_are_stood_for(backend: str, function: Function) -> None:
     imported = {node.name for node in function}
-    lowered = compiler.lower_for(function, backend_named(backend))
+    target = backend_named(backend)
+    lowered = compiler.lower_for(function, target)
     for node in lowered:
         names = lowered.origins_of(node)
         assert names
         assert len(set(names)) == len(names)
         assert set(names) <= imported
-    program = compiler.build_program(lowered)
+    program = compiler.build_program(lowered, target)
     for instruction in program.work:
         assert set(instruction.imported_names) <= imported
 
@@ -54,11 +55,12 @@ def test_what_a_node_stands_for_lies_above_an_output_that_needs_it(function: Fun
 
 @given(functions())
 def test_text_keeps_what_nodes_stand_for(function: Function) -> None:
-    lowered = compiler.lower_for(function, backend_named("cpu"))
+    cpu = backend_named("cpu")
+    lowered = compiler.lower_for(function, cpu)
     text = print_function(lowered)
     again = parse_function(text, constants=external_constants(lowered))
     assert again.origins == lowered.origins
-    program = compiler.build_program(lowered)
+    program = compiler.build_program(lowered, cpu)
     read = parse_program(print_program(program), constants=external_weights(program))
     assert [i.imported_names for i in read.work] == [i.imported_names for i in program.work]
 

@@ -10,6 +10,7 @@ import pytest
 
 import glow_nb
 from glow_nb.arguments import MOST_THREADS, as_shapes
+from glow_nb.backends.backend import Executable
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.bisection import bisect
 from glow_nb.errors import FeedError, OptionError
@@ -17,6 +18,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import LiveRange, place
+from glow_nb.llir.program import Program
 from glow_nb.observers import Timing
 
 TWO = np.array([1, 2])
@@ -135,3 +137,14 @@ def test_an_alignment_of_nothing_is_refused(alignment: Any) -> None:
 def test_sizes_may_be_arrays() -> None:
     shapes = {"one": np.array(8), "several": np.array([2, 3])}
     assert as_shapes(shapes) == {"one": 8, "several": (2, 3)}
+
+
+def test_a_backend_without_a_part_is_told_which() -> None:
+    class Part:
+        name = "part"
+
+        def compile(self, program: Program, *, threads: int) -> Executable:
+            raise NotImplementedError
+
+    with pytest.raises(OptionError, match="it has no graph_pipeline, kernels, .*inherit from"):
+        glow_nb.compile(relu(), backend=Part())  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 import glow_nb
 from glow_nb import bisection, pipelines
-from glow_nb.backends.backend import Executable, backend_named
+from glow_nb.backends.backend import Backend, Executable, backend_named
 from glow_nb.backends.cpu import executable
 from glow_nb.backends.interpreter import InterpretedProgram, Interpreter
 from glow_nb.bisection.compare import distance, distance_of_written
@@ -24,7 +24,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Rewriter, rewrite
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.arithmetic import AddInst, SubInst
@@ -77,18 +77,15 @@ def break_add(program: Program) -> Program:
     return program if same else program.with_instructions(found)
 
 
-class BrokenKernels:
+class BrokenKernels(Backend):
     """A backend whose kernel for one opcode adds one."""
 
     name = "broken"
-    graph_pipeline = ()
 
     def __init__(self, opcode: str) -> None:
         self._opcode = opcode
 
-    def should_lower(self, node: Node) -> bool:
-        return True
-
+    @override
     def compile(self, program: Program, *, threads: int) -> Executable:
         opcode = self._opcode
 

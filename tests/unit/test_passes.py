@@ -156,6 +156,21 @@ def test_functions_stand_in_a_pipeline_themselves(registry: PassRegistry[list[in
         registry.run([1], (Step(add, {"amuont": 1}),))
 
 
+def test_every_pass_gets_the_options_that_it_has(registry: PassRegistry[list[int]]) -> None:
+    def add(numbers: list[int], *, by: int = 0) -> list[int]:
+        return [n + by for n in numbers]
+
+    pipeline = ("decrement", Repeat((add, "drop_large"), limit=1), Step("decrement", {"by": 1}),
+                partial(add, by=100), print)  # fmt: skip
+    filled = registry.with_options(pipeline, {"by": 3, "else": None})
+    steps = (Step("decrement", {"by": 3}), Step(add, {"by": 3}), Step("decrement", {"by": 1}))
+    assert (filled[0], filled[1].steps[0], filled[2]) == steps  # type: ignore[union-attr]
+    assert [entry.options for entry in filled[3:]] == [{}, {}]  # type: ignore[union-attr]
+    assert registry.with_options(filled, {"by": 4}) == filled
+    with pytest.raises(OptionError, match="unknown list pass 'decremnt'; did you mean 'decrement'"):
+        registry.with_options(("decremnt",), {})
+
+
 class OwnTrouble(Exception):
     @override
     def __str__(self) -> str:

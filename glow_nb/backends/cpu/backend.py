@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 
-from glow_nb.backends.backend import BackendOptions
+from typing_extensions import override
+
+from glow_nb.backends.backend import Backend, BackendOptions
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.select_packed_operators import (
     PRODUCTS,
@@ -13,17 +15,18 @@ from glow_nb.backends.cpu.select_packed_operators import (
 )
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.codegen.workers import keep_workers
-from glow_nb.hlir.graph import Node
-from glow_nb.kernels.generate import has_kernel
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 from glow_nb.passes import Pipeline, Step
 
 
-class CpuBackend:
+class CpuBackend(Backend):
     """Compiles programs to machine code for one kind of processor."""
 
     name = "cpu"
+    kernels = CPU_KERNELS
+    replaced = PRODUCTS
 
     _shared: SharedWeights | None = None
 
@@ -40,6 +43,7 @@ class CpuBackend:
         return backend
 
     @property
+    @override
     def graph_pipeline(self) -> Pipeline:
         """Choose packed operators, then lay out their constant operands."""
         return (
@@ -69,14 +73,7 @@ class CpuBackend:
 
         return MeasuringTuner(self.target, self.options.threads)
 
-    def should_lower(self, node: Node) -> bool:
-        """True for operators without a kernel.
-
-        A kernel, or a scalar expression, does in one go what the lowered nodes do in several.
-        Products get theirs when their packed form is chosen.
-        """
-        return not isinstance(node, PRODUCTS) and not has_kernel(type(node))
-
+    @override
     def compile(self, program: Program, *, threads: int) -> CpuExecutable:
         """Return *program* as machine code."""
         return CpuExecutable(program, self.target, threads=threads, shared=self._shared)

@@ -19,7 +19,7 @@ from glow_nb.codegen.executable import Binding, Executable
 from glow_nb.codegen.hazards import AccessMode
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.errors import CompileError
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.cost import instruction_cost

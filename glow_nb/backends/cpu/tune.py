@@ -22,7 +22,7 @@ from glow_nb.backends.cpu.select_packed_operators import Product, candidates_of,
 from glow_nb.codegen.cache import ObjectCache, default_folder, toolchain, write_whole
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.hlir.graph import Constant
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products import convolution_cost
 from glow_nb.kernels.products.convolution_cost import Candidate
 from glow_nb.kernels.target import Target

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from glow_nb.kernels.operators import packed as nodes
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
@@ -18,9 +16,6 @@ class PackedConvolutionInst(NodeInstruction):
     ``[N, *out, depth]``. The last panel of a group is filled up with zeros.
     """
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
-    strided: ClassVar[tuple[str, ...]] = ("dest",)
     dest: Out
     input: In
     filter: In
@@ -42,8 +37,6 @@ class DepthwiseConvolutionInst(NodeInstruction):
     ``[N, *out, C * m]``.
     """
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
     dest: Out
     input: In
     filter: In
@@ -61,8 +54,6 @@ class GroupedConvolutionInst(NodeInstruction):
     Input ``[N, *spatial, C]``, filter ``[*kernel, m, C]``, bias ``[C]``, dest ``[N, *out, C]``.
     """
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
     dest: Out
     input: In
     filter: In
@@ -81,8 +72,6 @@ class PackedMatMulInst(NodeInstruction):
     ``[ceil(depth / block) * block]`` or absent, dest ``[..., M, depth]``.
     """
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
     dest: Out
     lhs: In
     rhs: In

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from glow_nb.kernels.operators import winograd as nodes
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, Out, define_instruction
@@ -27,8 +25,6 @@ class WinogradConvolutionInst(NodeInstruction):
     ``[group * panels * block]``, dest ``[N, *out, depth]``.
     """
 
-    carries_stack: ClassVar[bool] = True
-    strided: ClassVar[tuple[str, ...]] = ("dest",)
     dest: Out
     input: In
     filter: In

@@ -11,6 +11,7 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Buffer, pixel_stride
+from glow_nb.llir.traits import KernelTraits
 from glow_nb.types import ElementKind
 
 __all__ = ["ConvolutionShape", "choose_convolution_block", "generate_convolution"]
@@ -59,7 +60,10 @@ def generate_convolution(
     )
 
 
-@kernel_for(PackedConvolutionInst)
+@kernel_for(
+    PackedConvolutionInst,
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest",)),
+)
 def packed_convolution_source(
     instruction: PackedConvolutionInst,
     target: Target,

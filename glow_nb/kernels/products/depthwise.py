@@ -27,6 +27,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.llir.traits import KernelTraits
 from glow_nb.types import ElementKind
 
 MIN_PIXELS, MAX_PIXELS, MIN_SUMS = 4, 12, 6
@@ -340,7 +341,10 @@ class DepthwiseWriter:
         return times(line, self.shape.input[-1])
 
 
-@kernel_for(DepthwiseConvolutionInst, GroupedConvolutionInst)
+@kernel_for(
+    *(DepthwiseConvolutionInst, GroupedConvolutionInst),
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True),
+)
 def depthwise_convolution_source(
     instruction: DepthwiseConvolutionInst | GroupedConvolutionInst,
     target: Target,

@@ -13,6 +13,7 @@ from glow_nb.kernels.products.register_tiles import Epilogue
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.llir.traits import KernelTraits
 from glow_nb.types import ElementKind
 
 
@@ -79,7 +80,7 @@ def generate_matmul(
     )
 
 
-@kernel_for(PackedMatMulInst)
+@kernel_for(PackedMatMulInst, traits=KernelTraits(fuses_epilogue=True, stores_once=True))
 def packed_mat_mul_source(
     instruction: PackedMatMulInst, target: Target, epilogue: Epilogue | None = None
 ) -> KernelSource:

@@ -14,13 +14,17 @@ from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.instructions.normalization import LayerNormalizationInst
+from glow_nb.llir.traits import FUSES_BOTH
 from glow_nb.types import ElementKind
 
 UNROLL = 4
 """Vectors at a time: additions of a sum need not wait for each other."""
 
 
-@kernel_for(LayerNormalizationInst)
+@kernel_for(
+    LayerNormalizationInst,
+    traits=FUSES_BOTH,
+)
 def layer_normalization_source(
     instruction: LayerNormalizationInst, target: Target, fusion: Fusion | None = None
 ) -> KernelSource:

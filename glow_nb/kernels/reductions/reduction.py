@@ -22,6 +22,7 @@ from glow_nb.llir.instructions.reduction import (
     ReduceSumInst,
     ReductionInstruction,
 )
+from glow_nb.llir.traits import FUSES_BOTH
 from glow_nb.types import ElementKind
 
 UNROLL = 4
@@ -36,7 +37,10 @@ _FUNCTIONS: dict[type[ReductionInstruction], str] = {
 }
 
 
-@kernel_for(ReduceSumInst, ReduceMeanInst, ReduceProdInst, ReduceMaxInst, ReduceMinInst)
+@kernel_for(
+    *(ReduceSumInst, ReduceMeanInst, ReduceProdInst, ReduceMaxInst, ReduceMinInst),
+    traits=FUSES_BOTH,
+)
 def reduction_source(
     instruction: ReductionInstruction, target: Target, fusion: Fusion | None = None
 ) -> KernelSource:

@@ -12,13 +12,17 @@ from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.instructions.normalization import LogSoftmaxInst, SoftmaxInst
+from glow_nb.llir.traits import FUSES_BOTH
 from glow_nb.types import ElementKind
 
 UNROLL = 2
 """Vectors at a time: with more, exponentials and the sum do not fit into 16 registers."""
 
 
-@kernel_for(SoftmaxInst, LogSoftmaxInst)
+@kernel_for(
+    *(SoftmaxInst, LogSoftmaxInst),
+    traits=FUSES_BOTH,
+)
 def softmax_source(
     instruction: SoftmaxInst | LogSoftmaxInst, target: Target, fusion: Fusion | None = None
 ) -> KernelSource:

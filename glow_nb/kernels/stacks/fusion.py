@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.stack import Stack
+from glow_nb.kernels.registry import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.turns import Square, squares
@@ -20,6 +21,7 @@ from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands, mutated
 from glow_nb.llir.scalar_functions import CostClass
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.traits import traits_of
 from glow_nb.types import ElementKind
 
 LONGEST_COPY = 128 * 1024
@@ -89,8 +91,9 @@ class Fusion:
     @property
     def input(self) -> Buffer:
         """What the head reads element by element; maybe a register."""
-        drawn: Buffer = getattr(self.head, self.head.draws)
-        return drawn
+        operand = traits_of(self.head, CPU_KERNELS.traits).prologue_operand
+        buffer: Buffer = getattr(self.head, operand)
+        return buffer
 
     @property
     def made(self) -> Buffer:

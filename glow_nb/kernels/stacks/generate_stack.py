@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.stack import Stack
 from glow_nb.kernels.operators.packed_instructions import (
@@ -18,7 +17,7 @@ from glow_nb.kernels.products.convolution import packed_convolution_source
 from glow_nb.kernels.products.depthwise import depthwise_convolution_source
 from glow_nb.kernels.products.matmul import packed_mat_mul_source
 from glow_nb.kernels.products.register_tiles import Epilogue, TileVector, WholeTile
-from glow_nb.kernels.registry import KERNELS, kernel_for
+from glow_nb.kernels.registry import CPU_KERNELS, kernel_for
 from glow_nb.kernels.stacks.elementwise import stack_source
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -49,9 +48,7 @@ def generate_stack(instruction: StackInst, target: Target) -> KernelSource:
             return depthwise_convolution_source(head, target, _epilogue(instruction))
         case PackedMatMulInst():
             return packed_mat_mul_source(head, target, _epilogue(instruction))
-    if not head.carries_stack:
-        raise UnsupportedError(f"{head!r}: its kernel cannot carry a stack")
-    generator: Callable[[Instruction, Target, Fusion], KernelSource] = KERNELS[type(head)]
+    generator: Callable[[Instruction, Target, Fusion], KernelSource] = CPU_KERNELS[type(head)]
     return generator(head, target, Fusion.of(instruction))
 
 

@@ -18,6 +18,7 @@ from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import View
+from glow_nb.llir.traits import KernelTraits
 from glow_nb.types import ElementKind
 
 FEW = {1: 8, 2: 4, 4: 3, 8: 2}
@@ -37,7 +38,7 @@ WIDE_KINDS = {2: ElementKind.UINT16, 4: ElementKind.UINT32, 8: ElementKind.UINT6
 """By size in bytes, what neighbours that stay together are moved as."""
 
 
-@kernel_for(TransposeInst)
+@kernel_for(TransposeInst, traits=KernelTraits(strided=("dest", "input")))
 def transpose_source(instruction: TransposeInst, target: Target) -> KernelSource:
     """Return the kernel of a transpose of any rank and permutation."""
     dest = instruction.dest

@@ -24,6 +24,7 @@ from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, computed_kind, native_lanes
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer
+from glow_nb.llir.traits import FUSES_EPILOGUE
 from glow_nb.types import ElementKind
 
 UNROLL = 4
@@ -278,7 +279,7 @@ def _narrowed(kind: ElementKind, vector: str) -> str:
     return vector if computed_kind(kind) is kind else f"convert_{kind.value}({vector})"
 
 
-@kernel_for(MaxPoolInst)
+@kernel_for(MaxPoolInst, traits=FUSES_EPILOGUE)
 def max_pool_source(
     instruction: MaxPoolInst, target: Target, fusion: Fusion | None = None
 ) -> KernelSource:
@@ -297,7 +298,7 @@ def max_pool_source(
     return _pool_kernel("max_pool", windows, fusion, lanes, body)
 
 
-@kernel_for(AvgPoolInst)
+@kernel_for(AvgPoolInst, traits=FUSES_EPILOGUE)
 def avg_pool_source(
     instruction: AvgPoolInst, target: Target, fusion: Fusion | None = None
 ) -> KernelSource:

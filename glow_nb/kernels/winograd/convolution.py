@@ -12,6 +12,7 @@ from glow_nb.kernels.winograd.plan import WinogradNest, WinogradPlan, plan_winog
 from glow_nb.kernels.winograd.writer import WinogradWriter
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Buffer, pixel_stride
+from glow_nb.llir.traits import KernelTraits
 
 
 def generate_winograd(
@@ -51,7 +52,7 @@ def _title(nest: WinogradNest) -> str:
     )
 
 
-@kernel_for(WinogradConvolutionInst)
+@kernel_for(WinogradConvolutionInst, traits=KernelTraits(fuses_epilogue=True, strided=("dest",)))
 def winograd_convolution_source(
     instruction: WinogradConvolutionInst,
     target: Target,

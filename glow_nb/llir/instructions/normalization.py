@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from glow_nb.hlir.ops import normalization as nodes
 from glow_nb.llir.instructions.node_instruction import NodeInstruction, UnaryInstruction
 from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
@@ -43,11 +41,6 @@ class LayerNormalizationInst(NodeInstruction):
     Mean and variance go over the axes from *axis* on; the variance is of the centred values.
     """
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
-    reaches_all: ClassVar[bool] = True
-    draws: ClassVar[str] = "input"
-    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     dest: Out
     input: In
     scale: In
@@ -60,11 +53,6 @@ class LayerNormalizationInst(NodeInstruction):
 class SoftmaxInst(UnaryInstruction):
     """``dest = exp(input - m) / sum(exp(input - m))`` along *axis*, with m the maximum."""
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
-    reaches_all: ClassVar[bool] = True
-    draws: ClassVar[str] = "input"
-    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     axis: int
 
 
@@ -72,9 +60,4 @@ class SoftmaxInst(UnaryInstruction):
 class LogSoftmaxInst(UnaryInstruction):
     """``dest = input - m - log(sum(exp(input - m)))`` along *axis*, with m the maximum."""
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
-    reaches_all: ClassVar[bool] = True
-    draws: ClassVar[str] = "input"
-    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     axis: int

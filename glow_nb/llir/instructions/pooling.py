@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from glow_nb.hlir.ops import pooling as nodes
 from glow_nb.llir.instructions.node_instruction import NodeInstruction, UnaryInstruction
 from glow_nb.llir.program import In, Out, define_instruction
@@ -13,10 +11,6 @@ from glow_nb.llir.program import In, Out, define_instruction
 class MaxPoolInst(UnaryInstruction):
     """``dest[n, p, c] = max_t input[n, p*stride + t*dilation - pad, c]``; padding never wins."""
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
-    reaches_all: ClassVar[bool] = True
-    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     pads: tuple[int, ...]
@@ -45,10 +39,6 @@ class AvgPoolInst(UnaryInstruction):
     *uncounted* outermost ones of the end padding.
     """
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
-    reaches_all: ClassVar[bool] = True
-    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
     pads: tuple[int, ...]

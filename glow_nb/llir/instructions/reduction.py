@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from glow_nb.hlir.ops import reduction as nodes
 from glow_nb.llir.instructions.node_instruction import NodeInstruction, UnaryInstruction
@@ -14,11 +13,6 @@ from glow_nb.llir.program import In, Out, define_instruction
 class ReductionInstruction(UnaryInstruction):
     """``dest = reduce(input)`` over *axes*, which stay as dimensions of 1 with *keep_dims*."""
 
-    carries_stack: ClassVar[bool] = True
-    stack_in_place: ClassVar[bool] = True
-    reaches_all: ClassVar[bool] = True
-    draws: ClassVar[str] = "input"
-    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     axes: tuple[int, ...]
     keep_dims: bool
 

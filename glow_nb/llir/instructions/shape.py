@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from typing_extensions import override
 
 from glow_nb.hlir.ops import shape as nodes
@@ -37,7 +35,6 @@ class CopyInst(Instruction):
 class TransposeInst(UnaryInstruction):
     """Dimension ``d`` of *dest* is dimension ``permutation[d]`` of *input*."""
 
-    strided: ClassVar[tuple[str, ...]] = ("dest", "input")
     permutation: tuple[int, ...]
 
 

@@ -18,13 +18,14 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.stack import members_of, without
+from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.llir.verify import may_overlap
 from glow_nb.llir.windows import can_be_strided, rebased
 from glow_nb.llir.work import Work
 
 
 @register_pass
-def eliminate_copies(program: Program) -> Program:
+def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Write a value straight into the window that a copy would put it in, if all can reach it.
 
     ::
@@ -36,7 +37,8 @@ def eliminate_copies(program: Program) -> Program:
         reduce_sum @out %s, @in %both                        reduce_sum @out %s, @in %both
 
     Nothing else may write to the window, the value must be an activation that is complete before
-    the copy, and every instruction that touches the value must take strided operands there. Copies
+    the copy, and the kernel of every instruction that touches the value must take strided operands
+    there, as its *traits* say. Copies
     are looked at last to first, so that a concat of concats becomes one. What is copied may be a
     whole activation in another shape, and the copy a member of a stack that makes it. A value that
     is two outputs is made in one of them and copied to the other.
@@ -46,11 +48,11 @@ def eliminate_copies(program: Program) -> Program:
         for index in reversed(range(len(members_of(work[number])))):
             copy = members_of(work[number])[index] if number in work else None
             if isinstance(copy, CopyInst) and copy.predicate is None:
-                _make_in_place(work, number, copy)
+                _make_in_place(work, number, copy, traits)
     return work.result(program)
 
 
-def _make_in_place(work: Work, number: int, copy: CopyInst) -> None:
+def _make_in_place(work: Work, number: int, copy: CopyInst, traits: Traits) -> None:
     """Make what *copy* reads where it puts it, and take out *copy*, unless that is wrong."""
     src, dest = copy.src.root, _place_of_root(copy)
     if not isinstance(src, Activation) or dest is None or dest.root is src:
@@ -62,7 +64,7 @@ def _make_in_place(work: Work, number: int, copy: CopyInst) -> None:
         return
     movers = [(n, i) for n, i in work.touching(src) if n != number]
     movers += [] if rest is None else [(number, rest)]
-    if not all(_is_movable(n, i, number, src, dest) for n, i in movers):
+    if not all(_is_movable(n, i, number, src, dest, traits) for n, i in movers):
         return
     if not _window_is_free(work, number, dest, {n for n, _ in movers}):
         return
@@ -103,7 +105,9 @@ def _is_written_after(copy: CopyInst, members: Sequence[Instruction]) -> bool:
     return any(b.root is copy.src.root for member in later for b in mutated(member))
 
 
-def _is_movable(place: int, instruction: Instruction, copy: int, src: Buffer, dest: Buffer) -> bool:
+def _is_movable(
+    place: int, instruction: Instruction, copy: int, src: Buffer, dest: Buffer, traits: Traits
+) -> bool:
     """True if *instruction* works with *src* where *dest* is, and does not write it too late."""
     if place > copy and any(b.root is src for b in mutated(instruction)):
         return False
@@ -111,7 +115,7 @@ def _is_movable(place: int, instruction: Instruction, copy: int, src: Buffer, de
     places = [dest]
     for buffer in (b for b in operands if b.root is src):
         moved = rebased(buffer, src, dest)
-        if moved is None or not can_be_strided(instruction, buffer, moved):
+        if moved is None or not can_be_strided(instruction, buffer, moved, traits):
             return False
         places.append(moved)
     beside = [b for b in operands if b.root is dest.root]

@@ -9,13 +9,14 @@ from glow_nb.llir.live_bytes import Change, LiveBytes
 from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.llir.stack import StackInst, without
+from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.llir.verify import may_overlap
 from glow_nb.llir.windows import can_be_strided, rebased
 from glow_nb.llir.work import Work
 
 
 @register_pass
-def eliminate_slices(program: Program) -> Program:
+def eliminate_slices(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Read a value where a copy took it from, if all readers can reach it and no memory is lost.
 
     ::
@@ -27,7 +28,8 @@ def eliminate_slices(program: Program) -> Program:
         softmax @out %c, @in %a {...}                          softmax @out %c, @in %part {...}
 
     The copy must be the only one that writes to its activation, and nothing may write to where it
-    came from before the last reader is done. Every reader must take strided operands there, and
+    came from before the last reader is done. The kernel of every reader must take strided operands
+    there, as its *traits* say, and
     elements must lie side by side along the last axis: only a copy reads others once. What the
     value was cut from lives longer, so the peak of live bytes must not grow. A copy may be a member
     of a stack without a head, which then stores one value less.
@@ -36,7 +38,7 @@ def eliminate_slices(program: Program) -> Program:
     live = LiveBytes(program.work)
     for number in work.numbers:
         for copy in tuple(_copies_of(work[number])):
-            _read_at_source(work, live, number, copy)
+            _read_at_source(work, live, number, copy, traits)
     return work.result(program)
 
 
@@ -49,7 +51,9 @@ def _copies_of(instruction: Instruction) -> Iterator[CopyInst]:
         yield from (i for i in instruction.body if isinstance(i, CopyInst))
 
 
-def _read_at_source(work: Work, live: LiveBytes, number: int, copy: CopyInst) -> None:
+def _read_at_source(
+    work: Work, live: LiveBytes, number: int, copy: CopyInst, traits: Traits
+) -> None:
     """Let the readers of ``copy.dest`` read ``copy.src``, unless that is wrong."""
     dest, src = copy.dest, copy.src
     if not isinstance(dest, Activation) or src.type != dest.type or src.root is dest:
@@ -64,7 +68,7 @@ def _read_at_source(work: Work, live: LiveBytes, number: int, copy: CopyInst) ->
         for buffer in read(reader):
             if buffer.root is dest:
                 place = places.setdefault(buffer, rebased(buffer, dest, src))
-                if place is None or not _can_read(reader, buffer, place):
+                if place is None or not _can_read(reader, buffer, place, traits):
                     return
     end = touching[-1][0]
     if _is_written(work, [p for p in places.values() if p], number, end) or not _fits(
@@ -75,10 +79,10 @@ def _read_at_source(work: Work, live: LiveBytes, number: int, copy: CopyInst) ->
     work.move(dest, lambda buffer: places.get(buffer) or buffer)
 
 
-def _can_read(reader: Instruction, buffer: Buffer, place: Buffer) -> bool:
+def _can_read(reader: Instruction, buffer: Buffer, place: Buffer, traits: Traits) -> bool:
     """True if *reader* works with *place* and whole vectors lie there."""
     has_vectors = place.is_contiguous or place.strides[-1] == 1
-    return has_vectors and can_be_strided(reader, buffer, place)
+    return has_vectors and can_be_strided(reader, buffer, place, traits)
 
 
 def _is_written(work: Work, places: list[Buffer], begin: int, end: int) -> bool:

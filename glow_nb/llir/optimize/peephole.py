@@ -18,16 +18,17 @@ from glow_nb.llir.program import (
     read,
 )
 from glow_nb.llir.stack import StackInst, members_of
+from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.llir.verify import may_overlap
 from glow_nb.llir.windows import can_be_strided
 from glow_nb.llir.work import Work
 from glow_nb.schema import attributes_of, map_operands
 
-Pattern = Callable[[Instruction, Work], Instruction]
+Pattern = Callable[[Instruction, Work, Traits], Instruction]
 
 
 @register_pass
-def peephole(program: Program) -> Program:
+def peephole(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Replace each instruction by what :data:`PATTERNS` make of it, and views of views by one.
 
     ::
@@ -44,13 +45,13 @@ def peephole(program: Program) -> Program:
         before = work[number]
         after = map_operands(before, lambda b: views.setdefault(b, _as_one_view(b)))
         for pattern in PATTERNS:
-            after = pattern(after, work)
+            after = pattern(after, work, traits)
         if after is not before:
             work.replace(number, after)
     return work.result(program)
 
 
-def leave_out_indices(instruction: Instruction, work: Work) -> Instruction:
+def leave_out_indices(instruction: Instruction, work: Work, _: Traits) -> Instruction:
     """``max_pool_with_argmax`` whose indices nothing reads -> ``max_pool``."""
     if not isinstance(instruction, MaxPoolWithArgmaxInst):
         return instruction
@@ -69,7 +70,7 @@ def leave_out_indices(instruction: Instruction, work: Work) -> Instruction:
     )
 
 
-def write_where_copied(instruction: Instruction, _: Work) -> Instruction:
+def write_where_copied(instruction: Instruction, _: Work, traits: Traits) -> Instruction:
     """``stack {f @out %r; copy @out %a, @in %r}`` -> ``f @out %a``, if only the copy reads ``%r``.
 
     The stack must not read what was in ``%a`` before. The head of what is still a stack keeps its
@@ -77,13 +78,13 @@ def write_where_copied(instruction: Instruction, _: Work) -> Instruction:
     """
     for copy in members_of(instruction):
         if isinstance(copy, CopyInst) and isinstance(copy.src, Register):
-            found = _written_there(instruction, copy)
+            found = _written_there(instruction, copy, traits)
             if found is not None:
                 return found
     return instruction
 
 
-def _written_there(stack: Instruction, copy: CopyInst) -> Instruction | None:
+def _written_there(stack: Instruction, copy: CopyInst, traits: Traits) -> Instruction | None:
     """Return *stack* with *copy*'s register made where it is copied to; None if it must not be."""
     register, dest = copy.src, copy.dest
     members = members_of(stack)
@@ -95,7 +96,7 @@ def _written_there(stack: Instruction, copy: CopyInst) -> Instruction | None:
         return None
     if any(may_overlap(b, dest) for member in (maker, *others) for b in read(member)):
         return None
-    if not maker.scalar and (others or not can_be_strided(maker, register, dest)):
+    if not maker.scalar and (others or not can_be_strided(maker, register, dest, traits)):
         return None
     body = [
         map_operands(member, lambda buffer: dest if buffer is register else buffer)

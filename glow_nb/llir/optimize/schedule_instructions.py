@@ -10,13 +10,14 @@ from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
+from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.ordering import best_order
 from glow_nb.schema import operands_of
 from glow_nb.steps import Steps
 
 
 @register_pass
-def schedule_instructions(program: Program) -> Program:
+def schedule_instructions(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Put instructions in the order of the lowest peak of live bytes, producers next to consumers.
 
     ::
@@ -28,7 +29,8 @@ def schedule_instructions(program: Program) -> Program:
 
     The graph was scheduled before (:mod:`glow_nb.hlir.schedule`), but now it is known what lives in
     registers and what is made in the window of a larger tensor, which is live from its first part
-    on. A result that can lie on an operand (see ``share_buffers``) takes no memory.
+    on. A result that can lie on an operand (see ``share_buffers``, which has the same option
+    *traits*) takes no memory.
 
     Among orders of equal peak it is the one in which bytes wait least to be read: for the smallest
     sum, over all bytes that are read, of the bytes that move between the time they were touched
@@ -36,13 +38,13 @@ def schedule_instructions(program: Program) -> Program:
     what is as good as it was stays as it is.
     """
     work = program.work
-    order = best_order(steps_of(work))
+    order = best_order(steps_of(work, traits))
     if order == list(range(len(work))):
         return program
     return program.with_instructions(mark_lifetimes([work[number] for number in order]))
 
 
-def steps_of(work: Sequence[Instruction]) -> Steps:
+def steps_of(work: Sequence[Instruction], traits: Traits) -> Steps:
     """Return *work*, which holds no markers, as steps; the activations are their regions."""
     roots = (buffer.root for instruction in work for buffer in operands_of(instruction))
     activations = (root for root in roots if isinstance(root, Activation))
@@ -65,7 +67,7 @@ def steps_of(work: Sequence[Instruction]) -> Steps:
         shared=[
             [
                 (number[new.root], number[old.root])
-                for new, old in candidates(instruction)
+                for new, old in candidates(instruction, traits)
                 if new.root in number and old.root in number
             ]
             for instruction in work

@@ -7,11 +7,12 @@ from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, View
 from glow_nb.llir.substitute import substitute
+from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.schema import operands_of
 
 
 @register_pass
-def share_buffers(program: Program) -> Program:
+def share_buffers(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Make a result a view of an operand's memory, where the operand dies and the result is born.
 
     ::
@@ -21,7 +22,8 @@ def share_buffers(program: Program) -> Program:
         dealloc %a                             ...
         ...                                    dealloc %a
 
-    The instruction must allow it (see :mod:`glow_nb.llir.in_place`), both must be whole activations
+    The instruction and the *traits* of its kernel must allow it (see :mod:`glow_nb.llir.in_place`),
+    both must be whole activations
     of one kind and shape, and no other instruction may touch the operand later or the result
     earlier, itself or by a view. Inputs, outputs and weights keep their memory. At no step is more
     memory live than before, and where both were live, less by the size of one.
@@ -30,14 +32,14 @@ def share_buffers(program: Program) -> Program:
     places.
     """
     work = program.work
-    hosts = _hosts(work)
+    hosts = _hosts(work, traits)
     if not hosts:
         return program
     tenants = {new: View(new.name, new.type, host) for new, host in hosts.items()}
     return program.with_instructions(mark_lifetimes(substitute(work, tenants)))
 
 
-def _hosts(work: tuple[Instruction, ...]) -> dict[Buffer, Buffer]:
+def _hosts(work: tuple[Instruction, ...], traits: Traits) -> dict[Buffer, Buffer]:
     """Return the activations that move, with the one in whose memory each will lie."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
@@ -48,7 +50,7 @@ def _hosts(work: tuple[Instruction, ...]) -> dict[Buffer, Buffer]:
     hosts: dict[Buffer, Buffer] = {}
     taken: set[Buffer] = set()
     for number, instruction in enumerate(work):
-        for result, source in candidates(instruction):
+        for result, source in candidates(instruction, traits):
             new, old = result.root, source.root
             if not (isinstance(new, Activation) and isinstance(old, Activation)):
                 continue

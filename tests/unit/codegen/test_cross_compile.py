@@ -14,7 +14,7 @@ from glow_nb.compiler import build_program, lower_for
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.ops import Add, Convolution, FullyConnected, MaxPool, Relu, Reshape, Softmax
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.shape import TransposeInst
@@ -79,7 +79,7 @@ def network() -> Function:
 def sources(target: Target) -> dict[str, KernelSource]:
     """Return the kernels of the network for *target*, by symbol."""
     backend = CpuBackend(target)
-    program = build_program(lower_for(network(), backend))
+    program = build_program(lower_for(network(), backend), backend)
     made = (generate_kernel(instruction, target) for instruction in program.work)
     return {source.symbol: source for source in made}
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.fuse.stack_instructions import MAX_POINTERS
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -19,6 +18,7 @@ from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program, Register, mutated
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.verify import verify
+from tests.passes_for_cpu import run_passes
 
 
 def packed_convolution(b: Builder, x: Value, name: str) -> Value:
@@ -43,7 +43,7 @@ def packed_convolution(b: Builder, x: Value, name: str) -> Value:
 def stacked(source: Builder | str) -> tuple[Program, list[str]]:
     """Return the stacked program of *source* and the opcodes of each kernel."""
     before = parse_program(source) if isinstance(source, str) else generate(source.function())
-    program = PROGRAM_PASSES.run(before, ("stack_instructions",))
+    program = run_passes(before, ("stack_instructions",))
     verify(program)
     text = print_program(program)
     assert print_program(parse_program(text)) == text
@@ -233,7 +233,7 @@ def test_riders_read_nothing_from_before_the_head(b: Builder, x: Value) -> None:
 def test_a_head_draws_only_what_it_reads_once(b: Builder) -> None:
     made = b.emit(ops.Tanh(b.input("x", "float32<32>")))
     b.save(b.emit(ops.LayerNormalization(made, made, None, axis=0, epsilon=1e-5)), "y")
-    nets = PROGRAM_PASSES.run(generate(b.function()), ("stack_instructions",))
+    nets = run_passes(generate(b.function()), ("stack_instructions",))
     assert [i.opcode for i in nets.work] == ["tanh", "layer_normalization"]
 
 

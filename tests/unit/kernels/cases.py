@@ -9,7 +9,7 @@ import numpy as np
 
 from glow_nb.conversion import converted
 from glow_nb.hlir.graph import Placeholder
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, Instruction, mutated, read
 from glow_nb.schema import attribute_specs, operand_specs

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from glow_nb.errors import CompileError, DefinitionError, UnsupportedError
-from glow_nb.kernels.generate import generate_kernel
-from glow_nb.kernels.registry import KERNELS, kernel_for
+from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.registry import CPU_KERNELS, kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.activation import ReluInst
@@ -22,14 +22,14 @@ def test_instruction_without_a_kernel_is_named() -> None:
 
 
 def test_second_kernel_of_an_instruction_is_refused() -> None:
-    known = KERNELS[SoftmaxInst]
+    known = CPU_KERNELS[SoftmaxInst]
     with pytest.raises(DefinitionError, match="kernel of 'SoftmaxInst' is already registered by"):
 
         @kernel_for(SoftmaxInst)
         def own(instruction: SoftmaxInst, target: Target) -> KernelSource:
             raise NotImplementedError
 
-    assert KERNELS[SoftmaxInst] is known
+    assert CPU_KERNELS[SoftmaxInst] is known
 
 
 def x() -> Buffer:
@@ -37,7 +37,7 @@ def x() -> Buffer:
 
 
 def test_data_parallel_instructions_need_no_generator() -> None:
-    assert ReluInst not in KERNELS
+    assert ReluInst not in CPU_KERNELS
     assert "maximum" in generate_kernel(ReluInst(x(), x()), Target.host()).text
 
 
@@ -49,7 +49,7 @@ def test_a_generator_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, fails:
         if fails:
             raise cause
 
-    monkeypatch.setitem(KERNELS, ReluInst, own)
+    monkeypatch.setitem(CPU_KERNELS, ReluInst, own)
     wanted = "LookupError: no plan" if fails else "returned None, not a KernelSource"
     with pytest.raises(CompileError, match=f"relu .*%x: kernel generator 'own'.*{wanted}") as error:
         generate_kernel(ReluInst(x(), x()), Target.host())

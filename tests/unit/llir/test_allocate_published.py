@@ -25,7 +25,7 @@ def test_the_arena_is_no_larger_than_the_published_bound(make: object, backend: 
     assert callable(make)
     function = make()
     assert isinstance(function, Function)
-    lowered = compiler.lower_for(function, backend_named(backend))
-    arena = compiler.build_program(lowered).arena
+    target = backend_named(backend)
+    arena = compiler.build_program(compiler.lower_for(function, target), target).arena
     assert arena is not None
     assert arena.size_bytes <= LARGEST_PAIRS[make]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glow_nb.conversion import converted, is_small_float
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.elementwise import BitCastInst, ConvertToInst
 from glow_nb.types import Array, ElementKind, TensorType

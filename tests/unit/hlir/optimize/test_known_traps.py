@@ -121,8 +121,8 @@ def test_products_in_a_chain_are_not_merged() -> None:
 def test_an_activation_does_not_cost_a_convolution_its_fast_kernel() -> None:
     b = Builder()
     b.save(b.emit(ops.Relu(convolution(b, b.input("x", "float32<1 x 64 x 16>")))), "y")
-    lowered = compiler.lower_for(b.function(), backend_named("cpu"))
-    program = compiler.build_program(lowered)
+    cpu = backend_named("cpu")
+    program = compiler.build_program(compiler.lower_for(b.function(), cpu), cpu)
     (stack,) = [i for i in program.work if isinstance(i, StackInst)]
     assert isinstance(stack.head, PackedConvolutionInst)
     assert len(program.work) == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glow_nb.errors import UnsupportedError
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
 from glow_nb.llir.program import Buffer, Instruction, View

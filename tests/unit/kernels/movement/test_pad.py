@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glow_nb.errors import VerifyError
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.shape import PadInst
 from glow_nb.types import ElementKind, TensorType

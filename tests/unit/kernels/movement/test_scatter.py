@@ -7,7 +7,7 @@ import pytest
 
 from glow_nb.hlir.ops.families import NUMBERS
 from glow_nb.hlir.ops.scatter import REDUCTIONS
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
 from glow_nb.llir.program import Buffer, Instruction, View

@@ -9,7 +9,7 @@ import pytest
 from glow_nb.codegen.compile import compile_kernel
 from glow_nb.errors import VerifyError
 from glow_nb.fuse.stack import Stack
-from glow_nb.kernels.generate import generate_kernel, generator_of
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.stacks.elementwise import live_vectors, stack_source
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.activation import ReluInst, TanhInst
@@ -85,7 +85,7 @@ NAMES = [f"{case[0].opcode}-{case[1].value}" for case in CASES]
 
 
 def test_every_data_parallel_instruction_has_a_kernel() -> None:
-    assert all(generator_of(cls) for cls in INSTRUCTIONS.values() if cls.scalar)
+    assert all(CPU_KERNELS.maker_of(cls) for cls in INSTRUCTIONS.values() if cls.scalar)
 
 
 def _check(case: tuple[type[Instruction], ElementKind, dict[str, Any]], target: Target) -> None:

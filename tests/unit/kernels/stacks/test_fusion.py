@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.stacks import fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.generate import generate
@@ -22,6 +21,7 @@ from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.passes_for_cpu import run_passes
 from tests.unit.kernels.cases import assert_close
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -78,7 +78,7 @@ class Case:
     def check(self, target: Target, *, ulp: float = 64) -> StackInst:
         """Run the one kernel that all of it has become, for several numbers of threads."""
         function = self.builder.function()
-        work = PROGRAM_PASSES.run(generate(function), ("stack_instructions",)).work
+        work = run_passes(generate(function), ("stack_instructions",)).work
         (stack,) = (i for i in work if isinstance(i, StackInst))
         outputs = {buffer: buffer.name for buffer in stack.results}
         for copy in work:

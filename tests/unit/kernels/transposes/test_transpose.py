@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.transposes.plan import Blocks, Matrix, Way
 from glow_nb.llir.instructions.shape import TransposeInst

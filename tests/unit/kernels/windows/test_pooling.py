@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glow_nb.errors import UnsupportedError
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer, Instruction, View

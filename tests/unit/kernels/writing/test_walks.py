@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glow_nb.kernels.generate import generate_kernel
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.normalization import (
@@ -197,7 +197,8 @@ def _windowed(instruction: Instruction) -> Instruction:
         whole = Buffer("whole", TensorType(FLOAT32, (*outer, columns + 5)))
         return View("window", buffer.type, base=whole, start=2, steps=whole.strides)
 
-    places = {getattr(instruction, name): name for name in instruction.strided}
+    strided = CPU_KERNELS.traits[type(instruction)].strided
+    places = {getattr(instruction, name): name for name in strided}
     return map_operands(instruction, lambda b: window(b) if b in places else b)
 
 

@@ -10,12 +10,12 @@ from glow_nb.backends import backend_named
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.llir.allocate import allocate
-from glow_nb.llir.optimize import PROGRAM_PASSES
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program, pixel_stride
 from glow_nb.llir.stack import members_of
 from glow_nb.llir.verify import verify
 from glow_nb.types import Array
+from tests.passes_for_cpu import run_passes
 from tests.unit.llir.sampling import check_program
 
 HEADER = """declare @main {
@@ -46,7 +46,7 @@ def run(program: Program) -> list[Array]:
 def copies_left(body: str) -> int:
     """Return how many copies into %both are left of *body*; the results must stay the same."""
     program = parse_program(HEADER + body + FOOTER)
-    after = PROGRAM_PASSES.run(program, ("eliminate_copies",))
+    after = run_passes(program, ("eliminate_copies",))
     verify(after)
     for got, want in zip(run(after), run(program), strict=True):
         np.testing.assert_array_equal(got, want)
@@ -98,7 +98,7 @@ program {
   dealloc %both
 }
 """)
-    assert PROGRAM_PASSES.run(program, ("eliminate_copies",)) is program
+    assert run_passes(program, ("eliminate_copies",)) is program
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def all_copies_left(body: str) -> int:
     """Return how many copies but that to %y are left, in stacks or not; results stay the same."""
     rest = "" if "%right, @in" in body else REST
     program = parse_program(HEADER + body + rest + FOOTER)
-    after = PROGRAM_PASSES.run(program, ("eliminate_copies",))
+    after = run_passes(program, ("eliminate_copies",))
     for got, want in zip(run(after), run(program), strict=True):
         np.testing.assert_array_equal(got, want)
     members = [member for instruction in after.work for member in members_of(instruction)]
@@ -263,7 +263,8 @@ def test_outputs_that_show_one_value_are_copies_of_the_first(outputs: int) -> No
     for index in range(outputs):
         b.save(b.emit(ops.Reshape(mean, (2, *(1,) * index, 8))), f"mean_{index}")
     function = b.function()
-    program = compiler.build_program(compiler.lower_for(function, backend_named("cpu")))
+    cpu = backend_named("cpu")
+    program = compiler.build_program(compiler.lower_for(function, cpu), cpu)
     check_program(function, program)
     members = [member for instruction in program.work for member in members_of(instruction)]
     assert [member.opcode for member in members].count("copy") == outputs - 1

@@ -8,13 +8,13 @@ from hypothesis import given
 
 from glow_nb import compiler
 from glow_nb.backends import backend_named
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program
 from glow_nb.types import Array
+from tests.passes_for_cpu import run_passes
 from tests.unit.llir.sampling import check_program, functions
 
 HEADER = """declare @main {
@@ -57,8 +57,8 @@ def run(program: Program) -> list[Array]:
 
 def has_copy(body: str, footer: str = FOOTER) -> bool:
     """Return whether %a is still there after the pass; the results must stay the same."""
-    program = PROGRAM_PASSES.run(parse_program(HEADER + body + footer), ("shrink_lifetimes",))
-    after = PROGRAM_PASSES.run(program, ("eliminate_slices",))
+    program = run_passes(parse_program(HEADER + body + footer), ("shrink_lifetimes",))
+    after = run_passes(program, ("eliminate_slices",))
     for got, want in zip(run(after), run(program), strict=True):
         np.testing.assert_array_equal(got, want)
     return "a" in [activation.name for activation in after.activations]
@@ -178,13 +178,13 @@ program {
   dealloc %both
 }
 """)
-    assert PROGRAM_PASSES.run(program, ("eliminate_slices",)) is program
+    assert run_passes(program, ("eliminate_slices",)) is program
 
 
 def test_an_output_is_copied() -> None:
     body = "copy @out %y, @in %right\n  copy @out %z, @in %y\n  exp @out %a, @in %given"
     program = parse_program(HEADER + body + FOOTER)
-    after = PROGRAM_PASSES.run(program, ("eliminate_slices",))
+    after = run_passes(program, ("eliminate_slices",))
     assert [i.opcode for i in after.work].count("copy") == 2
 
 
@@ -192,15 +192,15 @@ def test_a_stack_that_then_writes_nothing_goes() -> None:
     body = "stack {\n  %r = register float32<2 x 4>\n  copy @out %a, @in %right\n"
     body += "  exp @out %r, @in %right\n  }\n  neg @out %y, @in %a\n  neg @out %z, @in %a"
     program = parse_program(HEADER + body + FOOTER)
-    after = PROGRAM_PASSES.run(program, ("eliminate_slices",))
+    after = run_passes(program, ("eliminate_slices",))
     assert [i.opcode for i in after.work] == ["exp", "neg", "neg"]
 
 
 @given(functions())
 def test_results_stay(function: Function) -> None:
     for passes in (("eliminate_slices",), ("stack_instructions", "eliminate_slices")):
-        before = PROGRAM_PASSES.run(generate(function), passes[:-1])
-        after = PROGRAM_PASSES.run(before, passes[-1:])
+        before = run_passes(generate(function), passes[:-1])
+        after = run_passes(before, passes[-1:])
         check_program(function, after)
         assert peak_of(after) <= peak_of(before)
 

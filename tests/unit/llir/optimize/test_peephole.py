@@ -8,16 +8,15 @@ from hypothesis import given
 
 from glow_nb import compiler
 from glow_nb.backends import backend_named
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
-from glow_nb.llir.optimize.peephole import peephole
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program, View
 from glow_nb.llir.stack import members_of
 from glow_nb.schema import operands_of
 from glow_nb.types import Array
+from tests.passes_for_cpu import run_passes
 from tests.unit.llir.sampling import check_program, functions
 
 HEADER = """declare @main {
@@ -54,7 +53,7 @@ def run(program: Program) -> list[Array]:
 def simplified(body: str) -> tuple[Program, Program]:
     """Return *body* as a program, and after the pass; its results must stay the same."""
     program = parse_program(HEADER + body + FOOTER)
-    after = PROGRAM_PASSES.run(program, ("peephole",))
+    after = run_passes(program, ("peephole",))
     for got, want in zip(run(after), run(program), strict=True):
         np.testing.assert_array_equal(got, want)
     return program, after
@@ -167,7 +166,7 @@ program {{
   {ARGMAX}
 }}
 """)
-    assert peephole(program) is program
+    assert run_passes(program, ("peephole",)) is program
 
 
 def test_a_pool_keeps_its_condition_and_its_names() -> None:
@@ -182,7 +181,7 @@ program {{
   dealloc %i
 }}
 """)
-    (pool,) = PROGRAM_PASSES.run(program, ("peephole",)).work
+    (pool,) = run_passes(program, ("peephole",)).work
     assert (pool.opcode, pool.predicate) == ("max_pool", program.inputs[1])
     assert (pool.name, pool.imported_names) == ("pool", ("n1", "n2"))
 
@@ -203,7 +202,7 @@ def test_views_look_at_the_root() -> None:
 @given(functions())
 def test_results_stay(function: Function) -> None:
     for earlier in ((), ("stack_instructions",), ("stack_instructions", "eliminate_slices")):
-        before = PROGRAM_PASSES.run(generate(function), earlier)
-        after = PROGRAM_PASSES.run(before, ("peephole",))
+        before = run_passes(generate(function), earlier)
+        after = run_passes(before, ("peephole",))
         check_program(function, after)
-        assert peephole(after) is after
+        assert run_passes(after, ("peephole",)) is after

@@ -11,15 +11,16 @@ from hypothesis import given
 
 from glow_nb import compiler, pipelines
 from glow_nb.backends import backend_named
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
-from glow_nb.llir.optimize.schedule_instructions import schedule_instructions, steps_of
+from glow_nb.llir.optimize.schedule_instructions import steps_of
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program
+from tests.passes_for_cpu import run_passes
 from tests.unit.llir.sampling import check_program, functions
 
 UNSCHEDULED = tuple(name for name in pipelines.INSTRUCTIONS if name != "schedule_instructions")
@@ -38,20 +39,22 @@ def names(program: Program) -> list[str]:
 @given(functions())
 def test_results_stay_and_the_peak_never_grows(function: Function) -> None:
     for earlier in ((), UNSCHEDULED[: UNSCHEDULED.index("share_buffers")], UNSCHEDULED):
-        before = PROGRAM_PASSES.run(generate(function), earlier)
-        after = PROGRAM_PASSES.run(before, ("schedule_instructions",))
+        before = run_passes(generate(function), earlier)
+        after = run_passes(before, ("schedule_instructions",))
         check_program(function, after)
         tail = ("share_buffers", "shrink_lifetimes")
-        shared = [PROGRAM_PASSES.run(program, tail) for program in (before, after)]
+        shared = [run_passes(program, tail) for program in (before, after)]
         assert bound_of(shared[1]) <= bound_of(shared[0])
 
 
 @given(functions())
 def test_steps_have_the_peak_that_the_allocator_finds(function: Function) -> None:
     """Results over operands included, and with sizes rounded up as in the arena."""
-    program = PROGRAM_PASSES.run(generate(function), ("stack_instructions", "eliminate_copies"))
-    shared = PROGRAM_PASSES.run(program, ("share_buffers", "shrink_lifetimes"))
-    assert steps_of(program.work).peak(range(len(program.work))) == bound_of(shared)
+    program = run_passes(generate(function), ("stack_instructions", "eliminate_copies"))
+    shared = run_passes(program, ("share_buffers", "shrink_lifetimes"))
+    assert steps_of(program.work, CPU_KERNELS.traits).peak(range(len(program.work))) == bound_of(
+        shared
+    )
 
 
 POOLS = """declare @main {
@@ -76,14 +79,14 @@ dilation = [1, 1]} from %b
 
 def test_a_consumer_comes_right_behind_its_producer() -> None:
     program = parse_program(POOLS)
-    after = PROGRAM_PASSES.run(program, ("schedule_instructions",))
+    after = run_passes(program, ("schedule_instructions",))
     assert names(after) == ["a", "y", "b", "z"]
     assert (bound_of(program), bound_of(after)) == (2 * 4096, 4096)
 
 
 def test_a_good_order_stays() -> None:
-    program = PROGRAM_PASSES.run(parse_program(POOLS), ("schedule_instructions",))
-    assert schedule_instructions(program) is program
+    program = run_passes(parse_program(POOLS), ("schedule_instructions",))
+    assert run_passes(program, ("schedule_instructions",)) is program
 
 
 @pytest.mark.parametrize(
@@ -102,7 +105,7 @@ def test_what_is_read_is_written_before(old: str, new: str) -> None:
         .replace("  dealloc %b\n", "  dealloc %a\n  dealloc %b\n")
     )
     program = parse_program(text)
-    after = PROGRAM_PASSES.run(program, ("schedule_instructions",))
+    after = run_passes(program, ("schedule_instructions",))
     feeds = [np.random.default_rng(0).standard_normal((1, 8, 8, 16)).astype(np.float32)]
     for got, want in zip(run(after, feeds), run(program, feeds), strict=True):
         np.testing.assert_array_equal(got, want)
@@ -161,9 +164,10 @@ class Cells:
 @pytest.mark.parametrize(("cells", "seed"), [(2, 0), (4, 0), (12, 3)])
 def test_networks_of_cells_need_less_memory(cells: int, seed: int) -> None:
     """The graph's schedule does not know that a concat is live from its first part on."""
-    lowered = compiler.lower_for(Cells(seed).network(cells), backend_named("cpu"))
-    before = compiler.build_program(lowered, pipeline=UNSCHEDULED)
-    after = compiler.build_program(lowered)
+    cpu = backend_named("cpu")
+    lowered = compiler.lower_for(Cells(seed).network(cells), cpu)
+    before = compiler.build_program(lowered, cpu, pipeline=UNSCHEDULED)
+    after = compiler.build_program(lowered, cpu)
     assert before.arena is not None
     assert after.arena is not None
     assert after.arena.size_bytes == after.arena.lower_bound_bytes

@@ -8,15 +8,16 @@ from hypothesis import given
 
 from glow_nb import compiler
 from glow_nb.backends import backend_named
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
-from glow_nb.llir.optimize.share_buffers import share_buffers
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program, mutated
+from glow_nb.llir.traits import KernelTraits, Traits
 from glow_nb.types import Array
+from tests.passes_for_cpu import run_passes
 from tests.unit.llir.sampling import check_program, functions
 
 HEADER = """declare @main {
@@ -52,13 +53,13 @@ PRODUCT = "packed_mat_mul @out %r, @in %{lhs}, @in %w, @in %bias {{depth = 4, bl
 
 def program_of(body: str) -> Program:
     program = parse_program(HEADER + body + FOOTER)
-    return PROGRAM_PASSES.run(program, ("shrink_lifetimes",))
+    return run_passes(program, ("shrink_lifetimes",))
 
 
-def shared(body: str) -> Program:
+def shared(body: str, traits: Traits = CPU_KERNELS.traits) -> Program:
     """Return *body* after the pass; its results must stay the same."""
     before = program_of(body)
-    after = PROGRAM_PASSES.run(before, ("share_buffers",))
+    after = run_passes(before, ("share_buffers",), traits)
     rng = np.random.default_rng(0)
     feeds = [rng.standard_normal((4, 4)).astype(np.float32), rng.random(4) < 0.5]
     for got, want in zip(run(after, feeds), run(before, feeds), strict=True):
@@ -157,15 +158,15 @@ def test_the_result_has_memory_of_its_own(body: str) -> None:
     assert [a.name for a in after.activations] == [a.name for a in before.activations]
 
 
-def test_a_kernel_that_does_not_say_so_is_not_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PackedMatMulInst, "stack_in_place", False)
+def test_a_kernel_that_does_not_say_so_is_not_in_place() -> None:
+    traits = {PackedMatMulInst: KernelTraits(fuses_epilogue=True)}
     body = f"""stack {{
   %r = register float32<4 x 4>
   {PRODUCT.format(lhs="x")}
   add @out %b, @in %r, @in %a
   }}
   neg @out %z, @in %b"""
-    assert len(shared(body).activations) == 2
+    assert len(shared(body, traits).activations) == 2
 
 
 def test_other_kinds_have_other_places() -> None:
@@ -187,7 +188,7 @@ program {
   dealloc %b
 }
 """)
-    assert PROGRAM_PASSES.run(program, ("share_buffers",)) is program
+    assert run_passes(program, ("share_buffers",)) is program
 
 
 def test_a_condition_is_not_written_over() -> None:
@@ -205,7 +206,7 @@ program {
   dealloc %b
 }
 """)
-    assert share_buffers(program) is program
+    assert run_passes(program, ("share_buffers",)) is program
 
 
 def test_one_operand_serves_one_result() -> None:
@@ -236,11 +237,11 @@ def test_results_follow_each_other_in_one_place() -> None:
 def test_results_stay(function: Function) -> None:
     program = generate(function)
     for passes in (("share_buffers",), ("stack_instructions", "eliminate_copies", "share_buffers")):
-        after = PROGRAM_PASSES.run(program, passes)
+        after = run_passes(program, passes)
         check_program(function, after)
-        before = PROGRAM_PASSES.run(program, passes[:-1])
+        before = run_passes(program, passes[:-1])
         assert bound_of(after) <= bound_of(before)
-        assert share_buffers(after) is after
+        assert run_passes(after, ("share_buffers",)) is after
 
 
 def bound_of(program: Program) -> int:

@@ -1,10 +1,10 @@
-"""The kernel of any instruction: importing this module registers all generators."""
+"""The kernel of any instruction: importing this module completes the table of the cpu's kernels."""
 
 from __future__ import annotations
 
 from glow_nb.errors import CompileError, UnsupportedError
 from glow_nb.foreign import foreign, name_of
-from glow_nb.hlir.graph import Node
+from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
 from glow_nb.kernels.products import convolution, depthwise, matmul
 from glow_nb.kernels.reductions import (
@@ -16,19 +16,18 @@ from glow_nb.kernels.reductions import (
     reduction,
     softmax,
 )
-from glow_nb.kernels.registry import KERNELS, Generator
+from glow_nb.kernels.registry import CPU_KERNELS
 from glow_nb.kernels.selection import selection, top_k
 from glow_nb.kernels.stacks import generate_stack
-from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes import transpose
 from glow_nb.kernels.windows import pooling, roi_align
 from glow_nb.kernels.winograd import convolution as winograd
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.llir.generate import GENERATORS
-from glow_nb.llir.program import INSTRUCTIONS, Instruction
+from glow_nb.llir.program import Instruction
 
 __all__ = [
+    "CPU_KERNELS",
     "arg_reduction",
     "convolution",
     "cumulative_sum",
@@ -37,8 +36,6 @@ __all__ = [
     "gather",
     "generate_kernel",
     "generate_stack",
-    "generator_of",
-    "has_kernel",
     "layer_normalization",
     "local_response_normalization",
     "matmul",
@@ -62,35 +59,19 @@ def generate_kernel(instruction: Instruction, target: Target) -> KernelSource:
     Its arguments are ``kernel_operands(instruction)``.
 
     Raises:
-        UnsupportedError: There is no kernel for this instruction.
+        UnsupportedError: There is no kernel for this instruction, or it cannot do what is asked.
         CompileError: The generator failed; the cause is chained.
     """
-    generator = generator_of(type(instruction))
+    generator = CPU_KERNELS.maker_of(type(instruction))
     if generator is None:
         raise UnsupportedError(
             f"{instruction!r}: no kernel for {type(instruction).__name__}; lower it, or write a "
             "generator and register it with @glow_nb.kernels.registry.kernel_for"
         )
+    check_traits(instruction, CPU_KERNELS.traits)
     subject = f"{instruction!r}: kernel generator {name_of(generator)!r}"
     with foreign(CompileError, subject):
         source = generator(instruction, target)
     if not isinstance(source, KernelSource):
         raise CompileError(f"{subject} returned {source!r:.80}, not a KernelSource")
     return source
-
-
-def generator_of(instruction_class: type[Instruction]) -> Generator | None:
-    """Return the function that writes the kernel of *instruction_class*; None if there is none.
-
-    A scalar expression is kernel enough, whenever the instruction was defined.
-    """
-    written = KERNELS.get(instruction_class)
-    return written or (elementwise_source if instruction_class.scalar else None)
-
-
-def has_kernel(node_class: type[Node]) -> bool:
-    """True if nodes of *node_class* become instructions that have kernels."""
-    return node_class in GENERATORS or any(
-        instruction_class.node_class is node_class and generator_of(instruction_class)
-        for instruction_class in INSTRUCTIONS.values()
-    )

@@ -1,0 +1,84 @@
+"""The kernels of one backend: what makes them, and what they can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from glow_nb.errors import DefinitionError
+from glow_nb.hlir.graph import Node
+from glow_nb.llir.generate import GENERATORS
+from glow_nb.llir.program import INSTRUCTIONS, Instruction
+from glow_nb.llir.traits import KernelTraits, Traits
+from glow_nb.schema import Registry, closest, operand_specs
+
+Maker = Callable[..., Any]
+"""What makes a kernel; what it takes and returns is the business of the backend."""
+
+M = TypeVar("M", bound=Maker)
+_NO_ABILITIES = KernelTraits()
+
+
+class KernelTable(Registry[type[Instruction], Maker]):
+    """Instruction classes to what makes their kernels in one backend, and the kernels' traits.
+
+    Attributes:
+        scalar: What makes the kernel of a data-parallel instruction that has none of its own, from
+            its scalar expression; None if nothing does.
+        traits: What the kernels can do; passes count on it.
+    """
+
+    traits: Traits
+
+    def __init__(self, backend: str, *, scalar: Maker | None = None) -> None:
+        """Hold the kernels of *backend*, which is named in errors."""
+        super().__init__(f"{backend} kernel of")
+        self.scalar = scalar
+        self.traits = self._traits = dict[type[Instruction], KernelTraits]()
+
+    def kernel_for(
+        self, *instruction_classes: type[Instruction], traits: KernelTraits = _NO_ABILITIES
+    ) -> Callable[[M], M]:
+        """Register a function as what makes the kernels of some instructions (a decorator).
+
+        Raises:
+            DefinitionError: *traits* name what is no operand of one of them, or another module has
+                registered a kernel for it.
+        """
+
+        def register(make: M) -> M:
+            for instruction_class in instruction_classes:
+                self._check_names(instruction_class, traits)
+                self.add(instruction_class, make)
+                self._traits[instruction_class] = traits
+            return make
+
+        return register
+
+    def _check_names(self, instruction_class: type[Instruction], traits: KernelTraits) -> None:
+        known = [spec.name for spec in operand_specs(instruction_class) if not spec.is_variadic]
+        for name in filter(None, (*traits.strided, traits.prologue_operand)):
+            if name not in known:
+                raise DefinitionError(
+                    f"{self.kind} {instruction_class.__name__!r}: its traits name {name!r}, which "
+                    f"is none of the operands {', '.join(known)}{closest(name, known)}"
+                )
+
+    def maker_of(self, instruction_class: type[Instruction]) -> Maker | None:
+        """Return what makes the kernels of *instruction_class*; None if nothing does.
+
+        A scalar expression is kernel enough, whenever the instruction was defined.
+        """
+        return self.get(instruction_class) or (self.scalar if instruction_class.scalar else None)
+
+    def has_kernel(self, node_class: type[Node]) -> bool:
+        """True if nodes of *node_class* become instructions that have kernels.
+
+        The rules of IRGen emit data-parallel instructions, copies through views above all.
+        """
+        if node_class in GENERATORS:
+            return self.scalar is not None
+        return any(
+            instruction_class.node_class is node_class and self.maker_of(instruction_class)
+            for instruction_class in INSTRUCTIONS.values()
+        )

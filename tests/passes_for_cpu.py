@@ -1,0 +1,16 @@
+"""Instruction passes as the compiler runs them for the cpu: with what its kernels can do."""
+
+from __future__ import annotations
+
+from glow_nb.fuse import PROGRAM_PASSES
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS
+from glow_nb.llir.program import Program
+from glow_nb.llir.traits import Traits
+from glow_nb.passes import Pipeline
+
+
+def run_passes(
+    program: Program, pipeline: Pipeline, traits: Traits = CPU_KERNELS.traits
+) -> Program:
+    """Return *program* after the passes of *pipeline*."""
+    return PROGRAM_PASSES.run(program, PROGRAM_PASSES.with_options(pipeline, {"traits": traits}))
