@@ -40,6 +40,9 @@ WORST_ESTIMATE = 1.5
 """Tried are the ways of the best estimates, so many, unless they take so many times the best; and
 always the best of the direct ones."""
 
+KERNELS = Path(convolution_cost.__file__).parents[1]
+"""The folder of the generators."""
+
 _measured: dict[str, dict[str, float]] = {}
 """What was measured in this process, by key."""
 
@@ -112,7 +115,14 @@ class MeasuringTuner:
         compile_objects(sources, self.target, cache=ObjectCache())
 
     def _key(self, key: str, far_bytes: int) -> str:
-        parts = (key, far_bytes, self.threads, self.target, toolchain(), _kernel_sources())
+        parts = (
+            key,
+            far_bytes,
+            self.threads,
+            self.target,
+            toolchain(),
+            _hash_of(KERNELS),
+        )
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def _path(self, digest: str) -> Path | None:
@@ -161,14 +171,12 @@ def _sources(program: Program, target: Target) -> list[KernelSource]:
 
 
 @functools.cache
-def _kernel_sources() -> str:
-    """Return a hash of the generators: measurements of other kernels tell nothing.
+def _hash_of(folder: Path) -> str:
+    """Return a hash of the generators in *folder*: measurements of other kernels tell nothing.
 
     Another estimate makes no other kernels.
     """
-    folder = Path(generate_kernel.__code__.co_filename).parent
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        if path.name != Path(convolution_cost.__file__).name:
-            digest.update(path.name.encode() + path.read_bytes())
+    for path in sorted(set(folder.rglob("*.py")) - {Path(convolution_cost.__file__)}):
+        digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()

@@ -146,6 +146,19 @@ def test_a_file_of_something_else_is_measured_anew(
     assert len(asked) == 2
 
 
+def test_kernels_of_another_version_are_measured_anew(
+    asked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, nodes = network()
+    for version in ("a", "b", "b"):
+        place = tmp_path / version / "products"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "matmul.py").write_text(version)
+        monkeypatch.setattr(tune, "KERNELS", place.parent)
+        MeasuringTuner(HOST, 1).choose(nodes[:1], "auto")
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 0.0, -1.0])
 def test_times_that_cannot_be_are_measured_anew(
     asked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
