@@ -159,7 +159,7 @@ def test_the_result_has_memory_of_its_own(body: str) -> None:
 
 
 def test_a_kernel_that_does_not_say_so_is_not_in_place() -> None:
-    traits = {PackedMatMulInst: KernelTraits(fuses_epilogue=True)}
+    traits: Traits = {PackedMatMulInst: KernelTraits(fuses_epilogue=True)}
     body = f"""stack {{
   %r = register float32<4 x 4>
   {PRODUCT.format(lhs="x")}
