@@ -15,7 +15,7 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -137,6 +137,15 @@ class ObjectCache:
             self.store(name, key, payload)
         return payload
 
+    def trim_after(self, keys: Iterable[str]) -> None:
+        """Trim the folder after objects were stored under *keys*, once in sixteen objects.
+
+        To look at every file of a full folder takes as long as compiling a small kernel; keys are
+        hashes, so that a digit of theirs is a fair draw that needs no memory of earlier ones.
+        """
+        if any(key.startswith("0") for key in keys):
+            self.trim()
+
     def trim(self, limit_bytes: int = FOLDER_LIMIT_BYTES) -> None:
         """Delete the objects that were used longest ago until the folder holds *limit_bytes*.
 
@@ -145,14 +154,20 @@ class ObjectCache:
         if self.folder is None:
             return
         with contextlib.suppress(OSError):  # another process trims, or the folder is not ours
-            files = [(path, path.stat()) for path in self.folder.glob("glow_*.o")]
-            files.sort(key=lambda file: file[1].st_mtime_ns)
+            with os.scandir(self.folder) as entries:
+                files = [(entry.path, entry.stat()) for entry in entries if _is_object(entry.name)]
             excess = sum(status.st_size for _, status in files) - limit_bytes
-            for path, status in files:
+            if excess <= 0:
+                return
+            for path, status in sorted(files, key=lambda file: file[1].st_mtime_ns):
+                Path(path).unlink(missing_ok=True)
+                excess -= status.st_size
                 if excess <= 0:
                     return
-                path.unlink(missing_ok=True)
-                excess -= status.st_size
+
+
+def _is_object(file_name: str) -> bool:
+    return file_name.startswith("glow_") and file_name.endswith(".o")
 
 
 def _seal(payload: bytes, key: str) -> bytes:

@@ -78,7 +78,7 @@ def compile_objects(
             cache.store(source.symbol, keys[source.symbol], payload)
             objects[source.symbol] = payload
             report()
-    cache.trim()
+    cache.trim_after(keys[symbol] for symbol in missing)
     return objects
 
 

@@ -222,6 +222,17 @@ def test_trim_deletes_what_was_used_longest_ago(tmp_path: Path) -> None:
     assert (tmp_path / "other.o").exists(), "not ours to delete"
 
 
+def test_one_object_in_sixteen_has_the_folder_trimmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed: list[ObjectCache] = []
+    monkeypatch.setattr(ObjectCache, "trim", lambda cache: trimmed.append(cache))
+    cache = ObjectCache(tmp_path)
+    for number in range(1600):
+        cache.trim_after([object_key(f"text {number}", "", HOST)])
+    assert 60 <= len(trimmed) <= 140
+
+
 def test_trim_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
     ObjectCache(tmp_path / "nowhere").trim()
     ObjectCache(None).trim()
