@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 OUT ?= out
 
 .PHONY: help install demo test slow lint format types imports dead-code check bench figure11 docs-table clean
@@ -37,11 +37,11 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.demo --output $(OUT)
 
 test: $(VENV)/.installed
-	$(PYTEST) -n auto
+	$(PYTEST)
 
 slow: $(VENV)/.installed
-	$(PYTEST) -n auto -m slow --hypothesis-profile=slow
-	$(PYTEST) -n auto tests/property --hypothesis-profile=slow
+	$(PYTEST) -m slow --hypothesis-profile=slow
+	$(PYTEST) tests/property --hypothesis-profile=slow
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

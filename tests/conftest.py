@@ -1,10 +1,15 @@
 """What every test shares: hypothesis profiles and a cache folder that is not the user's."""
 
+import gc
 import os
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from glow_nb.codegen import pool
 
 # The default run repeats the same examples, so that a failure is the fault of the change at hand;
 # the slow profile looks for new ones. Compiling takes longer than hypothesis's deadline allows.
@@ -30,8 +35,33 @@ def pytest_configure(config: pytest.Config) -> None:
     A script that runs the tests in the background makes them, and every program they start, deaf to
     SIGINT; some tests send it.
     """
+    gc.set_threshold(50_000, 20, 20)  # collecting the tests makes a million objects that stay
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     cache: pytest.Cache | None = getattr(config, "cache", None)  # absent with -p no:cacheprovider
     if cache is not None:
         os.environ.setdefault("GLOW_NB_CACHE_DIR", str(cache.mkdir("glow_nb_kernels")))
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector look only at what tests make, not at the tests themselves."""
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def node_cases() -> list[Any]:
+    """Return ONNX's own node tests, which take seconds to make."""
+    from glow_nb.conformance import node_tests
+
+    return node_tests()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiles_in_this_process() -> Iterator[None]:
+    """Let nothing choose processes that compile; what asks for a number of them gets them.
+
+    To start one takes longer than most kernels of tests, and other tests use the other cores.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "MOST_WORKERS", 0)
+        yield

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from glow_nb.conformance import EXPLAINED, FAILED, PASSED, Outcome, Report, node_tests, run_tests
+from glow_nb.conformance import EXPLAINED, FAILED, PASSED, Outcome, Report, run_tests
 from glow_nb.errors import UnsupportedError
 from glow_nb.onnx_backend import prepare
 from glow_nb.types import ElementKind
@@ -45,9 +45,9 @@ SHARES = 16
 """Into how many parts the tests that compile are cut, so that cores can share them."""
 
 
-@pytest.fixture(scope="module")
-def cases() -> list[Any]:
-    return node_tests()
+@pytest.fixture
+def cases(node_cases: list[Any]) -> list[Any]:
+    return node_cases
 
 
 def share_of(cases: list[Any], share: int) -> list[Any]:

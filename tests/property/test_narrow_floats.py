@@ -11,7 +11,6 @@ import pytest
 
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.compiler import lower_for
-from glow_nb.conformance import node_tests
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
@@ -44,9 +43,15 @@ _ULPS = {ElementKind.FLOAT16: (2.0**-10, 2.0**-24), ElementKind.BFLOAT16: (2.0**
 """Distance of neighbours over their size, at most, and the least distance of any."""
 
 
+Models = dict[ElementKind, list[NarrowModel]]
+
+
 @pytest.fixture(scope="module")
-def cases() -> list[Any]:
-    return [case for case in node_tests() if "_expanded" not in case.name]
+def models(node_cases: list[Any]) -> Models:
+    """Return what can be drawn of the suite, for each kind."""
+    cases = [case for case in node_cases if "_expanded" not in case.name]
+    made = {kind: (narrow_model(case, kind) for case in cases) for kind in KINDS}
+    return {kind: [model for model in each if model is not None] for kind, each in made.items()}
 
 
 class Prepared:
@@ -117,11 +122,6 @@ def check_rounding(
     )
 
 
-def drawn_models(cases: list[Any], kind: ElementKind) -> list[NarrowModel]:
-    models = (narrow_model(case, kind) for case in cases)
-    return [model for model in models if model is not None]
-
-
 def _is_supported(model: NarrowModel) -> bool:
     """True if the model itself, as the suite has it, can be imported."""
     try:
@@ -131,14 +131,11 @@ def _is_supported(model: NarrowModel) -> bool:
     return True
 
 
-def share_of(
-    cases: list[Any], share: int, kind: ElementKind, most: int | None = None
-) -> list[NarrowModel]:
-    """Return the models of one of SHARES parts of the operators, those that can be imported.
+def share_of(models: list[NarrowModel], share: int, most: int | None = None) -> list[NarrowModel]:
+    """Return *models* of one of SHARES parts of the operators, those that can be imported.
 
     Of each operator there are at most *most*, taken evenly from all, if *most* is given.
     """
-    models = drawn_models(cases, kind)
     names = sorted({model.operator for model in models})[share::SHARES]
     found: list[NarrowModel] = []
     for name in names:
@@ -158,22 +155,20 @@ def check_all(models: list[NarrowModel], kind: ElementKind) -> None:
 
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("kind", KINDS)
-def test_operators_round_once(cases: list[Any], kind: ElementKind, share: int) -> None:
-    check_all(share_of(cases, share, kind, MOST), kind)
+def test_operators_round_once(models: Models, kind: ElementKind, share: int) -> None:
+    check_all(share_of(models[kind], share, MOST), kind)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("kind", KINDS)
-def test_operators_of_every_model_round_once(
-    cases: list[Any], kind: ElementKind, share: int
-) -> None:
-    check_all(share_of(cases, share, kind), kind)
+def test_operators_of_every_model_round_once(models: Models, kind: ElementKind, share: int) -> None:
+    check_all(share_of(models[kind], share), kind)
 
 
-def test_every_rule_is_drawn(cases: list[Any]) -> None:
-    models = drawn_models(cases, ElementKind.FLOAT16)
-    drawn = {model.operator for model in models if _is_supported(model)}
+def test_every_rule_is_drawn(models: Models) -> None:
+    narrow = models[ElementKind.FLOAT16]
+    drawn = {model.operator for model in narrow if _is_supported(model)}
     taking = {f"{d}.{name}" if d else name for d, name in RULES if takes_float16(d, name)}
     assert taking - drawn == set(NOT_DRAWN)
 

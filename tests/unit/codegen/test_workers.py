@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from glow_nb.codegen import workers
+from glow_nb.codegen import pool, workers
 from glow_nb.codegen.pool import choose_workers
 from glow_nb.codegen.workers import compile_in_workers, idle_workers, keep_workers
 from glow_nb.errors import CompileError
@@ -56,7 +56,8 @@ def test_the_same_worker_compiles_the_next_kernels(owner: Owner) -> None:
     assert processes() == [first]
 
 
-def test_a_worker_that_waits_costs_no_start(owner: Owner) -> None:
+def test_a_worker_that_waits_costs_no_start(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "MOST_WORKERS", 16)
     few = [numbered(n) for n in range(2)]
     compiled(1)
     assert choose_workers(few) == 1
