@@ -13,7 +13,7 @@ from glow_nb.errors import ModelError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
 from tests.unit.importers.models import one, value, weight
-from tests.unit.importers.test_opsets import numbers
+from tests.unit.importers.reference import numbers
 
 INT = TensorProto.INT64
 

@@ -11,7 +11,7 @@ from onnx import TensorProto
 from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.importers import import_onnx
 from tests.unit.importers.models import one, value
-from tests.unit.importers.test_opsets import check, numbers, typed
+from tests.unit.importers.reference import check, numbers, typed
 
 DEFORMED: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 3, 7, 6), (4, 3, 3, 3), {"pads": [1, 1, 1, 1]}),
