@@ -34,7 +34,7 @@ pytestmark = pytest.mark.jit
 TOLERANCE = 2e-5
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 ENGINES = (("interpreter", 1), ("cpu", 1), ("cpu", 2))
-QUICK = ("bvlc_alexnet", "resnet50", "shufflenet", "squeezenet")
+QUICK = ("resnet50", "shufflenet", "squeezenet")
 """Twins in the default run; the slow run has all of them."""
 
 

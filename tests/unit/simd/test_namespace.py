@@ -124,10 +124,11 @@ def test_arithmetic_is_that_of_numpy(kind: ElementKind, lanes: int) -> None:
 @pytest.mark.parametrize("kind", FLOATS)
 def test_float_functions_are_those_of_numpy(kind: ElementKind, lanes: int) -> None:
     lhs, rhs = samples(kind)
-    check(FLOAT_UNARY, run(calls(FLOAT_UNARY, "a"), kind, lhs, rhs, lanes), lhs)
     binary: dict[str, Rule] = {"div": np.divide, "copysign": np.copysign}
-    check(binary, run(calls(binary, "a, b"), kind, lhs, rhs, lanes), lhs, rhs)
-    fma = run(["fma(a, b, a)"], kind, lhs, rhs, lanes)[0]
+    expressions = [*calls(FLOAT_UNARY, "a"), *calls(binary, "a, b"), "fma(a, b, a)"]
+    *found, fma = run(expressions, kind, lhs, rhs, lanes)
+    check(FLOAT_UNARY, found[: len(FLOAT_UNARY)], lhs)
+    check(binary, found[len(FLOAT_UNARY) :], lhs, rhs)
     with np.errstate(all="ignore"):
         exact = lhs.astype(float) * rhs.astype(float) + lhs.astype(float)
         expected = exact.astype(kind.dtype)
@@ -140,12 +141,13 @@ def test_float_functions_are_those_of_numpy(kind: ElementKind, lanes: int) -> No
 def test_integer_functions_are_those_of_numpy(kind: ElementKind, lanes: int) -> None:
     lhs, rhs = samples(kind)
     rhs = np.mod(rhs, 70 if kind.size_bytes > 1 else 64)
-    check(INTEGER_BINARY, run(calls(INTEGER_BINARY, "a, b"), kind, lhs, rhs, lanes), lhs, rhs)
     unary: dict[str, Rule] = {"neg": np.negative, "abs": np.abs, "bit_not": np.invert}
-    check(unary, run(calls(unary, "a"), kind, lhs, rhs, lanes), lhs)
+    expressions = [*calls(INTEGER_BINARY, "a, b"), *calls(unary, "a"), "div(a, b)"]
+    *found, quotient = run(expressions, kind, lhs, rhs, lanes)
+    check(INTEGER_BINARY, found[: len(INTEGER_BINARY)], lhs, rhs)
+    check(unary, found[len(INTEGER_BINARY) :], lhs)
     exponent = (rhs % 9).astype(kind.dtype)
     check({"pow": np.power}, run(["pow(a, b)"], kind, lhs, exponent, lanes), lhs, exponent)
-    quotient = run(["div(a, b)"], kind, lhs, rhs, lanes)[0]
     towards_zero = [
         abs(int(x)) // int(y) * (1 if x > 0 else -1) if y else 0
         for x, y in zip(lhs, rhs, strict=True)
@@ -158,13 +160,14 @@ def test_integer_functions_are_those_of_numpy(kind: ElementKind, lanes: int) -> 
 @pytest.mark.parametrize("kind", COMPUTED)
 def test_comparisons_choose_what_where_takes(kind: ElementKind, lanes: int) -> None:
     lhs, rhs = samples(kind)
-    check(COMPARISONS, run(calls(COMPARISONS, "a, b"), BOOL, lhs, rhs, lanes), lhs, rhs)
+    special: dict[str, Rule] = {"isnan": np.isnan, "isinf": np.isinf} if kind.is_float else {}
+    expressions = [*calls(COMPARISONS, "a, b"), *calls(special, "a")]
+    found = run(expressions, BOOL, lhs, rhs, lanes)
+    check(COMPARISONS, found[: len(COMPARISONS)], lhs, rhs)
+    check(special, found[len(COMPARISONS) :], lhs)
     chosen = run(["where(less(a, b), a, b)"], kind, lhs, rhs, lanes)[0]
     with np.errstate(invalid="ignore"):
         assert_equal(chosen, np.where(np.less(lhs, rhs), lhs, rhs))
-    if kind.is_float:
-        special: dict[str, Rule] = {"isnan": np.isnan, "isinf": np.isinf}
-        check(special, run(calls(special, "a"), BOOL, lhs, rhs, lanes), lhs)
 
 
 @pytest.mark.jit

@@ -1,5 +1,6 @@
 """Scatters against their operators: repeated indices, negative ones and wrong ones."""
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ ROWS = [
     ((4, 3), (0, 1)),
     ((4, 0, 3), (2, 1)),
 ]
+WAYS = [(k, r) for k in ElementKind for r in REDUCTIONS if r == "none" or k in NUMBERS]
 
 
 def _operands(
@@ -116,12 +118,21 @@ def test_slices_are_scattered(shape: Shape, indices: Shape, reduction: str) -> N
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("kind", "reduction"),
-    [(k, r) for k in ElementKind for r in REDUCTIONS if r == "none" or k in NUMBERS],
+    ("kind", "reduction", "slices"),
+    [
+        pytest.param(k, r, slices, marks=() if slices == is_even else pytest.mark.slow)
+        for is_even, (k, r) in zip(cycle((True, False)), WAYS, strict=False)
+        for slices in (False, True)
+    ],
 )
-def test_every_kind_is_combined_in_every_way(kind: ElementKind, reduction: str) -> None:
-    _check(ScatterElementsInst, (6, 7), (15, 7), kind, INT32, axis=0, reduction=reduction)
-    _check(ScatterNDInst, (6, 19), (15, 1), kind, INT32, reduction=reduction)
+def test_every_kind_is_combined_in_every_way(
+    kind: ElementKind, reduction: str, slices: bool
+) -> None:
+    """Each way is one of elements or of slices in the default run, of both in the slow one."""
+    if slices:
+        _check(ScatterNDInst, (6, 19), (15, 1), kind, INT32, reduction=reduction)
+    else:
+        _check(ScatterElementsInst, (6, 7), (15, 7), kind, INT32, axis=0, reduction=reduction)
 
 
 @pytest.mark.jit

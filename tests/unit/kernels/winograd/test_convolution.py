@@ -76,14 +76,21 @@ NESTS = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", NESTS)
-def test_winograd_keeps_its_meaning(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_guarded"),
+    [
+        pytest.param(name, flag, marks=() if flag == number % 2 else pytest.mark.slow)
+        for number, name in enumerate(NESTS)
+        for flag in (False, True)
+    ],
+)
+def test_winograd_keeps_its_meaning(name: str, is_guarded: bool) -> None:
+    """The default run has each nest once, every other one guarded."""
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     shape, tile = NESTS[name]
-    nest = WinogradNest(shape, tile, FLOAT32, block=lanes * (1 + len(name) % 3))
-    for is_guarded in (False, True):
-        nest = replace(nest, guarded=is_guarded)
-        check(nest, Target.host(lanes), threads=1 + len(name) % 4)
+    block = lanes * (1 + len(name) % 3)
+    nest = WinogradNest(shape, tile, FLOAT32, block, guarded=is_guarded)
+    check(nest, Target.host(lanes), threads=1 + len(name) % 4)
 
 
 def random_nest(seed: int) -> tuple[WinogradNest, int]:
