@@ -228,9 +228,11 @@ def test_one_object_in_sixteen_has_the_folder_trimmed(
     trimmed: list[ObjectCache] = []
     monkeypatch.setattr(ObjectCache, "trim", lambda cache: trimmed.append(cache))
     cache = ObjectCache(tmp_path)
-    for number in range(1600):
-        cache.trim_after([object_key(f"text {number}", "", HOST)])
-    assert 60 <= len(trimmed) <= 140
+    for digit in "0123456789abcdef":
+        cache.trim_after([f"{digit}{KEY[1:]}"])
+    assert trimmed == [cache]
+    cache.trim_after(["f" * 64, "0" * 64, "0" * 64])
+    assert trimmed == [cache, cache]
 
 
 def test_trim_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
