@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     A script that runs the tests in the background makes them, and every program they start, deaf to
     SIGINT; some tests send it.
     """
-    gc.set_threshold(50_000, 20, 20)  # collecting the tests makes a million objects that stay
+    gc.set_threshold(50_000, 20, 20)  # collecting the tests makes 300,000 objects that stay
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     cache: pytest.Cache | None = getattr(config, "cache", None)  # absent with -p no:cacheprovider

@@ -36,8 +36,8 @@ NOT_DRAWN = {
 SHARES = 8
 """Into how many parts the operators are cut, so that cores can share them."""
 
-MOST = 12
-"""Models of one operator in the default run; attention has ten times as many."""
+MOST = 6
+"""Models of one operator in the default run; attention has twenty times as many."""
 
 _ULPS = {ElementKind.FLOAT16: (2.0**-10, 2.0**-24), ElementKind.BFLOAT16: (2.0**-7, 2.0**-133)}
 """Distance of neighbours over their size, at most, and the least distance of any."""
@@ -50,8 +50,12 @@ Models = dict[ElementKind, list[NarrowModel]]
 def models(node_cases: list[Any]) -> Models:
     """Return what can be drawn of the suite, for each kind."""
     cases = [case for case in node_cases if "_expanded" not in case.name]
-    made = {kind: (narrow_model(case, kind) for case in cases) for kind in KINDS}
-    return {kind: [model for model in each if model is not None] for kind, each in made.items()}
+    return {kind: drawn_models(cases, kind) for kind in KINDS}
+
+
+def drawn_models(cases: list[Any], kind: ElementKind) -> list[NarrowModel]:
+    models = (narrow_model(case, kind) for case in cases)
+    return [model for model in models if model is not None]
 
 
 class Prepared:
