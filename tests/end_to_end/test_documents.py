@@ -9,11 +9,15 @@ in its place (:func:`check_command`).
 from __future__ import annotations
 
 import configparser
+import contextlib
+import io
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -24,6 +28,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.golden.run_case import run_case
+from tests.unit.commands.samples import call
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -127,6 +132,14 @@ def must_run(arguments: Sequence[str], folder: Path) -> str:
     return result.stdout
 
 
+def must_answer(*arguments: str, folder: Path) -> None:
+    """Run ``glow-nb`` in *folder* and in this process, which has imported what it needs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        result = call(*arguments)
+    assert result.exit_code == 0, f"glow-nb {shlex.join(arguments)}\n{result.output}"
+
+
 def words_of(command: str) -> list[str]:
     """Return the words of *command* without the variables that are set before it."""
     words = shlex.split(command)
@@ -153,11 +166,13 @@ def check_command(command: str, folder: Path, *, is_mentioned: bool = False) -> 
     elif program == ".ci/run":
         assert os.access(ROOT / program, os.X_OK)
     elif program in ("glow-nb", "python"):
-        words = ["-m", "glow_nb", *rest] if program == "glow-nb" else rest
         if is_mentioned:
+            words = ["-m", "glow_nb", *rest] if program == "glow-nb" else rest
             check_options(words, folder)
+        elif program == "glow-nb":
+            must_answer(*rest, folder=folder)
         else:
-            must_run([sys.executable, *words], folder)
+            must_run([sys.executable, *rest], folder)
     else:
         pytest.fail(f"{command}: nobody knows how to check it")
 
@@ -183,7 +198,17 @@ def check_options(words: list[str], folder: Path) -> None:
 
 @cache
 def help_text(module: str, *command: str) -> str:
-    return must_run([sys.executable, "-m", module, *command, "--help"], ROOT)
+    """Return what ``python -m module command --help`` prints, without a process for it."""
+    arguments = [module, *command, "--help"]
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        # of a module that was imported before it is run
+        warnings.simplefilter("ignore", RuntimeWarning)
+        patch.setattr(sys, "argv", arguments)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), pytest.raises(SystemExit) as ended:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert not ended.value.code, shlex.join(arguments)
+    return printed.getvalue()
 
 
 @pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
