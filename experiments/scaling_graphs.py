@@ -277,6 +277,13 @@ def slices_inside(drawing: Drawing, size: int) -> None:
     drawing.output(drawing.concat([drawing.product(part, weight) for part in parts]))
 
 
+def slices_of_concat(drawing: Drawing, size: int) -> None:
+    """Draw a concatenation that is cut into its operands again, an operator behind each."""
+    whole = drawing.concat(_branches(drawing, size))
+    parts = [drawing.columns(whole, COLUMNS * index) for index in range(size)]
+    drawing.output(drawing.concat([drawing.tanh(part) for part in parts]))
+
+
 def transposes(drawing: Drawing, size: int) -> None:
     """Draw a transpose that sinks along a chain to its inverse."""
     value = drawing.transpose(drawing.input(ROWS, COLUMNS))
@@ -305,6 +312,7 @@ SHAPES: tuple[Shape, ...] = (
     inputs,
     slices,
     slices_inside,
+    slices_of_concat,
     transposes,
     layouts,
 )

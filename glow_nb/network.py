@@ -17,7 +17,7 @@ from glow_nb.counted import cut, visible_types
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Buffer, Program
-from glow_nb.memory_limit import out_of_memory
+from glow_nb.memory_limit import out_of_memory, within_memory
 from glow_nb.schema import closest
 from glow_nb.types import Array, SymbolicType, TensorType
 
@@ -314,6 +314,7 @@ class CompiledNetwork(Network):
             FeedError: As :meth:`run`.
             OptionError: *runs* is not a positive whole number, or *limits* no bool.
             UnsupportedError: The backend does not take the time of its kernels.
+            MemoryLimitError: The system gives no memory for the runs.
         """
         from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits
         from glow_nb.profile import profile_executable
@@ -321,13 +322,13 @@ class CompiledNetwork(Network):
         arrays = check_feeds(self.program.inputs, inputs)
         if not isinstance(limits, bool):
             raise OptionError(f"limits={limits!r:.80}: give True or False")
-        known = machine_limits(self.threads) if limits else None
-        profile = profile_executable(
-            self.program.name, self._executable, arrays, runs=runs, limits=known
-        )
-        if known is None or not profile.beats_limits:
-            return profile
-        return profile.with_limits(limits_that_were_beaten(self.threads))
+        name = self.program.name
+        with within_memory(f"network {name!r}"):
+            known = machine_limits(self.threads) if limits else None
+            profile = profile_executable(name, self._executable, arrays, runs=runs, limits=known)
+            if known is None or not profile.beats_limits:
+                return profile
+            return profile.with_limits(limits_that_were_beaten(self.threads))
 
     @override
     def __repr__(self) -> str:

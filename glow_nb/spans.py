@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -45,10 +44,7 @@ class Spans(Generic[T]):
             return
         for bits, same in self._classes.items():
             first = bisect_right(same.begins, begin - (1 << bits))
-            for own_begin, (own_end, thing) in zip(
-                islice(same.begins, first, None), islice(same.rest, first, None), strict=True
-            ):
-                if own_begin >= end:
-                    break
+            for place in range(first, bisect_left(same.begins, end)):
+                own_end, thing = same.rest[place]
                 if own_end > begin:
                     yield thing

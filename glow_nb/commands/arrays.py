@@ -60,6 +60,8 @@ def assign_inputs(assignments: Iterable[str], names: list[str]) -> dict[str, Arr
     feeds: dict[str, Array] = {}
     for text in assignments:
         name, path = _split_assignment(text, names)
+        if not path:
+            raise OptionError(f"--input {text}: it names no file; write {name}=FILE.npy")
         if name in feeds:
             raise OptionError(f"--input {text}: input {name!r} is given twice")
         feeds[name] = read_npy(path)

@@ -14,6 +14,7 @@ wherever there are both: a transpose that sinks below a relu is still the transp
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping, Sequence
+from itertools import islice
 
 from glow_nb.hlir.graph import Constant, Node, Value, producer_of
 from glow_nb.schema import operands_of
@@ -25,7 +26,7 @@ LAYOUT = frozenset({"broadcast", "concat", "reshape", "slice", "split", "transpo
 """Opcodes of the operators that compute nothing."""
 
 MAX_PATTERN = 64
-"""Nodes that are looked at when one is replaced; no rule has a pattern as large."""
+"""Nodes, and operands of one, that are looked at when a node is replaced: no pattern has more."""
 
 MAX_DETOUR = 4
 """Nodes that are looked at when one is replaced by what was there already."""
@@ -108,7 +109,8 @@ class _Search:
             return False
         if node not in self._known:
             self._known[node] = False
-            leads = [self.leads_to_end(operand) for operand in operands_of(node)]
+            first = islice(operands_of(node), MAX_PATTERN)
+            leads = [self.leads_to_end(operand) for operand in first]
             self._known[node] = any(leads)
             if self._known[node]:
                 self.found.append(node)

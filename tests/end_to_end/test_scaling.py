@@ -16,13 +16,22 @@ import numpy as np
 import pytest
 
 import glow_nb
-from experiments.scaling_graphs import SHAPES, Shape, chain, draw_function, draw_model, layouts
+from experiments.scaling_graphs import (
+    SHAPES,
+    Shape,
+    chain,
+    draw_function,
+    draw_model,
+    layouts,
+    slices_of_concat,
+)
 from glow_nb import compiler, pipelines
 from glow_nb.backends import backend_named
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Reshape
+from glow_nb.hlir.optimize.merge_slices import merge_slices
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import print_function
 from glow_nb.llir.check_placement import check_placement
@@ -61,6 +70,13 @@ def test_work_grows_with_the_size(shape: Shape) -> None:
     planned(draw_model(shape, SIZE // 8))  # what is done once, such as looking up operators
     small, large = (draw_model(shape, size) for size in (SIZE, FACTOR * SIZE))
     few, many = calls_of(lambda: planned(small)), calls_of(lambda: planned(large))
+    assert many < MOST * few
+
+
+def test_what_cuts_a_wide_concat_again_is_found_at_once() -> None:
+    small, large = (draw_function(slices_of_concat, size) for size in (200, FACTOR * 200))
+    merge_slices(small)  # what is done once
+    few, many = calls_of(lambda: merge_slices(small)), calls_of(lambda: merge_slices(large))
     assert many < MOST * few
 
 

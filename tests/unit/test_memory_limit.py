@@ -114,7 +114,7 @@ pages = int(open("/proc/self/statm").read().split()[0])
 size = pages * resource.getpagesize() + (64 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (size, size))
 attempts = (
-    lambda: net.run(np.ones(1, np.float32)),
+    lambda: (net.run if sys.argv[2] == "run" else net.profile)(np.ones(1, np.float32)),
     lambda: glow_nb.compile(doubled(29), backend=sys.argv[1], threads=1),
 )
 for attempt in attempts:
@@ -127,13 +127,14 @@ for attempt in attempts:
 
 @pytest.mark.jit
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits need Linux")
-@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
-def test_memory_that_is_gone_at_run_time_is_one_error(backend: str) -> None:
-    finished = subprocess.run(
-        [sys.executable, "-c", SCRIPT, backend], capture_output=True, text=True, check=True
-    )
+@pytest.mark.parametrize(
+    ("backend", "what"), [("cpu", "run"), ("interpreter", "run"), ("interpreter", "profile")]
+)
+def test_memory_that_is_gone_at_run_time_is_one_error(backend: str, what: str) -> None:
+    command = [sys.executable, "-c", SCRIPT, backend, what]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
     run, compiled = finished.stdout.splitlines()
-    assert run.startswith("MemoryLimitError")
+    assert run.startswith("MemoryLimitError network 'main'")
     assert "the system gave no more memory" in run
     assert compiled.startswith("MemoryLimitError network 'main': it needs")
     assert "the limit of its address space, ulimit -v" in compiled

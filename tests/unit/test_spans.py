@@ -1,5 +1,7 @@
 """Intervals are found by what they overlap, all of them and no others."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,3 +31,24 @@ def test_intervals_that_touch_do_not_overlap() -> None:
     spans.add(8, 16, "right")
     assert list(spans.overlapping(7, 8)) == ["left"]
     assert list(spans.overlapping(8, 9)) == ["right"]
+
+
+def test_a_look_up_among_many_looks_at_few() -> None:
+    class Counted(list[tuple[int, int]]):
+        looks = 0
+
+        def __getitem__(self, place: Any) -> Any:
+            Counted.looks += 1
+            return super().__getitem__(place)
+
+        def __iter__(self) -> Any:
+            for place in range(len(self)):
+                yield self[place]
+
+    spans: Spans[int] = Spans()
+    for number in range(1000):
+        spans.add(8 * number, 8 * number + 8, number)
+    for same in spans._classes.values():
+        same.rest = Counted(same.rest)
+    assert list(spans.overlapping(7990, 7992)) == [998]
+    assert Counted.looks <= 3

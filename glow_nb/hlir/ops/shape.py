@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from itertools import accumulate
 from math import prod
 
 import numpy as np
@@ -64,6 +66,11 @@ class Concat(Node):
     inputs: tuple[Value, ...]
     axis: int
 
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Where each input ends along *axis* of the result."""
+        return tuple(accumulate(value.type.shape[self.axis] for value in self.inputs))
+
     @override
     def infer_type(self) -> TensorType:
         self.require(len(self.inputs) > 0, "nothing to concatenate; give one input or more")
@@ -76,7 +83,7 @@ class Concat(Node):
                 value.type.rank == first.rank and value.type == wanted,
                 f"input {value} does not fit the first, {first}, along axis {self.axis}",
             )
-        size = sum(value.type.shape[self.axis] for value in self.inputs)
+        size = self.ends[-1]
         return first.with_shape((*first.shape[: self.axis], size, *first.shape[self.axis + 1 :]))
 
     @override

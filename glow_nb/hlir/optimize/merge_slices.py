@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_right
 from itertools import accumulate, pairwise
 
 from glow_nb.hlir.graph import Function, Node, Result, Value
@@ -111,21 +112,19 @@ def _slice_operand(node: Slice, concat: Concat, rewriter: Rewriter) -> Replaceme
     indices = node.ranges[concat.axis]
     if not indices:
         return None
-    low, high = min(indices), max(indices)
-    start = 0
-    for value in concat.inputs:
-        stop = start + value.type.shape[concat.axis]
-        if start <= low and high < stop:
-            ranges = list(node.ranges)
-            ranges[concat.axis] = taken_of(range(-start, stop - start), indices)
-            return rewriter.emit(_slice(value, ranges))
-        start = stop
-    return None
+    place = bisect_right(concat.ends, min(indices))
+    value, stop = concat.inputs[place], concat.ends[place]
+    if max(indices) >= stop:
+        return None
+    start = stop - value.type.shape[concat.axis]
+    ranges = list(node.ranges)
+    ranges[concat.axis] = taken_of(range(-start, stop - start), indices)
+    return rewriter.emit(_slice(value, ranges))
 
 
 def _split_operands(node: Split, concat: Concat, rewriter: Rewriter) -> Replacement:
     """Return the operands, or concats of several, if every cut falls between two of them."""
-    ends = [0, *accumulate(value.type.shape[concat.axis] for value in concat.inputs)]
+    ends = [0, *concat.ends]
     cuts = [0, *accumulate(node.sizes)]
     if not set(cuts) <= set(ends) or 0 in node.sizes or len(set(ends)) != len(ends):
         return None

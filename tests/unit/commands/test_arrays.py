@@ -110,6 +110,11 @@ class TestAssignInputs:
         with pytest.raises(OptionError, match="unknown input 'dat'.*did you mean 'data'"):
             assign_inputs(["dat=a.npy"], ["data"])
 
+    @pytest.mark.parametrize("text", ["data=", ""])
+    def test_no_file(self, text: str) -> None:
+        with pytest.raises(OptionError, match=f"--input {text}: it names no file; write data="):
+            assign_inputs([text], ["data"])
+
     def test_twice(self, path: Path) -> None:
         with pytest.raises(OptionError, match="'x' is given twice"):
             assign_inputs([f"x={path}", f"x={path}"], ["x"])

@@ -94,3 +94,16 @@ def test_regions_of_the_oldest_form_are_aligned() -> None:
     inputs = [value("x", (1, 2, 6, 6)), value("r", (2, 4)), value("b", (2,), TensorProto.INT64)]
     proto = typed(one("RoiAlign", ("x", "r", "b"), opset=10, inputs=inputs))
     check(proto, numbers(1, 2, 6, 6), np.array(ROIS[:2], np.float32), np.zeros(2, np.int64))
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3, 3), (2, 0, 3, 3)])
+def test_a_grid_over_no_images_samples_nothing(shape: tuple[int, ...]) -> None:
+    inputs = [value("x", shape), value("grid", (shape[0], 4, 5, 2))]
+    (output,) = import_onnx(one("GridSample", ["x", "grid"], inputs=inputs, opset=20)).outputs
+    assert output.type.shape == (*shape[:2], 4, 5)
+
+
+def test_an_empty_image_cannot_be_sampled() -> None:
+    inputs = [value("x", (1, 2, 0, 3)), value("grid", (1, 4, 5, 2))]
+    with pytest.raises(ModelError, match="is empty: the places of grid"):
+        import_onnx(one("GridSample", ["x", "grid"], inputs=inputs, opset=20))

@@ -38,8 +38,13 @@ def grid_sample(ctx: Context, node: OnnxNode) -> Value:
     """Sample ``[N, C, *in]`` at ``grid [N, *out, rank]``, coordinates from -1 to 1, last first."""
     x, grid = node.operand(0), node.operand(1)
     rank = x.type.rank - 2
-    if not 1 <= rank == grid.type.rank - 2 == grid.type.shape[-1] or 0 in x.type.shape:
+    if not 1 <= rank == grid.type.rank - 2 == grid.type.shape[-1]:
         raise ctx.wrong(f"grid {grid} must be [N, out..., {rank}] for input {x}")
+    shape = (*x.type.shape[:2], *grid.type.shape[1:-1])
+    if not prod(shape):
+        return ctx.filled(x.type, 0, shape)
+    if 0 in x.type.shape:
+        raise ctx.wrong(f"input {x} is empty: the places of grid {grid} have nothing to sample")
     mode = node.text("mode")
     sampler = Sampler(
         ctx,

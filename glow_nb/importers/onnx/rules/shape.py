@@ -208,7 +208,23 @@ def pad(ctx: Context, node: OnnxNode) -> Value:
         if array.size != 1:
             raise ctx.wrong(f"constant_value {fill} must be one number")
         value = float(array.item())
+    if node.text("mode") == "wrap":
+        x = _turned(ctx, x, pads)
     return ops.Pad(x, pads=tuple(pads), mode=node.text("mode"), value=value)
+
+
+def _turned(ctx: Context, x: Value, pads: list[int]) -> Value:
+    """Return *x* wrapped along axes whose *pads* take more than a turn; these pads become 0."""
+    for axis, size in enumerate(x.type.shape):
+        begin, end = pads[axis], pads[x.type.rank + axis]
+        if min(begin, end) < 0 or max(begin, end) <= size or not size:
+            continue
+        pads[axis] = pads[x.type.rank + axis] = 0
+        first, length = -begin % size, begin + size + end
+        ctx.spend(length * prod(x.type.shape) // size * x.type.kind.size_bytes)
+        turns = [-(-(first + length) // size) if i == axis else 1 for i in range(x.type.rank)]
+        x = ctx.part(ctx.emit(ops.Tile(x, repeats=tuple(turns))), axis, first, length)
+    return x
 
 
 @onnx_op("Tile")
