@@ -11,39 +11,12 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
-from glow_nb.api import compile, load, print_ir
-from glow_nb.backends import Backend
-from glow_nb.compiler import lower_for, optimize
-from glow_nb.dynamic import DynamicNetwork
-from glow_nb.errors import (
-    CompileError,
-    DefinitionError,
-    FeedError,
-    GlowError,
-    GlowWarning,
-    MemoryLimitError,
-    ModelError,
-    OptionError,
-    ParseError,
-    PassError,
-    UnsupportedError,
-    VerifyError,
-)
-from glow_nb.files import save_text
-from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Constant, Function, Module, Node, Placeholder, Value
-from glow_nb.hlir.passes import register_pass
-from glow_nb.hlir.rewrite import Rewriter, rewrite
-from glow_nb.network import CompiledNetwork, Network
-from glow_nb.passes import Repeat, Step
-from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
+if TYPE_CHECKING:
+    from glow_nb.public_names import *
 
 __version__ = "0.1.0"
-
-_MODULES = ("bisection", "observers")
-"""Public modules that are imported when they are first asked for."""
 
 __all__ = [
     "INFERENCE",
@@ -86,11 +59,26 @@ __all__ = [
 ]
 
 
+_MODULES = ("bisection", "observers")
+"""Public modules, which come only when they are asked for themselves."""
+
+
 def __getattr__(name: str) -> object:
-    if name in _MODULES:
+    """Import what is not there yet: all public names come at once, any module by itself."""
+    if name in __all__:
+        public = importlib.import_module("glow_nb.public_names")
+        globals().update({public_name: getattr(public, public_name) for public_name in __all__})
+        return globals()[name]
+    absent = AttributeError(f"module 'glow_nb' has no attribute {name!r}")
+    if name.startswith("__"):
+        raise absent
+    try:
         return importlib.import_module(f"glow_nb.{name}")
-    raise AttributeError(f"module 'glow_nb' has no attribute {name!r}")
+    except ModuleNotFoundError as error:
+        if error.name != f"glow_nb.{name}":
+            raise  # the module is there, and what it imports is not
+        raise absent from None
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *__all__, *_MODULES})

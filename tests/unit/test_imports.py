@@ -26,16 +26,54 @@ def test_importing_does_not_import_numba(module: str) -> None:
     assert finished.stdout.split() == []
 
 
-def test_importing_the_package_alone_imports_no_onnx() -> None:
-    script = "import sys, glow_nb; print('onnx' in sys.modules)"
+def printed(script: str) -> str:
+    """Return what *script* prints in a new interpreter."""
     finished = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert finished.stdout.strip() == "False"
+    return finished.stdout.strip()
+
+
+def test_importing_the_package_alone_imports_no_onnx() -> None:
+    assert printed("import sys, glow_nb; glow_nb.compile; print('onnx' in sys.modules)") == "False"
+
+
+def test_a_part_of_the_package_comes_alone() -> None:
+    script = "import sys, glow_nb.errors; print(*(m for m in sys.modules if m[:4] == 'glow'))"
+    assert printed(script) == "glow_nb glow_nb.errors"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "glow_nb.observers.Timing",
+        "glow_nb.bisection.bisect, glow_nb.errors.GlowError",
+        "pickle.loads(pickle.dumps(glow_nb.OptionError('x'))), glow_nb.hlir.ops.Relu",
+    ],
+)
+def test_names_come_when_they_are_asked_for(use: str) -> None:
+    assert printed(f"import pickle, glow_nb; {use}; print('there')") == "there"
 
 
 def test_every_public_name_exists() -> None:
     import glow_nb
+    from glow_nb import public_names
 
     assert {name for name in glow_nb.__all__ if not hasattr(glow_nb, name)} == set()
-    assert set(glow_nb.__all__) <= set(dir(glow_nb))
+    assert {*glow_nb.__all__, "bisection", "observers"} <= set(dir(glow_nb))
+    offered = {name for name in vars(public_names) if not name.startswith("__")}
+    assert offered - {"annotations"} == set(glow_nb.__all__)
+
+
+def test_all_names_can_be_imported_at_once() -> None:
+    names: dict[str, object] = {}
+    exec("from glow_nb import *", names)
+    assert {"compile", "Builder", "GlowError", "INFERENCE"} <= set(names)
+
+
+def test_a_name_that_does_not_exist() -> None:
+    import glow_nb
+
+    for name in ("no_such_thing", "__no_such_thing__"):
+        with pytest.raises(AttributeError, match=f"module 'glow_nb' has no attribute '{name}'"):
+            getattr(glow_nb, name)

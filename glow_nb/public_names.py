@@ -1,0 +1,45 @@
+"""What ``import glow_nb`` offers, from the modules that define it.
+
+The package imports this module when the first of these names is asked for. A process that needs a
+part of the package alone, as one that loads a native program does, imports that part alone.
+"""
+
+from __future__ import annotations
+
+from glow_nb.api import compile as compile
+from glow_nb.api import load as load
+from glow_nb.api import print_ir as print_ir
+from glow_nb.backends import Backend as Backend
+from glow_nb.compiler import lower_for as lower_for
+from glow_nb.compiler import optimize as optimize
+from glow_nb.dynamic import DynamicNetwork as DynamicNetwork
+from glow_nb.errors import CompileError as CompileError
+from glow_nb.errors import DefinitionError as DefinitionError
+from glow_nb.errors import FeedError as FeedError
+from glow_nb.errors import GlowError as GlowError
+from glow_nb.errors import GlowWarning as GlowWarning
+from glow_nb.errors import MemoryLimitError as MemoryLimitError
+from glow_nb.errors import ModelError as ModelError
+from glow_nb.errors import OptionError as OptionError
+from glow_nb.errors import ParseError as ParseError
+from glow_nb.errors import PassError as PassError
+from glow_nb.errors import UnsupportedError as UnsupportedError
+from glow_nb.errors import VerifyError as VerifyError
+from glow_nb.files import save_text as save_text
+from glow_nb.hlir.builder import Builder as Builder
+from glow_nb.hlir.evaluate import evaluate as evaluate
+from glow_nb.hlir.graph import Constant as Constant
+from glow_nb.hlir.graph import Function as Function
+from glow_nb.hlir.graph import Module as Module
+from glow_nb.hlir.graph import Node as Node
+from glow_nb.hlir.graph import Placeholder as Placeholder
+from glow_nb.hlir.graph import Value as Value
+from glow_nb.hlir.passes import register_pass as register_pass
+from glow_nb.hlir.rewrite import Rewriter as Rewriter
+from glow_nb.hlir.rewrite import rewrite as rewrite
+from glow_nb.network import CompiledNetwork as CompiledNetwork
+from glow_nb.network import Network as Network
+from glow_nb.passes import Repeat as Repeat
+from glow_nb.passes import Step as Step
+from glow_nb.pipelines import INFERENCE as INFERENCE
+from glow_nb.pipelines import INSTRUCTIONS as INSTRUCTIONS
