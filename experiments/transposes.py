@@ -42,9 +42,12 @@ from pathlib import Path
 
 import numpy as np
 
+from glow_nb.alignment import aligned_empty
 from glow_nb.codegen.entry import Call, Region
-from glow_nb.codegen.executable import Binding, Executable
-from glow_nb.codegen.threads import aligned_empty
+from glow_nb.codegen.loaded_program import load
+from glow_nb.codegen.make_native_program import make_native_program
+from glow_nb.codegen.native_program import Binding, OutputBinding
+from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes.plan import Blocks, Way
@@ -126,27 +129,24 @@ def clock(instruction: Instruction, arrays: Sequence[Array], threads: int) -> Ca
     source = generate_kernel(instruction, target)
     kind, size_bytes = ElementKind.of(arrays[0].dtype), arrays[0].nbytes
     regions = (
-        Region("binding", kind, size_bytes, "out", binding=0),
-        Region("binding", kind, size_bytes, "in", binding=1),
+        Region("binding", kind, size_bytes, "out", binding=1),
+        Region("binding", kind, size_bytes, "in", binding=0),
     )
-    bindings = [
-        Binding(TensorType.of(arrays[0]), is_output=True),
-        Binding(TensorType.of(arrays[1])),
-    ]
     repeats = max(1, min(300, int(RUN_SECONDS * 4e10 / arrays[0].nbytes)))
-    executable = Executable(
+    native = make_native_program(
         [Call(source, regions)] * repeats,
-        aligned_empty(0),
-        0,
-        bindings,
+        ProgramMemory(0, aligned_empty(0)),
+        [Binding(TensorType.of(arrays[1]))],
+        [OutputBinding(TensorType.of(arrays[0]))],
         threads=threads,
         target=target,
         progress=False,
     )
+    loaded = load(native)
 
     def seconds() -> float:
         began = time.perf_counter()
-        executable.run(arrays)
+        loaded.run_into([arrays[1]], [arrays[0]])
         return (time.perf_counter() - began) / repeats
 
     return seconds

@@ -19,7 +19,7 @@ from glow_nb.types import Array, SymbolicType
 from glow_nb.variants import MAX_VARIANTS, VariantCache
 
 if TYPE_CHECKING:
-    from glow_nb.backends.backend import KernelList
+    from glow_nb.kernel_report import KernelList
     from glow_nb.profile import Profile
 
 InputShapes = tuple[tuple[str, tuple[int, ...]], ...]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.alignment import ALIGNMENT
 from glow_nb.arguments import Shapes, as_array, as_path, as_shapes
 from glow_nb.counted import cut, visible_types
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
@@ -22,7 +23,8 @@ from glow_nb.schema import closest
 from glow_nb.types import Array, SymbolicType, TensorType
 
 if TYPE_CHECKING:
-    from glow_nb.backends.backend import Executable, KernelList
+    from glow_nb.backends.backend import Executable
+    from glow_nb.kernel_report import KernelList
     from glow_nb.profile import Profile
 
 Feeds = Mapping[str, Array] | Array
@@ -225,7 +227,6 @@ class CompiledNetwork(Network):
     @override
     def memory(self) -> MemoryReport:
         """What the network needs in memory."""
-        from glow_nb.llir.allocate import ALIGNMENT
         from glow_nb.llir.in_place import peak_of, tenancies
 
         arena, values = self.program.arena, tenancies(self.program)
@@ -245,7 +246,7 @@ class CompiledNetwork(Network):
     @override
     def kernels(self) -> KernelList:
         """What was generated for each instruction, and of which nodes, in execution order."""
-        from glow_nb.backends.backend import KernelList
+        from glow_nb.kernel_report import KernelList
 
         return KernelList(self._executable.kernels, self.sizes)
 

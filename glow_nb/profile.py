@@ -20,11 +20,12 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.arguments import as_path, whole_number
-from glow_nb.backends.backend import KernelReport, TimedExecutable, Timings
+from glow_nb.backends.backend import TimedExecutable, Timings
 from glow_nb.codegen.machine_limits import Bound, MachineLimits
+from glow_nb.costs import InstructionCost
 from glow_nb.errors import UnsupportedError
 from glow_nb.files import replace_file
-from glow_nb.llir.cost import InstructionCost
+from glow_nb.kernel_report import KernelReport
 from glow_nb.types import Array
 
 NANOSECONDS = 1e-9

@@ -5,83 +5,23 @@ Nothing above this level knows which backend runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, Self, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Node
-from glow_nb.llir.cost import InstructionCost
+from glow_nb.kernel_report import KernelReport
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Program
 from glow_nb.llir.traits import Traits
 from glow_nb.passes import Pipeline
 from glow_nb.pipelines import INSTRUCTIONS
 from glow_nb.schema import Registry
-from glow_nb.text import format_name
 from glow_nb.types import Array
-
-
-@dataclass(frozen=True)
-class KernelReport:
-    """What was generated for one instruction.
-
-    Attributes:
-        instruction: The instruction as text.
-        origin: The high-level node it came from.
-        family: The kind of kernel; the instruction's opcode where nothing is generated.
-        symbol: The kernel's symbol in object code; empty where nothing is generated.
-        source: The generated Python source below comments that say what it computes; empty where
-            nothing is generated.
-        scratch_bytes: Working memory for each thread, beside the arena.
-        cost: Its arithmetic and the bytes that it must move.
-        origins: The imported nodes that it does the work of: all members of a stack, and what
-            passes folded into them.
-    """
-
-    instruction: str
-    origin: str
-    family: str
-    symbol: str = ""
-    source: str = field(default="", repr=False)
-    scratch_bytes: int = 0
-    cost: InstructionCost = field(default_factory=InstructionCost)
-    origins: tuple[str, ...] = ()
-
-    @override
-    def __str__(self) -> str:
-        origins = ", ".join(map(format_name, self.origins))
-        return f"{self.family}: {origins}" if origins else self.family
-
-
-class KernelList(tuple[KernelReport, ...]):
-    """The kernels of a network in execution order; printed as one line for each.
-
-    Attributes:
-        sizes: The sizes that they are for, of a network that leaves some open; or empty.
-    """
-
-    sizes: str
-
-    def __new__(cls, kernels: Iterable[KernelReport] = (), sizes: str = "") -> Self:
-        """List *kernels*, compiled for *sizes*."""
-        made = super().__new__(cls, kernels)
-        made.sizes = sizes
-        return made
-
-    @override
-    def __str__(self) -> str:
-        title = [f"for {self.sizes}:"] if self.sizes else []
-        return "\n".join([*title, *(f"{n:4}  {kernel}" for n, kernel in enumerate(self))])
-
-    @override
-    def __repr__(self) -> str:
-        different = len({kernel.symbol or kernel.instruction for kernel in self})
-        return f"<{len(self)} kernels, {different} different>"
 
 
 @dataclass(frozen=True)

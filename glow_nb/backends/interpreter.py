@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from glow_nb.backends.backend import Backend, KernelReport, Timings
+from glow_nb.backends.backend import Backend, Timings
 from glow_nb.backends.scalar_numpy import evaluate_scalar
 from glow_nb.errors import FeedError, GlowError, UnsupportedError, VerifyError
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Node
+from glow_nb.kernel_report import KernelReport
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.normalization import (

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.interpreter import InterpretedProgram
 from glow_nb.bisection.compare import distance
 from glow_nb.hlir.graph import Constant, Function, Node, Result, Save, Value
@@ -24,8 +25,6 @@ from glow_nb.types import Array
 
 Key = tuple[str, int]
 """A node's name, and which of the results made for this node."""
-
-ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def with_own_places(program: Program) -> Program:
     size = 0
     for activation in program.activations:
         offsets[activation] = size
-        size += -(-activation.type.size_bytes // ALIGNMENT) * ALIGNMENT
+        size += aligned_bytes(activation.type.size_bytes)
     return dataclasses.replace(program, arena=Arena(offsets, size, size))
 
 

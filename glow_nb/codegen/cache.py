@@ -59,9 +59,9 @@ def toolchain() -> str:
             package / "codegen" / name
             for name in (
                 "compile.py",
-                "machine.py",
                 "numba_contexts.py",
                 "runtime.py",
+                "target_machine.py",
                 "translate.py",
             )
         ),

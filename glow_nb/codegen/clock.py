@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
-from glow_nb.codegen.machine import target_machine
+from glow_nb.codegen.target_machine import target_machine
 from glow_nb.kernels.target import Target
 
 STAMP_SYMBOL = "glow_stamp"

@@ -21,9 +21,9 @@ from numba.core.codegen import AOTCodeLibrary, AOTCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 
-from glow_nb.codegen.machine import initialize_llvm, target_machine
 from glow_nb.codegen.numba_contexts import TargetContext, TypingContext
 from glow_nb.codegen.symbols import read_symbols
+from glow_nb.codegen.target_machine import initialize_llvm, target_machine
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource

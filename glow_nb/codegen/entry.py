@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from glow_nb.alignment import aligned_bytes
 from glow_nb.codegen.clock import STAMP_SYMBOL
 from glow_nb.codegen.hazards import Access, AccessMode, Hazard, plan_barriers
 from glow_nb.errors import CompileError
@@ -22,7 +23,6 @@ from glow_nb.types import ElementKind
 
 Space = Literal["constants", "arena", "binding"]
 
-SCRATCH_ALIGNMENT = 64
 STAMP_BYTES = 16
 """For each call of a profiled entry, what a thread writes: the times of its begin and its end."""
 LINE_LENGTH = 100
@@ -118,8 +118,7 @@ def generate_entry(
         labels: What the comment above each call says besides; for text that is read by people and
             never compiled, since names of a model may stand there.
     """
-    scratch_bytes = max((call.source.scratch_bytes for call in calls), default=0)
-    scratch_bytes = -(-scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    scratch_bytes = aligned_bytes(max((call.source.scratch_bytes for call in calls), default=0))
     bindings = sorted({o.binding for c in calls for o in c.operands if o.space == "binding"})
     out = SourceWriter()
     with out.block("def entry(constants, arena, bindings, scratch, thread, threads, sync):"):

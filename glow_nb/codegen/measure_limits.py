@@ -21,11 +21,14 @@ from pathlib import Path
 
 import numpy as np
 
+from glow_nb.alignment import aligned_bytes, aligned_empty
 from glow_nb.codegen.cache import default_folder, write_whole
 from glow_nb.codegen.entry import Call, Region
-from glow_nb.codegen.executable import Binding, Executable
+from glow_nb.codegen.loaded_program import load
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
-from glow_nb.codegen.threads import aligned_empty
+from glow_nb.codegen.make_native_program import make_native_program
+from glow_nb.codegen.native_program import Binding, OutputBinding
+from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.regular_files import read_text
@@ -142,7 +145,7 @@ def _memory(threads: int, block_bytes: int) -> Array:
 
     It is written once: the system gives one page of zeros for all that was never written.
     """
-    row_bytes = -(-block_bytes // 64) * 64
+    row_bytes = aligned_bytes(block_bytes)
     memory = aligned_empty(threads * row_bytes).view(np.float32).reshape(threads, -1)
     memory.fill(1.0)
     return memory
@@ -155,20 +158,21 @@ class _Probe:
         source = KernelSource("machine_limit", text.replace("STRIDE", str(memory.shape[1])), _KINDS)
         numbers = TensorType(ElementKind.INT64, (2,))
         operands = (
-            Region("binding", ElementKind.FLOAT32, memory.nbytes, "inout", binding=0),
-            Region("binding", ElementKind.INT64, numbers.size_bytes, "in", binding=1),
+            Region("binding", ElementKind.FLOAT32, memory.nbytes, "inout", binding=1),
+            Region("binding", ElementKind.INT64, numbers.size_bytes, "in", binding=0),
         )
         self._memory = memory
         self._threads = memory.shape[0]
-        self._executable = Executable(
+        native = make_native_program(
             [Call(source, operands)],
-            aligned_empty(0),
-            0,
-            [Binding(TensorType.of(memory), is_output=True), Binding(numbers)],
+            ProgramMemory(0, aligned_empty(0)),
+            [Binding(numbers)],
+            [OutputBinding(TensorType.of(memory))],
             threads=self._threads,
             target=target,
             progress=False,
         )
+        self._loaded = load(native)
 
     def byte_rate(self, block_bytes: int) -> float:
         """Return the bytes a second that all threads touch in blocks of about *block_bytes*."""
@@ -185,7 +189,7 @@ class _Probe:
 
     def _run(self, count: int, steps: int) -> float:
         began = time.perf_counter()
-        self._executable.run([self._memory, np.array([count, steps], np.int64)])
+        self._loaded.run_into([np.array([count, steps], np.int64)], [self._memory])
         return time.perf_counter() - began
 
 

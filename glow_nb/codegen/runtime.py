@@ -36,20 +36,44 @@ Written in Python the three functions would be::
 
 from __future__ import annotations
 
+import hashlib
+from enum import IntEnum
 from functools import lru_cache
+from string import Template
 
 import llvmlite.binding as llvm
 
-from glow_nb.codegen.machine import target_machine
+from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.codegen.target_machine import target_machine
 from glow_nb.kernels.target import Target
 
-SYNC_SPINS = 128
-SYNC_BYTES = 192
-TEAM_STOPPED = 256
-TEAM_ENTRY = 384
-"""Offset of the entry's address; its arguments but for the thread and the team follow."""
-TEAM_PATIENCE = 432
-TEAM_BYTES = 832
+
+class TeamField(IntEnum):
+    """Offsets in bytes of what a team block holds; the first three are those of a sync block.
+
+    What one thread writes while others look at it has a cache line of its own. The address of the
+    entry is followed by its arguments, but for the thread and the team itself.
+    """
+
+    ARRIVED = 0
+    TURN = CACHE_LINE_BYTES
+    SPINS = 2 * CACHE_LINE_BYTES
+    JOB = 3 * CACHE_LINE_BYTES
+    STOPPED = 4 * CACHE_LINE_BYTES
+    SLEEPERS = 5 * CACHE_LINE_BYTES
+    ENTRY = 6 * CACHE_LINE_BYTES
+    CONSTANTS = ENTRY + 8
+    ARENA = ENTRY + 16
+    BINDINGS = ENTRY + 24
+    SCRATCH = ENTRY + 32
+    THREADS = ENTRY + 40
+    PATIENCE = ENTRY + 48
+    MUTEX = 9 * CACHE_LINE_BYTES
+    CONDITION = 11 * CACHE_LINE_BYTES
+
+
+TEAM_BYTES = 13 * CACHE_LINE_BYTES
+"""Size of a team block. A mutex and a condition take less than two lines each on any system."""
 
 _BARRIER = """
 define void @glow_barrier(ptr %sync, i64 %threads) {
@@ -57,7 +81,7 @@ start:
   %alone = icmp ult i64 %threads, 2
   br i1 %alone, label %done, label %arrive
 arrive:
-  %turn_place = getelementptr i8, ptr %sync, i64 64
+  %turn_place = getelementptr i8, ptr %sync, i64 $TURN
   %turn = load atomic i64, ptr %turn_place acquire, align 8
   %before = atomicrmw add ptr %sync, i64 1 acq_rel
   %arrived = add i64 %before, 1
@@ -69,7 +93,7 @@ open:
   store atomic i64 %next, ptr %turn_place release, align 8
   br label %done
 closed:
-  %spins_place = getelementptr i8, ptr %sync, i64 128
+  %spins_place = getelementptr i8, ptr %sync, i64 $SPINS
   %spins = load i64, ptr %spins_place
   br label %spin
 spin:
@@ -81,7 +105,7 @@ wait:
   %patient = icmp ne i64 %left, 0
   br i1 %patient, label %pause, label %yield
 pause:
-  PAUSE
+  $PAUSE
   %less = sub i64 %left, 1
   br label %spin
 yield:
@@ -95,17 +119,17 @@ declare i32 @sched_yield()
 
 _TEAM = """
 define private void @run_entry(ptr %team, i64 %thread) {
-  %entry_place = getelementptr i8, ptr %team, i64 384
+  %entry_place = getelementptr i8, ptr %team, i64 $ENTRY
   %entry = load ptr, ptr %entry_place
-  %constants_place = getelementptr i8, ptr %team, i64 392
+  %constants_place = getelementptr i8, ptr %team, i64 $CONSTANTS
   %constants = load ptr, ptr %constants_place
-  %arena_place = getelementptr i8, ptr %team, i64 400
+  %arena_place = getelementptr i8, ptr %team, i64 $ARENA
   %arena = load ptr, ptr %arena_place
-  %bindings_place = getelementptr i8, ptr %team, i64 408
+  %bindings_place = getelementptr i8, ptr %team, i64 $BINDINGS
   %bindings = load ptr, ptr %bindings_place
-  %scratch_place = getelementptr i8, ptr %team, i64 416
+  %scratch_place = getelementptr i8, ptr %team, i64 $SCRATCH
   %scratch = load ptr, ptr %scratch_place
-  %threads_place = getelementptr i8, ptr %team, i64 424
+  %threads_place = getelementptr i8, ptr %team, i64 $THREADS
   %threads = load i64, ptr %threads_place
   call void %entry(ptr %constants, ptr %arena, ptr %bindings, ptr %scratch, i64 %thread,
                    i64 %threads, ptr %team)
@@ -113,8 +137,8 @@ define private void @run_entry(ptr %team, i64 %thread) {
 }
 
 define void @glow_team_prepare(ptr %team) {
-  %mutex = getelementptr i8, ptr %team, i64 576
-  %condition = getelementptr i8, ptr %team, i64 704
+  %mutex = getelementptr i8, ptr %team, i64 $MUTEX
+  %condition = getelementptr i8, ptr %team, i64 $CONDITION
   %a = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   %b = call i32 @pthread_cond_init(ptr %condition, ptr null)
   ret void
@@ -122,12 +146,12 @@ define void @glow_team_prepare(ptr %team) {
 
 define void @glow_team_serve(ptr %team, i64 %thread) {
 start:
-  %job_place = getelementptr i8, ptr %team, i64 192
-  %stopped_place = getelementptr i8, ptr %team, i64 256
-  %sleepers_place = getelementptr i8, ptr %team, i64 320
-  %mutex = getelementptr i8, ptr %team, i64 576
-  %condition = getelementptr i8, ptr %team, i64 704
-  %patience_place = getelementptr i8, ptr %team, i64 432
+  %job_place = getelementptr i8, ptr %team, i64 $JOB
+  %stopped_place = getelementptr i8, ptr %team, i64 $STOPPED
+  %sleepers_place = getelementptr i8, ptr %team, i64 $SLEEPERS
+  %mutex = getelementptr i8, ptr %team, i64 $MUTEX
+  %condition = getelementptr i8, ptr %team, i64 $CONDITION
+  %patience_place = getelementptr i8, ptr %team, i64 $PATIENCE
   br label %idle
 idle:
   %seen = phi i64 [ 0, %start ], [ %job, %work ]
@@ -142,7 +166,7 @@ impatient:
   %patient = icmp ne i64 %left, 0
   br i1 %patient, label %pause, label %lie_down
 pause:
-  PAUSE
+  $PAUSE
   %less = sub i64 %left, 1
   br label %look
 lie_down:
@@ -173,15 +197,15 @@ done:
 }
 
 define void @glow_team_post(ptr %team) {
-  %job_place = getelementptr i8, ptr %team, i64 192
+  %job_place = getelementptr i8, ptr %team, i64 $JOB
   %h = atomicrmw add ptr %job_place, i64 1 seq_cst
-  %sleepers_place = getelementptr i8, ptr %team, i64 320
+  %sleepers_place = getelementptr i8, ptr %team, i64 $SLEEPERS
   %sleepers = load atomic i64, ptr %sleepers_place seq_cst, align 8
   %awake = icmp eq i64 %sleepers, 0
   br i1 %awake, label %done, label %wake
 wake:
-  %mutex = getelementptr i8, ptr %team, i64 576
-  %condition = getelementptr i8, ptr %team, i64 704
+  %mutex = getelementptr i8, ptr %team, i64 $MUTEX
+  %condition = getelementptr i8, ptr %team, i64 $CONDITION
   %k = call i32 @pthread_mutex_lock(ptr %mutex)
   %l = call i32 @pthread_cond_broadcast(ptr %condition)
   %m = call i32 @pthread_mutex_unlock(ptr %mutex)
@@ -197,7 +221,7 @@ define void @glow_team_run(ptr %team) {
 }
 
 define void @glow_team_stop(ptr %team) {
-  %stopped_place = getelementptr i8, ptr %team, i64 256
+  %stopped_place = getelementptr i8, ptr %team, i64 $STOPPED
   store atomic i64 1, ptr %stopped_place release, align 8
   call void @glow_team_post(ptr %team)
   ret void
@@ -222,18 +246,20 @@ _PAUSES = {
 RUNTIME = "glow_runtime"
 """The name of the object in the cache; it is the same for all programs."""
 
+RUNTIME_DIGEST = hashlib.sha256(f"{_BARRIER}{_TEAM}{list(TeamField)}".encode()).hexdigest()[:20]
+"""What a team block and the entry look like: code that was made with another does not fit."""
+
 
 @lru_cache(maxsize=4)
 def compile_runtime(target: Target) -> bytes:
     """Return the object that defines the functions above."""
     architecture = target.triple.split("-")[0]
-    text = _BARRIER + _TEAM
-    if architecture in _PAUSES:
-        name, parameter, argument = _PAUSES[architecture]
-        text = text.replace("PAUSE", f"call void {name}({argument})")
-        text += f"declare void {name}({parameter})\n"
-    else:
-        text = text.replace("PAUSE", "")
+    name, parameter, argument = _PAUSES.get(architecture, ("", "", ""))
+    text = Template(_BARRIER + _TEAM).substitute(
+        {field.name: field.value for field in TeamField},
+        PAUSE=f"call void {name}({argument})" if name else "",
+    )
+    text += f"declare void {name}({parameter})\n" if name else ""
     machine = target_machine(target)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(machine.target_data)

@@ -16,29 +16,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from glow_nb.alignment import Bytes, aligned_empty
 from glow_nb.codegen.cores import available_cores
-from glow_nb.codegen.load import LoadedCode
-from glow_nb.codegen.runtime import SYNC_SPINS, TEAM_BYTES, TEAM_ENTRY, TEAM_PATIENCE
+from glow_nb.codegen.loaded_code import LoadedCode
+from glow_nb.codegen.runtime import TEAM_BYTES, TeamField
 from glow_nb.errors import GlowError
 
-Bytes = npt.NDArray[np.uint8]
-
-ALIGNMENT = 64
 SPINS, PATIENCE = 500, 4000
 """Pauses of some 30 nanoseconds: before a thread at a barrier yields, and before a worker that has
 no job sleeps. To wake one takes as long as a small network, and the next run is often near."""
 
 _ON_TEAM = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-
-
-def aligned_empty(size_bytes: int) -> Bytes:
-    """Return uninitialised memory that starts at a multiple of 64 bytes."""
-    memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size_bytes]
 
 
 class Team:
@@ -59,17 +49,19 @@ class Team:
         self._block = aligned_empty(TEAM_BYTES)
         self._memory = (constants, arena, bindings, scratch)
         self._block[:] = 0
-        words = self._block.view(np.int64)
+        fields = {
+            TeamField.ENTRY: code.address(entry),
+            TeamField.CONSTANTS: constants.ctypes.data,
+            TeamField.ARENA: arena.ctypes.data,
+            TeamField.BINDINGS: ctypes.addressof(bindings),
+            TeamField.SCRATCH: scratch.ctypes.data,
+            TeamField.THREADS: threads,
+        }
         if threads <= available_cores():
-            words[SYNC_SPINS // 8], words[TEAM_PATIENCE // 8] = SPINS, PATIENCE
-        words[TEAM_ENTRY // 8 :][:6] = (
-            code.address(entry),
-            constants.ctypes.data,
-            arena.ctypes.data,
-            ctypes.addressof(bindings),
-            scratch.ctypes.data,
-            threads,
-        )
+            fields |= {TeamField.SPINS: SPINS, TeamField.PATIENCE: PATIENCE}
+        words = self._block.view(np.int64)
+        for field, value in fields.items():
+            words[field // words.itemsize] = value
         self._address: int = self._block.ctypes.data
         self._run = _ON_TEAM(code.address("glow_team_run"))
         _ON_TEAM(code.address("glow_team_prepare"))(self._address)

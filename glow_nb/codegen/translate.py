@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import llvmlite.binding as llvm
 
 from glow_nb.codegen.entry import EntrySource
-from glow_nb.codegen.machine import target_machine
+from glow_nb.codegen.target_machine import target_machine
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind

@@ -1,4 +1,4 @@
-"""The other end of ``worker``: processes that compile.
+"""The other end of ``compile_worker``: processes that compile.
 
 They are started when kernels are to be compiled, and stopped after those; but while somebody says
 that more will come (:func:`keep_workers`), they wait for them some time. A worker that cannot be
@@ -22,13 +22,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO
 
+from glow_nb.codegen.compile_worker import READY, read_frame, write_frame
 from glow_nb.codegen.cores import available_cores
-from glow_nb.codegen.worker import READY, read_frame, write_frame
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 
-WORKER_MODULE = "glow_nb.codegen.worker"
+WORKER_MODULE = "glow_nb.codegen.compile_worker"
 IDLE_SECONDS = 60.0
 """How long a worker waits for more kernels. It holds 150 MB meanwhile, and takes no time."""
 

@@ -24,7 +24,8 @@ from glow_nb.commands.options import (
     winograd_option,
 )
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
-from glow_nb.hlir.cost import Cost, cost_of
+from glow_nb.costs import Cost
+from glow_nb.hlir.cost import cost_of
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import Network

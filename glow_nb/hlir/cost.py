@@ -8,10 +8,10 @@ such as ``exp`` counts as one operation, and moving data counts as none.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import singledispatch
 from math import prod
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node
 from glow_nb.hlir.ops import (
     AvgPool,
@@ -33,27 +33,6 @@ from glow_nb.hlir.ops import (
     Softmax,
 )
 from glow_nb.hlir.ops.reduction import ArgReduction, Reduction
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Arithmetic of a node or of many.
-
-    Attributes:
-        multiply_adds: Products that are added to a running sum.
-        others: Every other operation on one element.
-    """
-
-    multiply_adds: int = 0
-    others: int = 0
-
-    @property
-    def flops(self) -> int:
-        """Operations in all; a multiply-add is two."""
-        return 2 * self.multiply_adds + self.others
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.multiply_adds + other.multiply_adds, self.others + other.others)
 
 
 def total_cost(nodes: Iterable[Node]) -> Cost:

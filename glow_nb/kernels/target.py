@@ -48,6 +48,12 @@ class Target:
         return cls(triple, cpu, features, lanes or native_lanes, l1_bytes, l2_bytes, l3_bytes)
 
     @property
+    def enabled_features(self) -> frozenset[str]:
+        """The features that code for this processor may use, without their signs."""
+        named = self.features.split(",")
+        return frozenset(name.removeprefix("+") for name in named if name.startswith("+"))
+
+    @property
     def vector_registers(self) -> int:
         """Vector registers that a kernel may use: 32 with AVX-512 and on ARM, otherwise 16."""
         has_many = "+avx512vl" in self.features or self.triple.startswith(("aarch64", "arm64"))

@@ -17,13 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from glow_nb.alignment import ALIGNMENT
 from glow_nb.errors import GlowError, VerifyError
 from glow_nb.llir.exact_placement import Tightening
 from glow_nb.llir.placement_search import Budget, Sections
 from glow_nb.llir.program import Alloc, Arena, Buffer, Dealloc, Program
-
-ALIGNMENT = 64
-"""Bytes; a cache line, and as much as the widest vector."""
 
 Integers = npt.NDArray[np.int64]
 

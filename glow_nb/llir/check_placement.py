@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
+from glow_nb.alignment import ALIGNMENT
 from glow_nb.errors import VerifyError
 from glow_nb.llir.program import Activation, Arena, Buffer, Program, is_marker
 from glow_nb.schema import operands_of
@@ -33,7 +34,7 @@ class _Resident:
         )
 
 
-def check_placement(program: Program, *, alignment: int = 64) -> None:
+def check_placement(program: Program, *, alignment: int = ALIGNMENT) -> None:
     """Prove that no two activations of an allocated *program* overlap while both are needed.
 
     An activation is needed from the first to the last instruction that touches it, both included,

@@ -10,9 +10,8 @@ it. What caches are too small for makes the real traffic larger, never smaller.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from glow_nb.hlir.cost import Cost, cost_of, executed_cost_of
+from glow_nb.costs import Cost, InstructionCost
+from glow_nb.hlir.cost import cost_of, executed_cost_of
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
@@ -21,44 +20,6 @@ from glow_nb.llir.stack import StackInst
 
 _GATHERS = (GatherInst, GatherElementsInst, GatherNDInst)
 _SCATTERS = (ScatterElementsInst, ScatterNDInst)
-
-
-@dataclass(frozen=True)
-class InstructionCost:
-    """Arithmetic and traffic of an instruction or of many.
-
-    Attributes:
-        nominal: Arithmetic of the operators, comparable between kernels.
-        executed: Arithmetic that the kernel carries out.
-        constant_bytes: Bytes of weights read, packed as the kernel wants them.
-        read_bytes: Other bytes read: activations and inputs.
-        written_bytes: Bytes written.
-    """
-
-    nominal: Cost = field(default_factory=Cost)
-    executed: Cost = field(default_factory=Cost)
-    constant_bytes: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-
-    @property
-    def bytes(self) -> int:
-        """Bytes moved in all."""
-        return self.constant_bytes + self.read_bytes + self.written_bytes
-
-    @property
-    def intensity(self) -> float:
-        """Executed operations for each byte moved; 0 if nothing moves."""
-        return self.executed.flops / self.bytes if self.bytes else 0.0
-
-    def __add__(self, other: InstructionCost) -> InstructionCost:
-        return InstructionCost(
-            self.nominal + other.nominal,
-            self.executed + other.executed,
-            self.constant_bytes + other.constant_bytes,
-            self.read_bytes + other.read_bytes,
-            self.written_bytes + other.written_bytes,
-        )
 
 
 def instruction_cost(instruction: Instruction) -> InstructionCost:

@@ -13,11 +13,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.simd.memory import address, to_index
 from glow_nb.simd.types import INDEX, Pointer, Vec
 from glow_nb.types import ElementKind
-
-LINE_BYTES = 64
 
 
 @intrinsic(prefer_literal=True)
@@ -27,14 +26,14 @@ def store_streaming(typing: Any, pointer: Any, index: Any, vector: Any) -> Any:
         return None
     if pointer.kind is not vector.kind or pointer.kind is ElementKind.BOOL:
         return None
-    if vector.lanes * vector.kind.size_bytes % LINE_BYTES:
+    if vector.lanes * vector.kind.size_bytes % CACHE_LINE_BYTES:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
         place = address(builder, arguments[0], index, pointer.kind)
         typed_place = builder.bitcast(place, arguments[2].type.as_pointer())
-        stored = builder.store(arguments[2], typed_place, align=LINE_BYTES)
+        stored = builder.store(arguments[2], typed_place, align=CACHE_LINE_BYTES)
         one = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
         stored.set_metadata("nontemporal", one)
         return context.get_dummy_value()
@@ -50,7 +49,7 @@ def to_line(typing: Any, pointer: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         number = builder.ptrtoint(arguments[0], INDEX)
-        rest = builder.and_(builder.neg(number), ir.Constant(INDEX, LINE_BYTES - 1))
+        rest = builder.and_(builder.neg(number), ir.Constant(INDEX, CACHE_LINE_BYTES - 1))
         return builder.udiv(rest, ir.Constant(INDEX, pointer.kind.size_bytes))
 
     return types.int64(pointer), codegen

@@ -14,7 +14,7 @@ from typing_extensions import override
 import glow_nb
 from glow_nb import bisection, pipelines
 from glow_nb.backends.backend import Backend, Executable, backend_named
-from glow_nb.backends.cpu import executable
+from glow_nb.backends.cpu import placed_calls
 from glow_nb.backends.interpreter import InterpretedProgram, Interpreter
 from glow_nb.bisection.compare import distance, distance_of_written
 from glow_nb.bisection.kernels import cut_after
@@ -163,7 +163,7 @@ def test_broken_machine_code_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(instruction: Instruction, target: Target) -> KernelSource:
         return generate_kernel(subtracting(instruction), target)
 
-    monkeypatch.setattr(executable, "generate_kernel", broken)
+    monkeypatch.setattr(placed_calls, "generate_kernel", broken)
     found = bisection.bisect(graph(), X, backend="cpu", threads=1)
     assert found.first_bad is not None
     assert (found.first_bad.step, found.first_bad.level) == ("cpu", "code")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.backends.backend import KernelReport, Timings
+from glow_nb.backends.backend import Timings
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.commands.profile import totals
+from glow_nb.costs import Cost, InstructionCost
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
-from glow_nb.hlir.cost import Cost
-from glow_nb.llir.cost import InstructionCost
+from glow_nb.kernel_report import KernelReport
 from glow_nb.profile import Profile, kernel_times, profile_executable
 from tests.unit.commands.samples import call, fails, write_dense
 

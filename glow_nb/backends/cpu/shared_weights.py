@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping
 
 import numpy as np
 
-from glow_nb.codegen.threads import Bytes
+from glow_nb.alignment import Bytes
 from glow_nb.hlir.graph import Constant
 from glow_nb.hlir.recipe import NodeRecipe
 from glow_nb.payload import Payload, array_or_none

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.cost import Cost, cost_of
+from glow_nb.hlir.cost import cost_of
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolve
 from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest

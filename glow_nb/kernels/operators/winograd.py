@@ -12,7 +12,8 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.cook_toom import ShortConvolution, is_known, short_convolution, tap_noise
-from glow_nb.hlir.cost import Cost, cost_of, executed_cost_of
+from glow_nb.costs import Cost
+from glow_nb.hlir.cost import cost_of, executed_cost_of
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolve
 from glow_nb.hlir.ops.families import fitted, require_kind, widest

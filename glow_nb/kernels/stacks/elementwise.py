@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.stack import Stack
 from glow_nb.kernels.target import Target
@@ -23,8 +24,6 @@ from glow_nb.llir.scalar_functions import CostClass
 from glow_nb.llir.verify import may_overlap
 from glow_nb.types import ElementKind
 
-LINE_BYTES = 64
-"""Bytes of a cache line."""
 UNROLL = 4
 """Vectors taken at a time: enough to cover latencies; fewer where registers are short."""
 
@@ -100,7 +99,7 @@ def _may_stream(stack: Stack, lanes: int, target: Target) -> bool:
         dest.type.size_bytes >= target.l3_bytes
         and dest.is_contiguous
         and kind is not ElementKind.BOOL
-        and lanes * kind.size_bytes % LINE_BYTES == 0
+        and lanes * kind.size_bytes % CACHE_LINE_BYTES == 0
         and not any(may_overlap(dest, buffer) for buffer in stack.inputs)
     )
 

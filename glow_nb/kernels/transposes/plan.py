@@ -26,12 +26,10 @@ from enum import Enum
 from functools import cached_property
 from math import gcd
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.types import ElementKind
-
-LINE_BYTES = 64
-"""Bytes of a cache line."""
 
 PIECE_BYTES = 16
 """Bytes of a row that a tile takes: the processor shuffles freely only within so many bytes."""
@@ -106,7 +104,7 @@ class Matrix:
     @property
     def line_elements(self) -> int:
         """Elements of a cache line."""
-        return LINE_BYTES // self.kind.size_bytes
+        return CACHE_LINE_BYTES // self.kind.size_bytes
 
     @property
     def has_whole_lines(self) -> bool:
@@ -282,7 +280,7 @@ def _narrow(matrix: Matrix, lanes: int) -> int:
 def _needs(stride_bytes: int, rows: int, lines_of_row: int = 1) -> float:
     """Return how much of the places that so many lines share they need, 1 being all of them."""
     lines = {
-        row * stride_bytes // LINE_BYTES + number
+        row * stride_bytes // CACHE_LINE_BYTES + number
         for row in range(rows)
         for number in range(lines_of_row)
     }

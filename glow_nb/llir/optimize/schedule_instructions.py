@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from glow_nb.llir.allocate import ALIGNMENT
+from glow_nb.alignment import aligned_bytes
 from glow_nb.llir.dependences import dependences
 from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
@@ -62,7 +62,7 @@ def steps_of(work: Sequence[Instruction], traits: Traits) -> Steps:
         before=dependences(work),
         reads=[bytes_of(read(instruction)) for instruction in work],
         writes=[bytes_of(mutated(instruction)) for instruction in work],
-        size=[-(-root.type.size_bytes // ALIGNMENT) * ALIGNMENT for root in number],
+        size=[aligned_bytes(root.type.size_bytes) for root in number],
         traffic=[sum(b.type.size_bytes for b in set(operands_of(i))) for i in work],
         shared=[
             [

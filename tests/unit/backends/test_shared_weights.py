@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import glow_nb
 from glow_nb.backends.cpu.backend import CpuBackend
-from glow_nb.backends.cpu.constants import ConstantBlock
+from glow_nb.backends.cpu.constant_block import ConstantBlock
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.dynamic import DynamicNetwork
@@ -47,9 +47,9 @@ def test_equal_weights_lie_in_the_first_block() -> None:
     shared = SharedWeights()
     first = filled([weight("a", NUMBERS, NUMBERS)], shared)
     second = filled([weight("b", NUMBERS.copy(), NUMBERS), weight("c", -NUMBERS, NUMBERS)], shared)
-    assert second.borrowed[0] is first.block
-    assert second.arrays["b"].ctypes.data == first.arrays["a"].ctypes.data
-    np.testing.assert_array_equal(second.arrays["c"], -NUMBERS)
+    assert second.blocks[1] is first.blocks[0]
+    assert second.memory(0).arrays["b"].ctypes.data == first.memory(0).arrays["a"].ctypes.data
+    np.testing.assert_array_equal(second.memory(0).arrays["c"], -NUMBERS)
     assert second.size_bytes == 2 * first.size_bytes
 
 
@@ -58,9 +58,9 @@ def test_what_is_made_alike_of_the_same_numbers_is_equal() -> None:
     first = filled([weight("a", transposed(NUMBERS), like)], shared)
     second = filled([weight("b", transposed(NUMBERS.copy()), like)], shared)
     other = filled([weight("c", transposed(NUMBERS + 1), like)], shared)
-    assert second.arrays["b"].ctypes.data == first.arrays["a"].ctypes.data
-    assert not other.borrowed
-    np.testing.assert_array_equal(other.arrays["c"], (NUMBERS + 1).T)
+    assert second.memory(0).arrays["b"].ctypes.data == first.memory(0).arrays["a"].ctypes.data
+    assert len(other.blocks) == 1
+    np.testing.assert_array_equal(other.memory(0).arrays["c"], (NUMBERS + 1).T)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_what_differs_is_not_shared(other: Array) -> None:
     assert shared.key(NUMBERS) != shared.key(other)
     first = filled([weight("a", NUMBERS, NUMBERS)], shared)
     second = filled([weight("b", other, other)], shared)
-    assert not second.borrowed and first.block is not second.block
-    np.testing.assert_array_equal(second.arrays["b"], other)
+    assert len(second.blocks) == 1 and first.blocks[0] is not second.blocks[0]
+    np.testing.assert_array_equal(second.memory(0).arrays["b"], other)
 
 
 def test_views_of_different_parts_differ() -> None:
@@ -92,7 +92,7 @@ def test_nobody_keeps_a_block_that_is_not_read() -> None:
     first = filled([weight("a", NUMBERS, NUMBERS)], shared)
     del first
     gc.collect()
-    assert not filled([weight("b", NUMBERS, NUMBERS)], shared).borrowed
+    assert len(filled([weight("b", NUMBERS, NUMBERS)], shared).blocks) == 1
 
 
 def test_a_backend_of_ones_own_stays_what_it_is() -> None:
@@ -122,7 +122,7 @@ def products() -> onnx.ModelProto:
 
 def own_bytes(network: CompiledNetwork) -> int:
     assert isinstance(network._executable, CpuExecutable)
-    return int(network._executable._constants.nbytes)
+    return int(network._executable.native.memory.constants.nbytes)
 
 
 @pytest.mark.jit

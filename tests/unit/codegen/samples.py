@@ -6,13 +6,17 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from glow_nb.alignment import Bytes, aligned_empty
 from glow_nb.codegen.cache import CACHE_VARIABLE
 from glow_nb.codegen.entry import Call, Region
-from glow_nb.codegen.executable import Binding
-from glow_nb.codegen.threads import Bytes, aligned_empty
+from glow_nb.codegen.loaded_program import LoadedProgram, load
+from glow_nb.codegen.make_native_program import make_native_program
+from glow_nb.codegen.native_program import Binding, NativeProgram, OutputBinding
+from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import ElementKind, TensorType
 
@@ -56,7 +60,14 @@ class Chain:
         self.constants: Bytes = aligned_empty(SIZE_BYTES)
         self.constants.view(np.float32)[:] = np.arange(SIZE) % 7
         vector = TensorType(FLOAT32, (SIZE,))
-        self.bindings = (Binding(vector), Binding(vector, is_output=True))
+        self.inputs, self.outputs = [Binding(vector, "x")], [OutputBinding(vector, "y")]
+
+    def make(self, **options: Any) -> NativeProgram:
+        memory = ProgramMemory(self.arena_bytes, self.constants)
+        return make_native_program(self.calls, memory, self.inputs, self.outputs, **options)
+
+    def load(self, **options: Any) -> LoadedProgram:
+        return load(self.make(**options))
 
     def expected(self, x: np.ndarray) -> np.ndarray:
         for _ in range(self.depth):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glow_nb.codegen.compile import compile_kernel
-from glow_nb.codegen.load import LoadedCode
+from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import LANE_COUNTS, Target

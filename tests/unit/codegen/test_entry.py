@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from glow_nb.codegen.entry import Call, EntrySource, Region, generate_entry
 from glow_nb.codegen.hazards import AccessMode
-from glow_nb.codegen.load import LoadedCode
+from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.runtime import compile_runtime
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.codegen.translate import PARAMETERS, compile_entry

@@ -5,8 +5,8 @@ import struct
 import llvmlite.binding as llvm
 import pytest
 
-from glow_nb.codegen.machine import target_machine
 from glow_nb.codegen.symbols import read_symbols
+from glow_nb.codegen.target_machine import target_machine
 from glow_nb.kernels.target import Target
 
 TEXT = """

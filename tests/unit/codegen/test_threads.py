@@ -11,19 +11,16 @@ pytestmark = pytest.mark.jit
 START = """
 import os, signal, sys, threading, time, warnings
 import numpy as np
-from glow_nb.codegen.executable import Executable
 from tests.unit.codegen.samples import Chain, SIZE
 warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what we test
 chain = Chain(20)
-executable = Executable(
-    chain.calls, chain.constants, chain.arena_bytes, chain.bindings, threads=3
-)
+program = chain.load(threads=3)
 x = np.ones(SIZE, np.float32)
 expected = chain.expected(x)
 
 def run():
     y = np.zeros(SIZE, np.float32)
-    executable.run([x, y])
+    program.run_into([x], [y])
     assert (y == expected).all()
 
 run()
@@ -116,12 +113,10 @@ def test_run_from_an_exit_handler(folder: Path) -> None:
     check("import atexit\natexit.register(lambda: (run(), print('done')))\n", folder)
 
 
-def test_executable_collected_while_its_threads_wait(folder: Path) -> None:
+def test_program_collected_while_its_threads_wait(folder: Path) -> None:
     script = """
 for _ in range(50):
-    executable = Executable(
-        chain.calls, chain.constants, chain.arena_bytes, chain.bindings, threads=3
-    )
+    program = chain.load(threads=3)
     run()
 print("done")
 """

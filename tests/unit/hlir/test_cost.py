@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glow_nb.costs import Cost
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.cost import Cost, cost_of, executed_cost_of, total_cost
+from glow_nb.hlir.cost import cost_of, executed_cost_of, total_cost
 from glow_nb.hlir.graph import NODES, Node
 from glow_nb.kernels import operators
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from glow_nb.costs import Cost, InstructionCost
 from glow_nb.files import parse_text
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.cost import Cost, executed_cost_of
-from glow_nb.llir.cost import InstructionCost, instruction_cost
+from glow_nb.hlir.cost import executed_cost_of
+from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.program import Instruction, Program
 
 DECLARED = """\

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glow_nb.backends.backend import KernelReport, Timings
+from glow_nb.backends.backend import Timings
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.costs import Cost, InstructionCost
 from glow_nb.errors import GlowError, OptionError
-from glow_nb.hlir.cost import Cost
-from glow_nb.llir.cost import InstructionCost
+from glow_nb.kernel_report import KernelReport
 from glow_nb.profile import Profile, kernel_times
 
 roofline = pytest.importorskip("glow_nb.plots.roofline", exc_type=ImportError)

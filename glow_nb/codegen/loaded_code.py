@@ -12,8 +12,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from glow_nb.codegen.machine import target_machine
 from glow_nb.codegen.symbols import read_symbols
+from glow_nb.codegen.target_machine import target_machine
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 

@@ -1,4 +1,4 @@
-"""A compile worker: ``python -m glow_nb.codegen.worker DESCRIPTOR``, fed through pipes.
+"""A compile worker: ``python -m glow_nb.codegen.compile_worker DESCRIPTOR``, fed through pipes.
 
 A plain subprocess and not ``multiprocessing``: it imports nothing of the program that started it,
 so it works from a script without a main guard, a notebook and a daemon. One frame is a length of

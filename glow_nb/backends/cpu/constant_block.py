@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from glow_nb.alignment import aligned_bytes, aligned_empty
 from glow_nb.backends.cpu.shared_weights import SharedWeights, WeightPlace
 from glow_nb.codegen.cores import available_cores
-from glow_nb.codegen.threads import ALIGNMENT, aligned_empty
+from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
 from glow_nb.llir.program import Buffer, Weight
-from glow_nb.types import Array
 
 
 class ConstantBlock:
@@ -21,10 +21,8 @@ class ConstantBlock:
     Those that another program of the network holds already are read where they lie.
 
     Attributes:
-        block: The memory of the weights that are made here.
-        borrowed: The memory of other blocks.
-        places: For each weight the block it lies in, 0 for the own and else one more than the
-            index in ``borrowed``, and the bytes from its beginning.
+        blocks: The memory of the weights that are made here, and that of others, if there is any.
+        places: Where each weight lies in these blocks.
     """
 
     def __init__(self, weights: Sequence[Weight], shared: SharedWeights | None = None) -> None:
@@ -38,15 +36,16 @@ class ConstantBlock:
         size = 0
         for weight in self._made:
             offsets[weight] = size
-            size += _aligned(weight)
-        self.block = aligned_empty(size)
-        self._held |= {weight: WeightPlace(self.block, offsets[weight]) for weight in self._made}
+            size += aligned_bytes(weight.type.size_bytes)
+        self._block = aligned_empty(size)
+        self._held |= {weight: WeightPlace(self._block, offsets[weight]) for weight in self._made}
         blocks = {id(place.block): place.block for place in self._held.values()}
-        blocks.pop(id(self.block), None)
-        self.borrowed = list(blocks.values())
-        numbers = {id(self.block): 0, **{key: n for n, key in enumerate(blocks, 1)}}
-        self.places: dict[Buffer, tuple[int, int]] = {
-            weight: (numbers[id(place.block)], place.offset) for weight, place in self._held.items()
+        blocks.pop(id(self._block), None)
+        self.blocks = (self._block, *blocks.values())
+        numbers = {id(block): number for number, block in enumerate(self.blocks)}
+        self.places: dict[Buffer, PlacedWeight] = {
+            weight: PlacedWeight(weight.name, weight.type, numbers[id(place.block)], place.offset)
+            for weight, place in self._held.items()
         }
 
     @property
@@ -57,15 +56,12 @@ class ConstantBlock:
     @property
     def size_bytes(self) -> int:
         """Memory of all weights, the borrowed ones too."""
-        return sum(map(_aligned, self._weights))
+        return sum(aligned_bytes(weight.type.size_bytes) for weight in self._weights)
 
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """The weights by name, as arrays that cannot be written."""
-        arrays = {weight.name: self._array(weight) for weight in self._weights}
-        for array in arrays.values():
-            array.flags.writeable = False
-        return arrays
+    def memory(self, arena_bytes: int) -> ProgramMemory:
+        """Return these constants beside an arena of *arena_bytes*; they may be filled later."""
+        weights = tuple(self.places[weight] for weight in self._weights)
+        return ProgramMemory(arena_bytes, self.blocks[0], self.blocks[1:], weights)
 
     @contextmanager
     def being_filled(self) -> Iterator[None]:
@@ -83,14 +79,4 @@ class ConstantBlock:
 
     def _make(self, weight: Weight) -> None:
         with np.errstate(all="ignore"):  # weights may be anything
-            weight.write_to(self._array(weight))
-
-    def _array(self, weight: Weight) -> Array:
-        held, type = self._held[weight], weight.type
-        place = held.block[held.offset : held.offset + type.size_bytes]
-        return place.view(type.kind.dtype).reshape(type.shape)
-
-
-def _aligned(weight: Weight) -> int:
-    """Return the bytes from *weight* to what lies behind it."""
-    return -(-weight.type.size_bytes // ALIGNMENT) * ALIGNMENT
+            weight.write_to(self.places[weight].array_in(self.blocks))

@@ -5,9 +5,9 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-from glow_nb.codegen.load import LoadedCode
-from glow_nb.codegen.machine import target_machine
+from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.runtime import compile_runtime
+from glow_nb.codegen.target_machine import target_machine
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from tests.unit.codegen.samples import run_python
@@ -51,12 +51,10 @@ def test_broken_object_is_refused(length: int) -> None:
 def test_loading_needs_no_numba(tmp_path: Path) -> None:
     script = """
         import numpy as np
-        from glow_nb.codegen.executable import Executable
         from tests.unit.codegen.samples import Chain, SIZE
         chain = Chain(3)
-        executable = Executable(chain.calls, chain.constants, chain.arena_bytes, chain.bindings)
-        x, y = np.ones(SIZE, np.float32), np.zeros(SIZE, np.float32)
-        executable.run([x, y])
+        x = np.ones(SIZE, np.float32)
+        (y,) = chain.load().run([x])
         assert (y == chain.expected(x)).all()
         print("numba" in sys.modules)
     """

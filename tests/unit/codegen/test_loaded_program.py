@@ -10,21 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.alignment import Bytes, aligned_empty
 from glow_nb.codegen import threads
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
-from glow_nb.codegen.executable import Binding, Executable, address_of
-from glow_nb.codegen.threads import Bytes, aligned_empty
+from glow_nb.codegen.loaded_program import address_of, load
+from glow_nb.codegen.make_native_program import make_native_program
+from glow_nb.codegen.native_program import Binding, OutputBinding
+from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.errors import CompileError, FeedError, GlowError, OptionError
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.codegen.samples import FLOAT32, SIZE, Chain, region, source
 
 pytestmark = pytest.mark.jit
-
-
-def build(chain: Chain, **options: Any) -> Executable:
-    return Executable(chain.calls, chain.constants, chain.arena_bytes, chain.bindings, **options)
 
 
 def feed(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -36,33 +35,33 @@ def feed(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("depth", [1, 2, 9])
 def test_chain(depth: int, count: int) -> None:
     chain = Chain(depth)
-    executable = build(chain, threads=count)
+    program = chain.load(threads=count)
     for seed in range(5):
         x, y = feed(seed)
-        executable.run([x, y])
+        program.run_into([x], [y])
         assert (y == chain.expected(x)).all()
 
 
 def test_barriers_hold_under_stress() -> None:
     chain = Chain(50)
-    executable = build(chain, threads=4)
+    program = chain.load(threads=4)
     x, y = feed()
     for _ in range(50):
         y[:] = np.nan
-        executable.run([x, y])
+        program.run_into([x], [y])
         assert (y == chain.expected(x)).all()
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_many_python_threads_at_once(count: int) -> None:
     chain = Chain(9)
-    executable = build(chain, threads=count)
+    program = chain.load(threads=count)
     wrong: list[int] = []
 
     def work(seed: int) -> None:
         for repeat in range(20):
             x, y = feed(seed + repeat)
-            executable.run([x, y])
+            program.run_into([x], [y])
             if not (y == chain.expected(x)).all():
                 wrong.append(seed)
 
@@ -87,28 +86,28 @@ def _count(code: int) -> int:
     return sum(id(frame.f_locals["keep"][0]) == code for frame in frames)
 
 
-def test_contexts_are_reused_and_go_with_the_executable() -> None:
-    executable = build(Chain(2), threads=3)
-    code = id(executable._code)
+def test_contexts_are_reused_and_go_with_the_program() -> None:
+    program = Chain(2).load(threads=3)
+    code = id(program.code)
     assert workers(code, 0) == 0, "threads are started by the first run"
     for _ in range(3):
-        executable.run(feed())
+        program.run(feed()[:1])
     assert workers(code, 2) == 2
-    del executable
+    del program
     assert workers(code, 0) == 0
 
 
 def test_idle_contexts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glow_nb.codegen.executable.available_cores", lambda: 2)
-    executable = build(Chain(2), threads=2)
-    code = id(executable._code)
-    taken = [executable._take_context() for _ in range(5)]
+    monkeypatch.setattr("glow_nb.codegen.loaded_program.available_cores", lambda: 2)
+    program = Chain(2).load(threads=2)
+    code = id(program.code)
+    taken = [program._take_context() for _ in range(5)]
     assert workers(code, 5) == 5
-    executable._idle.extend(taken)
+    program._idle.extend(taken)
     last = taken[-1]
     taken.clear()
     assert workers(code, 2) == 2
-    assert executable._take_context() is last, "the last used is the warmest"
+    assert program._take_context() is last, "the last used is the warmest"
 
 
 def test_scratch_is_private_to_a_thread_and_aligned() -> None:
@@ -123,10 +122,13 @@ def kernel(dest, scratch, thread, threads):
     kernel = KernelSource("scratch", text, (FLOAT32,), scratch_bytes=100)
     whole = TensorType(FLOAT32, (4, 25))
     call = Call(kernel, (Region("binding", FLOAT32, 400, "out"),))
-    executable = Executable([call], aligned_empty(0), 0, [Binding(whole, True)], threads=4)
-    assert executable.entry.scratch_bytes == 128
+    native = make_native_program(
+        [call], ProgramMemory(0, aligned_empty(0)), [], [OutputBinding(whole)], threads=4
+    )
+    assert native.entry.scratch_bytes == 128
+    assert native.scratch_bytes == 4 * 128
     y = np.zeros((4, 25), np.float32)
-    executable.run([y])
+    load(native).run_into([], [y])
     assert (y == 100 * np.arange(4)[:, None] + np.arange(25)).all()
 
 
@@ -147,26 +149,27 @@ def kernel(dest, x, scratch, thread, threads):
     constants = aligned_empty(size)
     values = np.array([0, 1, 1, 0, 1]).astype(kind.dtype)
     constants[:] = np.frombuffer(values.tobytes(), np.uint8)
-    bindings = [Binding(vector), Binding(vector, True)]
-    executable = Executable([Call(kernel, operands)], constants, 0, bindings)
+    memory, call = ProgramMemory(0, constants), Call(kernel, operands)
+    program = load(make_native_program([call], memory, [Binding(vector)], [OutputBinding(vector)]))
     y = np.full(5, 9).astype(kind.dtype)
-    executable.run([values, y])
+    program.run_into([values], [y])
     assert y.tobytes() == values.tobytes()
 
 
 def test_empty_program_and_empty_tensors() -> None:
     empty = TensorType(FLOAT32, (0, 3))
-    executable = Executable([], aligned_empty(0), 0, [Binding(empty)], threads=2)
-    executable.run([np.zeros((0, 3), np.float32)])
+    memory = ProgramMemory(0, aligned_empty(0))
+    program = load(make_native_program([], memory, [Binding(empty)], [], threads=2))
+    assert program.run([np.zeros((0, 3), np.float32)]) == []
 
 
 def test_read_only_input_and_any_alignment_of_elements() -> None:
     chain = Chain(2)
-    executable = build(chain)
+    program = chain.load()
     x, _ = feed()
     shifted = np.zeros(SIZE + 1, np.float32)[1:]
     x.flags.writeable = False
-    executable.run([x, shifted])
+    program.run_into([x], [shifted])
     assert (shifted == chain.expected(x)).all()
 
 
@@ -182,19 +185,20 @@ def test_addresses_are_those_of_numpy(kind: ElementKind, shape: tuple[int, ...])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda x, _: [x], "1 arrays for 2 bindings"),
-        (lambda x, y: [x.astype(np.float64), y], "binding 0: float64 .* expected float32<1003>"),
-        (lambda x, y: [x.astype(">f4"), y], "binding 0: >f4"),
-        (lambda x, y: [x[:-1], y], r"binding 0: float32 of shape \(1002,\)"),
-        (lambda x, _: [x, np.zeros(2 * SIZE, np.float32)[::2]], "binding 1: not contiguous"),
-        (lambda x, _: [x, np.zeros(4 * SIZE + 1, np.uint8)[1:].view(np.float32)], "aligned"),
-        (lambda x, y: [x, read_only(y)], "binding 1: an output"),
+        (lambda x, _: ([x], []), "0 outputs, the program has 1"),
+        (lambda x, y: ([x, x], [y]), "2 inputs, the program has 1"),
+        (lambda x, y: ([x.astype(np.float64)], [y]), "input 0: float64 .* float32<1003>"),
+        (lambda x, y: ([x.astype(">f4")], [y]), "input 0: >f4"),
+        (lambda x, y: ([x[:-1]], [y]), r"input 0: float32 of shape \(1002,\)"),
+        (lambda x, _: ([x], [np.zeros(2 * SIZE, np.float32)[::2]]), "output 0: not contiguous"),
+        (lambda x, _: ([x], [np.zeros(4 * SIZE + 1, np.uint8)[1:].view(np.float32)]), "aligned"),
+        (lambda x, y: ([x], [read_only(y)]), "output 0: .* read-only"),
     ],
 )
 def test_arrays_that_do_not_fit(change: Any, message: str) -> None:
-    executable = build(Chain(2))
+    program = Chain(2).load()
     with pytest.raises(FeedError, match=message):
-        executable.run(change(*feed()))
+        program.run_into(*change(*feed()))
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -215,7 +219,7 @@ def test_regions_outside_their_memory(place: Region, message: str) -> None:
     chain = Chain(2)
     chain.calls.append(Call(chain.calls[0].source, (place, *chain.calls[0].operands[1:])))
     with pytest.raises(CompileError, match=message):
-        build(chain)
+        chain.load()
 
 
 def test_constants_must_be_aligned() -> None:
@@ -223,17 +227,17 @@ def test_constants_must_be_aligned() -> None:
     memory: Bytes = aligned_empty(chain.constants.size + 8)
     chain.constants = memory[8:]
     with pytest.raises(CompileError, match="not aligned"):
-        build(chain)
+        chain.load()
 
 
 def test_no_threads() -> None:
     with pytest.raises(OptionError, match="threads=0"):
-        build(Chain(2), threads=0)
+        Chain(2).load(threads=0)
 
 
 def test_system_that_gives_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    executable = build(Chain(2), threads=3)
-    code = id(executable._code)
+    program = Chain(2).load(threads=3)
+    code = id(program.code)
     start = _thread.start_new_thread
 
     def refuse_the_second(function: Any, arguments: Any) -> int:
@@ -244,40 +248,33 @@ def test_system_that_gives_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as patch:
         patch.setattr(_thread, "start_new_thread", refuse_the_second)
         with pytest.raises(GlowError, match="threads=3: the system does not give so many"):
-            executable.run(feed())
+            program.run(feed()[:1])
     assert workers(code, 0) == 0
-    executable.run(feed())
+    program.run(feed()[:1])
 
 
 def test_entry_comes_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build(Chain(2), cache=ObjectCache(tmp_path))
+    Chain(2).load(cache=ObjectCache(tmp_path))
 
     def fail(*_: object) -> bytes:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr("glow_nb.codegen.executable.compile_entry", fail)
+    monkeypatch.setattr("glow_nb.codegen.make_native_program.compile_entry", fail)
     monkeypatch.setattr("glow_nb.codegen.pool._compile_all", fail)
-    build(Chain(2), cache=ObjectCache(tmp_path))
+    Chain(2).load(cache=ObjectCache(tmp_path))
 
 
 def test_damaged_cache_is_repaired(tmp_path: Path) -> None:
     chain = Chain(3)
     for damage in (lambda b: b[:50], lambda _: b"", lambda b: b[:-1] + b"?", lambda b: b[::-1]):
-        build(chain, cache=ObjectCache(tmp_path))
+        chain.load(cache=ObjectCache(tmp_path))
         for path in tmp_path.iterdir():
             path.write_bytes(damage(path.read_bytes()))
-        executable = build(chain, cache=ObjectCache(tmp_path))
+        program = chain.load(cache=ObjectCache(tmp_path))
         x, y = feed()
-        executable.run([x, y])
+        program.run_into([x], [y])
         assert (y == chain.expected(x)).all()
 
 
 def test_source_scratch_does_not_change_the_symbol() -> None:
     assert source().symbol == source(scratch_bytes=64).symbol
-
-
-@pytest.mark.parametrize("size", [0, 1, 63, 4096])
-def test_aligned_memory(size: int) -> None:
-    memory = aligned_empty(size)
-    assert memory.nbytes == size
-    assert size == 0 or memory.ctypes.data % 64 == 0

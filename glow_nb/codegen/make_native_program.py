@@ -1,0 +1,119 @@
+"""From calls of kernels to a native program: what the cache does not have is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from glow_nb.codegen.cache import ObjectCache, object_key
+from glow_nb.codegen.clock import STAMP_SYMBOL, compile_clock
+from glow_nb.codegen.entry import Call, generate_entry
+from glow_nb.codegen.native_program import Binding, NativeProgram, OutputBinding
+from glow_nb.codegen.pool import compile_objects
+from glow_nb.codegen.program_memory import ProgramMemory
+from glow_nb.codegen.runtime import RUNTIME, compile_runtime
+from glow_nb.codegen.stopwatch import Stopwatch
+from glow_nb.codegen.translate import compile_entry
+from glow_nb.errors import CompileError, OptionError
+from glow_nb.kernel_report import KernelReport
+from glow_nb.kernels.target import Target
+from glow_nb.types import ElementKind, TensorType
+
+
+def make_native_program(
+    calls: Sequence[Call],
+    memory: ProgramMemory,
+    inputs: Sequence[Binding],
+    outputs: Sequence[OutputBinding],
+    *,
+    threads: int = 1,
+    target: Target | None = None,
+    kernels: Sequence[KernelReport] = (),
+    stamped: bool = False,
+    cache: ObjectCache | None = None,
+    workers: int | None = None,
+    progress: bool | None = None,
+    stopwatch: Stopwatch | None = None,
+) -> NativeProgram:
+    """Return the program that makes *calls* in order; compile what the cache does not have.
+
+    Args:
+        calls: Kernels with their operands.
+        memory: Constants and arena. The constants are referred to, not copied.
+        inputs: What a run reads, in the order in which it takes them.
+        outputs: What a run writes, likewise. Regions name bindings by their index among the
+            borrowed blocks of *memory*, the *inputs* and the *outputs*.
+        threads: Threads that share each kernel.
+        target: Processor, by default this one.
+        kernels: What each call computes.
+        stamped: Whether a run takes the time of each call: one more output, ``int64[threads, calls,
+            2]``, with begin and end of each thread's share in nanoseconds.
+        cache: Where objects are kept, by default the user's.
+        workers: Compile processes; None chooses.
+        progress: Whether to draw a progress bar; None draws it on a terminal.
+        stopwatch: Told the end of each step.
+
+    Raises:
+        CompileError: A kernel does not compile, or a region lies outside of its memory.
+        OptionError: *threads* is less than one.
+    """
+    if threads < 1:
+        raise OptionError(f"threads={threads}: there must be at least one")
+    bound = [(block.nbytes, False) for block in memory.borrowed]
+    bound += [(binding.type.size_bytes, False) for binding in inputs]
+    bound += [(binding.type.size_bytes, True) for binding in outputs]
+    _check_regions(calls, memory, bound)
+    target, cache = target or Target.host(), cache or ObjectCache()
+    stopwatch = stopwatch or Stopwatch()
+    sources = [call.source for call in calls]
+    objects = compile_objects(sources, target, cache=cache, workers=workers, progress=progress)
+    stopwatch.lap("compile_kernels")
+    entry = generate_entry(calls, len(bound) if stamped else None)
+    stopwatch.lap("generate_source")
+    for symbol, key, make in (
+        (RUNTIME, object_key("", "runtime", target), partial(compile_runtime, target)),
+        (
+            entry.symbol,
+            object_key(entry.text, "entry", target),
+            partial(compile_entry, entry, target),
+        ),
+    ):
+        objects[symbol] = cache.load_or_make(symbol, key, make)
+    if stamped:
+        objects[STAMP_SYMBOL] = compile_clock(target)
+        times = TensorType(ElementKind.INT64, (threads, len(calls), 2))
+        outputs = [*outputs, OutputBinding(times, STAMP_SYMBOL)]
+    stopwatch.lap("compile_kernels")
+    return NativeProgram(
+        entry=entry,
+        objects=objects,
+        memory=memory,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        target=target,
+        threads=threads,
+        kernels=tuple(kernels),
+    )
+
+
+def _check_regions(
+    calls: Sequence[Call], memory: ProgramMemory, bound: Sequence[tuple[int, bool]]
+) -> None:
+    """Raise CompileError if a region reaches outside its memory, or writes to an input.
+
+    Of what is bound, size and whether it may be written are given.
+    """
+    sizes = {"constants": memory.constants.nbytes, "arena": memory.arena_bytes}
+    for number, call in enumerate(calls):
+        for region in call.operands:
+            where = f"call {number} of {call.source.symbol}: {region}"
+            if region.space == "binding":
+                if region.binding >= len(bound):
+                    raise CompileError(f"{where}: there are {len(bound)} bindings")
+                size, is_output = bound[region.binding]
+                if region.mode != "in" and not is_output:
+                    raise CompileError(f"{where}: writes to an input")
+            else:
+                size = sizes[region.space]
+            if region.offset_bytes + region.size_bytes > size:
+                raise CompileError(f"{where}: reaches beyond {size} bytes")

@@ -1,0 +1,237 @@
+"""A compiled program as data: machine code, the layout of its memory, and what it is made of.
+
+``make_native_program`` makes it, which takes a compiler; ``loaded_program.load`` makes it run. To
+write, read and load one needs llvmlite, but neither numba nor the graph level.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb import __version__
+from glow_nb.alignment import ALIGNMENT, Bytes, aligned_empty
+from glow_nb.codegen.container import read_container, write_container
+from glow_nb.codegen.entry import EntrySource
+from glow_nb.codegen.plain_data import from_plain, to_plain
+from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
+from glow_nb.codegen.runtime import RUNTIME, RUNTIME_DIGEST
+from glow_nb.counted import Counted, problem_of
+from glow_nb.errors import CompileError, GlowError
+from glow_nb.kernel_report import KernelReport
+from glow_nb.kernels.target import Target
+from glow_nb.types import TensorType
+
+FORMAT = "glow_nb native program 1"
+"""What is written of a program says this; another layout of it says another number."""
+
+_BLOCK, _OBJECT = "constants.", "object."
+"""How the names of pieces begin: blocks of constants by their number, objects by their symbol."""
+
+LARGEST_RUN_BYTES = 1 << 48
+"""No machine has so much memory: a program that wants it is damaged."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A tensor that the caller of a run provides.
+
+    Attributes:
+        type: Its type.
+        name: Its name in the model.
+    """
+
+    type: TensorType
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class OutputBinding(Binding):
+    """A tensor that a run writes.
+
+    Attributes:
+        fed_by: Of an output that is an input as well: the index of this input. The output begins as
+            a copy of what is fed.
+        counted: Of an output whose size only a run shows: what of it counts.
+    """
+
+    fed_by: int | None = None
+    counted: Counted | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class NativeProgram:
+    """All that is needed to run a program on processors like its target.
+
+    Attributes:
+        entry: The generated function that calls the kernels in order.
+        objects: Relocatable objects: kernels and entry by their symbols, and the runtime.
+        memory: The constants, and the size of the arena.
+        inputs: What a run reads, in the order in which it takes them.
+        outputs: What a run writes, likewise.
+        target: The processor that the code is for.
+        threads: Threads that share each kernel.
+        kernels: What each call of the entry computes, in order; without the source of the kernel.
+    """
+
+    entry: EntrySource
+    objects: Mapping[str, bytes] = field(repr=False)
+    memory: ProgramMemory
+    inputs: tuple[Binding, ...]
+    outputs: tuple[OutputBinding, ...]
+    target: Target
+    threads: int = 1
+    kernels: tuple[KernelReport, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._check_sizes()
+        called = {kernel.symbol for kernel in self.kernels}
+        absent = sorted({self.entry.symbol, RUNTIME, *called} - set(self.objects))
+        if absent:
+            raise CompileError(f"objects: there is none of {', '.join(absent)}")
+        for output in self.outputs:
+            self._check_fed(output)
+        if problem := problem_of({o.name: (o.type, o.counted) for o in self.outputs}):
+            raise CompileError(problem)
+
+    def _check_sizes(self) -> None:
+        """Raise CompileError unless a run needs threads, and memory that there may be."""
+        if self.threads < 1:
+            raise CompileError(f"threads={self.threads}: there must be at least one")
+        if self.entry.scratch_bytes < 0:
+            raise CompileError(f"scratch: {self.entry.scratch_bytes} bytes for each thread")
+        if self.memory.arena_bytes + self.scratch_bytes > LARGEST_RUN_BYTES:
+            raise CompileError(
+                f"a run would take {self.memory.arena_bytes} bytes of arena and "
+                f"{self.scratch_bytes} bytes of scratch; no machine has more than "
+                f"{LARGEST_RUN_BYTES}"
+            )
+
+    def _check_fed(self, output: OutputBinding) -> None:
+        """Raise CompileError if *output* is to begin as a copy of what is no such input."""
+        index = output.fed_by
+        if index is None or (
+            0 <= index < len(self.inputs) and self.inputs[index].type == output.type
+        ):
+            return
+        raise CompileError(f"{output}: there is no input {index} of this type to begin as")
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Working memory of the kernels in one run, for all threads."""
+        return self.threads * self.entry.scratch_bytes
+
+    def to_bytes(self) -> bytes:
+        """Return all of this as bytes, the constants among them: a file in the safetensors layout.
+
+        :meth:`from_bytes` reads it, in another process or on another machine with such a processor.
+        """
+        manifest = _Manifest(
+            entry=self.entry,
+            arena_bytes=self.memory.arena_bytes,
+            weights=self.memory.weights,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            target=self.target,
+            threads=self.threads,
+            kernels=self.kernels,
+        )
+        texts = {
+            "format": FORMAT,
+            "glow_nb": __version__,
+            "runtime": RUNTIME_DIGEST,
+            "program": json.dumps(to_plain(manifest)),
+        }
+        blocks = {f"{_BLOCK}{index}": block.data for index, block in enumerate(self.memory.blocks)}
+        objects = {_OBJECT + symbol: payload for symbol, payload in self.objects.items()}
+        return write_container(texts, {**blocks, **objects})
+
+    @classmethod
+    def from_bytes(cls, content: bytes | bytearray | memoryview) -> NativeProgram:
+        """Return the program that :meth:`to_bytes` wrote.
+
+        Reading runs no code, but what is read is a program: run it only if you would run one from
+        the same place. Constants stay where they are in *content* if that begins at a multiple of
+        64 bytes, as a file does that is mapped into memory; otherwise they are copied.
+
+        Raises:
+            CompileError: The content is damaged, of another format, or made by a version of glow_nb
+                whose threads work in another way.
+        """
+        try:
+            return _read(content)
+        except GlowError as error:
+            raise CompileError(f"native program: {error}") from error
+
+    @override
+    def __repr__(self) -> str:
+        code = sum(map(len, self.objects.values()))
+        return (
+            f"<NativeProgram of {len(self.objects)} objects, {code} bytes, for {self.target.cpu}, "
+            f"threads {self.threads}, {self.memory!r}>"
+        )
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """What is written of a program beside its objects and blocks of constants."""
+
+    entry: EntrySource
+    arena_bytes: int
+    weights: tuple[PlacedWeight, ...]
+    inputs: tuple[Binding, ...]
+    outputs: tuple[OutputBinding, ...]
+    target: Target
+    threads: int
+    kernels: tuple[KernelReport, ...]
+
+
+def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
+    texts, pieces = read_container(content)
+    if texts.get("format") != FORMAT:
+        raise CompileError(
+            f"its format is {texts.get('format')!r:.40}, this version of glow_nb reads {FORMAT!r}; "
+            "compile the model again"
+        )
+    if texts.get("runtime") != RUNTIME_DIGEST:
+        raise CompileError(
+            f"glow_nb {texts.get('glow_nb')!s:.40} made it, whose threads work in another way than "
+            f"those of this version, {__version__}; compile the model again"
+        )
+    try:
+        plain = json.loads(texts.get("program", ""))
+    except (ValueError, RecursionError) as error:
+        raise CompileError(f"its description is not JSON: {error}") from error
+    manifest = from_plain(_Manifest, plain, "description")
+    blocks = [_aligned(piece) for name, piece in pieces.items() if name.startswith(_BLOCK)]
+    if not blocks:
+        raise CompileError("there is no block of constants")
+    objects = {
+        name.removeprefix(_OBJECT): bytes(piece)
+        for name, piece in pieces.items()
+        if name.startswith(_OBJECT)
+    }
+    return NativeProgram(
+        entry=manifest.entry,
+        objects=objects,
+        memory=ProgramMemory(manifest.arena_bytes, blocks[0], tuple(blocks[1:]), manifest.weights),
+        inputs=manifest.inputs,
+        outputs=manifest.outputs,
+        target=manifest.target,
+        threads=manifest.threads,
+        kernels=manifest.kernels,
+    )
+
+
+def _aligned(piece: memoryview) -> Bytes:
+    """Return *piece* where it lies, or in memory of its own if it is not aligned there."""
+    lying: Bytes = np.asarray(piece)
+    if lying.ctypes.data % ALIGNMENT == 0:
+        return lying
+    block = aligned_empty(lying.nbytes)
+    block[:] = lying
+    return block
