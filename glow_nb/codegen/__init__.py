@@ -1,6 +1,7 @@
 """From kernel sources and a sequence of calls to machine code that runs.
 
 ``compile`` turns one kernel source into a relocatable object, ``pool`` many in parallel processes,
-``cache`` keeps them, ``entry`` generates the function that calls them in order, ``load`` links all
-of it into this process and ``executable`` runs it with ``threads``.
+``cache`` keeps them, and ``entry`` generates the function that calls them in order.
+``make_native_program`` does all of this and returns a ``native_program``, which is data.
+``loaded_code`` links its objects into a process, and ``loaded_program`` runs it with ``threads``.
 """
