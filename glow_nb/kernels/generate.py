@@ -16,7 +16,7 @@ from glow_nb.kernels.reductions import (
     reduction,
     softmax,
 )
-from glow_nb.kernels.registry import KERNELS, Generator
+from glow_nb.kernels.registry import KERNELS, KernelGenerator
 from glow_nb.kernels.selection import selection, top_k
 from glow_nb.kernels.stacks import generate_stack
 from glow_nb.kernels.stacks.elementwise import elementwise_source
@@ -79,7 +79,7 @@ def generate_kernel(instruction: Instruction, target: Target) -> KernelSource:
     return source
 
 
-def generator_of(instruction_class: type[Instruction]) -> Generator | None:
+def generator_of(instruction_class: type[Instruction]) -> KernelGenerator | None:
     """Return the function that writes the kernel of *instruction_class*; None if there is none.
 
     A scalar expression is kernel enough, whenever the instruction was defined.

@@ -31,7 +31,6 @@ class ProductNest:
         shape: Sizes; a matrix product is a convolution of one line of pixels with one tap.
         kind: Element kind of all operands.
         block: Columns of one panel of the filter.
-        has_bias: False if the kernel has no bias argument.
         filter_per_image: True if each image has its own filter (a batched matrix product).
         dest_stride: Elements from pixel to pixel of a result that is a window of a wider tensor.
     """
@@ -39,7 +38,6 @@ class ProductNest:
     shape: ConvolutionShape
     kind: ElementKind
     block: int
-    has_bias: bool = True
     filter_per_image: bool = False
     dest_stride: int | None = None
 

@@ -15,7 +15,7 @@ from math import prod
 from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.expression import number_text
 from glow_nb.hlir.ops.families import bounds_of
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.registry import head_kernel_for, kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import index_text, loops, sum_text
@@ -278,12 +278,10 @@ def _narrowed(kind: ElementKind, vector: str) -> str:
     return vector if computed_kind(kind) is kind else f"convert_{kind.value}({vector})"
 
 
-@kernel_for(MaxPoolInst)
-def max_pool_source(
-    instruction: MaxPoolInst, target: Target, fusion: Fusion | None = None
-) -> KernelSource:
+@head_kernel_for(MaxPoolInst)
+def max_pool_source(instruction: MaxPoolInst, target: Target, fusion: Fusion) -> KernelSource:
     """Return the kernel of a maximum over windows; NaN wins, padding never."""
-    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    fusion = fusion.named("dest", "src")
     kind = instruction.dest.type.kind
     windows = _Windows.of(instruction, instruction.dest)
     wide = computed_kind(kind)
@@ -297,12 +295,10 @@ def max_pool_source(
     return _pool_kernel("max_pool", windows, fusion, lanes, body)
 
 
-@kernel_for(AvgPoolInst)
-def avg_pool_source(
-    instruction: AvgPoolInst, target: Target, fusion: Fusion | None = None
-) -> KernelSource:
+@head_kernel_for(AvgPoolInst)
+def avg_pool_source(instruction: AvgPoolInst, target: Target, fusion: Fusion) -> KernelSource:
     """Return the kernel of a mean over windows, which divides by the cells that count."""
-    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    fusion = fusion.named("dest", "src")
     kind = instruction.dest.type.kind
     windows = _Windows.of(instruction, instruction.dest)
     wide = computed_kind(kind)
@@ -336,7 +332,7 @@ def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Targ
 
     Places count the elements of ``[N, C, *in]``; the first of equal cells wins, and NaN over all.
     """
-    fusion = Fusion.alone(instruction, "dest", "places", "src")
+    fusion = Fusion.of(instruction).named("dest", "places", "src")
     values, kind = instruction.values, instruction.values.type.kind
     windows = _Windows.of(instruction, values)
     if instruction.indices.strides != values.strides:

@@ -12,7 +12,6 @@ from math import prod
 
 from typing_extensions import override
 
-from glow_nb.kernels.products.register_tiles import write_tile_store
 from glow_nb.kernels.winograd.writer import WinogradWriter
 from glow_nb.kernels.writing.index_text import plus, times
 
@@ -133,14 +132,6 @@ class GuardedWriter(WinogradWriter):
         out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
         load = f"tile_load(line, i * {wide * lanes}, {lanes}, {pixels}, 1, {lanes})"
         out.line(f"t_{tag} = add({load}, offsets)")
-        write_tile_store(
-            out,
-            f"t_{tag}",
-            pixels,
-            columns=count,
-            lanes=lanes,
-            index="index",
-            channel="channel + c",
-            stride=self.nest.pixel_stride,
-            epilogue=self.epilogue,
+        self.tiles.write(
+            out, f"t_{tag}", pixels, columns=count, index="index", channel="channel + c"
         )

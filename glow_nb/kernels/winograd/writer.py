@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from glow_nb.kernels.products.register_tiles import Epilogue, result_pointers, write_tile_store
+from glow_nb.kernels.products.register_tiles import TileStore
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.shares import write_shares
@@ -19,8 +20,9 @@ rounding errors are not the largest: so chains are longer than those of the dire
 class WinogradWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
-    def __init__(self, nest: WinogradNest, plan: WinogradPlan, epilogue: Epilogue | None) -> None:
-        self.nest, self.shape, self.plan, self.epilogue = nest, nest.shape, plan, epilogue
+    def __init__(self, nest: WinogradNest, plan: WinogradPlan, fusion: Fusion) -> None:
+        self.nest, self.shape, self.plan, self.fusion = nest, nest.shape, plan, fusion
+        self.tiles = TileStore(fusion, plan.lanes, nest.pixel_stride)
         self.scratch = Scratch.of(nest, plan)
         self.out = SourceWriter()
 
@@ -28,10 +30,7 @@ class WinogradWriter:
         """Return the whole text."""
         out, shape = self.out, self.shape
         out.line(f"# {title}\n# {self._describe()}")
-        extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
-        names = [name for name, _ in result_pointers(self.epilogue, self.nest.kind)]
-        names += ["input", "filter", "bias", *extra, "scratch", "thread", "threads"]
-        with out.block(f"def kernel({', '.join(names)}):"):
+        with out.block(self.fusion.header):
             if min(shape.batch, self.nest.panels, *shape.output) == 0:
                 out.line("return")
             else:
@@ -256,14 +255,5 @@ class WinogradWriter:
         taps = self.shape.kernel[1]
         made = f"tile_winograd_output({load}, {self.nest.tile[1]}, {taps}, {pixels})"
         out.line(f"t_{tag} = add({made}, bias_{tag[0]})")
-        write_tile_store(
-            out,
-            f"t_{tag}",
-            pixels,
-            columns=count,
-            lanes=lanes,
-            index="index",
-            channel=plus("channel", column),
-            stride=self.nest.pixel_stride,
-            epilogue=self.epilogue,
-        )
+        first = plus("channel", column)
+        self.tiles.write(out, f"t_{tag}", pixels, columns=count, index="index", channel=first)
