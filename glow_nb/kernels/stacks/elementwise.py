@@ -15,7 +15,8 @@ from math import prod
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, index_text, loops, share, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, loops, share
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import ceil_power_of_two, floor_power_of_two, native_lanes
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands
@@ -305,7 +306,7 @@ class _Piece:
     def _place(self, buffer: Buffer, column: str) -> str:
         """Return pointer and index of the first element of *buffer* in the piece."""
         along = index_text([column], [self.loop.strides[buffer][-1]])
-        return f"{self.loop.pointers[buffer]}, {sum_text(self.offsets[buffer], along)}"
+        return f"{self.loop.pointers[buffer]}, {plus(self.offsets[buffer], along)}"
 
 
 def pieces(count: int, widest: int, is_light: bool) -> Iterator[tuple[int, int | None]]:
