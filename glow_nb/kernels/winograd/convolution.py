@@ -42,7 +42,9 @@ def generate_winograd(nest: WinogradNest, plan: WinogradPlan, fusion: Fusion) ->
     form = GuardedWriter if nest.guarded else WinogradWriter
     writer = form(nest.plane, plan, fusion)
     text = writer.write(_title(nest))
-    return KernelSource("winograd", text, fusion.kinds, writer.scratch.size * nest.kind.size_bytes)
+    return KernelSource(
+        "winograd", text, fusion.kinds, writer.scratch_elements * nest.kind.size_bytes
+    )
 
 
 def _title(nest: WinogradNest) -> str:
