@@ -13,7 +13,6 @@ from math import prod
 from glow_nb.kernels.products.blocking import (
     Columns,
     Cut,
-    choose_block,
     lanes_of,
     registers_of,
     row_limit,
@@ -70,20 +69,6 @@ class Plan:
     scratch_elements: int
     panels_first: bool
     is_streamed: bool
-
-
-def choose_convolution_block(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> int:
-    """Return the output channels of one panel for a convolution: ``PackedConvolution.block``.
-
-    Args:
-        shape: Sizes of the convolution.
-        kind: Element kind of the operands.
-        lanes: ``float32`` lanes of the target.
-    """
-    simple = shape.simplified()
-    return choose_block(
-        simple.depth_per_group, lanes, pixels=simple.output[-1], steps=simple.steps, kind=kind
-    )
 
 
 def plan_product(nest: ProductNest, target: Target) -> Plan:

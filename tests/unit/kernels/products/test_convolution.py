@@ -8,7 +8,7 @@ import pytest
 
 from glow_nb.kernels.generate import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
-from glow_nb.kernels.products.convolution_plan import choose_convolution_block
+from glow_nb.kernels.products.convolution_cost import convolution_candidates
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.activation import ReluInst
@@ -102,7 +102,7 @@ def check(
     kind: ElementKind = FLOAT32,
     block: int | None = None,
 ) -> None:
-    block = block or choose_convolution_block(shape, kind, target.lanes)
+    block = block or convolution_candidates(shape, kind, target, winograd=False)[0].block
     random = np.random.default_rng(0)
     x = random.integers(-4, 5, (shape.batch, *shape.input, shape.channels)).astype(kind.dtype)
     w = random.integers(-4, 5, (shape.depth, *shape.kernel, shape.channels_per_group))
