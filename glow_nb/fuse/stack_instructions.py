@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 from glow_nb.llir.lifetimes import mark_lifetimes
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import (
     Activation,
     Buffer,
@@ -36,7 +35,6 @@ MIN_PLACES = 16
 of a loop over the input would."""
 
 
-@register_pass
 def stack_instructions(program: Program) -> Program:
     """Let a data-parallel instruction run in the kernel of its producer or of its consumer.
 

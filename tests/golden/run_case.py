@@ -19,9 +19,9 @@ from glow_nb.hlir.schedule import schedule
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
 from glow_nb.llir.parse import parse_program
-from glow_nb.llir.passes import PROGRAM_PASSES
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
+from glow_nb.program_passes import PROGRAM_PASSES
 from tests.golden.filecheck import Case, MismatchError, read_case, verify_checks
 
 IR = Module | Program

@@ -9,7 +9,7 @@ different rows; all walks then go over the copy, and at the end results are turn
           row 2: c0 c1 c2 ...                    a2 b2 c2 d2
           row 3: d0 d1 d2 ...                    ...
 
-Producers and riders work on squares that are not turned, so all their operands are rows.
+Prologue and epilogue work on squares that are not turned, so all their operands are rows.
 """
 
 from __future__ import annotations

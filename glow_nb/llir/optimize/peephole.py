@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from glow_nb.llir.instructions.pooling import MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.instructions.shape import CopyInst
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import (
     Activation,
     Buffer,
@@ -26,7 +25,6 @@ from glow_nb.schema import attributes_of, map_operands
 Pattern = Callable[[Instruction, Work], Instruction]
 
 
-@register_pass
 def peephole(program: Program) -> Program:
     """Replace each instruction by what :data:`PATTERNS` make of it, and views of views by one.
 

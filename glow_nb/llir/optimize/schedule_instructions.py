@@ -8,14 +8,12 @@ from glow_nb.llir.allocate import ALIGNMENT
 from glow_nb.llir.dependences import dependences
 from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.ordering import best_order
 from glow_nb.schema import operands_of
 from glow_nb.steps import Steps
 
 
-@register_pass
 def schedule_instructions(program: Program) -> Program:
     """Put instructions in the order of the lowest peak of live bytes, producers next to consumers.
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.fuse.stack_instructions import MAX_POINTERS
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -19,6 +18,7 @@ from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program, Register, mutated
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.verify import verify
+from glow_nb.program_passes import PROGRAM_PASSES
 
 
 def packed_convolution(b: Builder, x: Value, name: str) -> Value:

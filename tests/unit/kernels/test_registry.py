@@ -6,12 +6,12 @@ import pytest
 
 from glow_nb.errors import CompileError, DefinitionError, UnsupportedError
 from glow_nb.kernels.generate import generate_kernel
-from glow_nb.kernels.registry import KERNELS, kernel_for
+from glow_nb.kernels.registry import HEADS, KERNELS, kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.activation import ReluInst
 from glow_nb.llir.instructions.normalization import SoftmaxInst
-from glow_nb.llir.program import Activation, Alloc, Buffer
+from glow_nb.llir.program import INSTRUCTIONS, Activation, Alloc, Buffer
 from glow_nb.types import ElementKind, TensorType
 
 
@@ -30,6 +30,11 @@ def test_second_kernel_of_an_instruction_is_refused() -> None:
             raise NotImplementedError
 
     assert KERNELS[SoftmaxInst] is known
+
+
+def test_kernels_that_carry_a_stack_take_what_stands_around_them() -> None:
+    ours = {cls for cls in INSTRUCTIONS.values() if cls.__module__.startswith("glow_nb.")}
+    assert {cls for cls in ours if cls.carries_stack} == set(HEADS)
 
 
 def x() -> Buffer:

@@ -10,11 +10,11 @@ from glow_nb.backends import backend_named
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.llir.allocate import allocate
-from glow_nb.llir.optimize import PROGRAM_PASSES
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program, pixel_stride
 from glow_nb.llir.stack import members_of
 from glow_nb.llir.verify import verify
+from glow_nb.program_passes import PROGRAM_PASSES
 from glow_nb.types import Array
 from tests.unit.llir.sampling import check_program
 

@@ -8,7 +8,6 @@ from hypothesis import given
 
 from glow_nb import compiler
 from glow_nb.backends import backend_named
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
@@ -16,6 +15,7 @@ from glow_nb.llir.optimize.peephole import peephole
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program, View
 from glow_nb.llir.stack import members_of
+from glow_nb.program_passes import PROGRAM_PASSES
 from glow_nb.schema import operands_of
 from glow_nb.types import Array
 from tests.unit.llir.sampling import check_program, functions

@@ -11,7 +11,6 @@ from hypothesis import given
 
 from glow_nb import compiler, pipelines
 from glow_nb.backends import backend_named
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
@@ -20,6 +19,7 @@ from glow_nb.llir.generate import generate
 from glow_nb.llir.optimize.schedule_instructions import schedule_instructions, steps_of
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program
+from glow_nb.program_passes import PROGRAM_PASSES
 from tests.unit.llir.sampling import check_program, functions
 
 UNSCHEDULED = tuple(name for name in pipelines.INSTRUCTIONS if name != "schedule_instructions")

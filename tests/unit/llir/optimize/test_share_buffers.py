@@ -8,7 +8,6 @@ from hypothesis import given
 
 from glow_nb import compiler
 from glow_nb.backends import backend_named
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.llir.allocate import allocate
@@ -16,6 +15,7 @@ from glow_nb.llir.generate import generate
 from glow_nb.llir.optimize.share_buffers import share_buffers
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Program, mutated
+from glow_nb.program_passes import PROGRAM_PASSES
 from glow_nb.types import Array
 from tests.unit.llir.sampling import check_program, functions
 
