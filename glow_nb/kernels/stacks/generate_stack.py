@@ -20,5 +20,8 @@ def generate_stack(stack: StackInst, target: Target) -> KernelSource:
     if head is None:
         return loop_source(LoopBody(stack.body, stack.results), target, kernel_operands(stack))
     if type(head) not in HEADS:
-        raise UnsupportedError(f"{head!r}: its kernel cannot carry a stack")
+        raise UnsupportedError(
+            f"{head!r}: the kernel of {type(head).__name__} cannot carry a stack; write one that "
+            "takes a Fusion, and register it with @glow_nb.kernels.registry.head_kernel_for"
+        )
     return HEADS[type(head)](head, target, Fusion.of(stack))

@@ -11,7 +11,9 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.activation import ReluInst
 from glow_nb.llir.instructions.normalization import SoftmaxInst
-from glow_nb.llir.program import INSTRUCTIONS, Activation, Alloc, Buffer
+from glow_nb.llir.instructions.reduction import CumSumInst
+from glow_nb.llir.program import INSTRUCTIONS, Activation, Alloc, Buffer, Register
+from glow_nb.llir.stack import StackInst
 from glow_nb.types import ElementKind, TensorType
 
 
@@ -35,6 +37,14 @@ def test_second_kernel_of_an_instruction_is_refused() -> None:
 def test_kernels_that_carry_a_stack_take_what_stands_around_them() -> None:
     ours = {cls for cls in INSTRUCTIONS.values() if cls.__module__.startswith("glow_nb.")}
     assert {cls for cls in ours if cls.carries_stack} == set(HEADS)
+
+
+def test_a_head_whose_kernel_carries_no_stack_is_named() -> None:
+    made = Register("made", x().type)
+    head = CumSumInst(made, x(), axis=0, exclusive=False, reverse=False)
+    stack = StackInst.of([head, ReluInst(Buffer("dest", made.type), made)])
+    with pytest.raises(UnsupportedError, match=r"cum_sum .* kernel of CumSumInst cannot carry"):
+        generate_kernel(stack, Target.host())
 
 
 def x() -> Buffer:
