@@ -27,6 +27,7 @@ from glow_nb.llir.program import (
     kernel_operands,
     mutated,
     pixel_stride,
+    read,
 )
 from glow_nb.llir.scalar_functions import CostClass
 from glow_nb.llir.stack import StackInst
@@ -134,9 +135,13 @@ class Fusion:
 
     @property
     def input(self) -> Buffer:
-        """What the head reads element by element; maybe a register."""
-        drawn: Buffer = getattr(self.head, self.head.draws)
-        return drawn
+        """What the head reads element by element; maybe a register.
+
+        The prologue makes it; without one, it is the first operand.
+        """
+        operands = read(self.head)
+        made = self.prologue.results if self.prologue else ()
+        return next((buffer for buffer in operands if buffer in made), operands[0])
 
     @property
     def dest_stride(self) -> int | None:
