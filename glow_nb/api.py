@@ -27,7 +27,6 @@ from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.dynamic import DynamicNetwork, describe_sizes
 from glow_nb.errors import GlowWarning, OptionError
 from glow_nb.files import SUFFIX, load_text
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function, Module
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.ir_text import ir_text
@@ -43,6 +42,7 @@ from glow_nb.passes import (
     observed,
     tell,
 )
+from glow_nb.program_passes import PROGRAM_PASSES
 from glow_nb.variants import MAX_VARIANTS
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from glow_nb import pipelines
 from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
 from glow_nb.backends.held_weights import share_weights
 from glow_nb.errors import OptionError
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.optimize import GRAPH_PASSES
@@ -22,6 +21,7 @@ from glow_nb.llir.generate import generate
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.memory_limit import require_memory
 from glow_nb.passes import Observer, PassRun, Pipeline, observed, tell
+from glow_nb.program_passes import PROGRAM_PASSES
 
 
 @dataclass(frozen=True)

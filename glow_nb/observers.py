@@ -28,12 +28,12 @@ from glow_nb.difference import CONTEXT, difference
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.foreign import name_of
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 from glow_nb.passes import STEPS, Observer, Pass, PassRun, check_observer, finish, tell
+from glow_nb.program_passes import PROGRAM_PASSES
 from glow_nb.schema import closest
 
 _OURS = re.compile(rf"\d\d+-\w+(\{SUFFIX}|\.npz)")

@@ -1,9 +1,6 @@
 """Operator stacking (paper 5.2): several data-parallel instructions as one pass over memory.
 
-Importing this registers ``stack_instructions`` beside the instruction passes.
+``stack_instructions`` is the pass that finds what may run together, ``loop_body`` and
+``expression`` are what one such loop becomes. Which kernels can be the head of a stack is the
+business of a backend.
 """
-
-from glow_nb.fuse.stack_instructions import stack_instructions
-from glow_nb.llir.optimize import PROGRAM_PASSES
-
-__all__ = ["PROGRAM_PASSES", "stack_instructions"]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 from glow_nb.llir.lifetimes import mark_lifetimes
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import (
     Activation,
     Buffer,
@@ -37,7 +36,6 @@ MIN_PLACES = 16
 loop over its input would."""
 
 
-@register_pass
 def stack_instructions(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Let a data-parallel instruction run in the kernel of its producer or of its consumer.
 

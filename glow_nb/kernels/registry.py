@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar
 
 from glow_nb.kernels.stacks.elementwise import elementwise_source
+from glow_nb.kernels.stacks.fusion import Fusion
+from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.traits import KernelTraits
+from glow_nb.schema import RuleTable
 
-G = TypeVar("G", bound=Callable[..., KernelSource])
+KernelGenerator = Callable[[Any, Target], KernelSource]
+"""Writes the kernel of an instruction of one class, or a few."""
+HeadGenerator = Callable[[Any, Target, Fusion], KernelSource]
+"""Writes the kernel of an instruction and of the stack around it, of which it is the head."""
+
+G = TypeVar("G", bound=KernelGenerator)
+H = TypeVar("H", bound=HeadGenerator)
 
 CPU_KERNELS = KernelTable("cpu", scalar=elementwise_source)
 """Complete once :mod:`glow_nb.kernels.cpu_kernels` is imported."""
+
+HEADS: RuleTable[type[Instruction], HeadGenerator] = RuleTable("kernel of the head")
+"""Those whose kernel can be the head of a stack, to the function that writes it."""
 
 
 def kernel_for(
@@ -22,7 +35,28 @@ def kernel_for(
 ) -> Callable[[G], G]:
     """Register a function ``(instruction, target) -> KernelSource`` for some instructions.
 
-    If *traits* say that it takes part in stacks, its third argument is what stands around it: a
-    :class:`~glow_nb.kernels.stacks.fusion.Fusion`, or an ``Epilogue`` of register tiles.
+    *traits* say what the kernel can do beside computing the instruction; one that can be the head
+    of a stack is registered by :func:`head_kernel_for`.
     """
     return CPU_KERNELS.kernel_for(*instruction_classes, traits=traits or KernelTraits())
+
+
+def head_kernel_for(
+    *instruction_classes: type[Instruction], traits: KernelTraits
+) -> Callable[[H], H]:
+    """Register a function ``(head, target, fusion) -> KernelSource`` for some instructions.
+
+    The fusion is what stands around the head: nothing, if the instruction is not in a stack.
+    *traits* say what may stand there.
+    """
+
+    def register(generator: H) -> H:
+        @wraps(generator)
+        def alone(instruction: Instruction, target: Target) -> KernelSource:
+            return generator(instruction, target, Fusion.of(instruction))
+
+        CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)(alone)
+        HEADS.register(*instruction_classes)(generator)
+        return generator
+
+    return register

@@ -12,8 +12,8 @@ from glow_nb.hlir.graph import NODES
 from glow_nb.hlir.parse import parse_module
 from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.llir.parse import parse_program
-from glow_nb.llir.passes import PROGRAM_PASSES
 from glow_nb.llir.program import INSTRUCTIONS
+from glow_nb.program_passes import PROGRAM_PASSES
 from tests.golden.filecheck import read_case
 
 FOLDER = Path(__file__).parent

@@ -17,10 +17,10 @@ from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.parse import parse_function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
-from glow_nb.llir.optimize import PROGRAM_PASSES
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import Program
+from glow_nb.program_passes import PROGRAM_PASSES
 from tests.passes_for_cpu import run_passes
 from tests.property.empty_graphs import empty_functions
 from tests.property.random_graphs import check_same, feeds_of

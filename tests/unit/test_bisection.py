@@ -28,10 +28,10 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.arithmetic import AddInst, SubInst
-from glow_nb.llir.passes import PROGRAM_PASSES
 from glow_nb.llir.program import Instruction, Program, mutated
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.verify import verify
+from glow_nb.program_passes import PROGRAM_PASSES
 from glow_nb.types import Array
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
 

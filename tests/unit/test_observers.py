@@ -14,7 +14,6 @@ from onnx.helper import make_node
 import glow_nb
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import load_text, parse_text
-from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.optimize import GRAPH_PASSES
@@ -22,6 +21,7 @@ from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 from glow_nb.observers import PrintDiff, Timing, WriteIR, each
 from glow_nb.passes import STEPS, PassRun
+from glow_nb.program_passes import PROGRAM_PASSES
 from tests.unit.importers.models import model, value
 
 NAME = '../../etc/"x"\n'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Protocol, TypeGuard
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
@@ -250,15 +249,7 @@ def _shape_of(node: Convolution) -> ConvolutionShape:
 
 def _product_shape(node: MatMul | FullyConnected) -> MatMulShape:
     lhs, rhs = (node.lhs, node.rhs) if isinstance(node, MatMul) else (node.input, node.weights)
-    *batch, rows, inner = lhs.type.shape
-    is_batched = rhs.type.rank > 2
-    return MatMulShape(
-        batch=prod(batch) if is_batched else 1,
-        rows=rows if is_batched else prod(batch) * rows,
-        inner=inner,
-        depth=rhs.type.shape[-1],
-        has_bias=isinstance(node, FullyConnected),
-    )
+    return MatMulShape.of(lhs.type.shape, rhs.type.shape[-1], is_batched=rhs.type.rank > 2)
 
 
 def _emit_product(

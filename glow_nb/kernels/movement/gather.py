@@ -11,7 +11,8 @@ from math import prod
 
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.loops import Nest, index_text, loops, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import Nest, loops
 from glow_nb.kernels.writing.rows import Pieces, require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
@@ -45,14 +46,13 @@ class _Rows:
             lists = 0 if self.one_list else self.points * depth
             entry = index_text([a, i], [lists, depth])
             for k, size in enumerate(self.axes):
-                write_place(out, f"place{k}", sum_text(entry, str(k)), size)
+                write_place(out, f"place{k}", plus(entry, str(k)), size)
             places = [f"place{k}" for k in range(depth)]
             begin = pieces.begin(piece)
             to = index_text([a, i], [self.points * self.length, self.length])
             start = index_text([a, *places], [volume, *strides])
             out.line(
-                f"copy(dest, {sum_text(to, begin)}, input, {sum_text(start, begin)}, "
-                f"{pieces.size(piece)})"
+                f"copy(dest, {plus(to, begin)}, input, {plus(start, begin)}, {pieces.size(piece)})"
             )
 
 
@@ -108,7 +108,7 @@ class _Elements:
             to, start = (index_text(indices, strides) for strides in nest.strides)
             write_place(out, "place", to, shape[axis])
             place = index_text(["place"], [step])
-            out.line(f"copy(dest, {to}, input, {sum_text(start, place)}, 1)")
+            out.line(f"copy(dest, {to}, input, {plus(start, place)}, 1)")
 
 
 def _source(

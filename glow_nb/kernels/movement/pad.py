@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from glow_nb.hlir.ops.families import fitted
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.loops import index_text, loops, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.rows import Filling, Pieces, require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
@@ -182,7 +183,7 @@ def _steps(axes: Sequence[_Axis]) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _write_place(out: SourceWriter, name: str, index: str, axis: _Axis, mode: str) -> None:
     """Write which element along *axis* of the input continues it at *index* of the result."""
     first, last = axis.first, axis.last
-    out.line(f"{name} = {sum_text(index, str(-axis.begin))}")
+    out.line(f"{name} = {plus(index, str(-axis.begin))}")
     if axis.inside == range(axis.padded):
         return
     if mode == "edge":

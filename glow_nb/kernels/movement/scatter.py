@@ -15,7 +15,8 @@ from math import prod
 from glow_nb.kernels.movement.gather import write_place
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.loops import Nest, index_text, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import Nest
 from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
@@ -174,7 +175,7 @@ def _write_row(
     begin, end = columns
     to, source = index_text(["row"], [length]), index_text(["i"], [length])
     if reduction == "none":
-        begins = f"dest, {sum_text(to, begin)}, updates, {sum_text(source, begin)}"
+        begins = f"dest, {plus(to, begin)}, updates, {plus(source, begin)}"
         out.line(f"copy({begins}, {end if begin == '0' else f'{end} - {begin}'})")
         return
     out.line(f"c = {begin}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from glow_nb.errors import UnsupportedError
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
 FMA_PER_CYCLE = 2
@@ -154,22 +154,10 @@ def line_cycles(cut: Cut, vectors: int, vector_bytes: int, panel_bytes: int) -> 
     )
 
 
-def choose_block(
-    depth_per_group: int,
-    lanes: int,
-    *,
-    pixels: int = 64,
-    steps: int = 256,
-    kind: ElementKind = ElementKind.FLOAT32,
-) -> int:
-    """Return the columns of one panel with the least estimated time; see :func:`rank_blocks`."""
-    return rank_blocks(depth_per_group, lanes, pixels=pixels, steps=steps, kind=kind)[0]
-
-
 @cache
 def rank_blocks(
     depth_per_group: int,
-    lanes: int,
+    target: Target,
     *,
     pixels: int = 64,
     steps: int = 256,
@@ -180,15 +168,15 @@ def rank_blocks(
 
     Args:
         depth_per_group: Columns of the product (output channels of one group).
-        lanes: ``float32`` lanes of the target; 16 means a processor with 32 registers.
+        target: The processor.
         pixels: Rows that are cut into tiles together: the pixels of one output line of a
             convolution, all of them for a 1x1 convolution, the rows of a matrix product.
         steps: Length of the sums (taps times input channels of one group).
         kind: Element kind of the operands.
         load_cycles: What each load costs beside its place in the pipeline.
     """
-    kind_lanes, vector_bytes = lanes_for(kind, lanes), lanes * ElementKind.FLOAT32.size_bytes
-    registers = 32 if lanes == LANE_COUNTS[-1] else 16
+    kind_lanes, registers = lanes_for(kind, target.lanes), registers_of(target)
+    vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
 
     def cost(vectors: int) -> tuple[float, int]:
         columns = Columns(depth_per_group, vectors * kind_lanes, kind_lanes)

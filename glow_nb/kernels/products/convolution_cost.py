@@ -96,7 +96,7 @@ def convolution_candidates(
     simple = shape.simplified()
     widths = rank_blocks(
         simple.depth_per_group,
-        target.lanes,
+        target,
         pixels=simple.output[-1],
         steps=simple.steps,
         kind=kind,
@@ -108,7 +108,7 @@ def convolution_candidates(
             rows = WinogradNest(shape, tile, kind, target.lanes).tiles
             widths = rank_blocks(
                 shape.depth_per_group,
-                target.lanes,
+                target,
                 pixels=rows,
                 steps=shape.channels_per_group,
                 kind=kind,
@@ -148,7 +148,7 @@ def product_candidates(
     """
     widths = rank_blocks(
         shape.depth,
-        target.lanes,
+        target,
         pixels=shape.rows,
         steps=shape.inner,
         kind=kind,

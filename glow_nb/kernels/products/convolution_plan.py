@@ -13,7 +13,6 @@ from math import prod
 from glow_nb.kernels.products.blocking import (
     Columns,
     Cut,
-    choose_block,
     lanes_of,
     registers_of,
     row_limit,
@@ -31,7 +30,6 @@ class ProductNest:
         shape: Sizes; a matrix product is a convolution of one line of pixels with one tap.
         kind: Element kind of all operands.
         block: Columns of one panel of the filter.
-        has_bias: False if the kernel has no bias argument.
         filter_per_image: True if each image has its own filter (a batched matrix product).
         dest_stride: Elements from pixel to pixel of a result that is a window of a wider tensor.
     """
@@ -39,7 +37,6 @@ class ProductNest:
     shape: ConvolutionShape
     kind: ElementKind
     block: int
-    has_bias: bool = True
     filter_per_image: bool = False
     dest_stride: int | None = None
 
@@ -72,20 +69,6 @@ class Plan:
     scratch_elements: int
     panels_first: bool
     is_streamed: bool
-
-
-def choose_convolution_block(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> int:
-    """Return the output channels of one panel for a convolution: ``PackedConvolution.block``.
-
-    Args:
-        shape: Sizes of the convolution.
-        kind: Element kind of the operands.
-        lanes: ``float32`` lanes of the target.
-    """
-    simple = shape.simplified()
-    return choose_block(
-        simple.depth_per_group, lanes, pixels=simple.output[-1], steps=simple.steps, kind=kind
-    )
 
 
 def plan_product(nest: ProductNest, target: Target) -> Plan:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from glow_nb.types import ElementKind
+
 
 @dataclass(frozen=True)
 class ConvolutionShape:
@@ -56,6 +58,15 @@ class ConvolutionShape:
         ones = (1,) * len(sizes)
         stride, dilation = stride or ones, dilation or ones
         return cls(batch, channels, depth, tuple(sizes), kernel, stride, pads, dilation, group)
+
+    def description(self, kind: ElementKind) -> str:
+        """Return all sizes in words, for the comment at the top of a kernel."""
+        taps = " x ".join(map(str, self.kernel))
+        sizes = " x ".join(map(str, (self.batch, *self.input, self.channels)))
+        return (
+            f"convolution {taps} of {kind.value}<{sizes}> to {self.depth} channels, stride "
+            f"{self.stride}, pads {self.pads}, dilation {self.dilation}, group {self.group}"
+        )
 
     @property
     def rank(self) -> int:

@@ -21,8 +21,9 @@ from glow_nb.kernels.operators.packed_instructions import (
 )
 from glow_nb.kernels.products.blocking import Cut, lanes_for, lanes_of, registers_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.register_tiles import Epilogue, result_pointers, write_tile_store
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.products.register_tiles import TileStore
+from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.shares import write_shares
@@ -41,41 +42,36 @@ MIN_CHUNK = 4
 """Panels that are worth taking apart from the others."""
 
 
-def generate_depthwise(
-    shape: ConvolutionShape, kind: ElementKind, target: Target, epilogue: Epilogue | None = None
+@head_kernel_for(
+    DepthwiseConvolutionInst,
+    GroupedConvolutionInst,
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True),
+)
+def depthwise_convolution_source(
+    instruction: DepthwiseConvolutionInst | GroupedConvolutionInst, target: Target, fusion: Fusion
 ) -> KernelSource:
-    """Return the kernel ``(dest, input, filter, bias, *epilogue operands)`` of a convolution.
-
-    Input ``[N, *spatial, C]``, filter ``[*kernel, depth]``, bias ``[depth]``, dest
-    ``[N, *out, depth]``; output channel ``k`` reads input channel ``k // (depth / C)``. If there
-    are m channels in a group, they give m results, and the filter is ``[*kernel, m, depth]``.
-
-    Args:
-        shape: Sizes, with ``group == channels``, or such that :func:`suits_lanes`.
-        kind: Element kind of all operands.
-        target: The processor.
-        epilogue: What to do with each vector of results before it is stored.
+    """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue.
 
     Raises:
-        UnsupportedError: There are no kernels for *kind*.
+        UnsupportedError: There are no kernels for this kind of elements.
     """
-    writer = DepthwiseWriter(shape.simplified(keeps_lines=True), kind, target, epilogue)
-    extra = [extra_kind for _, extra_kind in epilogue.operands] if epilogue else []
-    results = [result for _, result in result_pointers(epilogue, kind)]
-    text = writer.write(_title(shape, kind))
-    scratch_bytes = writer.scratch_elements * kind.size_bytes
-    family = "depthwise" if shape.group == shape.channels else "grouped"
-    return KernelSource(family, text, (*results, kind, kind, kind, *extra), scratch_bytes)
-
-
-def _title(shape: ConvolutionShape, kind: ElementKind) -> str:
-    taps = " x ".join(map(str, shape.kernel))
-    sizes = " x ".join(map(str, (shape.batch, *shape.input, shape.channels)))
-    family = "depthwise" if shape.group == shape.channels else "grouped"
-    return (
-        f"{family} convolution {taps} of {kind.value}<{sizes}> to {shape.depth} channels, stride "
-        f"{shape.stride}, pads {shape.pads}, dilation {shape.dilation}, group {shape.group}"
+    is_grouped = isinstance(instruction, GroupedConvolutionInst)
+    size = instruction.filter.type.shape[-2] if is_grouped else 1
+    kind, channels = instruction.input.type.kind, instruction.input.type.shape[-1]
+    shape = ConvolutionShape.of(
+        instruction.input.type.shape,
+        instruction.bias.type.size,
+        instruction.kernel,
+        instruction.pads,
+        stride=instruction.stride,
+        dilation=instruction.dilation,
+        group=channels // size,
     )
+    family = "grouped" if is_grouped else "depthwise"
+    fusion = fusion.named_by_field()
+    writer = DepthwiseWriter(shape.simplified(keeps_lines=True), kind, target, fusion)
+    text = writer.write(f"{family} {shape.description(kind)}")
+    return KernelSource(family, text, fusion.kinds, writer.scratch_elements * kind.size_bytes)
 
 
 def suits_lanes(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> bool:
@@ -112,10 +108,11 @@ class DepthwiseWriter:
         shape: ConvolutionShape,
         kind: ElementKind,
         target: Target,
-        epilogue: Epilogue | None,
+        fusion: Fusion,
     ) -> None:
-        self.shape, self.kind, self.epilogue, self.target = shape, kind, epilogue, target
+        self.shape, self.kind, self.fusion, self.target = shape, kind, fusion, target
         self.lanes = lanes_of(kind, target)
+        self.tiles = TileStore(fusion, self.lanes, shape.depth)
         self.vectors, limit = tile_size(shape, self.lanes, registers_of(target))
         self.block = self.vectors * self.lanes
         self.cut = Cut.balanced(max(1, shape.output[-1]), limit)
@@ -142,10 +139,7 @@ class DepthwiseWriter:
         lines, blocks = shape.batch * prod(shape.output[:-1]), -(-shape.depth // self.block)
         out.line(f"# {title}\n# tiles of {self.cut.rows} pixels x {self.vectors} vectors of "
                  f"{self.lanes}, {lines} lines, {blocks} panels")  # fmt: skip
-        extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
-        names = [name for name, _ in result_pointers(self.epilogue, self.kind)]
-        names += ["input", "filter", "bias", *extra, "scratch", "thread", "threads"]
-        with out.block(f"def kernel({', '.join(names)}):"):
+        with out.block(self.fusion.header):
             if min(lines, blocks, shape.output[-1]) == 0:
                 out.line("return")
                 return out.text
@@ -289,16 +283,13 @@ class DepthwiseWriter:
             out.line(f"w_{name} = {plus(weights, f'channel_{name}')}")
             self._write_slide(name, columns, pixel)
         out.line(f"d_{name} = (line * {shape.output[-1]} + {at}) * {shape.depth} + channel_{name}")
-        write_tile_store(
+        self.tiles.write(
             out,
             f"t_{name}",
             rows,
             columns=columns,
-            lanes=self.lanes,
             index=f"d_{name}",
             channel=f"channel_{name}",
-            stride=shape.depth,
-            epilogue=self.epilogue,
         )
 
     def _write_slide(self, name: str, columns: int, pixel: int | None) -> None:
@@ -339,28 +330,3 @@ class DepthwiseWriter:
             place = plus(axis, times(f"{axis}_{name}", self.shape.dilation[number]))
             line = f"({plus(times(line, self.shape.input[number]), place)})"
         return times(line, self.shape.input[-1])
-
-
-@kernel_for(
-    *(DepthwiseConvolutionInst, GroupedConvolutionInst),
-    traits=KernelTraits(fuses_epilogue=True, stores_once=True),
-)
-def depthwise_convolution_source(
-    instruction: DepthwiseConvolutionInst | GroupedConvolutionInst,
-    target: Target,
-    epilogue: Epilogue | None = None,
-) -> KernelSource:
-    """Return the kernel of an instruction, with the *epilogue* of its stack."""
-    is_grouped = isinstance(instruction, GroupedConvolutionInst)
-    size = instruction.filter.type.shape[-2] if is_grouped else 1
-    channels = instruction.input.type.shape[-1]
-    shape = ConvolutionShape.of(
-        instruction.input.type.shape,
-        instruction.bias.type.size,
-        instruction.kernel,
-        instruction.pads,
-        stride=instruction.stride,
-        dilation=instruction.dilation,
-        group=channels // size,
-    )
-    return generate_depthwise(shape, instruction.input.type.kind, target, epilogue)

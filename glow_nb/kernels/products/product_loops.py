@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import prod
 
 from glow_nb.kernels.products.convolution_plan import Plan, ProductNest, plan_product, units_of
-from glow_nb.kernels.products.register_tiles import Epilogue, result_pointers, write_tile_store
+from glow_nb.kernels.products.register_tiles import TileStore
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.llir.program import kernel_operands
 
 LONGEST_CHAIN, SHORTEST_CHAIN = 32, 24
 """Products that are summed up one after the other. The rounding error of a sum grows with the root
@@ -23,44 +25,34 @@ LONGEST_CHAIN_OF_CHAINS = 512
 def generate_product(
     nest: ProductNest,
     target: Target,
+    fusion: Fusion,
     *,
     family: str,
-    names: tuple[str, str, str],
     title: str,
-    epilogue: Epilogue | None = None,
 ) -> KernelSource:
     """Return the kernel of *nest*.
 
     Args:
         nest: What to compute.
         target: For which processor.
+        fusion: The product, and what to do with its results before they are stored.
         family: Family of the kernel.
-        names: Names of the input, the filter and the bias in the text.
-        title: Comment at the head of the text.
-        epilogue: What to do with each vector of results before it is stored.
+        title: Comment at the top of the text.
     """
     plan = plan_product(nest, target)
-    writer = ProductWriter(nest, plan, names, epilogue)
-    kinds = [nest.kind] * (3 if nest.has_bias else 2)
-    results = [kind for _, kind in result_pointers(epilogue, nest.kind)]
-    extra = [kind for _, kind in epilogue.operands] if epilogue else []
-    text = writer.write(title)
-    scratch_bytes = plan.scratch_elements * nest.kind.size_bytes
-    return KernelSource(family, text, (*results, *kinds, *extra), scratch_bytes)
+    fusion = fusion.named_by_field()
+    text = ProductWriter(nest, plan, fusion).write(title)
+    return KernelSource(family, text, fusion.kinds, plan.scratch_elements * nest.kind.size_bytes)
 
 
 class ProductWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
-    def __init__(
-        self,
-        nest: ProductNest,
-        plan: Plan,
-        names: tuple[str, str, str],
-        epilogue: Epilogue | None,
-    ) -> None:
-        self.nest, self.shape, self.plan, self.epilogue = nest, nest.shape, plan, epilogue
-        self.input, self.filter, self.bias = names
+    def __init__(self, nest: ProductNest, plan: Plan, fusion: Fusion) -> None:
+        self.nest, self.shape, self.plan, self.fusion = nest, nest.shape, plan, fusion
+        self.tiles = TileStore(fusion, plan.lanes, nest.pixel_stride)
+        _, *operands = kernel_operands(fusion.head)
+        self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
         self.out = SourceWriter()
         self.units = units_of(self.shape, plan.cut)
         self.panels = plan.columns.panels * self.shape.group
@@ -72,11 +64,7 @@ class ProductWriter:
         """Return the whole text."""
         out = self.out
         out.line(f"# {title}\n# {self._describe()}")
-        bias = [self.bias] if self.nest.has_bias else []
-        extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
-        names = [name for name, _ in result_pointers(self.epilogue, self.nest.kind)]
-        names += [self.input, self.filter, *bias, *extra, "scratch", "thread", "threads"]
-        with out.block(f"def kernel({', '.join(names)}):"):
+        with out.block(self.fusion.header):
             if min(self.shape.batch, self.panels, *self.shape.output) == 0:
                 out.line("return")
             else:
@@ -278,23 +266,15 @@ class ProductWriter:
         group = "0" if shape.group == 1 else times("group", shape.channels_per_group)
         out.line(f"x_{name} = {plus(start, times(pixel, pixel_step), group)}")
         size = f"{rows}, {vectors}, {plan.lanes}"
-        if self.nest.has_bias:
-            out.line(f"t_{name} = tile_bias({self.bias}, panel * {self.nest.block}, {size})")
+        if self.bias:
+            out.line(f"t_{name} = tile_bias({self.bias[0]}, panel * {self.nest.block}, {size})")
         else:
             out.line(f"t_{name} = tile_fill({self.filter}, 0, {size})")
         self._write_taps(name, pixel_step)
         line = f"{place} * {shape.output[-1]} + at_{name}"
         out.line(f"y_{name} = ({line}) * {self.nest.pixel_stride} + channel")
-        write_tile_store(
-            out,
-            f"t_{name}",
-            rows,
-            columns=columns,
-            lanes=plan.lanes,
-            index=f"y_{name}",
-            channel="channel",
-            stride=self.nest.pixel_stride,
-            epilogue=self.epilogue,
+        self.tiles.write(
+            out, f"t_{name}", rows, columns=columns, index=f"y_{name}", channel="channel"
         )
 
     def _write_taps(self, name: str, pixel_step: int) -> None:

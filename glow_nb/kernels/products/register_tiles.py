@@ -2,121 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+from glow_nb.fuse.expression import Vector, VectorCode
+from glow_nb.kernels.stacks.fusion import Fusion, Place
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.types import ElementKind
+from glow_nb.kernels.writing.vectors import Block, Site
 
 
 @dataclass(frozen=True)
-class TileVector:
-    """One vector of a finished tile, as an epilogue sees it.
+class TileStore:
+    """Where the finished tiles of a kernel go: through its epilogue to its results.
 
     Attributes:
-        value: Expression of the vector, a SIMD-layer value of the product's kind.
-        index: Expression of the index in ``dest`` of its first element.
-        channel: Expression of the output channel of its first element.
-        lanes: Elements of the vector.
-        count: Elements that are in use, from the first; less than ``lanes`` in a tail only.
-        tag: Letters that are unique to this vector, for names of temporaries.
+        fusion: The pointers, the first of which is ``dest``, and the epilogue.
+        lanes: Elements of a vector.
+        stride: Elements of the results from row to row of a tile.
     """
 
-    value: str
-    index: str
-    channel: str
+    fusion: Fusion
     lanes: int
-    count: int
-    tag: str
+    stride: int
 
-    def write_store(self, out: SourceWriter, pointer: str, vector: str) -> None:
-        """Write the store of *vector* to a tensor that lies like ``dest``."""
-        if self.count == self.lanes:
-            out.line(f"store({pointer}, {self.index}, {vector})")
-        else:
-            out.line(f"store_masked({pointer}, {self.index}, {vector}, {self.count})")
+    def write(
+        self, out: SourceWriter, tile: str, rows: int, *, columns: int, index: str, channel: str
+    ) -> None:
+        """Write what becomes of a tile, whose first *columns* columns are in use.
+
+        Args:
+            out: Receives the lines.
+            tile: Name of the tile, of the kind of the head's result.
+            rows: Rows of the tile.
+            columns: Output channels that it holds.
+            index: Expression of the index in ``dest`` of its first element.
+            channel: Expression of the output channel of its first column.
+        """
+        vectors = -(-columns // self.lanes)
+        is_whole = columns == vectors * self.lanes
+        if self.fusion.epilogue is None:
+            suffix, mask = ("", "") if is_whole else ("_masked", f", {columns}")
+            out.line(f"tile_store{suffix}(dest, {index}, {self.stride}, {tile}{mask})")
+            return
+        kind = self.fusion.made.type.kind
+        if is_whole:
+            code = VectorCode(self.lanes, f"{tile}_")
+            whole = _WholeTile(self, self._places(index, channel), rows, vectors)
+            self._finish(out, whole, code, Vector(tile, kind))
+            return
+        for row in range(rows):
+            for vector in range(vectors):
+                offset = vector * self.lanes
+                code = VectorCode(self.lanes, f"{tile}_{row}_{vector}_")
+                value = code.assign(f"tile_get({tile}, {row}, {vector})", kind)
+                first = f"{index} + {row * self.stride + offset}"
+                places = self._places(first, f"{channel} + {offset}")
+                count = min(self.lanes, columns - offset)
+                block = Block(str(offset), self.lanes, count if count < self.lanes else None)
+                self._finish(out, Site(block, places, self.numbers), code, value)
+
+    def _finish(self, out: SourceWriter, place: Place, code: VectorCode, value: Vector) -> None:
+        """Write the epilogue on *value* and the stores, that to ``dest`` last."""
+        vectors = self.fusion.finish(out, place, code, value)
+        dest, *others = self.fusion.results
+        for buffer in (*others, dest):
+            out.line(place.store(self.fusion.names[buffer], vectors[buffer].name))
+
+    def _places(self, index: str, channel: str) -> dict[str, str]:
+        """Return the index in each tensor that belongs to *index* in ``dest``."""
+        return {
+            name: "0" if name in self.numbers else index if name in self.like_dest else channel
+            for name, _ in self.fusion.pointers
+        }
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """Pointers to operands of one element."""
+        results = self.fusion.results
+        return frozenset(
+            name for name, b in self.fusion.pointers if b.type.size == 1 and b not in results
+        )
+
+    @cached_property
+    def like_dest(self) -> frozenset[str]:
+        """Pointers to tensors of the shape of the result; the others vary by channel only."""
+        shape = self.fusion.made.type.shape
+        return frozenset(name for name, b in self.fusion.pointers if b.type.shape == shape)
 
 
 @dataclass(frozen=True)
-class WholeTile:
-    """A finished tile all of whose columns are in use, as an epilogue sees it.
+class _WholeTile:
+    """Where a tile, all of whose columns are in use, lies in each tensor.
 
     Attributes:
-        value: Name of the tile, of the product's kind.
-        index: Expression of the index in ``dest`` of its first element.
-        channel: Expression of the output channel of its first column.
-        stride: Elements of ``dest`` from row to row.
+        tiles: All tiles of the kernel.
+        places: Index of the first element in each tensor, by the name of its pointer.
         rows: Rows of the tile.
         vectors: Vectors in a row.
-        lanes: Elements of a vector.
     """
 
-    value: str
-    index: str
-    channel: str
-    stride: int
+    tiles: TileStore
+    places: Mapping[str, str]
     rows: int
     vectors: int
-    lanes: int
 
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return self.tiles.lanes
 
-@dataclass(frozen=True)
-class Epilogue:
-    """What is done to each vector of a tile before it is stored (paper 5.2, operator stacking).
+    def load(self, pointer: str) -> str:
+        """Return the load of the tile from one tensor."""
+        place, size = self.places[pointer], f"{self.rows}, {self.vectors}, {self.lanes}"
+        if pointer in self.tiles.numbers:
+            return f"broadcast({pointer}, {place}, {self.lanes})"
+        if pointer in self.tiles.like_dest:
+            return f"tile_load({pointer}, {place}, {self.tiles.stride}, {size})"
+        return f"tile_bias({pointer}, {place}, {size})"
 
-    Attributes:
-        operands: Name and kind of further pointer arguments of the kernel, after the others.
-        write: Appends lines and returns the expression of the vector to store in ``dest``.
-        dest: Element kind of the result.
-        write_tile: Does the same for a whole tile at once, in fewer lines; None if it cannot.
-        results: Name and kind of the pointers, behind ``dest``, to what *write* stores itself.
-    """
-
-    operands: tuple[tuple[str, ElementKind], ...]
-    write: Callable[[SourceWriter, TileVector], str]
-    dest: ElementKind
-    write_tile: Callable[[SourceWriter, WholeTile], str] | None = None
-    results: tuple[tuple[str, ElementKind], ...] = ()
-
-
-def result_pointers(epilogue: Epilogue | None, kind: ElementKind) -> list[tuple[str, ElementKind]]:
-    """Return name and kind of what the kernel of a product of *kind* writes."""
-    return [("dest", epilogue.dest), *epilogue.results] if epilogue else [("dest", kind)]
-
-
-def write_tile_store(
-    out: SourceWriter,
-    tile: str,
-    rows: int,
-    *,
-    columns: int,
-    lanes: int,
-    index: str,
-    channel: str,
-    stride: int,
-    epilogue: Epilogue | None,
-) -> None:
-    """Store *tile*, whose first *columns* columns are in use, at ``dest[index + row * stride]``."""
-    vectors = -(-columns // lanes)
-    if epilogue is None and columns == vectors * lanes:
-        out.line(f"tile_store(dest, {index}, {stride}, {tile})")
-        return
-    if epilogue is None:
-        out.line(f"tile_store_masked(dest, {index}, {stride}, {tile}, {columns})")
-        return
-    if epilogue.write_tile and columns == vectors * lanes:
-        whole = WholeTile(tile, index, channel, stride, rows, vectors, lanes)
-        out.line(f"tile_store(dest, {index}, {stride}, {epilogue.write_tile(out, whole)})")
-        return
-    for row in range(rows):
-        for vector in range(vectors):
-            offset = vector * lanes
-            place = TileVector(
-                value=f"tile_get({tile}, {row}, {vector})",
-                index=f"{index} + {row * stride + offset}",
-                channel=f"{channel} + {offset}",
-                lanes=lanes,
-                count=min(lanes, columns - offset),
-                tag=f"{tile}_{row}_{vector}",
-            )
-            place.write_store(out, "dest", epilogue.write(out, place))
+    def store(self, pointer: str, tile: str) -> str:
+        """Return the store of the tile to one tensor."""
+        return f"tile_store({pointer}, {self.places[pointer]}, {self.tiles.stride}, {tile})"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.fuse.expression import number_text
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion, Rows
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import broadcast_strides
@@ -21,17 +21,14 @@ UNROLL = 4
 """Vectors at a time: additions of a sum need not wait for each other."""
 
 
-@kernel_for(
-    LayerNormalizationInst,
-    traits=FUSES_BOTH,
-)
+@head_kernel_for(LayerNormalizationInst, traits=FUSES_BOTH)
 def layer_normalization_source(
-    instruction: LayerNormalizationInst, target: Target, fusion: Fusion | None = None
+    instruction: LayerNormalizationInst, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel ``(dest, src, scale[, bias])``, or that of the stack around it."""
     weights = [b for b in (instruction.scale, instruction.bias) if b is not None]
     names = ("dest", "src", "scale", "bias")[: 2 + len(weights)]
-    fusion = fusion or Fusion.alone(instruction, *names)
+    fusion = fusion.named(*names)
     dest, axis = instruction.dest, instruction.axis
     kind, shape = dest.type.kind, dest.type.shape
     tensors = fusion.tensors(
@@ -89,7 +86,7 @@ class _LayerNormalization:
         out.line(f"total = {zero}")
         for site in self.walk.elements(out, place, chain):
             x = self.rows.first(out, site)
-            x = site.block.only(x, zero) if is_along and self.fusion.producers else x
+            x = site.block.only(x, zero) if is_along and self.fusion.prologue else x
             out.line(f"{total} = add({total}, {x})")
         out.line(f"mean = {self._mean(lanes)}")
         out.line(f"total = {zero}")

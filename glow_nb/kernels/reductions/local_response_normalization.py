@@ -15,7 +15,8 @@ import numpy as np
 from glow_nb.fuse.expression import number_text
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.loops import index_text, loops, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import (
@@ -121,7 +122,7 @@ class _LocalResponse:
             with self._rows(out):
                 for block in blocks_of(out, self.channels, self.lanes):
                     out.line(f"x = {self._load(block)}")
-                    place = sum_text("own", block.column, str(self.before))
+                    place = plus("own", block.column, str(self.before))
                     out.line(f"store(squares, {place}, mul(x, x))")
             with self._rows(out):
                 for block in blocks_of(out, self.channels, self.lanes):
@@ -136,13 +137,13 @@ class _LocalResponse:
             yield
 
     def _load(self, block: Block) -> str:
-        elements = block.load("input", sum_text("row", block.column))
+        elements = block.load("input", plus("row", block.column))
         return f"convert_{self.kind.value}({elements})"
 
     def _write_sums(self, out: SourceWriter, block: Block) -> None:
         """Write the sums, and the quotients, of one vector of channels."""
         size, lanes = self.instruction.size, block.lanes
-        first = sum_text("own", block.column)
+        first = plus("own", block.column)
         out.line(f"total = load(squares, {first}, {lanes})")
         if size <= MOST_UNROLLED:
             for tap in range(1, size):
@@ -155,7 +156,7 @@ class _LocalResponse:
         out.line(f"base = fma(total, {self._splat(scale, lanes)}, {bias})")
         quotient = self._quotient(out, self._load(block), lanes)
         converted = f"convert_{self.stored.value}({quotient})"
-        out.line(block.store("dest", sum_text("row", block.column), converted))
+        out.line(block.store("dest", plus("row", block.column), converted))
 
     def _quotient(self, out: SourceWriter, x: str, lanes: int) -> str:
         """Return *x* by ``base ** beta``."""

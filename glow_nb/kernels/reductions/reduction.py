@@ -7,7 +7,7 @@ from math import prod
 
 from glow_nb.fuse.expression import number_text
 from glow_nb.hlir.ops.families import bounds_of
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import broadcast_strides
@@ -37,12 +37,11 @@ _FUNCTIONS: dict[type[ReductionInstruction], str] = {
 }
 
 
-@kernel_for(
-    *(ReduceSumInst, ReduceMeanInst, ReduceProdInst, ReduceMaxInst, ReduceMinInst),
-    traits=FUSES_BOTH,
+@head_kernel_for(
+    ReduceSumInst, ReduceMeanInst, ReduceProdInst, ReduceMaxInst, ReduceMinInst, traits=FUSES_BOTH
 )
 def reduction_source(
-    instruction: ReductionInstruction, target: Target, fusion: Fusion | None = None
+    instruction: ReductionInstruction, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel of a reduction, with the stack that stands around it.
 
@@ -50,7 +49,7 @@ def reduction_source(
     so errors grow far slower than in one running sum. A result of one element is the work of one
     thread.
     """
-    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    fusion = fusion.named("dest", "src")
     kind, shape, axes = instruction.dest.type.kind, instruction.input.type.shape, instruction.axes
     wide = computed_kind(kind)
     tensors = fusion.tensors(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion, Rows
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import broadcast_strides
@@ -19,24 +19,21 @@ UNROLL = 2
 """Vectors at a time: with more, exponentials and the sum do not fit into 16 registers."""
 
 
-@kernel_for(
-    *(SoftmaxInst, LogSoftmaxInst),
-    traits=FUSES_BOTH,
-)
+@head_kernel_for(SoftmaxInst, LogSoftmaxInst, traits=FUSES_BOTH)
 def softmax_source(
-    instruction: SoftmaxInst | LogSoftmaxInst, target: Target, fusion: Fusion | None = None
+    instruction: SoftmaxInst | LogSoftmaxInst, target: Target, fusion: Fusion
 ) -> KernelSource:
     """Return the kernel of a softmax, or of its logarithm, along any axis, and of its stack."""
-    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    fusion = fusion.named("dest", "src")
     kind, shape = instruction.dest.type.kind, instruction.dest.type.shape
     tensors = fusion.tensors(lambda buffer: broadcast_strides(buffer, shape))
     lanes = UNROLL * native_lanes(target, computed_kind(kind))
     axes = (instruction.axis,)
     walk = Walk.over(shape, axes, tensors, lanes, may_turn=fusion.may_turn)
     is_logarithm = isinstance(instruction, LogSoftmaxInst)
-    # Exponentials may wait in the result, unless it would round them, and unless riders may read an
-    # operand that it lies upon.
-    fits = kind is computed_kind(kind) and fusion.riders is None
+    # Exponentials may wait in the result, unless it would round them, and unless the epilogue may
+    # read an operand that it lies upon.
+    fits = kind is computed_kind(kind) and fusion.epilogue is None
     rows = Rows.of(fusion, walk, target, keeps=not is_logarithm and not fits)
     waits = "" if is_logarithm else "kept" if rows.keeps else "result" if fits else ""
     softmax = _Softmax(fusion, walk, rows, kind, is_logarithm, waits)

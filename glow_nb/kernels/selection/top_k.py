@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.lines import Lines
-from glow_nb.kernels.writing.loops import index_text
 from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.reduction import TopKInst

@@ -1,4 +1,4 @@
-"""One loop nest for a whole stack of data-parallel instructions, and copies through views.
+"""One loop nest for a whole run of data-parallel instructions, and copies through views.
 
 Dimensions in which all tensors agree are collapsed. The innermost loop takes several vectors at a
 time as one wide vector, which LLVM splits into registers; a broadcast operand has stride 0 there
@@ -14,9 +14,10 @@ from math import prod
 
 from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.fuse.expression import Vector, VectorCode
-from glow_nb.fuse.stack import Stack
+from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, index_text, loops, share, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, loops, share
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import ceil_power_of_two, floor_power_of_two, native_lanes
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands
@@ -31,76 +32,76 @@ _VARIABLE = re.compile(r"\b[vx]\d+\b")
 
 
 def elementwise_source(instruction: Instruction, target: Target) -> KernelSource:
-    """Return the kernel of one data-parallel *instruction*: a stack of one."""
-    return stack_source(Stack.of(instruction), target, kernel_operands(instruction))
+    """Return the kernel of one data-parallel *instruction*: a loop over it alone."""
+    return loop_source(LoopBody.of(instruction), target, kernel_operands(instruction))
 
 
-def stack_source(
-    stack: Stack, target: Target, arguments: Sequence[Buffer] | None = None
+def loop_source(
+    body: LoopBody, target: Target, arguments: Sequence[Buffer] | None = None
 ) -> KernelSource:
-    """Return the kernel that runs *stack* as one loop nest over memory.
+    """Return the kernel that runs *body* as one loop nest over memory.
 
     Args:
-        stack: Its operands may broadcast, and may be strided views.
+        body: Its operands may broadcast, and may be strided views.
         target: Decides the width of vectors.
-        arguments: What the pointer arguments are; ``stack.arguments`` if not given. A buffer may
+        arguments: What the pointer arguments are; ``body.arguments`` if not given. A buffer may
             stand there twice.
     """
-    arguments = stack.arguments if arguments is None else arguments
-    names = _pointer_names(stack, arguments)
+    arguments = body.arguments if arguments is None else arguments
+    names = _pointer_names(body, arguments)
     out = SourceWriter()
     with out.block(f"def kernel({', '.join([*names, 'scratch, thread, threads'])}):"):
-        if prod(stack.shape):
+        if prod(body.shape):
             pointers = dict(zip(reversed(arguments), reversed(names), strict=True))
-            _plan(stack, target, pointers).write(out)
+            _plan(body, target, pointers).write(out)
         else:
             out.line("return")
     return KernelSource("elementwise", out.text, tuple(b.type.kind for b in arguments))
 
 
-def _pointer_names(stack: Stack, arguments: Sequence[Buffer]) -> list[str]:
+def _pointer_names(body: LoopBody, arguments: Sequence[Buffer]) -> list[str]:
     """Return ``dest0, dest1, ..., src0, src1, ...``; a lone result is ``dest``."""
-    dests = [buffer for buffer in arguments if buffer in stack.stored]
+    dests = [buffer for buffer in arguments if buffer in body.stored]
     counts = {"dest": iter(range(len(arguments))), "src": iter(range(len(arguments)))}
     names = []
     for buffer in arguments:
-        role = "dest" if buffer in stack.stored else "src"
+        role = "dest" if buffer in body.stored else "src"
         number = next(counts[role])
         names.append("dest" if role == "dest" and len(dests) == 1 else f"{role}{number}")
     return names
 
 
-def _plan(stack: Stack, target: Target, pointers: dict[Buffer, str]) -> _Loop:
-    buffers = stack.arguments
-    nest = _vectorizable(Nest.over(stack.shape, buffers), len(stack.stored))
+def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
+    buffers = body.arguments
+    nest = _vectorizable(Nest.over(body.shape, buffers), len(body.stored))
     strides = dict(zip(buffers, nest.strides, strict=True))
     trial = VectorCode(1)
-    stack.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(stack.inputs)})
+    body.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(body.inputs)})
     kinds = {buffer.type.kind for buffer in buffers} | {kind for _, kind in trial.calls}
     unroll = _unroll(trial, target.vector_registers)
     lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
-    streams = len(nest.sizes) == 1 and _may_stream(stack, lanes, target)
+    streams = len(nest.sizes) == 1 and _may_stream(body, lanes, target)
     is_light = len(trial.lines) <= 2
-    return _Loop(stack, nest.sizes, strides, pointers, lanes, is_light, streams)
+    return _Loop(body, nest.sizes, strides, pointers, lanes, is_light, streams)
 
 
-def _may_stream(stack: Stack, lanes: int, target: Target) -> bool:
+def _may_stream(body: LoopBody, lanes: int, target: Target) -> bool:
     """True if the one result should go past the caches, since it does not fit there anyhow.
 
     Vectors must fill lines, and lines that have been read for an operand are there already.
     """
-    if len(stack.stored) != 1:
+    if len(body.stored) != 1:
         return False
-    (dest,) = stack.stored
+    (dest,) = body.stored
     kind = dest.type.kind
     return (
         dest.type.size_bytes >= target.l3_bytes
         and dest.is_contiguous
         and kind is not ElementKind.BOOL
         and lanes * kind.size_bytes % CACHE_LINE_BYTES == 0
-        and not any(may_overlap(dest, buffer) for buffer in stack.inputs)
+        and not any(may_overlap(dest, buffer) for buffer in body.inputs)
     )
 
 
@@ -147,10 +148,10 @@ def live_vectors(lines: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class _Loop:
-    """A stack, its loop nest and the width of its vectors.
+    """A loop nest, its body and the width of its vectors.
 
     Attributes:
-        stack: What is computed.
+        body: What is computed.
         sizes: Steps of each loop, the vectorised one last.
         strides: Of each buffer, in elements.
         pointers: Name of the argument that points to each buffer.
@@ -159,7 +160,7 @@ class _Loop:
         streams: There is one row and one result, which is written past the caches.
     """
 
-    stack: Stack
+    body: LoopBody
     sizes: tuple[int, ...]
     strides: dict[Buffer, tuple[int, ...]]
     pointers: dict[Buffer, str]
@@ -221,7 +222,7 @@ class _Loop:
 
     def _write_stream(self, out: SourceWriter, offsets: dict[Buffer, str]) -> None:
         """Write the thread's share of a long row: whole lines, and what is left at its ends."""
-        columns, (dest,) = self.sizes[-1], self.stack.stored
+        columns, (dest,) = self.sizes[-1], self.body.stored
         out.line(f"first = to_line({self.pointers[dest]})")
         out.line(f"blocks = ({columns} - first) // {self.lanes}")
         out.line(f"rest = first + blocks * {self.lanes}")
@@ -252,7 +253,7 @@ class _Loop:
             buffer: code.assign(
                 f"broadcast({self.pointers[buffer]}, {offsets[buffer]}, {lanes})", buffer.type.kind
             )
-            for buffer in self.stack.inputs
+            for buffer in self.body.inputs
             if not self.strides[buffer][-1]
         }
         for line in code.lines:
@@ -262,7 +263,7 @@ class _Loop:
 
 @dataclass(frozen=True)
 class _Piece:
-    """The code of a stack for the elements of a few neighbouring columns.
+    """The code of a loop for the elements of a few neighbouring columns.
 
     Attributes:
         loop: The nest it stands in.
@@ -289,22 +290,22 @@ class _Piece:
         """Write it for the lanes from *column* on, or *count* of them; it may stream."""
         suffix, mask = ("", "") if count is None else ("_masked", f", {count}")
         vectors = dict(self.invariant)
-        for buffer in self.loop.stack.inputs:
+        for buffer in self.loop.body.inputs:
             if buffer not in vectors:
                 text = f"load{suffix}({self._place(buffer, column)}, {self.code.lanes}{mask})"
                 vectors[buffer] = self.code.assign(text, buffer.type.kind)
-        results = self.loop.stack.write(self.code, vectors)
+        results = self.loop.body.write(self.code, vectors)
         store = "store_streaming" if streams else f"store{suffix}"
         for line in self.code.lines[self.written :]:
             out.line(line)
-        for buffer in self.loop.stack.stored:
+        for buffer in self.loop.body.stored:
             place = self._place(buffer, column)
             out.line(f"{store}({place}, {results[buffer].name}{mask})")
 
     def _place(self, buffer: Buffer, column: str) -> str:
         """Return pointer and index of the first element of *buffer* in the piece."""
         along = index_text([column], [self.loop.strides[buffer][-1]])
-        return f"{self.loop.pointers[buffer]}, {sum_text(self.offsets[buffer], along)}"
+        return f"{self.loop.pointers[buffer]}, {plus(self.offsets[buffer], along)}"
 
 
 def pieces(count: int, widest: int, is_light: bool) -> Iterator[tuple[int, int | None]]:

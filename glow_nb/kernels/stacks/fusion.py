@@ -1,27 +1,37 @@
-"""What a stack does around a head that works block by block: before it reads, and before it stores.
+"""What a stack does around its head: before its kernel reads, and before it stores.
 
-A pooling, a reduction or a softmax asks here for the elements of its input, and hands over its
-results. Alone, it gets a load and gives a store. In a stack (:mod:`glow_nb.llir.stack`), the
-producers compute the input from what they read, and the riders go on with the result, in registers.
+The head is the anchor of the fusion. Its prologue computes what it reads element by element, and
+its epilogue goes on with its result, both in registers (:mod:`glow_nb.llir.stack`). Every kernel
+that can be the head of a stack takes a :class:`Fusion`: its pointers, and what it asks for vectors
+to read and gives vectors to write. Without a stack around it, these are a load and a store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from typing import Protocol
 
 from glow_nb.fuse.expression import Vector, VectorCode
-from glow_nb.fuse.stack import Stack
-from glow_nb.kernels.registry import CPU_KERNELS
+from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.kernels.writing.turns import Square, squares
+from glow_nb.kernels.writing.turns import squares
 from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
 from glow_nb.kernels.writing.walks import Walk
-from glow_nb.llir.program import Buffer, Instruction, kernel_operands, mutated
+from glow_nb.llir.program import (
+    Buffer,
+    Instruction,
+    kernel_operands,
+    mutated,
+    pixel_stride,
+    read,
+)
 from glow_nb.llir.scalar_functions import CostClass
 from glow_nb.llir.stack import StackInst
-from glow_nb.llir.traits import traits_of
+from glow_nb.schema import operand_specs
 from glow_nb.types import ElementKind
 
 LONGEST_COPY = 128 * 1024
@@ -30,47 +40,82 @@ CHEAP_LINES = 3
 """Vector operations that are repeated rather than kept."""
 
 
+class Place(Protocol):
+    """Where the elements of one vector, or of one register tile, lie in each tensor."""
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+
+    def load(self, pointer: str) -> str:
+        """Return the load of the elements of one tensor."""
+
+    def store(self, pointer: str, vector: str) -> str:
+        """Return the store of *vector* to one tensor."""
+
+
 @dataclass(frozen=True)
 class Fusion:
     """A head, alone or in a stack, and the pointers of its kernel.
 
     Attributes:
-        head: The instruction whose kernel it is.
-        pointers: Name and tensor of each argument, in order.
-        producers: What computes the input of the head; None if it lies in memory.
-        riders: What is done to the result of the head; None if it is stored as it is.
+        head: The instruction that is not data parallel.
+        pointers: Name and tensor of each argument, in order, the results first.
+        results: What the kernel writes to memory, in the order of the pointers.
+        prologue: What computes the input of the head; None if it lies in memory.
+        epilogue: What is done to the result of the head; None if it is stored as it is.
     """
 
     head: Instruction
     pointers: tuple[tuple[str, Buffer], ...]
-    producers: Stack | None = None
-    riders: Stack | None = None
+    results: tuple[Buffer, ...]
+    prologue: LoopBody | None = None
+    epilogue: LoopBody | None = None
 
     @classmethod
-    def alone(cls, head: Instruction, *names: str) -> Fusion:
-        """Return *head* by itself; *names* are those of the pointers to its operands."""
-        return cls(head, tuple(zip(names, kernel_operands(head), strict=True)))
+    def of(cls, instruction: Instruction) -> Fusion:
+        """Return what a stack does around its head, or nothing around any other instruction.
 
-    @classmethod
-    def of(cls, stack: StackInst) -> Fusion:
-        """Return the head of *stack* and what stands around it."""
-        head = stack.head
-        assert head is not None, f"{stack} has no head"
-        names = [f"dest{number}" for number in range(len(stack.results))]
-        names += [f"src{number}" for number in range(len(stack.sources))]
+        The pointers are ``dest0, dest1, ..., src0, src1, ...``.
+        """
+        results = mutated(instruction)
+        operands = kernel_operands(instruction)
+        names = [f"dest{number}" for number in range(len(results))]
+        names += [f"src{number}" for number in range(len(operands) - len(results))]
+        pointers = tuple(zip(names, operands, strict=True))
+        if not isinstance(instruction, StackInst):
+            return cls(instruction, pointers, results)
+        head = instruction.head
+        assert head is not None, f"{instruction} has no head"
 
-        def part(instructions: tuple[Instruction, ...]) -> Stack | None:
-            if not instructions:
-                return None
-            made = [mutated(instruction)[0] for instruction in instructions]
-            return Stack(instructions, tuple(b for b in made if b in stack.results))
+        def part(members: tuple[Instruction, ...]) -> LoopBody | None:
+            made = [mutated(member)[0] for member in members]
+            return LoopBody(members, tuple(b for b in made if b in results)) if members else None
 
-        return cls(
-            head,
-            tuple(zip(names, kernel_operands(stack), strict=True)),
-            part(stack.producers),
-            part(stack.riders),
-        )
+        return cls(head, pointers, results, part(instruction.producers), part(instruction.riders))
+
+    def named(self, *names: str) -> Fusion:
+        """Return it with *names* for the pointers of a head that is alone; in a stack, as it is."""
+        return self if self.prologue or self.epilogue else self._with_names(names)
+
+    def named_by_field(self) -> Fusion:
+        """Return it with what the head reads called as its fields are, and the others numbered.
+
+        These are ``dest, result1, result2, ...`` and ``operand0, operand1, ...``.
+        """
+        fields = {
+            spec.name: getattr(self.head, spec.name) for spec in operand_specs(type(self.head))
+        }
+        names = ["dest", *(f"result{number}" for number in range(1, len(self.results)))]
+        numbers = count()
+        for _, buffer in self.pointers[len(self.results) :]:
+            own = (name for name, b in fields.items() if b is buffer and name not in names)
+            names.append(next(own, None) or f"operand{next(numbers)}")
+        return self._with_names(names)
+
+    def _with_names(self, names: Iterable[str]) -> Fusion:
+        operands = (buffer for _, buffer in self.pointers)
+        return replace(self, pointers=tuple(zip(names, operands, strict=True)))
 
     @property
     def header(self) -> str:
@@ -83,17 +128,26 @@ class Fusion:
         """Element kinds of the arguments."""
         return tuple(buffer.type.kind for _, buffer in self.pointers)
 
-    @property
+    @cached_property
     def names(self) -> dict[Buffer, str]:
         """A name of the pointer to each tensor."""
         return {buffer: name for name, buffer in self.pointers}
 
     @property
     def input(self) -> Buffer:
-        """What the head reads element by element; maybe a register."""
-        operand = traits_of(self.head, CPU_KERNELS.traits).prologue_operand
-        buffer: Buffer = getattr(self.head, operand)
-        return buffer
+        """What the head reads element by element; maybe a register.
+
+        The prologue makes it; without one, it is the first operand.
+        """
+        operands = read(self.head)
+        made = self.prologue.results if self.prologue else ()
+        return next((buffer for buffer in operands if buffer in made), operands[0])
+
+    @property
+    def dest_stride(self) -> int | None:
+        """Elements from pixel to pixel of the first result; None if they lie without gaps."""
+        dest = self.results[0]
+        return None if dest.is_contiguous else pixel_stride(dest)
 
     @property
     def made(self) -> Buffer:
@@ -111,7 +165,7 @@ class Fusion:
             strides_of: Those of a tensor that belongs to the elements of the input.
             strides_of_result: Those of one that belongs to the result, if they differ.
         """
-        at_input = {self.input, *(self.producers.arguments if self.producers else ())}
+        at_input = {self.input, *(self.prologue.arguments if self.prologue else ())}
         return {
             name: (strides_of if buffer in at_input else strides_of_result or strides_of)(buffer)
             for name, buffer in self.pointers
@@ -122,60 +176,74 @@ class Fusion:
         """True if rows of these kinds can be turned over in registers."""
         return all(kind is ElementKind.FLOAT32 for kind in self.kinds)
 
-    def read(self, out: SourceWriter, site: Site | Square) -> str:
-        """Return the input of the head at *site*, once what computes it is written."""
-        if self.producers is None:
-            return site.load(self.names[self.input])
-        return self._run(self.producers, out, site, {}, "p")[self.input].name
+    def read(self, out: SourceWriter, place: Place) -> str:
+        """Return the input of the head at *place*, once what computes it is written."""
+        if self.prologue is None:
+            return place.load(self.names[self.input])
+        return self._run_prologue(out, place, self.prologue)
 
-    def read_again(self, out: SourceWriter, site: Site) -> str:
+    def read_again(self, out: SourceWriter, place: Place) -> str:
         """Return the input once more, computed from what :meth:`read` has stored already."""
-        if self.input in self.names or self.producers is None:
-            return site.load(self.names[self.input])
-        stored = self.producers.stored
-        rest = [i for i in self.producers.instructions if mutated(i)[0] not in stored]
-        return self._run(Stack(tuple(rest), ()), out, site, {}, "p")[self.input].name
+        if self.input in self.names or self.prologue is None:
+            return place.load(self.names[self.input])
+        stored = self.prologue.stored
+        rest = [i for i in self.prologue.instructions if mutated(i)[0] not in stored]
+        return self._run_prologue(out, place, LoopBody(tuple(rest), ()))
 
-    def write(self, out: SourceWriter, site: Site | Square, result: str) -> None:
+    def _run_prologue(self, out: SourceWriter, place: Place, body: LoopBody) -> str:
+        vectors = self._run(out, place, body, VectorCode(place.lanes, "p"), {})
+        for buffer in body.stored:
+            out.line(place.store(self.names[buffer], vectors[buffer].name))
+        return vectors[self.input].name
+
+    def write(self, out: SourceWriter, place: Place, result: str) -> None:
         """Write what becomes of *result*, a vector of the kind of the head's result."""
-        if self.riders is not None:
-            made = {self.made: Vector(result, self.made.type.kind)}
-            result = self._run(self.riders, out, site, made, "q")[self.made].name
-        if self.made in self.names:  # after the loads of the riders: it may lie upon an operand
-            out.line(site.store(self.names[self.made], result))
+        if self.epilogue is not None:
+            code = VectorCode(place.lanes, "q")
+            vectors = self.finish(out, place, code, code.assign(result, self.made.type.kind))
+            for buffer in self.epilogue.stored:
+                out.line(place.store(self.names[buffer], vectors[buffer].name))
+            result = vectors[self.made].name
+        if self.made in self.names:  # after the loads of the epilogue: it may lie upon an operand
+            out.line(place.store(self.names[self.made], result))
+
+    def finish(
+        self, out: SourceWriter, place: Place, code: VectorCode, result: Vector
+    ) -> dict[Buffer, Vector]:
+        """Write the epilogue on *result*, with the lines of *code*, and return all results.
+
+        It loads everything and stores nothing: a result may lie upon an operand.
+        """
+        assert self.epilogue is not None
+        return self._run(out, place, self.epilogue, code, {self.made: result})
 
     def _run(
         self,
-        stack: Stack,
         out: SourceWriter,
-        site: Site | Square,
-        known: Mapping[Buffer, Vector],
-        prefix: str,
+        place: Place,
+        body: LoopBody,
+        code: VectorCode,
+        known: dict[Buffer, Vector],
     ) -> dict[Buffer, Vector]:
-        """Write the code of *stack* at *site* and the stores of its results.
-
-        Everything is loaded before anything is stored: a result may lie upon an operand.
-        """
-        code, names = VectorCode(site.lanes, prefix), self.names
-        vectors = {buffer: code.assign(v.name, v.kind) for buffer, v in known.items()}
-        for buffer in stack.inputs:
+        """Write *body* at *place* without its stores; returns what is known then."""
+        vectors = dict(known)
+        for buffer in body.inputs:
             if buffer not in vectors:
-                vectors[buffer] = code.assign(site.load(names[buffer]), buffer.type.kind)
-        results = stack.write(code, vectors)
+                load = place.load(self.names[buffer])
+                vectors[buffer] = code.assign(load, buffer.type.kind)
+        vectors |= body.write(code, vectors)
         for line in code.lines:
             out.line(line)
-        for buffer in stack.stored:
-            out.line(site.store(names[buffer], results[buffer].name))
-        return vectors | results
+        return vectors
 
     @property
     def is_cheap(self) -> bool:
         """True if the input is computed in so few operations that it may be computed again."""
-        if self.producers is None:
+        if self.prologue is None:
             return True
         trial = VectorCode(1)
-        inputs = self.producers.inputs
-        self.producers.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(inputs)})
+        inputs = self.prologue.inputs
+        self.prologue.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(inputs)})
         is_plain = all(function.cost is CostClass.CHEAP for function, _ in trial.calls)
         return is_plain and len(trial.lines) <= CHEAP_LINES
 
@@ -184,10 +252,10 @@ class Fusion:
 class Rows:
     """How a kernel that walks over its input several times comes by it, and where results go.
 
-    What producers compute is stored anyhow, or kept in scratch for the row, or computed again.
+    What the prologue computes is stored anyhow, or kept in scratch for the row, or computed again.
 
     Attributes:
-        fusion: The head, its producers and its riders.
+        fusion: The head, its prologue and its epilogue.
         walk: The loops.
         keeps: The first walk keeps the input in ``kept``, a row of scratch.
         native_lanes: Elements of a vector register.

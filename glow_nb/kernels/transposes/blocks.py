@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from glow_nb.kernels.transposes.plan import Blocks, Matrix, Way
-from glow_nb.kernels.writing.loops import index_text, loops
+from glow_nb.kernels.writing.index_text import index_text
+from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import floor_power_of_two
 

@@ -13,7 +13,8 @@ from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes.blocks import write_blocks, write_start
 from glow_nb.kernels.transposes.plan import Blocks, Matrix, is_streamed
-from glow_nb.kernels.writing.loops import Nest, index_text, loops
+from glow_nb.kernels.writing.index_text import index_text
+from glow_nb.kernels.writing.loops import Nest, loops
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst

@@ -15,10 +15,11 @@ from math import prod
 from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.expression import number_text
 from glow_nb.hlir.ops.families import bounds_of
-from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.registry import head_kernel_for, kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.loops import index_text, loops, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.pixels import Pixels
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, computed_kind, native_lanes
@@ -93,7 +94,7 @@ class _Windows:
     def taps_before(self, axis: int, limit: str) -> str:
         """Return how many taps of a window lie before the cell *limit*, relative to its start."""
         step = self.dilation[axis]
-        count = limit if step == 1 else f"({sum_text(limit, str(step - 1))}) // {step}"
+        count = limit if step == 1 else f"({plus(limit, str(step - 1))}) // {step}"
         return f"min({self.kernel[axis]}, {count})"
 
 
@@ -121,7 +122,7 @@ class _Window:
         offset = sum(t * s for t, s in zip(taps, steps, strict=True) if isinstance(t, int))
         named = [(t, s) for t, s in zip(taps, steps, strict=True) if isinstance(t, str)]
         tap = index_text([t for t, _ in named], [s for _, s in named], offset)
-        return sum_text(self.origin, tap, block.column)
+        return plus(self.origin, tap, block.column)
 
     def all_taps(self, block: Block) -> list[str]:
         """Return the indices of a block of channels of every tap of the kernel."""
@@ -279,12 +280,10 @@ def _narrowed(kind: ElementKind, vector: str) -> str:
     return vector if computed_kind(kind) is kind else f"convert_{kind.value}({vector})"
 
 
-@kernel_for(MaxPoolInst, traits=FUSES_EPILOGUE)
-def max_pool_source(
-    instruction: MaxPoolInst, target: Target, fusion: Fusion | None = None
-) -> KernelSource:
+@head_kernel_for(MaxPoolInst, traits=FUSES_EPILOGUE)
+def max_pool_source(instruction: MaxPoolInst, target: Target, fusion: Fusion) -> KernelSource:
     """Return the kernel of a maximum over windows; NaN wins, padding never."""
-    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    fusion = fusion.named("dest", "src")
     kind = instruction.dest.type.kind
     windows = _Windows.of(instruction, instruction.dest)
     wide = computed_kind(kind)
@@ -298,12 +297,10 @@ def max_pool_source(
     return _pool_kernel("max_pool", windows, fusion, lanes, body)
 
 
-@kernel_for(AvgPoolInst, traits=FUSES_EPILOGUE)
-def avg_pool_source(
-    instruction: AvgPoolInst, target: Target, fusion: Fusion | None = None
-) -> KernelSource:
+@head_kernel_for(AvgPoolInst, traits=FUSES_EPILOGUE)
+def avg_pool_source(instruction: AvgPoolInst, target: Target, fusion: Fusion) -> KernelSource:
     """Return the kernel of a mean over windows, which divides by the cells that count."""
-    fusion = fusion or Fusion.alone(instruction, "dest", "src")
+    fusion = fusion.named("dest", "src")
     kind = instruction.dest.type.kind
     windows = _Windows.of(instruction, instruction.dest)
     wide = computed_kind(kind)
@@ -337,7 +334,7 @@ def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Targ
 
     Places count the elements of ``[N, C, *in]``; the first of equal cells wins, and NaN over all.
     """
-    fusion = Fusion.alone(instruction, "dest", "places", "src")
+    fusion = Fusion.of(instruction).named("dest", "places", "src")
     values, kind = instruction.values, instruction.values.type.kind
     windows = _Windows.of(instruction, values)
     if instruction.indices.strides != values.strides:
@@ -365,7 +362,7 @@ def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Targ
             out.line(f"spot = {index_text(cells, spots)}")
             out.line("total = where(better, x, total)")
             out.line(f"place = where(better, splat_int64(spot, {lanes}), place)")
-        plane = sum_text(index_text([indices[0]], [windows.channels]), block.column)
+        plane = plus(index_text([indices[0]], [windows.channels]), block.column)
         out.line(f"plane = add(splat_int64({plane}, {lanes}), iota_int64({lanes}))")
         out.line(f"found = add(mul(plane, splat_int64({prod(size)}, {lanes})), place)")
         out.line(f"place = where(less(place, splat_int64(0, {lanes})), place, found)")

@@ -12,7 +12,8 @@ from glow_nb.hlir.ops.regions import FARTHEST
 from glow_nb.kernels.movement.gather import write_place
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.loops import index_text, loops
+from glow_nb.kernels.writing.index_text import index_text
+from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Block, blocks_of, computed_kind, native_lanes

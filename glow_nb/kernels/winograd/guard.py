@@ -12,7 +12,7 @@ from math import prod
 
 from typing_extensions import override
 
-from glow_nb.kernels.products.register_tiles import write_tile_store
+from glow_nb.kernels.winograd.plan import PAD_BYTES, rounded_up
 from glow_nb.kernels.winograd.writer import WinogradWriter
 from glow_nb.kernels.writing.index_text import plus, times
 
@@ -20,12 +20,31 @@ from glow_nb.kernels.writing.index_text import plus, times
 class GuardedWriter(WinogradWriter):
     """Writes a kernel that looks at each vector of outputs before it is stored."""
 
+    @property
+    @override
+    def scratch_elements(self) -> int:
+        return super().scratch_elements + self.taps_elements + self.pad
+
+    @property
+    def pad(self) -> int:
+        """Elements that hold the number of the panel whose taps are known.
+
+        A variable that lives through all loops would take numba half as long again to compile.
+        """
+        return PAD_BYTES // self.nest.kind.size_bytes
+
+    @property
+    def taps_elements(self) -> int:
+        """Elements that hold the filter of one panel as it was before it was transformed."""
+        inner = self.shape.channels_per_group
+        return rounded_up(prod(self.shape.kernel) * inner * self.nest.block, self.pad)
+
     @override
     def _write_scratch(self) -> None:
         super()._write_scratch()
         scratch = self.scratch
         self.out.line(f"taps = at(sums, {scratch.elements * scratch.sums_plane})")
-        self.out.line(f"taps_of = as_int64(at(taps, {scratch.taps}))\nput(taps_of, 0, -1)")
+        self.out.line(f"taps_of = as_int64(at(taps, {self.taps_elements}))\nput(taps_of, 0, -1)")
 
     @override
     def _write_results(self) -> None:
@@ -33,30 +52,18 @@ class GuardedWriter(WinogradWriter):
         out, columns, lanes = self.out, self.plan.columns, self.plan.lanes
         rest = columns.tail % lanes
         with out.block(f"for c in range(0, size, {lanes}):"):
-            self._write_columns()
+            self._write_columns("start", "c")
             self._write_guarded_rows()
             with out.block("if not tile_is_finite(guard):"):
                 self._write_outputs_directly()
             out.line(f"offsets = load(bias, panel * {self.nest.block} + c, {lanes})")
             if not rest:
-                self._write_rows("a", lanes)
+                self._write_rows("a", "c", lanes)
                 return
             with out.block(f"if c + {lanes} <= size:"):
-                self._write_rows("a", lanes)
+                self._write_rows("a", "c", lanes)
             with out.block("else:"):
-                self._write_rows("b", rest)
-
-    def _write_columns(self) -> None:
-        """Transform the columns of one vector of channels back."""
-        out, lanes, scratch = self.out, self.plan.lanes, self.scratch
-        (high, wide), (tile_high, _) = self.nest.sizes, self.nest.tile
-        kernel_high = self.shape.kernel[0]
-        out.line(f"start = (tile - begin) * {self.nest.block} + c")
-        with out.block(f"for j in range({wide}):"):
-            rows = f"start + j * {scratch.sums_plane}"
-            load = f"tile_load(sums, {rows}, {wide * scratch.sums_plane}, {high}, 1, {lanes})"
-            made = f"tile_winograd_output({load}, {tile_high}, {kernel_high}, {tile_high})"
-            out.line(f"tile_store(line, j * {lanes}, {wide * lanes}, {made})")
+                self._write_rows("b", "c", rest)
 
     def _write_guarded_rows(self) -> None:
         """Transform the rows too, and find out whether all outputs are finite."""
@@ -101,46 +108,13 @@ class GuardedWriter(WinogradWriter):
                 )
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, t)")
 
-    def _write_corner(self) -> None:
-        """Find the first pixel of the input of a tile; it may lie outside the image."""
-        top, left = (plus(name, -pad) for name, pad in zip("yx", self.shape.begins, strict=True))
-        self.out.line(f"top = {top}\nleft = {left}")
-
     def _write_patch(self) -> None:
         """Copy the input of a tile to scratch."""
         sizes = (*self.shape.input, self.shape.channels, *self.nest.sizes)
         self.out.line(f"copy_patch(patch, input, image, top, left, {', '.join(map(str, sizes))})")
 
-    def _write_rows(self, tag: str, count: int) -> None:
-        """Store the outputs that are in the image."""
-        out, (height, width), (tile_high, tile_wide) = self.out, self.shape.output, self.nest.tile
-        with out.block(f"for i in range(min({height} - y, {tile_high})):"):
-            pixel = f"((image * {height} + y + i) * {width} + x)"
-            out.line(f"index = {plus(times(pixel, self.nest.pixel_stride), 'channel', 'c')}")
-            edge = width % tile_wide
-            if not edge:
-                self._write_line(f"{tag}0", count, tile_wide)
-            elif width > tile_wide:
-                with out.block(f"if x < {width - edge}:"):
-                    self._write_line(f"{tag}0", count, tile_wide)
-                with out.block("else:"):
-                    self._write_line(f"{tag}1", count, edge)
-            else:
-                self._write_line(f"{tag}0", count, edge)
-
-    def _write_line(self, tag: str, count: int, pixels: int) -> None:
-        """Finish one line of outputs and store it."""
-        out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
+    @override
+    def _finished_line(self, tag: str, pixels: int) -> str:
+        lanes, wide = self.plan.lanes, self.nest.sizes[1]
         load = f"tile_load(line, i * {wide * lanes}, {lanes}, {pixels}, 1, {lanes})"
-        out.line(f"t_{tag} = add({load}, offsets)")
-        write_tile_store(
-            out,
-            f"t_{tag}",
-            pixels,
-            columns=count,
-            lanes=lanes,
-            index="index",
-            channel="channel + c",
-            stride=self.nest.pixel_stride,
-            epilogue=self.epilogue,
-        )
+        return f"add({load}, offsets)"

@@ -162,9 +162,6 @@ class Scratch:
         plane: Elements from product to product of the transformed input.
         sums_plane: Elements from product to product of the products.
         elements: Products of a tile for a pair of channels.
-        taps: The filter of one panel as it was, for tiles that are summed up directly.
-        panel: The number of that panel. (A variable that lives through all loops would take numba
-            half as long again to compile the kernel.)
     """
 
     patch: int
@@ -173,33 +170,27 @@ class Scratch:
     plane: int
     sums_plane: int
     elements: int
-    taps: int
-    panel: int
 
     @classmethod
     def of(cls, nest: WinogradNest, plan: WinogradPlan) -> Scratch:
         """Lay out the scratch of *plan*; *nest* has two dimensions."""
         pad = PAD_BYTES // nest.kind.size_bytes
         rows = -(-nest.shape.channels // plan.lanes) * plan.lanes
-        inner = nest.shape.channels_per_group
-        taps = prod(nest.shape.kernel) * inner * nest.block if nest.guarded else 0
         return cls(
-            patch=_rounded(nest.elements * nest.shape.channels, pad),
-            line=_rounded(nest.elements * plan.lanes, pad),
+            patch=rounded_up(nest.elements * nest.shape.channels, pad),
+            line=rounded_up(nest.elements * plan.lanes, pad),
             rows=rows,
-            plane=_rounded(plan.block_tiles * rows, pad) + pad,
-            sums_plane=_rounded(plan.block_tiles * nest.block, pad) + pad,
+            plane=rounded_up(plan.block_tiles * rows, pad) + pad,
+            sums_plane=rounded_up(plan.block_tiles * nest.block, pad) + pad,
             elements=nest.elements,
-            taps=_rounded(taps, pad),
-            panel=pad if nest.guarded else 0,
         )
 
     @property
     def size(self) -> int:
         """Elements in all."""
-        products = self.elements * (self.plane + self.sums_plane)
-        return self.patch + self.line + products + self.taps + self.panel
+        return self.patch + self.line + self.elements * (self.plane + self.sums_plane)
 
 
-def _rounded(number: int, multiple: int) -> int:
+def rounded_up(number: int, multiple: int) -> int:
+    """Return the smallest multiple of *multiple* that is not below *number*."""
     return -(-number // multiple) * multiple

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from glow_nb.kernels.products.register_tiles import Epilogue, result_pointers, write_tile_store
+from glow_nb.kernels.products.register_tiles import TileStore
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.shares import write_shares
@@ -19,19 +20,22 @@ rounding errors are not the largest: so chains are longer than those of the dire
 class WinogradWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
-    def __init__(self, nest: WinogradNest, plan: WinogradPlan, epilogue: Epilogue | None) -> None:
-        self.nest, self.shape, self.plan, self.epilogue = nest, nest.shape, plan, epilogue
+    def __init__(self, nest: WinogradNest, plan: WinogradPlan, fusion: Fusion) -> None:
+        self.nest, self.shape, self.plan, self.fusion = nest, nest.shape, plan, fusion
+        self.tiles = TileStore(fusion, plan.lanes, nest.pixel_stride)
         self.scratch = Scratch.of(nest, plan)
         self.out = SourceWriter()
+
+    @property
+    def scratch_elements(self) -> int:
+        """Elements of the scratch memory of a thread."""
+        return self.scratch.size
 
     def write(self, title: str) -> str:
         """Return the whole text."""
         out, shape = self.out, self.shape
         out.line(f"# {title}\n# {self._describe()}")
-        extra = [name for name, _ in self.epilogue.operands] if self.epilogue else []
-        names = [name for name, _ in result_pointers(self.epilogue, self.nest.kind)]
-        names += ["input", "filter", "bias", *extra, "scratch", "thread", "threads"]
-        with out.block(f"def kernel({', '.join(names)}):"):
+        with out.block(self.fusion.header):
             if min(shape.batch, self.nest.panels, *shape.output) == 0:
                 out.line("return")
             else:
@@ -84,11 +88,16 @@ class WinogradWriter:
         out.line(f"y = {times(f'(tile // {columns} % {rows})', high)}")
         out.line(f"x = {times(f'(tile % {columns})', wide)}")
 
+    def _write_corner(self) -> None:
+        """Find the first pixel of the input of a tile; it may lie outside the image."""
+        top, left = (plus(name, -pad) for name, pad in zip("yx", self.shape.begins, strict=True))
+        self.out.line(f"top = {top}\nleft = {left}")
+
     def _write_source(self) -> None:
         """Find the input of a tile: in place, or copied to scratch where zeros surround it."""
         out, shape, nest = self.out, self.shape, self.nest
         (height, width), (high, wide), channels = shape.input, nest.sizes, shape.channels
-        out.line(f"top = {plus('y', -shape.begins[0])}\nleft = {plus('x', -shape.begins[1])}")
+        self._write_corner()
         inside = f"0 <= top <= {height - high} and 0 <= left <= {width - wide}"
         with out.block(f"if {inside}:"):
             start = times(f"((image * {height} + top) * {width} + left)", channels)
@@ -223,47 +232,48 @@ class WinogradWriter:
                 self._write_result("b", str(tail * lanes), rest)
 
     def _write_result(self, tag: str, column: str, count: int) -> None:
+        self._write_columns(f"start_{tag}", column)
+        place, lanes = plus(f"panel * {self.nest.block}", column), self.plan.lanes
+        self.out.line(f"bias_{tag} = load(bias, {place}, {lanes})")
+        self._write_rows(tag, column, count)
+
+    def _write_columns(self, start: str, column: str) -> None:
+        """Transform the columns of one vector of channels back, from *column* of the panel on."""
         out, lanes, scratch = self.out, self.plan.lanes, self.scratch
-        (high, wide), (tile_high, tile_wide) = self.nest.sizes, self.nest.tile
+        (high, wide), (tile_high, _) = self.nest.sizes, self.nest.tile
         kernel_high = self.shape.kernel[0]
-        out.line(f"start_{tag} = {plus(f'(tile - begin) * {self.nest.block}', column)}")
+        out.line(f"{start} = {plus(f'(tile - begin) * {self.nest.block}', column)}")
         with out.block(f"for j in range({wide}):"):
-            rows = f"start_{tag} + j * {scratch.sums_plane}"
+            rows = f"{start} + j * {scratch.sums_plane}"
             load = f"tile_load(sums, {rows}, {wide * scratch.sums_plane}, {high}, 1, {lanes})"
             made = f"tile_winograd_output({load}, {tile_high}, {kernel_high}, {tile_high})"
             out.line(f"tile_store(line, j * {lanes}, {wide * lanes}, {made})")
-        out.line(f"bias_{tag} = load(bias, {plus(f'panel * {self.nest.block}', column)}, {lanes})")
-        height, width = self.shape.output
+
+    def _write_rows(self, tag: str, column: str, count: int) -> None:
+        """Store the outputs that are in the image, *count* channels from *column* on."""
+        out, (height, width), (tile_high, tile_wide) = self.out, self.shape.output, self.nest.tile
         with out.block(f"for i in range(min({height} - y, {tile_high})):"):
             pixel = f"((image * {height} + y + i) * {width} + x)"
             out.line(f"index = {plus(times(pixel, self.nest.pixel_stride), 'channel', column)}")
             edge = width % tile_wide
-            if not edge:
-                self._write_store(f"{tag}0", column, count, tile_wide)
-                return
-            if width > tile_wide:
+            if edge and width > tile_wide:
                 with out.block(f"if x < {width - edge}:"):
-                    self._write_store(f"{tag}0", column, count, tile_wide)
+                    self._write_line(f"{tag}0", column, count, tile_wide)
                 with out.block("else:"):
-                    self._write_store(f"{tag}1", column, count, edge)
+                    self._write_line(f"{tag}1", column, count, edge)
             else:
-                self._write_store(f"{tag}0", column, count, edge)
+                self._write_line(f"{tag}0", column, count, edge or tile_wide)
 
-    def _write_store(self, tag: str, column: str, count: int, pixels: int) -> None:
-        """Transform one line of outputs and store it."""
-        out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
+    def _write_line(self, tag: str, column: str, count: int, pixels: int) -> None:
+        """Finish one line of outputs and store it."""
+        result = self._finished_line(tag, pixels)
+        self.out.line(f"t_{tag} = {result}")
+        first = plus("channel", column)
+        self.tiles.write(self.out, f"t_{tag}", pixels, columns=count, index="index", channel=first)
+
+    def _finished_line(self, tag: str, pixels: int) -> str:
+        """Return one line of outputs: transformed along its rows, with the bias."""
+        lanes, wide = self.plan.lanes, self.nest.sizes[1]
         load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
-        taps = self.shape.kernel[1]
-        made = f"tile_winograd_output({load}, {self.nest.tile[1]}, {taps}, {pixels})"
-        out.line(f"t_{tag} = add({made}, bias_{tag[0]})")
-        write_tile_store(
-            out,
-            f"t_{tag}",
-            pixels,
-            columns=count,
-            lanes=lanes,
-            index="index",
-            channel=plus("channel", column),
-            stride=self.nest.pixel_stride,
-            epilogue=self.epilogue,
-        )
+        tile, taps = self.nest.tile[1], self.shape.kernel[1]
+        return f"add(tile_winograd_output({load}, {tile}, {taps}, {pixels}), bias_{tag[0]})"

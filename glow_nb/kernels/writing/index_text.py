@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def times(expression: str, factor: int) -> str:
     """Return the product of *expression*, a name or in brackets, and a number."""
@@ -12,5 +14,20 @@ def times(expression: str, factor: int) -> str:
 
 def plus(*terms: str | int) -> str:
     """Return the sum of *terms*; a negative number is subtracted."""
-    kept = [str(term) for term in terms if str(term) != "0"]
-    return " + ".join(kept).replace("+ -", "- ") or "0"
+    text = ""
+    for term in terms:
+        if term in (0, "0"):
+            continue
+        if not text:
+            text = str(term)
+        elif isinstance(term, int) and term < 0:
+            text += f" - {-term}"
+        else:
+            text += f" + {term}"
+    return text or "0"
+
+
+def index_text(indices: Sequence[str], strides: Sequence[int], offset: int = 0) -> str:
+    """Return ``i0 * 12 + i1 * 4 + j + 3`` for indices and their strides."""
+    terms = (times(i, stride) for i, stride in zip(indices, strides, strict=True))
+    return plus(*terms, str(offset))

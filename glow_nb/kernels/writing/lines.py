@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.kernels.writing.loops import index_text, loops, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import loops
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import floor_power_of_two
 
@@ -37,7 +38,7 @@ class Lines:
 
     def element(self, start: str, place: str) -> str:
         """Return the index of element *place* of the line, or lines, that begin at *start*."""
-        return sum_text(start, index_text([place], [self.inner]))
+        return plus(start, index_text([place], [self.inner]))
 
     @contextmanager
     def walk(self, out: SourceWriter, lanes: int, *, results: int) -> Iterator[tuple[str, str]]:

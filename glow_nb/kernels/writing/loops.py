@@ -1,4 +1,4 @@
-"""Loops over strided tensors: collapsed dimensions, shares of threads, index arithmetic as text."""
+"""Loops over strided tensors: collapsed dimensions, and shares of threads."""
 
 from __future__ import annotations
 
@@ -65,23 +65,6 @@ def broadcast_strides(tensor: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]
         0 if size == 1 and wanted != 1 else stride
         for size, stride, wanted in zip(tensor.type.shape, tensor.strides, shape, strict=True)
     )
-
-
-def index_text(names: Sequence[str], strides: Sequence[int], offset: int = 0) -> str:
-    """Return ``i0 * 12 + i1 * 4 + j + 3`` for indices and their strides."""
-    terms = [
-        name if stride == 1 else f"{name} * {stride}"
-        for name, stride in zip(names, strides, strict=True)
-        if stride and name != "0"
-    ]
-    if offset or not terms:
-        terms.append(str(offset))
-    return " + ".join(terms)
-
-
-def sum_text(*terms: str) -> str:
-    """Return the sum of index expressions, without those that are ``0``."""
-    return " + ".join(term for term in terms if term != "0") or "0"
 
 
 def share(count: int) -> str:

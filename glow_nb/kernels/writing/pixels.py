@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glow_nb.kernels.writing.loops import broadcast_strides, index_text, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import Block, Site
 from glow_nb.llir.program import Buffer
@@ -54,7 +55,7 @@ class Pixels:
         return Site(
             block,
             {
-                name: sum_text(p, index_text([block.column], [steps[name]]))
+                name: plus(p, index_text([block.column], [steps[name]]))
                 for name, p in places.items()
             },
             frozenset(name for name, step in steps.items() if not step),

@@ -9,7 +9,7 @@ different rows; all walks then go over the copy, and at the end results are turn
           row 2: c0 c1 c2 ...                    a2 b2 c2 d2
           row 3: d0 d1 d2 ...                    ...
 
-Producers and riders work on squares that are not turned, so all their operands are rows.
+Prologue and epilogue work on squares that are not turned, so all their operands are rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from glow_nb.kernels.writing.loops import index_text, sum_text
+from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import Site
 from glow_nb.kernels.writing.walks import Walk
@@ -56,14 +56,14 @@ class Square:
             numbers = f"tile_bias_masked({pointer}, {first}, {lanes}, 1, {lanes}, {self.rows})"
             return f"tile_transpose({numbers}, {self.rows})"
         size = f"{across}, {self.rows}"
-        start = sum_text(first, self.column)
+        start = plus(first, self.column)
         if self.count == lanes:
             return f"tile_load({pointer}, {start}, {size}, 1, {lanes})"
         return f"tile_load_masked({pointer}, {start}, {size}, {lanes}, {self.count})"
 
     def store(self, pointer: str, tile: str) -> str:
         """Return the store of the square to one tensor."""
-        start, across = sum_text(self._first(pointer), self.column), self._strides(pointer)[0]
+        start, across = plus(self._first(pointer), self.column), self._strides(pointer)[0]
         if self.count == self.lanes:
             return f"tile_store({pointer}, {start}, {across}, {tile})"
         return f"tile_store_masked({pointer}, {start}, {across}, {tile}, {self.count})"
@@ -82,11 +82,11 @@ class Square:
 
     @property
     def _kept_at(self) -> str:
-        return sum_text(index_text([self.column], [self.walk.lanes]), str(self.row))
+        return plus(index_text([self.column], [self.walk.lanes]), str(self.row))
 
     def _first(self, pointer: str) -> str:
         """Return the index of the first row's first element in a tensor."""
-        return sum_text(self.place.places[pointer], str(self.row * self._strides(pointer)[0]))
+        return plus(self.place.places[pointer], str(self.row * self._strides(pointer)[0]))
 
     def _strides(self, pointer: str) -> tuple[int, int]:
         """Return the elements of a tensor from row to row and along a row."""

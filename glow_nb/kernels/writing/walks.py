@@ -12,14 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.kernels.writing.loops import (
-    ENOUGH_ROWS,
-    Nest,
-    broadcast_strides,
-    index_text,
-    loops,
-    sum_text,
-)
+from glow_nb.kernels.writing.index_text import index_text, plus
+from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, broadcast_strides, loops
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import Block, Site, blocks_of, ceil_power_of_two
 from glow_nb.llir.program import Buffer
@@ -180,7 +174,7 @@ class Walk:
         """Return the site at the steps *names* of the outer loops and *inner* of the last."""
         steps = [*names, inner]
         places = {
-            name: sum_text(f"{name}_at", index_text(steps, strides))
+            name: plus(f"{name}_at", index_text(steps, strides))
             for name, strides in zip(self.names, self.walked.strides, strict=True)
         }
         sizes = self.walked.sizes[:-1]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from glow_nb.llir.in_place import covers_root
 from glow_nb.llir.instructions.shape import CopyInst
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import (
     Activation,
     Bound,
@@ -24,7 +23,6 @@ from glow_nb.llir.windows import can_be_strided, rebased
 from glow_nb.llir.work import Work
 
 
-@register_pass
 def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Write a value straight into the window that a copy would put it in, if all can reach it.
 

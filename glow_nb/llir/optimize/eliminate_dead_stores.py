@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import (
     Buffer,
     Instruction,
@@ -15,7 +14,6 @@ from glow_nb.llir.program import (
 from glow_nb.schema import operands_of
 
 
-@register_pass
 def eliminate_dead_stores(program: Program) -> Program:
     """Remove what writes only into memory that is not read before it is written anew or freed.
 

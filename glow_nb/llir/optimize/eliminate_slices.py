@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.live_bytes import Change, LiveBytes
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.llir.stack import StackInst, without
 from glow_nb.llir.traits import NO_TRAITS, Traits
@@ -15,7 +14,6 @@ from glow_nb.llir.windows import can_be_strided, rebased
 from glow_nb.llir.work import Work
 
 
-@register_pass
 def eliminate_slices(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Read a value where a copy took it from, if all readers can reach it and no memory is lost.
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from glow_nb.llir.instructions.pooling import MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.instructions.shape import CopyInst
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import (
     Activation,
     Buffer,
@@ -27,7 +26,6 @@ from glow_nb.schema import attributes_of, map_operands
 Pattern = Callable[[Instruction, Work, Traits], Instruction]
 
 
-@register_pass
 def peephole(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Replace each instruction by what :data:`PATTERNS` make of it, and views of views by one.
 

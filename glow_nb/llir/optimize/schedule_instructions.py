@@ -8,7 +8,6 @@ from glow_nb.alignment import aligned_bytes
 from glow_nb.llir.dependences import dependences
 from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
 from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.ordering import best_order
@@ -16,7 +15,6 @@ from glow_nb.schema import operands_of
 from glow_nb.steps import Steps
 
 
-@register_pass
 def schedule_instructions(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Put instructions in the order of the lowest peak of live bytes, producers next to consumers.
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from glow_nb.llir.in_place import candidates
 from glow_nb.llir.lifetimes import mark_lifetimes
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, View
 from glow_nb.llir.substitute import substitute
 from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.schema import operands_of
 
 
-@register_pass
 def share_buffers(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Make a result a view of an operand's memory, where the operand dies and the result is born.
 

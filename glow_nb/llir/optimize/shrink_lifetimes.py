@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from glow_nb.llir.lifetimes import mark_lifetimes
-from glow_nb.llir.passes import register_pass
 from glow_nb.llir.program import Buffer, Instruction, Program, is_marker, mutated
 
 
-@register_pass
 def shrink_lifetimes(program: Program) -> Program:
     """Sink alloc and tensor_view to right before the first use, hoist dealloc to after the last.
 

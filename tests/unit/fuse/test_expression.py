@@ -2,14 +2,11 @@
 
 import pytest
 
-from glow_nb.errors import VerifyError
 from glow_nb.fuse.expression import Vector, VectorCode, number_text, write_scalar
-from glow_nb.fuse.stack import Stack
-from glow_nb.llir.instructions.activation import ClipInst, HardSwishInst, LeakyReluInst, ReluInst
-from glow_nb.llir.instructions.arithmetic import AddInst, BitShiftInst, ModuloInst, MulInst
+from glow_nb.llir.instructions.activation import ClipInst, HardSwishInst, LeakyReluInst
+from glow_nb.llir.instructions.arithmetic import BitShiftInst, ModuloInst
 from glow_nb.llir.instructions.comparison import LessInst
 from glow_nb.llir.instructions.elementwise import ConvertToInst, IsInfInst
-from glow_nb.llir.instructions.reduction import CumSumInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.types import ElementKind, TensorType
@@ -112,33 +109,3 @@ def test_conversion_goes_to_the_kind_of_the_result() -> None:
 def test_numbers_are_written_without_names(number: float, text: str) -> None:
     assert number_text(number) == text
     assert eval(text) == number
-
-
-def test_stack_reuses_what_it_has_computed() -> None:
-    x, y, z = _buffer(), _buffer(), _buffer()
-    stack = Stack((MulInst(y, x, x), AddInst(z, y, x)), stored=(z,))
-    assert stack.inputs == (x,)
-    assert stack.arguments == (z, x)
-    code = VectorCode(4)
-    results = stack.write(code, {x: Vector("t", FLOAT32)})
-    assert code.lines == ["v0 = mul(t, t)", "v1 = add(v0, t)"]
-    assert results[z] == Vector("v1", FLOAT32)
-
-
-def test_stack_refuses_what_is_not_data_parallel() -> None:
-    instruction = CumSumInst(_buffer(), _buffer(), axis=0, exclusive=False, reverse=False)
-    with pytest.raises(VerifyError, match="not data parallel"):
-        Stack.of(instruction)
-
-
-def test_stack_refuses_results_of_different_shapes() -> None:
-    first = ReluInst(_buffer(), _buffer())
-    other = ReluInst(_buffer(FLOAT32, 3), _buffer(FLOAT32, 3))
-    with pytest.raises(VerifyError, match=r"does not have the shape \[9\]"):
-        Stack((first, other), stored=())
-
-
-def test_stack_refuses_to_store_what_it_does_not_compute() -> None:
-    x, y = _buffer(), _buffer()
-    with pytest.raises(VerifyError, match="not computed"):
-        Stack((ReluInst(y, x),), stored=(x,))

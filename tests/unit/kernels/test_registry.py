@@ -6,12 +6,14 @@ import pytest
 
 from glow_nb.errors import CompileError, DefinitionError, UnsupportedError
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.registry import CPU_KERNELS, kernel_for
+from glow_nb.kernels.registry import CPU_KERNELS, HEADS, kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.activation import ReluInst
 from glow_nb.llir.instructions.normalization import SoftmaxInst
-from glow_nb.llir.program import Activation, Alloc, Buffer
+from glow_nb.llir.instructions.reduction import CumSumInst
+from glow_nb.llir.program import Activation, Alloc, Buffer, Register
+from glow_nb.llir.stack import StackInst
 from glow_nb.types import ElementKind, TensorType
 
 
@@ -30,6 +32,19 @@ def test_second_kernel_of_an_instruction_is_refused() -> None:
             raise NotImplementedError
 
     assert CPU_KERNELS[SoftmaxInst] is known
+
+
+def test_kernels_that_carry_a_stack_take_what_stands_around_them() -> None:
+    traits = CPU_KERNELS.traits.items()
+    assert {cls for cls, can in traits if can.fuses_epilogue or can.prologue_operand} == set(HEADS)
+
+
+def test_a_head_whose_kernel_carries_no_stack_is_named() -> None:
+    made = Register("made", x().type)
+    head = CumSumInst(made, x(), axis=0, exclusive=False, reverse=False)
+    stack = StackInst.of([head, ReluInst(Buffer("dest", made.type), made)])
+    with pytest.raises(UnsupportedError, match=r"cum_sum .* kernel of CumSumInst cannot carry"):
+        generate_kernel(stack, Target.host())
 
 
 def x() -> Buffer:

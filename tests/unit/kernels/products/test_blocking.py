@@ -4,11 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glow_nb.kernels.products.blocking import Columns, Cut, choose_block, row_limit, step_cycles
-from glow_nb.kernels.target import LANE_COUNTS
+from glow_nb.kernels.products.blocking import Columns, Cut, rank_blocks, row_limit, step_cycles
+from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 
 COUNTS = st.integers(1, 5000)
+AVX2, AVX512 = "+avx,+avx2,+fma", "+avx,+avx2,+fma,+avx512f,+avx512vl"
+
+
+def processor(lanes: int, features: str = AVX2) -> Target:
+    return Target("x86_64-unknown-linux-gnu", "x86-64", features, lanes)
 
 
 @given(pixels=COUNTS, limit=st.integers(1, 28))
@@ -37,7 +42,7 @@ def test_panels_cover_all_columns(depth: int, vectors: int, lanes: int) -> None:
 def test_panel_is_some_vectors_and_not_wider_than_needed(
     depth: int, lanes: int, pixels: int
 ) -> None:
-    block = choose_block(depth, lanes, pixels=pixels)
+    block = rank_blocks(depth, processor(lanes), pixels=pixels)[0]
     assert block % lanes == 0
     assert 0 < block < depth + lanes
 
@@ -53,13 +58,19 @@ def test_panel_is_some_vectors_and_not_wider_than_needed(
     ],
 )
 def test_panel_keeps_the_multipliers_busy(depth: int, pixels: int, block: int) -> None:
-    assert choose_block(depth, 8, pixels=pixels, steps=64) == block
+    assert rank_blocks(depth, processor(8), pixels=pixels, steps=64)[0] == block
 
 
 def test_wide_elements_have_fewer_lanes() -> None:
-    assert choose_block(100, 8, kind=ElementKind.FLOAT64) % 4 == 0
-    assert choose_block(3, 8, kind=ElementKind.FLOAT64) == 4
-    assert choose_block(3, 8, kind=ElementKind.INT8) == 8
+    assert rank_blocks(100, processor(8), kind=ElementKind.FLOAT64)[0] % 4 == 0
+    assert rank_blocks(3, processor(8), kind=ElementKind.FLOAT64)[0] == 4
+    assert rank_blocks(3, processor(8), kind=ElementKind.INT8)[0] == 8
+
+
+@pytest.mark.parametrize("depth", [64, 128, 480])
+def test_panels_are_chosen_for_the_registers_of_the_processor(depth: int) -> None:
+    few, many = (rank_blocks(depth, processor(8, f), pixels=1000, steps=64) for f in (AVX2, AVX512))
+    assert many[0] < few[0]  # tiles of more rows load weights less often
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glow_nb.kernels.products.convolution import (
-    ConvolutionShape,
-    choose_convolution_block,
-    generate_convolution,
-)
-from glow_nb.kernels.products.register_tiles import Epilogue, TileVector
+from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
+from glow_nb.kernels.products.convolution_cost import convolution_candidates
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.types import Array, ElementKind
+from glow_nb.llir.instructions.activation import ReluInst
+from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.program import Buffer, Register
+from glow_nb.llir.stack import StackInst
+from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 FLOAT32, INT32 = ElementKind.FLOAT32, ElementKind.INT32
@@ -69,6 +70,31 @@ def packed(w: Array, group: int, block: int) -> Array:
     return np.ascontiguousarray(np.moveaxis(rows, 2, -1))
 
 
+def convolution_of(
+    shape: ConvolutionShape, kind: ElementKind, block: int, dest: Buffer | None = None
+) -> PackedConvolutionInst:
+    """Return the instruction of *shape*, which writes *dest*."""
+
+    def buffer(name: str, *sizes: int) -> Buffer:
+        return Buffer(name, TensorType(kind, sizes))
+
+    group, inputs = shape.group, shape.channels_per_group
+    panels = -(-shape.depth_per_group // block)
+    return PackedConvolutionInst(
+        dest or buffer("dest", shape.batch, *shape.output, shape.depth),
+        buffer("input", shape.batch, *shape.input, shape.channels),
+        buffer("filter", group, panels, *shape.kernel, inputs, block),
+        buffer("bias", group * panels * block),
+        depth=shape.depth,
+        kernel=shape.kernel,
+        stride=shape.stride,
+        pads=shape.pads,
+        dilation=shape.dilation,
+        group=group,
+        block=block,
+    )
+
+
 def check(
     shape: ConvolutionShape,
     target: Target,
@@ -76,13 +102,14 @@ def check(
     kind: ElementKind = FLOAT32,
     block: int | None = None,
 ) -> None:
-    block = block or choose_convolution_block(shape, kind, target.lanes)
+    block = block or convolution_candidates(shape, kind, target, winograd=False)[0].block
     random = np.random.default_rng(0)
     x = random.integers(-4, 5, (shape.batch, *shape.input, shape.channels)).astype(kind.dtype)
     w = random.integers(-4, 5, (shape.depth, *shape.kernel, shape.channels_per_group))
     w = w.astype(kind.dtype)
     bias = random.integers(-9, 10, shape.depth).astype(kind.dtype)
-    kernel = RunningKernel(generate_convolution(shape, kind, block, target), target)
+    instruction = convolution_of(shape, kind, block)
+    kernel = RunningKernel(generate_kernel(instruction, target), target)
     dest, whole = guarded((shape.batch, *shape.output, shape.depth), kind)
     packed_bias = packed(bias, shape.group, block).reshape(-1)
     kernel(dest, x, packed(w, shape.group, block), packed_bias, threads=threads)
@@ -190,15 +217,13 @@ def test_any_panel_width_is_right(block: int) -> None:
 @pytest.mark.jit
 def test_epilogue_sees_every_vector() -> None:
     shape, target = conv(1, 3, 13, (4, 9), (3, 3), pads=1), Target.host(8)
-
-    def add_residual_and_clip(out: SourceWriter, place: TileVector) -> str:
-        load = "load" if place.count == place.lanes else "load_masked"
-        count = "" if place.count == place.lanes else f", {place.count}"
-        out.line(f"r_{place.tag} = {load}(residual, {place.index}, {place.lanes}{count})")
-        return f"maximum(add({place.value}, r_{place.tag}), splat_float32(0, {place.lanes}))"
-
-    epilogue = Epilogue((("residual", FLOAT32),), add_residual_and_clip, FLOAT32)
-    source = generate_convolution(shape, FLOAT32, 16, target, epilogue)
+    type = TensorType(FLOAT32, (1, 4, 9, 13))
+    made, total = Register("made", type), Register("total", type)
+    head = convolution_of(shape, FLOAT32, 16, made)
+    add = AddInst(total, made, Buffer("residual", type))
+    source = generate_kernel(
+        StackInst.of([head, add, ReluInst(Buffer("dest", type), total)]), target
+    )
     random = np.random.default_rng(0)
     x = random.integers(-4, 5, (1, 4, 9, 3)).astype(np.float32)
     w = random.integers(-4, 5, (13, 3, 3, 3)).astype(np.float32)

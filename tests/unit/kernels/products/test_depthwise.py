@@ -5,19 +5,43 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.depthwise import (
-    DepthwiseWriter,
-    generate_depthwise,
-    suits_lanes,
-    tile_size,
+from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.operators.packed_instructions import (
+    DepthwiseConvolutionInst,
+    GroupedConvolutionInst,
 )
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.depthwise import DepthwiseWriter, suits_lanes, tile_size
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.types import ElementKind
+from glow_nb.llir.program import Buffer
+from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.products.test_convolution import conv, reference
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 FLOAT32 = ElementKind.FLOAT32
+
+
+def convolution_of(
+    shape: ConvolutionShape, kind: ElementKind = FLOAT32
+) -> DepthwiseConvolutionInst | GroupedConvolutionInst:
+    """Return the instruction of *shape*: a grouped one if groups have several channels."""
+
+    def buffer(name: str, *sizes: int) -> Buffer:
+        return Buffer(name, TensorType(kind, sizes))
+
+    size = shape.channels_per_group
+    made = GroupedConvolutionInst if size > 1 else DepthwiseConvolutionInst
+    return made(
+        buffer("dest", shape.batch, *shape.output, shape.depth),
+        buffer("input", shape.batch, *shape.input, shape.channels),
+        buffer("filter", *shape.kernel, *([size] if size > 1 else []), shape.depth),
+        buffer("bias", shape.depth),
+        kernel=shape.kernel,
+        stride=shape.stride,
+        pads=shape.pads,
+        dilation=shape.dilation,
+    )
 
 
 def check(
@@ -30,7 +54,7 @@ def check(
     bias = random.integers(-9, 10, shape.depth).astype(kind.dtype)
     filter = np.ascontiguousarray(np.moveaxis(w if inputs > 1 else w[..., 0], 0, -1))
     dest, whole = guarded((shape.batch, *shape.output, shape.depth), kind)
-    kernel = RunningKernel(generate_depthwise(shape, kind, target), target)
+    kernel = RunningKernel(generate_kernel(convolution_of(shape, kind), target), target)
     kernel(dest, x, filter, bias, threads=threads)
     expected = reference(shape, x, w) + bias.astype(float)
     np.testing.assert_array_equal(dest.astype(float), expected)
@@ -102,7 +126,7 @@ def test_tiles_leave_enough_sums_to_wait_for(taps: int, size: tuple[int, int]) -
 def test_ends_of_long_lines_are_not_written_out(name: str) -> None:
     shape, target = SHAPES[name], Target("x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma", 8)
     longer = replace(shape, input=(4 * shape.input[0], *shape.input[1:]))
-    texts = [generate_depthwise(s, FLOAT32, target).text for s in (shape, longer)]
+    texts = [generate_kernel(convolution_of(s), target).text for s in (shape, longer)]
     assert max(text.count("tile_slide") for text in texts) <= 8
 
 
@@ -127,7 +151,7 @@ def test_many_channels_are_taken_in_chunks_that_leave_their_lines_in_the_cache(
 ) -> None:
     target = replace(Target.host(8), l1_bytes=12 * 1024)
     shape = conv(2, 200, 200, (5, 6), (3, 3), pads=1, group=200)
-    assert DepthwiseWriter(shape, FLOAT32, target, None).chunk == 5
+    assert DepthwiseWriter(shape, FLOAT32, target, Fusion.of(convolution_of(shape))).chunk == 5
     check(shape, target, threads)
 
 

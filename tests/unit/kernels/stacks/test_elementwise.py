@@ -8,9 +8,9 @@ import pytest
 
 from glow_nb.codegen.compile import compile_kernel
 from glow_nb.errors import VerifyError
-from glow_nb.fuse.stack import Stack
+from glow_nb.fuse.loop_body import LoopBody
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
-from glow_nb.kernels.stacks.elementwise import live_vectors, stack_source
+from glow_nb.kernels.stacks.elementwise import live_vectors, loop_source
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.activation import ReluInst, TanhInst
 from glow_nb.llir.instructions.arithmetic import AddInst, MulInst, SubInst
@@ -278,22 +278,22 @@ def test_live_vectors_are_counted() -> None:
     assert live_vectors(["v0 = add(x0, x1)", "v1 = mul(v0, x0)", "v2 = neg(v1)"]) == 3
 
 
-def test_long_stacks_take_narrower_vectors() -> None:
+def test_long_loops_take_narrower_vectors() -> None:
     operands = [_buffer(640) for _ in range(9)]
     sums = [_buffer(640) for _ in range(8)]
     body: list[Instruction] = [AddInst(sums[0], operands[0], operands[1])]
     body += [
         MulInst(new, old, x) for old, new, x in zip(sums, sums[1:], operands[2:], strict=False)
     ]
-    short = stack_source(Stack(tuple(body[:1]), (sums[0],)), Target.host(8)).text
+    short = loop_source(LoopBody(tuple(body[:1]), (sums[0],)), Target.host(8)).text
     assert "load(src0, j, 32)" in short
-    wide = stack_source(Stack(tuple(body), tuple(sums)), Target.host(8)).text
+    wide = loop_source(LoopBody(tuple(body), tuple(sums)), Target.host(8)).text
     assert "load(src0, j, 32)" in wide  # each result is stored and forgotten
     last = AddInst(_buffer(640), sums[0], sums[1])
     for old in (*sums[2:], *operands):
         body.append(last)
         last = AddInst(_buffer(640), last.dest, old)
-    narrow = stack_source(Stack((*body, last), (last.dest,)), Target.host(8)).text
+    narrow = loop_source(LoopBody((*body, last), (last.dest,)), Target.host(8)).text
     assert "load(src0, j, 8)" in narrow
 
 
@@ -304,16 +304,16 @@ def test_nothing_to_do_is_nothing() -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
-def test_stack_stores_only_what_is_read_later(target: Target) -> None:
+def test_loop_stores_only_what_is_read_later(target: Target) -> None:
     x, row, total, positive, flag = (
         _buffer(5, 50), _buffer(1, 50), _buffer(5, 50), _buffer(5, 50), _buffer(5, 50, kind=BOOL)
     )  # fmt: skip
-    stack = Stack(
+    body = LoopBody(
         (AddInst(total, x, row), ReluInst(positive, total), LessInst(flag, positive, row)),
         stored=(positive, flag),
     )
-    assert stack.inputs == (x, row)
-    kernel = RunningKernel(stack_source(stack, target), target)
+    assert body.inputs == (x, row)
+    kernel = RunningKernel(loop_source(body, target), target)
     rng = np.random.default_rng(5)
     numbers, bias = random_array(rng, x.type), random_array(rng, row.type)
     for threads in (1, 2, 3):
@@ -335,8 +335,8 @@ def test_what_no_cache_holds_is_streamed(kind: ElementKind, size: int, lanes: in
     type = TensorType(kind, (size,))
     x, row, total, dest = (Buffer(name, type) for name in ("x", "row", "total", "dest"))
     number = Buffer("number", TensorType(kind, (1,)))
-    stack = Stack((AddInst(total, x, number), MulInst(dest, total, row)), (dest,))
-    kernel = RunningKernel(stack_source(stack, target), target)
+    body = LoopBody((AddInst(total, x, number), MulInst(dest, total, row)), (dest,))
+    kernel = RunningKernel(loop_source(body, target), target)
     assert "store_streaming" in kernel.source.text
     rng = np.random.default_rng(size)
     a, b, c = (random_array(rng, t, specials=False) for t in (type, number.type, type))
@@ -352,15 +352,15 @@ def test_what_no_cache_holds_is_streamed(kind: ElementKind, size: int, lanes: in
 def test_a_result_upon_an_operand_is_not_streamed() -> None:
     target = replace(Target.host(8), l3_bytes=4096)
     x = Buffer("x", TensorType(FLOAT32, (5_000,)))
-    stack = Stack.of(ReluInst(View("dest", x.type, base=x), x))
-    assert "stream" not in stack_source(stack, target).text
-    assert "stream" in stack_source(Stack.of(ReluInst(Buffer("dest", x.type), x)), target).text
+    body = LoopBody.of(ReluInst(View("dest", x.type, base=x), x))
+    assert "stream" not in loop_source(body, target).text
+    assert "stream" in loop_source(LoopBody.of(ReluInst(Buffer("dest", x.type), x)), target).text
 
 
 def test_vectors_that_fill_no_line_are_not_streamed() -> None:
     target = replace(Target.host(4), l3_bytes=4096)
     x, dest = (Buffer(name, TensorType(ElementKind.FLOAT64, (5_000,))) for name in ("x", "dest"))
-    assert "stream" not in stack_source(Stack.of(TanhInst(dest, x)), target).text
+    assert "stream" not in loop_source(LoopBody.of(TanhInst(dest, x)), target).text
 
 
 NARROW = (ElementKind.FLOAT16, ElementKind.BFLOAT16)

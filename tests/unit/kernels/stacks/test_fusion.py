@@ -12,9 +12,11 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.stacks import fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.generate import generate
+from glow_nb.llir.instructions.activation import ReluInst
 from glow_nb.llir.instructions.arithmetic import AddInst
 from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.instructions.shape import CopyInst
@@ -226,3 +228,36 @@ def test_a_pool_rides_over_its_own_input() -> None:
     made = ops.MaxPool(x, kernel=(3, 3), stride=(1, 1), pads=(1, 1, 1, 1), dilation=(1, 1))
     case.save(case.emit(ops.Add(case.emit(made), x)))
     case.check(Target.host())
+
+
+def residual_product() -> tuple[StackInst, Buffer]:
+    """Return the stack ``dest = relu(lhs x rhs + row)``, which stores the sum, and the row."""
+    type = TensorType(ElementKind.FLOAT32, (3, 16))
+    made, total, dest = Register("made", type), Buffer("total", type), Buffer("dest", type)
+    lhs, row = (Buffer(n, TensorType(type.kind, (s, 16))) for n, s in (("lhs", 3), ("row", 1)))
+    rhs = Buffer("rhs", TensorType(type.kind, (1, 16, 16)))
+    head = PackedMatMulInst(made, lhs, rhs, None, depth=16, block=16)
+    return StackInst.of([head, AddInst(total, made, row), ReluInst(dest, total)]), row
+
+
+def test_pointers_are_numbered_or_called_as_the_fields_of_the_head() -> None:
+    stack, row = residual_product()
+    plain = fusion.Fusion.of(stack)
+    assert [name for name, _ in plain.pointers] == ["dest0", "dest1", "src0", "src1", "src2"]
+    assert [buffer for _, buffer in plain.pointers] == list(kernel_operands(stack))
+    named = plain.named_by_field()
+    wanted = "def kernel(dest, result1, lhs, rhs, operand0, scratch, thread, threads):"
+    assert named.header == wanted
+    assert named.names[row] == "operand0"
+    assert named.named("any", "other") is named
+
+
+def test_a_head_alone_has_nothing_around_it() -> None:
+    head = residual_product()[0].head
+    assert head is not None
+    alone = fusion.Fusion.of(head)
+    assert (alone.prologue, alone.epilogue) == (None, None)
+    assert alone.results == (alone.made,)
+    names = [name for name, _ in alone.named("y", "a", "b").pointers]
+    assert names == ["y", "a", "b"]
+    assert [name for name, _ in alone.named_by_field().pointers] == ["dest", "lhs", "rhs"]

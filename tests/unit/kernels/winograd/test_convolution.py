@@ -10,13 +10,18 @@ import pytest
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.kernels import operators
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed import pack_bias, pack_filter
-from glow_nb.kernels.products.register_tiles import Epilogue, TileVector
+from glow_nb.kernels.operators.winograd_instructions import WinogradConvolutionInst
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.convolution import generate_winograd
 from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
-from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.types import Array, ElementKind
+from glow_nb.llir.instructions.activation import ReluInst
+from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.program import Buffer, Register, View, contiguous_strides
+from glow_nb.llir.stack import StackInst
+from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -44,10 +49,33 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
     return [x, results["filter"], results["bias"]], results["y"]
 
 
+def convolution_of(nest: WinogradNest, dest: Buffer | None = None) -> WinogradConvolutionInst:
+    """Return the instruction of *nest*, which writes *dest*."""
+    shape, panels = nest.shape, nest.panels // nest.shape.group
+
+    def buffer(name: str, *sizes: int) -> Buffer:
+        return Buffer(name, TensorType(nest.kind, sizes))
+
+    return WinogradConvolutionInst(
+        dest or buffer("dest", shape.batch, *shape.output, shape.depth),
+        buffer("input", shape.batch, *shape.input, shape.channels),
+        buffer("filter", shape.group, panels, *nest.sizes, shape.channels_per_group, nest.block),
+        buffer("bias", nest.panels * nest.block),
+        depth=shape.depth,
+        kernel=shape.kernel,
+        tile=nest.tile,
+        pads=shape.pads,
+        group=shape.group,
+        block=nest.block,
+        guarded=nest.guarded,
+    )
+
+
 def check(nest: WinogradNest, target: Target, threads: int = 1, block_tiles: int = 0) -> None:
     arrays, expected = operands(nest)
     plan = plan_winograd(nest, target, block_tiles)
-    kernel = RunningKernel(generate_winograd(nest, target, plan=plan), target)
+    source = generate_winograd(nest, plan, Fusion.of(convolution_of(nest)))
+    kernel = RunningKernel(source, target)
     dest, whole = guarded(expected.shape, FLOAT32)
     kernel(dest, *arrays, threads=threads)
     tolerance = 5e-6 * max(1.0, float(np.abs(expected).max(initial=0.0)))
@@ -133,18 +161,18 @@ def test_epilogue_and_window_of_a_wider_tensor() -> None:
     nest = WinogradNest(shape, (4, 4), FLOAT32, 16)
     arrays, expected = operands(nest)
     operand = np.random.default_rng(3).normal(size=(1, 7, 10, 30)).astype(np.float32)
+    wide, narrow = (TensorType(FLOAT32, (1, 7, 10, channels)) for channels in (30, 21))
 
-    def write(out: SourceWriter, place: TileVector) -> str:
-        masked = "" if place.count == place.lanes else "_masked"
-        count = f", {place.count}" if masked else ""
-        load = f"load{masked}(operand, {place.index}, {place.lanes}{count})"
-        return f"maximum(add({place.value}, {load}), splat_float32(0.0, {place.lanes}))"
+    def window(name: str) -> View:
+        base = Buffer(f"wide_{name}", wide)
+        return View(name, narrow, base=base, steps=contiguous_strides(wide.shape))
 
-    epilogue = Epilogue((("operand", FLOAT32),), write, FLOAT32)
-    nest = replace(nest, dest_stride=30)
-    target = Target.host()
-    kernel = RunningKernel(generate_winograd(nest, target, epilogue), target)
-    dest, whole = guarded((1, 7, 10, 30), FLOAT32)
+    made, total = Register("made", narrow), Register("total", narrow)
+    add = AddInst(total, made, window("operand"))
+    relu = ReluInst(window("dest"), total)
+    target, stack = Target.host(), StackInst.of([convolution_of(nest, made), add, relu])
+    kernel = RunningKernel(generate_kernel(stack, target), target)
+    dest, whole = guarded(wide.shape, FLOAT32)
     kernel(dest, *arrays, operand, threads=2)
     wanted = np.maximum(expected + operand[..., :21], 0)
     np.testing.assert_allclose(dest[..., :21], wanted, rtol=0, atol=1e-4)
@@ -158,7 +186,7 @@ def test_same_number_of_threads_gives_the_same_bits() -> None:
     nest = WinogradNest(shape, (4, 4), FLOAT32, 16)
     arrays, expected = operands(nest)
     target = Target.host()
-    kernel = RunningKernel(generate_winograd(nest, target), target)
+    kernel = RunningKernel(generate_kernel(convolution_of(nest), target), target)
     results = []
     for _ in range(2):
         dest = np.empty_like(expected)

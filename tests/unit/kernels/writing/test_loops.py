@@ -3,14 +3,7 @@
 import pytest
 
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.loops import (
-    Nest,
-    broadcast_strides,
-    index_text,
-    loops,
-    share,
-    sum_text,
-)
+from glow_nb.kernels.writing.loops import Nest, broadcast_strides, loops, share
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import (
     Block,
@@ -51,27 +44,6 @@ def test_repeated_dimensions_have_stride_zero() -> None:
 def test_a_loop_can_be_moved_inside() -> None:
     nest = Nest((2, 3, 4), ((12, 1, 3), (1, 8, 2)))
     assert nest.with_innermost(1) == Nest((2, 4, 3), ((12, 3, 1), (1, 2, 8)))
-
-
-@pytest.mark.parametrize(
-    ("names", "strides", "offset", "text"),
-    [
-        (["i", "j"], [12, 1], 0, "i * 12 + j"),
-        (["i", "j"], [0, 4], 3, "j * 4 + 3"),
-        (["i"], [0], 0, "0"),
-        (["0", "j"], [5, 1], 0, "j"),
-        ([], [], 7, "7"),
-    ],
-)
-def test_indices_are_written_without_what_is_zero(
-    names: list[str], strides: list[int], offset: int, text: str
-) -> None:
-    assert index_text(names, strides, offset) == text
-
-
-def test_sums_leave_out_zeros() -> None:
-    assert sum_text("0", "i", "0", "4") == "i + 4"
-    assert sum_text("0", "0") == "0"
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 64])

@@ -10,7 +10,7 @@ from glow_nb.llir.instructions.activation import ReluInst
 from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.lifetimes import mark_lifetimes
-from glow_nb.llir.optimize import eliminate_dead_stores
+from glow_nb.llir.optimize.eliminate_dead_stores import eliminate_dead_stores
 from glow_nb.llir.program import (
     Activation,
     Bound,

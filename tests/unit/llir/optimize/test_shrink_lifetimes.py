@@ -9,7 +9,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
 from glow_nb.llir.instructions.activation import ReluInst
-from glow_nb.llir.optimize import shrink_lifetimes
+from glow_nb.llir.optimize.shrink_lifetimes import shrink_lifetimes
 from glow_nb.llir.program import (
     Activation,
     Alloc,

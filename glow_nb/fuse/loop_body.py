@@ -1,8 +1,8 @@
-"""A stack: data-parallel instructions that run as one loop, one after the other on each element.
+"""The body of a loop: data-parallel instructions, one after the other on each element (paper 5.2).
 
-Paper 5.2. Intermediate results stay in registers; only those that something else reads later are
-stored. What the loop is, and where its operands come from, is the business of who asks the stack to
-write itself: a plain loop over memory, or the output tile of a convolution.
+Intermediate results stay in registers; only those that something else reads later are stored. What
+the loop is, and where its operands come from, is the business of who asks the body to write itself:
+a plain loop over memory, or the prologue or the epilogue of another kernel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from glow_nb.schema import operand_specs
 
 
 @dataclass(frozen=True)
-class Stack:
+class LoopBody:
     """An ordered run of data-parallel instructions over one shape.
 
     Attributes:
@@ -32,20 +32,22 @@ class Stack:
     def __post_init__(self) -> None:
         for instruction in self.instructions:
             if not instruction.scalar:
-                raise VerifyError(instruction, "is not data parallel and cannot be in a stack")
+                raise VerifyError(
+                    instruction, "is not data parallel and cannot be in the body of a loop"
+                )
             (dest,) = mutated(instruction)
             if dest.type.shape != self.shape:
                 raise VerifyError(
                     instruction,
-                    f"result {dest.type} does not have the shape {list(self.shape)} of its stack",
+                    f"result {dest.type} does not have the shape {list(self.shape)} of its loop",
                 )
         foreign = [buffer for buffer in self.stored if buffer not in self.results]
         if foreign:
-            raise VerifyError(foreign[0], "is stored but not computed by the stack")
+            raise VerifyError(foreign[0], "is stored but not computed by the loop")
 
     @classmethod
-    def of(cls, instruction: Instruction) -> Stack:
-        """Return the stack of a single *instruction*."""
+    def of(cls, instruction: Instruction) -> LoopBody:
+        """Return the body of a single *instruction*."""
         return cls((instruction,), mutated(instruction))
 
     @property
@@ -60,7 +62,7 @@ class Stack:
 
     @cached_property
     def inputs(self) -> tuple[Buffer, ...]:
-        """What is read from outside of the stack, in order of first use."""
+        """What is read from outside, in order of first use."""
         found: dict[Buffer, None] = {}
         computed: set[Buffer] = set()
         for instruction, result in zip(self.instructions, self.results, strict=True):
@@ -71,7 +73,7 @@ class Stack:
 
     @property
     def arguments(self) -> tuple[Buffer, ...]:
-        """What a kernel of the stack has pointers to: stored results, then inputs."""
+        """What a kernel of the loop has pointers to: stored results, then inputs."""
         return (*self.stored, *self.inputs)
 
     def write(self, code: VectorCode, vectors: Mapping[Buffer, Vector]) -> dict[Buffer, Vector]:
