@@ -19,10 +19,11 @@ from glow_nb.backends import Backend
 from glow_nb.bisection.compare import largest_distance
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import Evaluator, Outcome, culprit_value, with_own_places
+from glow_nb.driver import run
 from glow_nb.errors import OptionError, PassError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.print import format_names
-from glow_nb.llir.allocate import allocate
+from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
 from glow_nb.network import check_feeds
@@ -150,18 +151,15 @@ def _states(
     ir: State, backend: Backend, pipeline: Pipeline, program_pipeline: Pipeline | None
 ) -> tuple[list[tuple[str, State]], PassError | None]:
     """Return the import and what each step made that changed something, and what went wrong."""
-    if isinstance(ir, Program):
-        placed = ir if ir.arena else allocate(ir)
-        return [("import", ir), *([("allocate", placed)] if placed is not ir else [])], None
     states: list[tuple[str, State]] = [("import", ir)]
 
     def note(run: PassRun, /) -> None:
         if run.changed:
             states.append((run.name, run.after))
 
+    *order, _ = compiler.order_from(ir, backend, pipeline, program_pipeline)
     try:
-        lowered = compiler.lower_for(ir, backend, pipeline=pipeline, observer=note)
-        compiler.build_program(lowered, backend, pipeline=program_pipeline, observer=note)
+        run(ir, tuple(order), note)  # the placement is checked once its result was looked at
     except PassError as error:
         return states, error
     return states, None
@@ -238,6 +236,7 @@ class _Search:
 
     def _run_code(self, feeds: Mapping[str, Array]) -> Outcome:
         program = self._final()
+        check_placement(program)
         executable = compiler.make_executable(program, self._backend, threads=self._threads)
         arrays = executable.run([feeds[buffer.name] for buffer in program.inputs])
         outputs = {b.name: a for b, a in zip(program.outputs, arrays, strict=True)}

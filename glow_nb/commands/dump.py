@@ -21,13 +21,13 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of
-from glow_nb.compiler import build_program, lower_for
+from glow_nb.compiler import build_program, lower_for, order_from
+from glow_nb.driver import run
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
 from glow_nb.ir_text import ir_text
-from glow_nb.llir.allocate import allocate
 from glow_nb.llir.program import Program
 from glow_nb.observers import WriteIR
 
@@ -133,7 +133,7 @@ def _write_each(ir: Function | Program, backend: Backend, folder: Path) -> None:
     if isinstance(ir, Program):
         raise OptionError(f"{ir!r}: the file holds a program, on which no pass is run")
     writer = WriteIR(folder)
-    build_program(lower_for(ir, backend, observer=writer), backend, observer=writer)
+    run(ir, order_from(ir, backend), writer)
     click.echo(f"wrote {count_of(len(writer.written), 'file')} to {folder}", err=True)
 
 
@@ -142,18 +142,20 @@ def _state(
 ) -> Function | Program:
     """Return the state of *ir* that the options ask for."""
     if isinstance(ir, Program):
-        return _program_state(ir, level, after)
-    stages = Stages(ir, backend)
+        return _program_state(ir, level, after, backend)
     if after is None:
-        return stages.program() if level == "llir" else stages.graph()
-    state = stages.after(after)
+        lowered = lower_for(ir, backend)
+        return build_program(lowered, backend) if level == "llir" else lowered
+    state = Stages(ir, backend).after(after)
     found = "hlir" if isinstance(state, Function) else "llir"
     if level not in (None, found):
         raise OptionError(f"--after {after}: this step is of the level {found}, not {level}")
     return state
 
 
-def _program_state(program: Program, level: str | None, after: str | None) -> Program:
+def _program_state(
+    program: Program, level: str | None, after: str | None, backend: Backend
+) -> Function | Program:
     if level == "hlir":
         raise OptionError(f"{program!r}: the file holds a program, which has no graph; use llir")
     if after == "import":
@@ -163,7 +165,7 @@ def _program_state(program: Program, level: str | None, after: str | None) -> Pr
             f"--after {after}: the file holds a program, on which no pass is run; "
             "there are only import and allocate"
         )
-    return program if program.arena else allocate(program)
+    return run(program, order_from(program, backend))
 
 
 def _check_suffix(output: Path) -> None:
