@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from glow_nb import compiler, pipelines
-from glow_nb.api import Graph, as_backend, as_threads, load
+from glow_nb.api import Graph, as_threads, load
 from glow_nb.arguments import Shapes
-from glow_nb.backends import Backend
+from glow_nb.backends import Backend, BackendLike, backend_named
 from glow_nb.bisection.compare import largest_distance
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import Evaluator, Outcome, culprit_value, with_own_places
@@ -102,11 +102,11 @@ def bisect(
     graph: Graph,
     inputs: Mapping[str, Array] | Array,
     *,
-    backend: str | Backend = "cpu",
+    backend: BackendLike = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
-    winograd: str = "auto",
-    tune: bool = False,
+    winograd: str | None = None,
+    tune: bool | None = None,
     tolerance: float = TOLERANCE,
     keep_going: bool = False,
     pipeline: Pipeline = pipelines.INFERENCE,
@@ -118,11 +118,11 @@ def bisect(
     Args:
         graph: What ``glow_nb.compile`` takes; with a program, only its code is tried.
         inputs: What ``net.run`` takes.
-        backend: What to compile for.
+        backend: What to compile for, as for ``compile``.
         threads: Cores that share the backend's work; all by default.
-        shapes: As for ``compile``; so are *winograd* and *tune*.
-        winograd: Whether convolutions may be done by Winograd's algorithm.
-        tune: Choose between kernels by measuring them.
+        shapes: As for ``compile``.
+        winograd: Short for ``backend=Cpu(winograd=...)``.
+        tune: Short for ``backend=Cpu(tune=...)``.
         tolerance: Largest difference over the largest output that counts as rounding.
         keep_going: Try the steps after the first bad one, too.
         pipeline: Graph passes.
@@ -137,7 +137,7 @@ def bisect(
     if not 0 <= tolerance < float("inf"):
         raise OptionError(f"tolerance={tolerance!r}: give a number of at least 0")
     cores = as_threads(threads)
-    chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
+    chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
     loaded = load(graph, shapes=shapes)
     states, failure = _states(loaded, chosen, pipeline, program_pipeline)
     search = _Search(states, chosen, cores, tolerance, progress)

@@ -6,18 +6,16 @@ from pathlib import Path
 
 import click
 
-from glow_nb.backends import Backend
-from glow_nb.commands.models import compile_fixed_model, load_model, make_backend
+from glow_nb.api import as_threads
+from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.commands.models import compile_fixed_model, load_model
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
     as_shapes,
-    backend_option,
+    backend_options,
     model_argument,
     shape_option,
-    threads_option,
-    tune_option,
-    winograd_option,
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of
@@ -71,10 +69,7 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
     "beside it to FILE.npz, so that 'glow-nb run FILE.glow' works.",
 )
 @click.option("--dot", is_flag=True, help="Draw the graph in Graphviz' dot language.")
-@backend_option
-@threads_option
-@winograd_option
-@tune_option
+@backend_options
 @shape_option
 def dump(
     model: Path,
@@ -83,10 +78,8 @@ def dump(
     folder: Path | None,
     output: Path | None,
     dot: bool,
-    backend: str,
+    backend: Backend | BackendOptions,
     threads: int | None,
-    winograd: str,
-    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Print MODEL as the compiler sees it.
@@ -101,21 +94,21 @@ def dump(
                 "--after-each-pass writes files of its own; leave --level, --after, --dot and "
                 "--output out"
             )
-        chosen = make_backend(backend, threads, winograd=winograd, tune=tune)
+        chosen = backend_named(backend, threads=as_threads(threads))
         _write_each(load_model(model, as_shapes(shapes)), chosen, folder)
         return
     if level == "source":
         if after or dot:
             raise click.UsageError("--after and --dot show IR; they do not go with --level source")
-        network = compile_fixed_model(
-            model, as_shapes(shapes), backend, threads, tune=tune, winograd=winograd
-        )
+        network = compile_fixed_model(model, as_shapes(shapes), backend, threads)
         if not network.source:
-            raise OptionError(f"backend {backend!r} generates no source; use another --backend")
+            raise OptionError(
+                f"backend {backend.name!r} generates no source; use another --backend"
+            )
         _write(network.source, output)
         return
     ir = load_model(model, as_shapes(shapes))
-    chosen = make_backend(backend, threads, winograd=winograd, tune=tune)
+    chosen = backend_named(backend, threads=as_threads(threads))
     state = _state(ir, level, after, chosen)
     if dot:
         if not isinstance(state, Function):

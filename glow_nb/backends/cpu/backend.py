@@ -6,8 +6,9 @@ import copy
 
 from typing_extensions import override
 
-from glow_nb.backends.backend import Backend, BackendOptions
+from glow_nb.backends.backend import Backend
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.backends.cpu.options import Cpu
 from glow_nb.backends.cpu.select_packed_operators import (
     PRODUCTS,
     Tuner,
@@ -30,10 +31,11 @@ class CpuBackend(Backend):
 
     _shared: SharedWeights | None = None
 
-    def __init__(self, target: Target | None = None, options: BackendOptions | None = None) -> None:
-        """Compile for *target*, by default the processor this runs on."""
-        self.target = target or Target.host()
-        self.options = options or BackendOptions()
+    def __init__(
+        self, target: Target | None = None, options: Cpu | None = None, *, threads: int = 1
+    ) -> None:
+        """Compile for *target*, by default the processor this runs on, and for *threads*."""
+        self.target, self.options, self.threads = target or Target.host(), options or Cpu(), threads
 
     def for_variants(self) -> CpuBackend:
         """Return a backend whose programs share weights, and that lets compile workers wait."""
@@ -53,7 +55,7 @@ class CpuBackend(Backend):
                     "target": self.target,
                     "winograd": self.options.winograd,
                     "tuner": self._tuner(),
-                    "threads": self.options.threads,
+                    "threads": self.threads,
                 },
             ),
             "sink_transposes",  # the packing of what is computed is one transpose
@@ -71,7 +73,7 @@ class CpuBackend(Backend):
             return None
         from glow_nb.backends.cpu.tune import MeasuringTuner
 
-        return MeasuringTuner(self.target, self.options.threads)
+        return MeasuringTuner(self.target, self.threads)
 
     @override
     def compile(self, program: Program, *, threads: int) -> CpuExecutable:
