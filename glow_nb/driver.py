@@ -16,7 +16,8 @@ from functools import partial
 from itertools import groupby
 from typing import Any, TypeGuard, TypeVar
 
-from glow_nb.errors import OptionError
+from glow_nb.errors import OptionError, PassError
+from glow_nb.foreign import foreign
 from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
@@ -191,7 +192,8 @@ def _is_step(entry: Entry) -> TypeGuard[Step | str]:
 def _run_step(ir: IR, entry: Step | str, observer: Observer | None) -> IR:
     name = name_of_step(entry)
     step: Callable[[IR], IR] = partial(STEPS[name].run, **as_step(entry).options)
-    return observed(name, step, ir, observer)
+    with foreign(PassError, f"step {name!r}"):  # its options may come from anywhere
+        return observed(name, step, ir, observer)
 
 
 def _run_passes(ir: IR, pipeline: Pipeline, observer: Observer | None) -> IR:

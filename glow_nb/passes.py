@@ -343,12 +343,17 @@ def as_step(entry: Step | str | Pass[Any]) -> Step:
     return entry if isinstance(entry, Step) else Step(entry)
 
 
-def step_names(pipeline: Pipeline) -> list[str]:
-    """Return the name of each step of *pipeline*, those inside of Repeats included, in order."""
-    names: list[str] = []
+def steps_in(pipeline: Pipeline) -> list[Step]:
+    """Return the steps of *pipeline* in order, those inside of Repeats included."""
+    steps: list[Step] = []
     for entry in pipeline:
-        names += step_names(entry.steps) if isinstance(entry, Repeat) else [name_of_step(entry)]
-    return names
+        steps += steps_in(entry.steps) if isinstance(entry, Repeat) else [as_step(entry)]
+    return steps
+
+
+def step_names(pipeline: Pipeline) -> list[str]:
+    """Return the names of the steps of *pipeline* in order, those inside of Repeats included."""
+    return [name_of_step(step) for step in steps_in(pipeline)]
 
 
 def name_of_step(entry: Entry) -> str:

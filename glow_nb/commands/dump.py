@@ -8,6 +8,7 @@ import click
 
 from glow_nb.api import as_threads
 from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.commands.ir_files import write_ir, write_text
 from glow_nb.commands.models import compile_fixed_model, load_model
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -22,10 +23,8 @@ from glow_nb.commands.wording import count_of
 from glow_nb.compiler import build_program, lower_for, order_from
 from glow_nb.driver import run
 from glow_nb.errors import OptionError
-from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
-from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 from glow_nb.observers import WriteIR
 
@@ -105,7 +104,7 @@ def dump(
             raise OptionError(
                 f"backend {backend.name!r} generates no source; use another --backend"
             )
-        _write(network.source, output)
+        write_text(network.source, output)
         return
     ir = load_model(model, as_shapes(shapes))
     chosen = backend_named(backend, threads=as_threads(threads))
@@ -113,12 +112,9 @@ def dump(
     if dot:
         if not isinstance(state, Function):
             raise click.UsageError("--dot draws graphs; it does not go with the level llir")
-        _write(print_dot(state), output)
-    elif output is not None:
-        _check_suffix(output)
-        save_text(state, output)
+        write_text(print_dot(state), output)
     else:
-        _write(ir_text(state), None)
+        write_ir(state, output)
 
 
 def _write_each(ir: Function | Program, backend: Backend, folder: Path) -> None:
@@ -159,18 +155,3 @@ def _program_state(
             "there are only import and allocate"
         )
     return run(program, order_from(program, backend))
-
-
-def _check_suffix(output: Path) -> None:
-    if output.suffix != SUFFIX:
-        raise click.BadParameter(
-            f"{output} is not named FILE{SUFFIX}, by which IR text is known",
-            param_hint="'--output'",
-        )
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        click.echo(text, nl=not text.endswith("\n"))
-    else:
-        replace_file(output, lambda place: place.write_text(text, encoding="utf-8"))

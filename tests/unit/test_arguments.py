@@ -110,7 +110,7 @@ def test_an_option_is_given_in_one_place() -> None:
         with pytest.raises(
             OptionError, match=r"has options of its own; give (winograd|tune) there"
         ):
-            glow_nb.compile(relu(), backend=glow_nb.Cpu(winograd="off"), **short)  # type: ignore[arg-type]
+            glow_nb.compile(relu(), backend=glow_nb.Cpu(winograd="off"), **short)
     with pytest.raises(OptionError, match="winograd='off': backend=Cpu"):
         bisect(relu(), np.zeros((2, 3), np.float32), backend=glow_nb.Cpu(), winograd="off")
 

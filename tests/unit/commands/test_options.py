@@ -13,7 +13,7 @@ from glow_nb.backends.interpreter import Interpreter
 from glow_nb.cli import main
 from glow_nb.commands.options import backend_options
 
-COMPILING = ("bisect", "diff", "dump", "info", "profile", "run")
+COMPILING = ("bisect", "diff", "dump", "info", "opt", "profile", "run")
 
 
 def chosen(*flags: str) -> Backend | BackendOptions:
