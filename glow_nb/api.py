@@ -23,7 +23,7 @@ from glow_nb.backends import BackendLike, VariantBackend, backend_named
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.dynamic import DynamicNetwork, describe_sizes
-from glow_nb.errors import GlowWarning, OptionError
+from glow_nb.errors import GlowWarning, OptionError, UnboundDimension
 from glow_nb.files import SUFFIX, load_text
 from glow_nb.fuse import PROGRAM_PASSES
 from glow_nb.hlir.graph import Function, Module
@@ -93,7 +93,7 @@ def _load(
         return graph.functions[0]
     if isinstance(graph, str | os.PathLike) and _is_text(graph):
         return load_text(graph)
-    from glow_nb.importers.onnx import SymbolicModel, UnboundDimension, import_onnx, load_model
+    from glow_nb.importers.onnx import SymbolicModel, import_onnx, load_model
 
     if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):
         raise OptionError(

@@ -9,7 +9,7 @@ from pathlib import Path
 import glow_nb
 from glow_nb.arguments import Constants, Shapes
 from glow_nb.backends import BackendLike
-from glow_nb.errors import ModelError, OptionError
+from glow_nb.errors import OptionError, UnboundDimension
 from glow_nb.files import SUFFIX
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
@@ -101,8 +101,5 @@ def refuse_shapes(model: Path, shapes: Shapes | None) -> None:
 def _shape_hints(model: Path) -> Iterator[None]:
     try:
         yield
-    except ModelError as error:
-        signature = getattr(error, "signature", None)
-        if signature is None:
-            raise
-        raise unbound_error(model, signature) from error
+    except UnboundDimension as error:
+        raise unbound_error(model, error.signature) from error

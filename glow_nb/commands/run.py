@@ -25,7 +25,7 @@ from glow_nb.commands.options import (
     shape_option,
 )
 from glow_nb.commands.wording import count_of
-from glow_nb.errors import OptionError, UnsupportedError
+from glow_nb.errors import OptionError, UnboundInput
 from glow_nb.files import SUFFIX
 from glow_nb.network import CompiledNetwork, name_feeds
 from glow_nb.text import format_name
@@ -128,13 +128,12 @@ def _prepare(
     """
     try:
         network = compile_model(model, shapes, backend, threads, constants=fixed)
-    except UnsupportedError as error:
-        names: tuple[str, ...] = getattr(error, "names", ())  # those that shapes depend on
-        texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in names))]
+    except UnboundInput as error:
+        texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in error.names))]
         if not texts:
             raise
         rest = tuple(text for text in inputs if text not in texts)
-        more = {**fixed, **assign_inputs(texts, list(names))}
+        more = {**fixed, **assign_inputs(texts, list(error.names))}
         return _prepare(model, rest, shapes, backend, threads, more)
     feeds = assign_inputs(inputs, list(network.inputs))
     if isinstance(network, CompiledNetwork):
