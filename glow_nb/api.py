@@ -208,7 +208,9 @@ def compile(
             tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
         return build(loaded)
     model = loaded
-    chosen = chosen.for_variants() if isinstance(chosen, VariantBackend) else chosen
+    if isinstance(chosen, VariantBackend):
+        with compiler.code_of(chosen, "for_variants"):
+            chosen = chosen.for_variants()
 
     def build_for(known: Shapes) -> CompiledNetwork:
         began = time.perf_counter()

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from glow_nb import pipelines
 from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
 from glow_nb.backends.held_weights import share_weights
 from glow_nb.driver import run_to
-from glow_nb.errors import OptionError
+from glow_nb.errors import CompileError, OptionError
+from glow_nb.foreign import foreign
 from glow_nb.fuse import PROGRAM_PASSES
-from glow_nb.hlir.graph import Function
+from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.llir.program import Buffer, Program
-from glow_nb.memory_limit import require_memory
+from glow_nb.memory_limit import require_memory, within_memory
 from glow_nb.passes import Observer, PassRun, Pipeline, Step, tell
 
 
@@ -41,8 +43,20 @@ PLACEMENT: Pipeline = ("allocate", "check_placement")
 def graph_order(backend: Backend, pipeline: Pipeline = pipelines.INFERENCE) -> Pipeline:
     """Return what is done to a graph: *pipeline* before and after lowering, then the backend's."""
     GRAPH_PASSES.check(pipeline)
-    lowering = Step("lower", {"should_lower": backend.should_lower})
-    return ("verify", *pipeline, lowering, *pipeline, *backend.graph_pipeline)
+    lowering = Step("lower", {"should_lower": partial(_should_lower, backend)})
+    with code_of(backend, "graph_pipeline"):
+        own = backend.graph_pipeline
+    return ("verify", *pipeline, lowering, *pipeline, *own)
+
+
+def _should_lower(backend: Backend, node: Node) -> bool:
+    with code_of(backend, f"should_lower of {node!r}"):
+        return backend.should_lower(node)
+
+
+def code_of(backend: Backend, what: str) -> foreign:
+    """Return the border to a backend, which may be a user's."""
+    return foreign(CompileError, f"backend {backend.name!r}: {what}")
 
 
 def program_order(backend: Backend, pipeline: Pipeline | None = None) -> Pipeline:
@@ -50,8 +64,10 @@ def program_order(backend: Backend, pipeline: Pipeline | None = None) -> Pipelin
 
     The passes are those of *pipeline*, by default the backend's, and know what its kernels can do.
     """
-    passes = backend.program_pipeline if pipeline is None else pipeline
-    passes = PROGRAM_PASSES.with_options(passes, {"traits": backend.traits})
+    with code_of(backend, "program_pipeline and traits"):
+        passes = backend.program_pipeline if pipeline is None else pipeline
+        traits = backend.traits
+    passes = PROGRAM_PASSES.with_options(passes, {"traits": traits})
     return ("schedule", "generate", *passes, *PLACEMENT)
 
 
@@ -159,11 +175,13 @@ def make_executable(
     The observer is told of each step that the executable names.
 
     Raises:
+        CompileError: The backend raised an error that is not ours.
         MemoryLimitError: A run needs more memory than the process may have.
     """
     _check_memory(program)
     began = time.perf_counter()
-    executable = backend.compile(program, threads=threads)
+    with code_of(backend, "compile"), within_memory("compile"):
+        executable = backend.compile(program, threads=threads)
     steps: Mapping[str, float] = {"compile": time.perf_counter() - began}
     if isinstance(executable, CompiledInSteps):
         steps = executable.compile_seconds
