@@ -147,9 +147,10 @@ def compile(
             ``glow_nb.Cpu(winograd="off")``, or a backend of your own.
         threads: Cores that share the work of one run; all that are available by default.
         shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
-            name. What is bound nowhere stays open: the network is checked as far as that can be
-            done without sizes, and compiled for those of the arrays that it is fed, each set of
-            sizes once; see :class:`glow_nb.DynamicNetwork`.
+            name. What is bound nowhere stays open: the network is compiled for the sizes of the
+            arrays that it is fed, each set of sizes once; see :class:`glow_nb.DynamicNetwork`. A
+            graph has fixed sizes, so no pass runs before they are known: checked are the operators
+            with their operands and attributes, and that the pipelines name passes and options.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers.
         winograd: Short for ``backend=Cpu(winograd=...)``, see :class:`glow_nb.Cpu`. Other backends

@@ -58,13 +58,13 @@ class CpuBackend(Backend):
                     "threads": self.threads,
                 },
             ),
-            "sink_transposes",  # the packing of what is computed is one transpose
-            "split_reductions",  # a result is the work of one thread
-            "hoist_reshapes",  # which reads parts of a tensor where they lie
-            "fold_constants",  # constant weights are packed and transformed now
-            "eliminate_noops",
-            "eliminate_common_nodes",
-            "eliminate_dead_nodes",
+            "sink_transposes",  # transposes that pack a computed operand become one
+            "split_reductions",  # one result is the work of one thread: parts are that of several
+            "hoist_reshapes",  # parts of a tensor that are reshaped are read where they lie
+            "fold_constants",  # constant weights are packed and transformed at compile time
+            "eliminate_noops",  # packing leaves reshapes and transposes that move nothing
+            "eliminate_common_nodes",  # an operand that two products pack alike is packed once
+            "eliminate_dead_nodes",  # nodes that packing has replaced are dropped
         )
 
     def _tuner(self) -> Tuner | None:
