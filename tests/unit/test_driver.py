@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
+import glow_nb
 from glow_nb.driver import STEPS, check, run, run_to, runs_of
-from glow_nb.errors import DefinitionError, OptionError, VerifyError
+from glow_nb.errors import DefinitionError, OptionError, PassError, VerifyError
 from glow_nb.files import parse_text
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import FullyConnected, Relu
 from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Rewriter, rewrite
 from glow_nb.llir.program import Program
 from glow_nb.passes import STEP_NAMES, PassRun, Pipeline, Repeat, Step
 
@@ -109,3 +112,46 @@ def test_no_pass_takes_the_name_of_a_step() -> None:
 
     with pytest.raises(DefinitionError, match="'lower': the compiler has a step of this name"):
         register_pass(lower)
+
+
+def test_functions_stand_in_both_pipelines_of_compile() -> None:
+    told: list[PassRun] = []
+
+    def drop_relu(function: Function) -> Function:
+        def rule(node: Node, rewriter: Rewriter) -> Value | None:
+            return node.input if isinstance(node, Relu) else None
+
+        return rewrite(function, rule)
+
+    def leave_alone(program: Program, *, really: bool = False) -> Program:
+        assert really
+        return program
+
+    net = glow_nb.compile(
+        dense(),
+        backend="interpreter",
+        pipeline=(drop_relu, "eliminate_dead_nodes"),
+        program_pipeline=(Step(leave_alone, {"really": True}), *glow_nb.INSTRUCTIONS),
+        observer=told.append,
+    )
+    assert (net.run(np.full((2, 3), -1, np.float32))["y"] == -2).all()
+    names = [run.name for run in told]
+    assert names.count("drop_relu") == 2 and names.count("leave_alone") == 1
+
+
+@pytest.mark.parametrize("level", ["pipeline", "program_pipeline"])
+def test_what_a_pass_of_a_user_does_wrong_names_it(level: str) -> None:
+    def forgets_to_return(ir: object) -> None:
+        return None
+
+    def has_a_mistake(ir: object) -> None:
+        raise IndexError("list index out of range")
+
+    kind = "Function" if level == "pipeline" else "Program"
+    options: dict[str, Any] = {level: (forgets_to_return,)}
+    with pytest.raises(PassError, match=f"'forgets_to_return'.* returned None and not a {kind}"):
+        glow_nb.compile(dense(), backend="interpreter", **options)
+    options = {level: (has_a_mistake,)}
+    with pytest.raises(PassError, match="pass 'has_a_mistake'.*: IndexError: list") as caught:
+        glow_nb.compile(dense(), backend="interpreter", **options)
+    assert isinstance(caught.value.__cause__, IndexError)
