@@ -39,7 +39,9 @@ class BackendOptions(ABC):
     def __post_init__(self) -> None:
         """Raise OptionError for a value that an option may not have."""
         for known in fields(self):
-            value, choices = getattr(self, known.name), known.metadata["choices"]
+            value, choices = getattr(self, known.name), known.metadata.get("choices")
+            if choices is None:  # a field that option() has not made
+                continue
             subject = f"{known.name}={value!r:.80}"
             if not choices and not isinstance(value, bool):
                 raise OptionError(f"{subject}: give True or False")

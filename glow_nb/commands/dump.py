@@ -20,8 +20,8 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of
-from glow_nb.compiler import build_program, lower_for, order_from
-from glow_nb.driver import run
+from glow_nb.compiler import PLACEMENT, build_program, lower_for, order_from
+from glow_nb.driver import IR, run
 from glow_nb.errors import OptionError
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
@@ -131,7 +131,7 @@ def _state(
 ) -> Function | Program:
     """Return the state of *ir* that the options ask for."""
     if isinstance(ir, Program):
-        return _program_state(ir, level, after, backend)
+        return _program_state(ir, level, after)
     if after is None:
         lowered = lower_for(ir, backend)
         return build_program(lowered, backend) if level == "llir" else lowered
@@ -142,9 +142,7 @@ def _state(
     return state
 
 
-def _program_state(
-    program: Program, level: str | None, after: str | None, backend: Backend
-) -> Function | Program:
+def _program_state(program: Program, level: str | None, after: str | None) -> IR:
     if level == "hlir":
         raise OptionError(f"{program!r}: the file holds a program, which has no graph; use llir")
     if after == "import":
@@ -154,4 +152,4 @@ def _program_state(
             f"--after {after}: the file holds a program, on which no pass is run; "
             "there are only import and allocate"
         )
-    return run(program, order_from(program, backend))
+    return program if program.arena else run(program, PLACEMENT)

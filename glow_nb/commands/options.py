@@ -107,7 +107,7 @@ def _is_options(backend: object) -> TypeGuard[type[BackendOptions]]:
     return isinstance(backend, type) and issubclass(backend, BackendOptions)
 
 
-_FIELDS = {f.name: f for cls in BACKENDS.values() if _is_options(cls) for f in fields(cls)}
+_FIELDS = {f.name: f for kind in BACKENDS.values() if _is_options(kind) for f in fields(kind)}
 """The options of all backends by name; each becomes a flag."""
 
 COMPILE_PARAMETERS = ("backend", "threads", *_FIELDS)

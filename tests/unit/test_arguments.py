@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 import glow_nb
 from glow_nb.arguments import MOST_THREADS, as_shapes
-from glow_nb.backends import backend_named
+from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.backends.backend import Executable
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.interpreter import Interpreter
+from glow_nb.backends.options import option
 from glow_nb.bisection import bisect
 from glow_nb.errors import FeedError, OptionError
 from glow_nb.hlir import ops
@@ -120,6 +123,28 @@ def test_a_backend_without_options_ignores_those_of_others() -> None:
         net = glow_nb.compile(relu(), backend=backend, winograd="off", tune=True)
         assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
     assert repr(glow_nb.Cpu(tune=True)) == "Cpu(winograd='auto', tune=True)"
+
+
+@dataclass(frozen=True)
+class Mine(BackendOptions):
+    """The options of a user's backend."""
+
+    name: ClassVar[str] = "mine"
+    order: str = option("first", choices=("first", "last"), help="Which one comes first.")
+    label: str = ""
+
+    @override
+    def make(self, *, threads: int) -> Backend:
+        return Interpreter()
+
+
+def test_a_user_may_have_options_for_a_backend_of_their_own() -> None:
+    net = glow_nb.compile(relu(), backend=Mine(order="last", label="x"))
+    assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
+    with pytest.raises(OptionError, match=r"order='second': give one of \('first', 'last'\)"):
+        Mine(order="second")
+    with pytest.raises(OptionError, match=r"tune=True: backend=Mine\(.*has options of its own"):
+        glow_nb.compile(relu(), backend=Mine(), tune=True)
 
 
 def test_the_name_means_the_options_by_default() -> None:
