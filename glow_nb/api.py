@@ -9,8 +9,6 @@ import time
 import warnings
 from typing import IO, TYPE_CHECKING, Union
 
-from typing_extensions import get_protocol_members
-
 from glow_nb import compiler, pipelines
 from glow_nb.arguments import (
     MOST_THREADS,
@@ -21,11 +19,11 @@ from glow_nb.arguments import (
     as_shapes,
     whole_number,
 )
-from glow_nb.backends import Backend, BackendOptions, VariantBackend, backend_named
+from glow_nb.backends import BackendLike, VariantBackend, backend_named
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.dynamic import DynamicNetwork, describe_sizes
-from glow_nb.errors import GlowWarning, OptionError
+from glow_nb.errors import GlowWarning, OptionError, UnboundDimension
 from glow_nb.files import SUFFIX, load_text
 from glow_nb.hlir.graph import Function, Module
 from glow_nb.hlir.optimize import GRAPH_PASSES
@@ -95,7 +93,7 @@ def _load(
         return graph.functions[0]
     if isinstance(graph, str | os.PathLike) and _is_text(graph):
         return load_text(graph)
-    from glow_nb.importers.onnx import SymbolicModel, UnboundDimension, import_onnx, load_model
+    from glow_nb.importers.onnx import SymbolicModel, import_onnx, load_model
 
     if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):
         raise OptionError(
@@ -130,12 +128,12 @@ def _is_text(graph: object) -> bool:
 def compile(
     graph: Graph,
     *,
-    backend: str | Backend = "cpu",
+    backend: BackendLike = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
     constants: Constants | None = None,
-    winograd: str = "auto",
-    tune: bool = False,
+    winograd: str | None = None,
+    tune: bool | None = None,
     max_variants: int = MAX_VARIANTS,
     pipeline: Pipeline = pipelines.INFERENCE,
     program_pipeline: Pipeline | None = None,
@@ -145,31 +143,19 @@ def compile(
 
     Args:
         graph: What :func:`load` takes.
-        backend: ``"cpu"``, ``"interpreter"``, or a backend of your own.
+        backend: ``"cpu"``, ``"interpreter"``, the options of a backend such as
+            ``glow_nb.Cpu(winograd="off")``, or a backend of your own.
         threads: Cores that share the work of one run; all that are available by default.
         shapes: Sizes of symbolic dimensions by name, ``{"batch": 8}``, or whole shapes by input
-            name. What is bound nowhere stays open: the network is checked as far as that can be
-            done without sizes, and compiled for those of the arrays that it is fed, each set of
-            sizes once; see :class:`glow_nb.DynamicNetwork`.
+            name. What is bound nowhere stays open: the network is compiled for the sizes of the
+            arrays that it is fed, each set of sizes once; see :class:`glow_nb.DynamicNetwork`. A
+            graph has fixed sizes, so no pass runs before they are known: checked are the operators
+            with their operands and attributes, and that the pipelines name passes and options.
         constants: Inputs of an ONNX model that are fixed to these arrays, by name, and are no
             inputs of the network: needed where a shape is computed from their numbers.
-        winograd: "auto" lets convolutions with stride 1 and constant filters be done by Winograd's
-            algorithm where that is faster: 2 to 3 times as fast. In ``float32`` its root mean
-            square error is about 2e-7 of the outputs' for tiles of 2 x 2, 5e-7 for 4 x 4, and 2e-6
-            for 4 x 4 with 5 x 5 taps; that of the direct sum 1e-7. Over a whole network (largest
-            difference from the result in ``float64`` over the largest output) the policy is at most
-            1e-4, held by the networks of the test suite (``docs/accuracy.md``). These errors are
-            relative to the largest input of a tile's window, 6 x 6 pixels for 4 x 4 outputs of
-            3 x 3 taps: where one pixel is a million times as large as its neighbours, outputs
-            beside it may lose all digits. NaN and infinity spread over the outputs of a tile, and
-            inputs near overflow may give them where the direct sum is finite. "guarded" has NaN,
-            infinities and overflows where the direct sum has them, for any number of threads: what
-            is not finite is summed up directly. It costs up to 3 % of a network's time. "off" sums
-            up everything directly. A backend that has but one way ignores this.
-        tune: Measure on this machine which of the ways to compute each convolution and matrix
-            product is the fastest, in place of estimating it. This takes a while, the longer the
-            more different ones there are; measurements are kept in the cache folder, and the next
-            compilation makes the same choices from them at once.
+        winograd: Short for ``backend=Cpu(winograd=...)``, see :class:`glow_nb.Cpu`. Other backends
+            have but one way and ignore it.
+        tune: Short for ``backend=Cpu(tune=...)``; other backends ignore it.
         max_variants: For how many sets of sizes a network with open sizes is kept compiled. Those
             used least recently are dropped; a run that is in progress ends as it should.
         pipeline: Graph passes, run before and after lowering.
@@ -195,7 +181,7 @@ def compile(
         PROGRAM_PASSES.check(program_pipeline)
     limit = whole_number("max_variants", max_variants, 1)
     stopwatch = Stopwatch()
-    chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
+    chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
     stopwatch.lap("backend")
     with within_memory("import"):
         loaded = _load(graph, shapes, constants)
@@ -223,7 +209,9 @@ def compile(
             tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
         return build(loaded)
     model = loaded
-    chosen = chosen.for_variants() if isinstance(chosen, VariantBackend) else chosen
+    if isinstance(chosen, VariantBackend):
+        with compiler.code_of(chosen, "for_variants"):
+            chosen = chosen.for_variants()
 
     def build_for(known: Shapes) -> CompiledNetwork:
         began = time.perf_counter()
@@ -253,24 +241,6 @@ def as_threads(threads: int | None) -> int:
             stacklevel=3,
         )
     return cores
-
-
-def as_backend(backend: str | Backend, *, threads: int, winograd: str, tune: bool) -> Backend:
-    """Return *backend*, made with the given options if it is a name; raise OptionError if neither.
-
-    A backend of the user's own is taken as it is; the options are checked all the same.
-    """
-    options = BackendOptions(winograd=winograd, tune=tune, threads=threads)
-    chosen = backend_named(backend, options) if isinstance(backend, str) else backend
-    missing = sorted(get_protocol_members(Backend) - set(dir(chosen)))
-    if isinstance(chosen, type) or "compile" in missing:
-        raise OptionError(f"backend={backend!r:.80}: give the name of one, or a Backend")
-    if missing:
-        raise OptionError(
-            f"backend={backend!r:.80}: it has no {', '.join(missing)}; "
-            "let its class inherit from glow_nb.Backend, which has what most backends need"
-        )
-    return chosen
 
 
 def _return_freed_memory(program: Program) -> Program:

@@ -85,6 +85,13 @@ class Background:
             )
 
 
+def done_now(task: Callable[[], T]) -> Future[T]:
+    """Return the future of a *task* that this very thread has done, or failed to do."""
+    future: Future[T] = Future()
+    _do(task, future)
+    return future
+
+
 def _do(task: Callable[[], T], future: Future[T]) -> None:
     try:
         future.set_result(task())

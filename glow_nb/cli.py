@@ -13,6 +13,7 @@ from glow_nb.commands.dump import dump
 from glow_nb.commands.errors import CleanGroup
 from glow_nb.commands.info import info
 from glow_nb.commands.machine import machine
+from glow_nb.commands.opt import opt
 from glow_nb.commands.profile import profile
 from glow_nb.commands.run import run
 
@@ -30,5 +31,5 @@ def main() -> None:
     """
 
 
-for command in (run, dump, diff, bisect, check, info, profile, bench, machine):
+for command in (run, dump, opt, diff, bisect, check, info, profile, bench, machine):
     main.add_command(command)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from glow_nb import pipelines
 from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
 from glow_nb.backends.held_weights import share_weights
-from glow_nb.errors import OptionError
-from glow_nb.hlir.graph import Function
-from glow_nb.hlir.lower import lower
+from glow_nb.driver import run_to
+from glow_nb.errors import CompileError, OptionError
+from glow_nb.foreign import foreign
+from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.optimize import GRAPH_PASSES
-from glow_nb.hlir.schedule import schedule
-from glow_nb.hlir.verify import verify
-from glow_nb.llir.allocate import allocate
-from glow_nb.llir.check_placement import check_placement
-from glow_nb.llir.generate import generate
 from glow_nb.llir.program import Buffer, Program
-from glow_nb.memory_limit import require_memory
-from glow_nb.passes import Observer, PassRun, Pipeline, observed, tell
+from glow_nb.memory_limit import require_memory, within_memory
+from glow_nb.passes import Observer, PassRun, Pipeline, Step, tell
 from glow_nb.program_passes import PROGRAM_PASSES
 
 
@@ -37,6 +34,53 @@ class Compilation:
     function: Function | None
     program: Program
     executable: Executable
+
+
+PLACEMENT: Pipeline = ("allocate", "check_placement")
+"""What remains to be done to a program that is given as it is."""
+
+
+def graph_order(backend: Backend, pipeline: Pipeline = pipelines.INFERENCE) -> Pipeline:
+    """Return what is done to a graph: *pipeline* before and after lowering, then the backend's."""
+    GRAPH_PASSES.check(pipeline)
+    lowering = Step("lower", {"should_lower": partial(_should_lower, backend)})
+    with code_of(backend, "graph_pipeline"):
+        own = backend.graph_pipeline
+    return ("verify", *pipeline, lowering, *pipeline, *own)
+
+
+def _should_lower(backend: Backend, node: Node) -> bool:
+    with code_of(backend, f"should_lower of {node!r}"):
+        return backend.should_lower(node)
+
+
+def code_of(backend: Backend, what: str) -> foreign:
+    """Return the border to a backend, which may be a user's."""
+    return foreign(CompileError, f"backend {backend.name!r}: {what}")
+
+
+def program_order(backend: Backend, pipeline: Pipeline | None = None) -> Pipeline:
+    """Return how a lowered graph becomes a program whose memory is placed.
+
+    The passes are those of *pipeline*, by default the backend's, and know what its kernels can do.
+    """
+    with code_of(backend, "program_pipeline and traits"):
+        passes = backend.program_pipeline if pipeline is None else pipeline
+        traits = backend.traits
+    passes = PROGRAM_PASSES.with_options(passes, {"traits": traits})
+    return ("schedule", "generate", *passes, *PLACEMENT)
+
+
+def order_from(
+    ir: Function | Program,
+    backend: Backend,
+    pipeline: Pipeline = pipelines.INFERENCE,
+    program_pipeline: Pipeline | None = None,
+) -> Pipeline:
+    """Return all steps from *ir* to a program whose memory is placed, the check of it last."""
+    if isinstance(ir, Program):
+        return PLACEMENT[1:] if ir.arena else PLACEMENT
+    return graph_order(backend, pipeline) + program_order(backend, program_pipeline)
 
 
 def optimize(
@@ -70,12 +114,7 @@ def lower_for(
 
     The backend's own passes run last.
     """
-    GRAPH_PASSES.check(pipeline)
-    function = observed("verify", _verified, function, observer)
-    function = optimize(function, pipeline=pipeline, observer=observer)
-    function = observed("lower", lambda f: lower(f, backend.should_lower), function, observer)
-    function = optimize(function, pipeline=pipeline, observer=observer)
-    return optimize(function, pipeline=backend.graph_pipeline, observer=observer)
+    return run_to(Function, function, graph_order(backend, pipeline), observer)
 
 
 def build_program(
@@ -85,16 +124,8 @@ def build_program(
     pipeline: Pipeline | None = None,
     observer: Observer | None = None,
 ) -> Program:
-    """Return a lowered *function* as an optimized, allocated program.
-
-    The passes are those of *pipeline*, by default the backend's, and know what its kernels can do.
-    """
-    passes = backend.program_pipeline if pipeline is None else pipeline
-    passes = PROGRAM_PASSES.with_options(passes, {"traits": backend.traits})
-    function = observed("schedule", schedule, function, observer)
-    program = observed("generate", generate, function, observer)
-    program = PROGRAM_PASSES.run(program, passes, observer)
-    return observed("allocate", allocate, program, observer)
+    """Return a lowered *function* as an optimized program whose memory is placed and checked."""
+    return run_to(Program, function, program_order(backend, pipeline), observer)
 
 
 def compile_function(
@@ -106,7 +137,7 @@ def compile_function(
     program_pipeline: Pipeline | None = None,
     observer: Observer | None = None,
 ) -> Compilation:
-    """Compile a graph: optimize, lower, schedule, generate, optimize, allocate, make code."""
+    """Compile a graph: all of its order, then those of its program, then the backend's code."""
     lowered = lower_for(function, backend, pipeline=pipeline, observer=observer)
     program = build_program(lowered, backend, pipeline=program_pipeline, observer=observer)
     return make_compilation(lowered, program, backend, threads=threads, observer=observer)
@@ -116,9 +147,8 @@ def compile_program(
     program: Program, backend: Backend, *, threads: int, observer: Observer | None = None
 ) -> Compilation:
     """Compile a program that is given as it is; it is allocated if it was not."""
-    if not program.arena:
-        program = observed("allocate", allocate, program, observer)
-    return make_compilation(None, program, backend, threads=threads, observer=observer)
+    placed = run_to(Program, program, order_from(program, backend), observer)
+    return make_compilation(None, placed, backend, threads=threads, observer=observer)
 
 
 def make_compilation(
@@ -140,33 +170,24 @@ def make_compilation(
 def make_executable(
     program: Program, backend: Backend, *, threads: int, observer: Observer | None = None
 ) -> Executable:
-    """Check the placement of *program* and hand it to *backend*.
+    """Hand *program*, whose memory is placed, to *backend*.
 
     The observer is told of each step that the executable names.
 
     Raises:
+        CompileError: The backend raised an error that is not ours.
         MemoryLimitError: A run needs more memory than the process may have.
     """
-    observed("check_placement", _placed, program, observer)
     _check_memory(program)
     began = time.perf_counter()
-    executable = backend.compile(program, threads=threads)
+    with code_of(backend, "compile"), within_memory("compile"):
+        executable = backend.compile(program, threads=threads)
     steps: Mapping[str, float] = {"compile": time.perf_counter() - began}
     if isinstance(executable, CompiledInSteps):
         steps = executable.compile_seconds
     for step, seconds in steps.items():
         tell(observer, PassRun(step, program, program, seconds))
     return executable
-
-
-def _verified(function: Function) -> Function:
-    verify(function)
-    return function
-
-
-def _placed(program: Program) -> Program:
-    check_placement(program)
-    return program
 
 
 def _check_memory(program: Program) -> None:

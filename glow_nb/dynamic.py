@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from typing_extensions import override
 
 from glow_nb.arguments import Shapes, as_array, as_shapes
-from glow_nb.background import Background
+from glow_nb.background import Background, done_now
 from glow_nb.errors import FeedError, GlowError, OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
@@ -65,7 +65,8 @@ class DynamicNetwork(Network):
     ) -> None:
         """Take the model and the function that compiles it for the shapes of all inputs.
 
-        If *in_turn*, one set of sizes is compiled after the other, whoever asks.
+        If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
+        asks for another one on the way.
         """
         self._model, self._compile_for = model, compile_for
         self._variants: VariantCache[InputShapes, CompiledNetwork] = VariantCache(
@@ -108,6 +109,9 @@ class DynamicNetwork(Network):
 
             futures = [net.prepare({"batch": batch}) for batch in (1, 8, 32)]
 
+        For a pass or an observer of this network, which run while it is compiled, the sizes are
+        compiled at once, on the same thread.
+
         Args:
             shapes: A size for each open dimension by name, or whole shapes by input name.
 
@@ -122,7 +126,10 @@ class DynamicNetwork(Network):
         if given is None:
             raise OptionError("shapes=None: give a dict such as {'batch': 8}")
         bound = self._model.bind(given)
-        return self._background.submit(partial(self._variant, self._key(bound)))
+        task = partial(self._variant, self._key(bound))
+        if self._variants.is_making():  # the background might have to wait for this thread
+            return done_now(task)
+        return self._background.submit(task)
 
     def _network_for(self, inputs: Feeds) -> tuple[CompiledNetwork, dict[str, Array]]:
         """Return the network for the shapes of *inputs*, and these by name."""

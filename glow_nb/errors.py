@@ -6,6 +6,8 @@ a full stop.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 
 class GlowError(Exception):
     """Base of every error that glow_nb raises on purpose."""
@@ -64,3 +66,44 @@ class MemoryLimitError(GlowError):
 
 class CompileError(GlowError):
     """Generated source could not be made into machine code, or the code could not be loaded."""
+
+
+class UnboundDimension(ModelError):
+    """A model has dimensions without a size; bind them by ``shapes`` or at the first run.
+
+    Attributes:
+        names: The symbols that have no size.
+        signature: Declared shape of each input; None where not even the rank is known.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        names: Sequence[str],
+        signature: Mapping[str, tuple[int | str, ...] | None],
+    ) -> None:
+        """Complain about *names* in the model at *place*."""
+        example = ", ".join(f"{name!r}: 1" for name in names)
+        wheres = "; ".join(
+            f"input {name!r} is {'of unknown rank' if shape is None else list(shape)}"
+            for name, shape in signature.items()
+            if shape is None or any(isinstance(n, str) for n in shape)
+        )
+        super().__init__(
+            f"{place}: its dimensions {list(names)} have no size ({wheres}); "
+            f"bind them, for example shapes={{{example}}}"
+        )
+        self.names, self.signature = tuple(names), dict(signature)
+
+
+class UnboundInput(UnsupportedError):
+    """A value that shapes depend on is computed from inputs that are known at run time only.
+
+    Attributes:
+        names: Those inputs; give them by ``import_onnx(..., constants={name: array})``.
+    """
+
+    def __init__(self, message: str, names: Sequence[str]) -> None:
+        """Complain with *message* about the inputs called *names*."""
+        super().__init__(message)
+        self.names = tuple(names)

@@ -38,10 +38,6 @@ def load_text(path: str | os.PathLike[str]) -> Function | Program:
         ModelError: A file cannot be read, or the archive of constants is broken.
         ParseError: The text is not valid IR.
     """
-    import glow_nb.hlir.ops
-    import glow_nb.kernels.operators
-    import glow_nb.llir.instructions  # noqa: F401 - all register words of the language
-
     path = Path(path)
     try:
         text = read_text(path)
@@ -60,6 +56,10 @@ def parse_text(
     text: str, path: str = "<text>", constants: Mapping[str, Array] | None = None
 ) -> Function | Program:
     """Parse IR text of either level; ``declare`` begins the lower one."""
+    import glow_nb.hlir.ops
+    import glow_nb.kernels.operators
+    import glow_nb.llir.instructions  # noqa: F401 - all register words of the language
+
     first = re.search(r"^\s*(\w+)", re.sub(r"//[^\n]*", "", text))
     if first and first.group(1) == "declare":
         return parse_program(text, path, constants)

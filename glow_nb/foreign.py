@@ -1,31 +1,37 @@
-"""The border to code that is not ours but that we call: the one place that catches ``Exception``.
+"""The border to code that is not ours but that we call: the one place that takes any ``Exception``.
 
-Arrays that are fed, passes, observers, operators and kernel generators may come from a user, and
-raise whatever they like. What they raise becomes one error of ours that says whose code it was; the
-original is its ``__cause__``, with its traceback.
+Arrays that are fed, passes, lowering rules, observers, operators, kernel generators and backends
+may come from a user, and raise whatever they like. What they raise becomes one error of ours that
+says whose code it was; the original is its ``__cause__``, with its traceback.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from glow_nb.errors import GlowError
 
 
-@contextmanager
-def foreign(kind: type[GlowError], subject: str, *, ours: bool = False) -> Iterator[None]:
+class foreign:  # noqa: N801 - reads like a function, with foreign(...)
     """Run the body of the statement; what it raises becomes ``kind(f"{subject}: ...")``.
 
     An error of ours stays as it is, unless *ours* asks to put the subject before that, too. What
-    ends the program, such as KeyboardInterrupt, is no ``Exception`` and always stays.
+    ends the program, such as KeyboardInterrupt, is no ``Exception`` and always stays. One object
+    serves any number of statements, on any threads.
     """
-    try:
-        yield
-    except Exception as cause:
-        if isinstance(cause, GlowError) and not ours:
-            raise
-        raise kind(f"{subject}: {_described(cause)}") from cause
+
+    __slots__ = ("_kind", "_ours", "_subject")
+
+    def __init__(self, kind: type[GlowError], subject: str, *, ours: bool = False) -> None:
+        """Raise *kind* about the *subject*."""
+        self._kind, self._subject, self._ours = kind, subject, ours
+
+    def __enter__(self) -> None:
+        """Begin with the body."""
+
+    def __exit__(self, _: object, cause: BaseException | None, __: object) -> None:
+        """Raise the error of ours, if the body has raised one that is not."""
+        if not isinstance(cause, Exception) or (isinstance(cause, GlowError) and not self._ours):
+            return
+        raise self._kind(f"{self._subject}: {_described(cause)}") from cause
 
 
 def _described(cause: Exception) -> str:

@@ -15,7 +15,8 @@ from typing_extensions import override
 from glow_nb.alignment import ALIGNMENT
 from glow_nb.arguments import Shapes, as_array, as_path, as_shapes
 from glow_nb.counted import cut, visible_types
-from glow_nb.errors import FeedError, OptionError, UnsupportedError
+from glow_nb.errors import FeedError, GlowError, OptionError, UnsupportedError
+from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Buffer, Program
 from glow_nb.memory_limit import out_of_memory, within_memory
@@ -192,6 +193,8 @@ class CompiledNetwork(Network):
         self._program, self._function, self._threads = program, function, threads
         self.sizes = sizes
         self._executable = executable
+        subject = f"network {program.name!r}: {type(executable).__name__}.run"
+        self._border = foreign(GlowError, subject)  # to the backend, which may be a user's
         self._output_names = tuple(buffer.name for buffer in program.outputs)
         self._counted = {b.name: b.counted for b in program.outputs if b.counted}
 
@@ -273,10 +276,11 @@ class CompiledNetwork(Network):
             MemoryLimitError: The system gives no memory for the run.
         """
         arrays = check_feeds(self.program.inputs, inputs)
-        try:
-            results = self._executable.run(arrays)
-        except MemoryError as error:
-            raise out_of_memory(f"network {self.program.name!r}", error) from error
+        with self._border:
+            try:
+                results = self._executable.run(arrays)
+            except MemoryError as error:
+                raise out_of_memory(f"network {self.program.name!r}", error) from error
         outputs = dict(zip(self._output_names, results, strict=True))
         return cut(outputs, self._counted) if self._counted else outputs
 

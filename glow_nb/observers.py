@@ -32,7 +32,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
-from glow_nb.passes import STEPS, Observer, Pass, PassRun, check_observer, finish, tell
+from glow_nb.passes import STEP_NAMES, Observer, Pass, PassRun, check_observer, finish, tell
 from glow_nb.program_passes import PROGRAM_PASSES
 from glow_nb.schema import closest
 
@@ -171,7 +171,7 @@ def _step_name(step: str | Pass[Any]) -> str:
         if callable(step):
             return name_of(step)
         raise OptionError(f"step {step!r:.80}: give the name of a pass or step, or a function")
-    known = {*STEPS, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
+    known = {*STEP_NAMES, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
     if step not in known:
         for backend in BACKENDS:  # whose passes are registered when it is first asked for
             backend_named(backend)

@@ -28,10 +28,10 @@ from typing_extensions import override
 
 from glow_nb.api import compile
 from glow_nb.arguments import whole_number
-from glow_nb.errors import FeedError, OptionError, UnsupportedError
+from glow_nb.errors import FeedError, OptionError, UnboundDimension, UnboundInput, UnsupportedError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
-from glow_nb.importers.onnx import UnboundDimension, UnboundInput, import_onnx, load_model
+from glow_nb.importers.onnx import import_onnx, load_model
 from glow_nb.importers.onnx.model import NEWEST_OPSET
 from glow_nb.pipelines import INFERENCE
 from glow_nb.types import Array

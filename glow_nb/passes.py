@@ -62,7 +62,7 @@ Entry = Step | Repeat | str | Pass[Any]
 Pipeline = tuple[Entry, ...]
 
 
-STEPS = (
+STEP_NAMES = (
     *("import", "backend", "verify", "lower", "schedule", "generate", "allocate"),
     *("check_placement", "fill_constants", "generate_source", "compile_kernels", "load_code"),
     *("compile", "share_weights", "free_memory"),
@@ -78,8 +78,8 @@ own, ``compile`` is all. Only those from ``lower`` to ``allocate`` change the IR
 class PassRun:
     """What an observer is told: one step of the compiler that ran.
 
-    It is a pass, or one of the compiler's own steps (:data:`STEPS`), or a ``Repeat`` that hit its
-    limit.
+    It is a pass, or one of the compiler's own steps (:data:`STEP_NAMES`), or a ``Repeat`` that hit
+    its limit.
 
     Attributes:
         name: The step; ``repeat`` for a fixed point that was not reached within the limit.
@@ -178,11 +178,15 @@ class PassRegistry(Generic[IR]):
 
         Raises:
             DefinitionError: It is no function of one IR with options that are keyword-only and have
-                defaults, or another module has a pass of this name.
+                defaults, or its name is that of a compiler step or of another module's pass.
         """
         subject = f"{self.passes.kind} {name_of(run)!r}"
         if isinstance(run, type) or not (callable(run) and hasattr(run, "__name__")):
             raise DefinitionError(f"{subject}: {run!r:.80} is no function, which alone has a name")
+        if run.__name__ in STEP_NAMES:
+            raise DefinitionError(
+                f"{subject}: the compiler has a step of this name; choose another"
+            )
         ir, *options = inspect.signature(run).parameters.values() or (None,)
         if ir is None or ir.kind is ir.KEYWORD_ONLY:
             raise DefinitionError(f"{subject}: its first parameter must be the IR, it has none")
@@ -211,7 +215,7 @@ class PassRegistry(Generic[IR]):
             raise OptionError(f"pipeline {pipeline!r:.80}: {self._wanted}")
         for entry in pipeline:
             if not isinstance(entry, Repeat):
-                self._check_step(_step_of(entry), entry)
+                self._check_step(as_step(entry), entry)
             elif isinstance(entry.limit, int):
                 self.check(entry.steps)
             else:
@@ -231,7 +235,7 @@ class PassRegistry(Generic[IR]):
     def _with_options(self, entry: Entry, options: Mapping[str, Any]) -> Entry:
         if isinstance(entry, Repeat):
             return replace(entry, steps=self.with_options(entry.steps, options))
-        step = _step_of(entry)
+        step = as_step(entry)
         known = _open_options(self._pass_of(step))
         taken = {name: value for name, value in options.items() if name in known}
         return Step(step.name, {**taken, **step.options})
@@ -247,13 +251,7 @@ class PassRegistry(Generic[IR]):
         )
         if not (is_pass and isinstance(step.options, Mapping)):
             raise OptionError(f"pipeline entry {entry!s:.80}: {self._wanted}")
-        run = self._pass_of(step)
-        if step.options:
-            known = list(inspect.signature(run).parameters)[1:]
-            for option in step.options:
-                if option not in known:
-                    hint = closest(option, known)
-                    raise OptionError(f"pass {name_of_step(step)!r} has no option {option!r}{hint}")
+        check_options(f"pass {name_of_step(step)!r}", self._pass_of(step), step.options)
 
     def _pass_of(self, step: Step) -> Pass[IR]:
         """Return the function of *step*; raise OptionError for a name that is unknown."""
@@ -271,7 +269,7 @@ class PassRegistry(Generic[IR]):
             if isinstance(entry, Repeat):
                 ir = self._run_repeat(ir, entry, observer, done)
             else:
-                ir = self._run_step(ir, _step_of(entry), observer, done)
+                ir = self._run_step(ir, as_step(entry), observer, done)
         return ir
 
     def _run_repeat(self, ir: IR, repeat: Repeat, observer: Observer | None, done: list[str]) -> IR:
@@ -330,13 +328,37 @@ def _check_kind(before: object, after: object) -> None:
         )
 
 
-def _step_of(entry: Step | str | Pass[Any]) -> Step:
+def check_options(subject: str, run: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise OptionError about the *subject* if *run* has not all of these *options*."""
+    if not options:
+        return
+    known = list(inspect.signature(run).parameters)[1:]
+    for option in options:
+        if option not in known:
+            raise OptionError(f"{subject} has no option {option!r}{closest(option, known)}")
+
+
+def as_step(entry: Step | str | Pass[Any]) -> Step:
+    """Return *entry* as a Step; one that is a name or a function has no options."""
     return entry if isinstance(entry, Step) else Step(entry)
+
+
+def steps_in(pipeline: Pipeline) -> list[Step]:
+    """Return the steps of *pipeline* in order, those inside of Repeats included."""
+    steps: list[Step] = []
+    for entry in pipeline:
+        steps += steps_in(entry.steps) if isinstance(entry, Repeat) else [as_step(entry)]
+    return steps
+
+
+def step_names(pipeline: Pipeline) -> list[str]:
+    """Return the names of the steps of *pipeline* in order, those inside of Repeats included."""
+    return [name_of_step(step) for step in steps_in(pipeline)]
 
 
 def name_of_step(entry: Entry) -> str:
     """Return what the observer and errors call *entry*: ``repeat`` if it is a Repeat."""
     if isinstance(entry, Repeat):
         return "repeat"
-    run = _step_of(entry).name
+    run = as_step(entry).name
     return run if isinstance(run, str) else name_of(run)

@@ -10,35 +10,35 @@ INFERENCE: Pipeline = (
     "eliminate_common_nodes",  # a pattern is found only if its nodes share their operands
     Repeat(
         (
-            "sink_transposes",  # a transpose that meets its inverse cancels
-            "sink_reshapes",  # a reshape behind elementwise nodes lets these join their producer
+            "sink_transposes",  # a transpose that meets its inverse is dropped with it
+            "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
             "sink_broadcasts",  # elementwise operators repeat small operands by themselves
             "eliminate_noops",  # a transpose, reshape or slice that moves nothing is dropped
-            "merge_concats",  # a concat of concats becomes one, which copies once
+            "merge_concats",  # a concat of concats becomes one concat, which copies once
             "gathers_to_slices",  # a slice is a view of its input and costs nothing
             "merge_slices",  # a slice of a slice becomes one; gathers must have become slices
             "merge_conversions",  # exporters convert to another kind and back
-            "simplify_arithmetic",  # patterns below are written for one form of each expression
-            "simplify_reductions",  # a reduction over axes of size 1 is a reshape
+            "simplify_arithmetic",  # raise_ passes look for one form of each expression
+            "simplify_reductions",  # a reduction over axes of size 1 becomes a reshape
             "merge_clips",  # several bounds of one value become one pass over it
             "raise_softmax",  # a softmax that is written out becomes one node with one kernel
             "raise_gelu",  # a GELU that is written out becomes one node
             "raise_leaky_relu",  # a leaky ReLU that is written out becomes one node
             "raise_swish",  # a swish that is written out becomes one node
-            "raise_layer_normalization",  # one node lowers to fewer operators than were written
-            "fold_pads",  # a convolution adds zeros around its input without a copy
+            "raise_layer_normalization",  # one that is written out becomes one node
+            "fold_pads",  # a convolution adds zeros around its input by itself, without a copy
             "trim_windows",  # taps of a window that see nothing but padding are dropped
-            "fold_batch_normalization",  # pads and transposes no longer stand before it
+            "fold_batch_normalization",  # a normalization goes into the filter before it
             "fold_scales_into_products",  # a factor behind a dense layer goes into its weights
-            "fold_scales_into_next_convolution",  # a factor that no producer took goes forwards
+            "fold_scales_into_next_convolution",  # a factor before a filter goes into it
             "sink_channel_shuffles",  # a shuffle ends in the weights of the nodes that read it
             "hoist_channel_gathers",  # a gather ends in the weights of the node that computes it
             "hoist_slices",  # rows and channels that nothing reads are not computed
-            "sink_scales",  # a factor before a matrix product becomes one behind it
-            "raise_fully_connected",  # comes after the scales: these know matrix products only
+            "sink_scales",  # a factor behind a matrix product joins the product's kernel
+            "raise_fully_connected",  # a product plus a row; sink_scales knows plain products only
             "merge_products",  # several narrow products of one input become one wide product
             "single_rows_to_sums",  # one row times a transposed matrix needs no transpose
-            "transpose_weights",  # transposes of constants that no pass cancelled
+            "transpose_weights",  # a transpose before a dense layer goes into its weights
             "fold_constants",  # weights that passes transposed or scaled become plain weights
             "eliminate_common_nodes",  # nodes that passes have made equal are computed once
             "eliminate_dead_nodes",  # nodes that passes have replaced are dropped
@@ -50,13 +50,13 @@ INFERENCE: Pipeline = (
 
 INSTRUCTIONS: Pipeline = (
     "eliminate_dead_stores",  # what is written and never read is not computed
-    "peephole",  # simpler instructions first: more of them can be stacked
+    "peephole",  # simpler instructions: before stacking, since more of them can be stacked
     "stack_instructions",  # elementwise work joins the kernel of its producer or consumer
-    "peephole",  # a copy that found no kernel to join may be needless now
-    "eliminate_slices",  # a slice that was not stacked is read in place, through a view
-    "eliminate_copies",  # the parts of a concat are computed in their places
-    "schedule_instructions",  # an order with few live bytes, now that all values are known
-    "share_buffers",  # results are written over operands that end; places must be final
-    "shrink_lifetimes",  # the allocator gets the shortest lifetimes that are right
+    "peephole",  # a copy that stacking has put into no kernel may have become needless
+    "eliminate_slices",  # what reads a slice reads it in place, through a view, without a copy
+    "eliminate_copies",  # the parts of a concat are computed where the concat has them
+    "schedule_instructions",  # few bytes are live at one time; after what adds or drops values
+    "share_buffers",  # a result is written over an operand that nothing reads afterwards
+    "shrink_lifetimes",  # memory is reserved from the first to the last use and no longer
 )
 """Instruction passes, run before allocation."""

@@ -10,6 +10,8 @@ from glow_nb.api import compile as compile
 from glow_nb.api import load as load
 from glow_nb.api import print_ir as print_ir
 from glow_nb.backends import Backend as Backend
+from glow_nb.backends import Cpu as Cpu
+from glow_nb.backends.interpreter import Interpreter as Interpreter
 from glow_nb.compiler import lower_for as lower_for
 from glow_nb.compiler import optimize as optimize
 from glow_nb.dynamic import DynamicNetwork as DynamicNetwork

@@ -20,9 +20,9 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Entry(Generic[V]):
-    """A value that is there, or that a thread is making."""
+    """A value that is there, or that a thread is making or is about to make."""
 
     thread: int = field(default_factory=threading.get_ident)
     future: Future[V] = field(default_factory=Future)
@@ -42,7 +42,8 @@ class VariantCache(Generic[K, V]):
     def __init__(self, limit: int, *, in_turn: bool = False) -> None:
         """Keep at most *limit* values; those that are being made are not counted.
 
-        Values of different keys are made at the same time, unless *in_turn*.
+        Values of different keys are made at the same time, unless *in_turn*: then all other threads
+        wait, but the one that makes a value may ask for others on the way.
         """
         self._limit, self._in_turn = limit, in_turn
         self._entries: dict[K, _Entry[V]] = {}  # the last used is last
@@ -52,6 +53,7 @@ class VariantCache(Generic[K, V]):
     def _make_locks(self) -> None:
         self._lock = threading.Lock()
         self._turn = threading.RLock() if self._in_turn else nullcontext()
+        self._awaited: dict[int, _Entry[V]] = {}  # by the thread that waits for it
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of *key*, from *make* if there is none.
@@ -60,29 +62,71 @@ class VariantCache(Generic[K, V]):
         it is interrupted from the keyboard, one of those who wait makes the value instead.
 
         Raises:
-            GlowError: *make* asks for the value that it is making.
+            GlowError: *make* asks for the value that it is making, or for one whose maker waits for
+                this one.
         """
         while True:
             entry: _Entry[V] = _Entry()
             try:
                 known = self._find(key, entry)
-                if known is entry:
-                    with self._turn:
-                        value = make()
-                    self._keep(key, entry, value)
-                    return value
+                if known is entry or self._may_take_over(known):
+                    self._make(key, known, make)
             except BaseException as error:  # an interrupt may come at any place above
                 self._drop(key, entry, error)
                 raise
-            if not known.is_made and known.thread == threading.get_ident():
-                raise GlowError(
-                    "the network is run while it is being compiled for these sizes, by the same "
-                    "thread; let passes and observers leave it alone"
-                )
             try:
-                return known.future.result()
+                return self._result(known)
             except CancelledError:  # its maker was interrupted
                 continue
+
+    def is_making(self) -> bool:
+        """Return whether this thread makes a value: it is called by what makes it, then."""
+        me = threading.get_ident()
+        with self._lock:
+            return any(e.thread == me and not e.is_made for e in self._entries.values())
+
+    def _may_take_over(self, entry: _Entry[V]) -> bool:
+        """Return whether the maker of *entry* waits for the turn, which this thread has."""
+        if entry.is_made or not self._in_turn or entry.thread == threading.get_ident():
+            return False
+        return self.is_making()
+
+    def _make(self, key: K, entry: _Entry[V], make: Callable[[], V]) -> None:
+        with self._turn:
+            if entry.is_made:  # by a thread that took it over
+                return
+            entry.thread = threading.get_ident()
+            try:
+                self._keep(key, entry, make())
+            except BaseException as error:
+                self._drop(key, entry, error)
+                raise
+
+    def _result(self, entry: _Entry[V]) -> V:
+        """Return the value of *entry* once it is made; raise GlowError if that would never be."""
+        if entry.is_made:
+            return entry.future.result()
+        me = threading.get_ident()
+        with self._lock:
+            if self._waits_for(entry, me):
+                raise GlowError(
+                    "the network is run by a pass or an observer while it is being compiled for "
+                    "these sizes, which cannot end before this run does; "
+                    "let passes and observers leave the network alone"
+                )
+            self._awaited[me] = entry
+        try:
+            return entry.future.result()
+        finally:
+            del self._awaited[me]
+
+    def _waits_for(self, entry: _Entry[V] | None, thread: int) -> bool:
+        """Return whether *entry* cannot be made before *thread* goes on."""
+        while entry is not None and not entry.is_made:
+            if entry.thread == thread:
+                return True
+            entry = self._awaited.get(entry.thread)
+        return False
 
     def ready(self) -> dict[K, V]:
         """Return what is made, the least recently used first."""

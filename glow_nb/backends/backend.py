@@ -12,7 +12,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Node
 from glow_nb.kernel_report import KernelReport
 from glow_nb.llir.kernel_table import KernelTable
@@ -20,7 +19,6 @@ from glow_nb.llir.program import Program
 from glow_nb.llir.traits import Traits
 from glow_nb.passes import Pipeline
 from glow_nb.pipelines import INSTRUCTIONS
-from glow_nb.schema import Registry
 from glow_nb.types import Array
 
 
@@ -159,38 +157,3 @@ class VariantBackend(Protocol):
     def for_variants(self) -> Backend:
         """Return a backend for the programs of one network, compiled for several sets of sizes."""
         ...
-
-
-WINOGRAD_CHOICES = ("auto", "guarded", "off")
-
-
-@dataclass(frozen=True)
-class BackendOptions:
-    """What a user may ask of a backend; one that has no use for an option ignores it.
-
-    Attributes:
-        winograd: Whether convolutions may be done by Winograd's algorithm: "auto", "guarded" (what
-            is not finite is summed up directly) or "off".
-        tune: Whether to measure how products are computed fastest, in place of estimating it.
-        threads: Threads that will run the network; measurements are made with as many.
-    """
-
-    winograd: str = "auto"
-    tune: bool = False
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.winograd, str) or self.winograd not in WINOGRAD_CHOICES:
-            raise OptionError(f"winograd={self.winograd!r:.80}: give one of {WINOGRAD_CHOICES}")
-        if not isinstance(self.tune, bool):
-            raise OptionError(f"tune={self.tune!r:.80}: give True or False")
-
-
-BACKENDS: Registry[str, Callable[[BackendOptions], Backend]] = Registry("backend")
-
-
-def backend_named(name: str, options: BackendOptions | None = None) -> Backend:
-    """Return a new backend called *name*; raise OptionError if there is none."""
-    if name not in BACKENDS:
-        raise OptionError(f"unknown backend {name!r}; use one of {', '.join(sorted(BACKENDS))}")
-    return BACKENDS[name](options or BackendOptions())

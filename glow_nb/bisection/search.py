@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from glow_nb import compiler, pipelines
-from glow_nb.api import Graph, as_backend, as_threads, load
+from glow_nb.api import Graph, as_threads, load
 from glow_nb.arguments import Shapes
-from glow_nb.backends import Backend
+from glow_nb.backends import Backend, BackendLike, backend_named
 from glow_nb.bisection.compare import largest_distance
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import Evaluator, Outcome, culprit_value, with_own_places
+from glow_nb.driver import run
 from glow_nb.errors import OptionError, PassError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.print import format_names
-from glow_nb.llir.allocate import allocate
+from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
 from glow_nb.network import check_feeds
@@ -101,11 +102,11 @@ def bisect(
     graph: Graph,
     inputs: Mapping[str, Array] | Array,
     *,
-    backend: str | Backend = "cpu",
+    backend: BackendLike = "cpu",
     threads: int | None = None,
     shapes: Shapes | None = None,
-    winograd: str = "auto",
-    tune: bool = False,
+    winograd: str | None = None,
+    tune: bool | None = None,
     tolerance: float = TOLERANCE,
     keep_going: bool = False,
     pipeline: Pipeline = pipelines.INFERENCE,
@@ -117,11 +118,11 @@ def bisect(
     Args:
         graph: What ``glow_nb.compile`` takes; with a program, only its code is tried.
         inputs: What ``net.run`` takes.
-        backend: What to compile for.
+        backend: What to compile for, as for ``compile``.
         threads: Cores that share the backend's work; all by default.
-        shapes: As for ``compile``; so are *winograd* and *tune*.
-        winograd: Whether convolutions may be done by Winograd's algorithm.
-        tune: Choose between kernels by measuring them.
+        shapes: As for ``compile``.
+        winograd: Short for ``backend=Cpu(winograd=...)``.
+        tune: Short for ``backend=Cpu(tune=...)``.
         tolerance: Largest difference over the largest output that counts as rounding.
         keep_going: Try the steps after the first bad one, too.
         pipeline: Graph passes.
@@ -136,7 +137,7 @@ def bisect(
     if not 0 <= tolerance < float("inf"):
         raise OptionError(f"tolerance={tolerance!r}: give a number of at least 0")
     cores = as_threads(threads)
-    chosen = as_backend(backend, threads=cores, winograd=winograd, tune=tune)
+    chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
     loaded = load(graph, shapes=shapes)
     states, failure = _states(loaded, chosen, pipeline, program_pipeline)
     search = _Search(states, chosen, cores, tolerance, progress)
@@ -150,18 +151,15 @@ def _states(
     ir: State, backend: Backend, pipeline: Pipeline, program_pipeline: Pipeline | None
 ) -> tuple[list[tuple[str, State]], PassError | None]:
     """Return the import and what each step made that changed something, and what went wrong."""
-    if isinstance(ir, Program):
-        placed = ir if ir.arena else allocate(ir)
-        return [("import", ir), *([("allocate", placed)] if placed is not ir else [])], None
     states: list[tuple[str, State]] = [("import", ir)]
 
     def note(run: PassRun, /) -> None:
         if run.changed:
             states.append((run.name, run.after))
 
+    *order, _ = compiler.order_from(ir, backend, pipeline, program_pipeline)
     try:
-        lowered = compiler.lower_for(ir, backend, pipeline=pipeline, observer=note)
-        compiler.build_program(lowered, backend, pipeline=program_pipeline, observer=note)
+        run(ir, tuple(order), note)  # the placement is checked once its result was looked at
     except PassError as error:
         return states, error
     return states, None
@@ -238,6 +236,7 @@ class _Search:
 
     def _run_code(self, feeds: Mapping[str, Array]) -> Outcome:
         program = self._final()
+        check_placement(program)
         executable = compiler.make_executable(program, self._backend, threads=self._threads)
         arrays = executable.run([feeds[buffer.name] for buffer in program.inputs])
         outputs = {b.name: a for b, a in zip(program.outputs, arrays, strict=True)}

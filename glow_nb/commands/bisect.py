@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from glow_nb import pipelines
+from glow_nb.backends import Backend, BackendOptions
 from glow_nb.commands.arrays import assign_inputs, random_array
 from glow_nb.commands.errors import FOUND
 from glow_nb.commands.models import load_model
@@ -19,14 +20,11 @@ from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
     as_shapes,
-    backend_option,
+    backend_options,
     inputs_option,
     model_argument,
     seed_option,
     shape_option,
-    threads_option,
-    tune_option,
-    winograd_option,
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.hlir.graph import Function
@@ -52,10 +50,7 @@ glow-nb bisect model.onnx --backend interpreter --keep-going"""
 @click.option("--keep-going", is_flag=True, help="Try the steps after the first bad one, too.")
 @inputs_option
 @seed_option
-@backend_option
-@threads_option
-@winograd_option
-@tune_option
+@backend_options
 @shape_option
 @click.pass_context
 def bisect(
@@ -65,10 +60,8 @@ def bisect(
     keep_going: bool,
     inputs: tuple[str, ...],
     seed: int,
-    backend: str,
+    backend: Backend | BackendOptions,
     threads: int | None,
-    winograd: str,
-    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Find the step of the compiler that makes MODEL go wrong.
@@ -88,8 +81,6 @@ def bisect(
             feeds,
             backend=backend,
             threads=threads,
-            winograd=winograd,
-            tune=tune,
             tolerance=tolerance,
             keep_going=keep_going,
             pipeline=pipelines.INFERENCE,

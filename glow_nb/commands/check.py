@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from glow_nb.arguments import Shapes
-from glow_nb.commands.models import load_model, refuse_shapes
+from glow_nb.commands.ir_files import read_ir
 from glow_nb.commands.options import ExampleCommand, NamedShape, as_shapes, shape_option
 from glow_nb.commands.wording import count_of
-from glow_nb.errors import GlowError
-from glow_nb.files import load_text, parse_text
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.verify import verify
 from glow_nb.llir.check_placement import check_placement
@@ -35,7 +31,7 @@ def check(file: Path, shapes: tuple[NamedShape, ...]) -> None:
     is wrong (file:line:column) and exits with 1. Of a program that is allocated, the placement is
     proven too: no two buffers that are needed at the same time overlap.
     """
-    ir = _read(file, as_shapes(shapes))
+    ir = read_ir(file, as_shapes(shapes))
     if isinstance(ir, Function):
         verify(ir)
         click.echo(f"{file}: {_describe_function(ir)}")
@@ -43,20 +39,6 @@ def check(file: Path, shapes: tuple[NamedShape, ...]) -> None:
     if ir.arena is not None:
         check_placement(ir)
     click.echo(f"{file}: {_describe_program(ir)}")
-
-
-def _read(file: Path, shapes: Shapes | None) -> Function | Program:
-    if file.suffix == ".onnx":
-        return load_model(file, shapes)
-    refuse_shapes(file, shapes)
-    return parse_text(_standard_input(), "<stdin>") if str(file) == "-" else load_text(file)
-
-
-def _standard_input() -> str:
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        raise GlowError(f"<stdin>: not text: {error}") from error
 
 
 def _describe_function(function: Function) -> str:

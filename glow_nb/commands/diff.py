@@ -7,18 +7,17 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from glow_nb.api import as_threads
+from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.commands.errors import FOUND
-from glow_nb.commands.models import load_model, make_backend
+from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
     as_shapes,
-    backend_option,
+    backend_options,
     model_argument,
     shape_option,
-    threads_option,
-    tune_option,
-    winograd_option,
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of, make_console
@@ -60,10 +59,7 @@ glow-nb diff model.onnx --pass sink_transposes --run 1"""
 )
 @click.option("--constants", is_flag=True, help="Show the declarations of all constants.")
 @click.option("--exit-code", is_flag=True, help=f"End with {FOUND} if the pass changed anything.")
-@backend_option
-@threads_option
-@winograd_option
-@tune_option
+@backend_options
 @shape_option
 @click.pass_context
 def diff(
@@ -74,10 +70,8 @@ def diff(
     context: int,
     constants: bool,
     exit_code: bool,
-    backend: str,
+    backend: Backend | BackendOptions,
     threads: int | None,
-    winograd: str,
-    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Show what a pass did to MODEL, each time it ran.
@@ -89,7 +83,7 @@ def diff(
     ir = load_model(model, as_shapes(shapes))
     if isinstance(ir, Program):
         raise OptionError(f"{model}: the file holds a program, on which no pass is run")
-    stages = Stages(ir, make_backend(backend, threads, winograd=winograd, tune=tune))
+    stages = Stages(ir, backend_named(backend, threads=as_threads(threads)))
     stages.check("--pass", step)
     if step in ("import", "generate"):
         raise OptionError(

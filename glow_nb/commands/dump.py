@@ -6,28 +6,25 @@ from pathlib import Path
 
 import click
 
-from glow_nb.backends import Backend
-from glow_nb.commands.models import compile_fixed_model, load_model, make_backend
+from glow_nb.api import as_threads
+from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.commands.ir_files import write_ir, write_text
+from glow_nb.commands.models import compile_fixed_model, load_model
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
     as_shapes,
-    backend_option,
+    backend_options,
     model_argument,
     shape_option,
-    threads_option,
-    tune_option,
-    winograd_option,
 )
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of
-from glow_nb.compiler import build_program, lower_for
+from glow_nb.compiler import PLACEMENT, build_program, lower_for, order_from
+from glow_nb.driver import IR, run
 from glow_nb.errors import OptionError
-from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.hlir.dot import print_dot
 from glow_nb.hlir.graph import Function
-from glow_nb.ir_text import ir_text
-from glow_nb.llir.allocate import allocate
 from glow_nb.llir.program import Program
 from glow_nb.observers import WriteIR
 
@@ -71,10 +68,7 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
     "beside it to FILE.npz, so that 'glow-nb run FILE.glow' works.",
 )
 @click.option("--dot", is_flag=True, help="Draw the graph in Graphviz' dot language.")
-@backend_option
-@threads_option
-@winograd_option
-@tune_option
+@backend_options
 @shape_option
 def dump(
     model: Path,
@@ -83,10 +77,8 @@ def dump(
     folder: Path | None,
     output: Path | None,
     dot: bool,
-    backend: str,
+    backend: Backend | BackendOptions,
     threads: int | None,
-    winograd: str,
-    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Print MODEL as the compiler sees it.
@@ -101,31 +93,28 @@ def dump(
                 "--after-each-pass writes files of its own; leave --level, --after, --dot and "
                 "--output out"
             )
-        chosen = make_backend(backend, threads, winograd=winograd, tune=tune)
+        chosen = backend_named(backend, threads=as_threads(threads))
         _write_each(load_model(model, as_shapes(shapes)), chosen, folder)
         return
     if level == "source":
         if after or dot:
             raise click.UsageError("--after and --dot show IR; they do not go with --level source")
-        network = compile_fixed_model(
-            model, as_shapes(shapes), backend, threads, tune=tune, winograd=winograd
-        )
+        network = compile_fixed_model(model, as_shapes(shapes), backend, threads)
         if not network.source:
-            raise OptionError(f"backend {backend!r} generates no source; use another --backend")
-        _write(network.source, output)
+            raise OptionError(
+                f"backend {backend.name!r} generates no source; use another --backend"
+            )
+        write_text(network.source, output)
         return
     ir = load_model(model, as_shapes(shapes))
-    chosen = make_backend(backend, threads, winograd=winograd, tune=tune)
+    chosen = backend_named(backend, threads=as_threads(threads))
     state = _state(ir, level, after, chosen)
     if dot:
         if not isinstance(state, Function):
             raise click.UsageError("--dot draws graphs; it does not go with the level llir")
-        _write(print_dot(state), output)
-    elif output is not None:
-        _check_suffix(output)
-        save_text(state, output)
+        write_text(print_dot(state), output)
     else:
-        _write(ir_text(state), None)
+        write_ir(state, output)
 
 
 def _write_each(ir: Function | Program, backend: Backend, folder: Path) -> None:
@@ -133,7 +122,7 @@ def _write_each(ir: Function | Program, backend: Backend, folder: Path) -> None:
     if isinstance(ir, Program):
         raise OptionError(f"{ir!r}: the file holds a program, on which no pass is run")
     writer = WriteIR(folder)
-    build_program(lower_for(ir, backend, observer=writer), backend, observer=writer)
+    run(ir, order_from(ir, backend), writer)
     click.echo(f"wrote {count_of(len(writer.written), 'file')} to {folder}", err=True)
 
 
@@ -143,17 +132,17 @@ def _state(
     """Return the state of *ir* that the options ask for."""
     if isinstance(ir, Program):
         return _program_state(ir, level, after)
-    stages = Stages(ir, backend)
     if after is None:
-        return stages.program() if level == "llir" else stages.graph()
-    state = stages.after(after)
+        lowered = lower_for(ir, backend)
+        return build_program(lowered, backend) if level == "llir" else lowered
+    state = Stages(ir, backend).after(after)
     found = "hlir" if isinstance(state, Function) else "llir"
     if level not in (None, found):
         raise OptionError(f"--after {after}: this step is of the level {found}, not {level}")
     return state
 
 
-def _program_state(program: Program, level: str | None, after: str | None) -> Program:
+def _program_state(program: Program, level: str | None, after: str | None) -> IR:
     if level == "hlir":
         raise OptionError(f"{program!r}: the file holds a program, which has no graph; use llir")
     if after == "import":
@@ -163,19 +152,4 @@ def _program_state(program: Program, level: str | None, after: str | None) -> Pr
             f"--after {after}: the file holds a program, on which no pass is run; "
             "there are only import and allocate"
         )
-    return program if program.arena else allocate(program)
-
-
-def _check_suffix(output: Path) -> None:
-    if output.suffix != SUFFIX:
-        raise click.BadParameter(
-            f"{output} is not named FILE{SUFFIX}, by which IR text is known",
-            param_hint="'--output'",
-        )
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        click.echo(text, nl=not text.endswith("\n"))
-    else:
-        replace_file(output, lambda place: place.write_text(text, encoding="utf-8"))
+    return program if program.arena else run(program, PLACEMENT)

@@ -12,16 +12,16 @@ import click
 from rich.console import Console
 
 import glow_nb
+from glow_nb.backends import Backend, BackendOptions
 from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
+    COMPILE_PARAMETERS,
     ExampleCommand,
     NamedShape,
     as_shapes,
-    backend_option,
+    backend_options,
     model_argument,
     shape_option,
-    threads_option,
-    winograd_option,
 )
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
 from glow_nb.costs import Cost
@@ -103,9 +103,6 @@ glow-nb info model.onnx
 glow-nb info model.onnx --kernels
 glow-nb info model.onnx --shape batch=8 --compile --json | jq .arena_bytes"""
 
-ASKING = ("backend", "threads", "winograd")
-"""Options that say how to compile, and so ask for it when they are given."""
-
 HOW_TO_SEE_MORE = "not compiled; --compile shows memory and kernels, too"
 
 
@@ -128,9 +125,7 @@ HOW_TO_SEE_MORE = "not compiled; --compile shows memory and kernels, too"
     metavar="FILE.png",
     help="Draw the arena, time by address, to this file (needs matplotlib).",
 )
-@backend_option
-@threads_option
-@winograd_option
+@backend_options
 @shape_option
 @click.pass_context
 def info(
@@ -140,9 +135,8 @@ def info(
     compiles: bool,
     list_kernels: bool,
     picture: Path | None,
-    backend: str,
+    backend: Backend | BackendOptions,
     threads: int | None,
-    winograd: str,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Show what MODEL costs in arithmetic and memory.
@@ -154,12 +148,12 @@ def info(
     imported = load_model(model, as_shapes(shapes))
     network = None
     if compiles or list_kernels or picture is not None or _asks(context):
-        network = glow_nb.compile(imported, backend=backend, threads=threads, winograd=winograd)
+        network = glow_nb.compile(imported, backend=backend, threads=threads)
     if picture is not None and network is not None:
         network.memory.plot(picture)
         click.echo(f"wrote {picture}", err=True)
     report = make_report(str(model), imported, network.function if network else None)
-    compiled = make_compiled_report(backend, network) if network else None
+    compiled = make_compiled_report(backend.name, network) if network else None
     if as_json:
         parts = [dataclasses.asdict(part) for part in (report, compiled) if part]
         click.echo(json.dumps({key: part[key] for part in parts for key in part}, indent=2))
@@ -170,7 +164,7 @@ def info(
 def _asks(context: click.Context) -> bool:
     """Return whether an option says how to compile."""
     given = click.core.ParameterSource.COMMANDLINE
-    return any(context.get_parameter_source(option) is given for option in ASKING)
+    return any(context.get_parameter_source(option) is given for option in COMPILE_PARAMETERS)
 
 
 def make_report(

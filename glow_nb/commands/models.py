@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import glow_nb
-from glow_nb.api import as_backend, as_threads
 from glow_nb.arguments import Constants, Shapes
-from glow_nb.backends import Backend
-from glow_nb.errors import ModelError, OptionError
+from glow_nb.backends import BackendLike
+from glow_nb.errors import OptionError, UnboundDimension
 from glow_nb.files import SUFFIX
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
@@ -27,19 +26,12 @@ def load_model(model: Path, shapes: Shapes | None) -> Function | Program:
         return glow_nb.load(str(model), shapes=shapes)
 
 
-def make_backend(backend: str, threads: int | None, *, winograd: str, tune: bool) -> Backend:
-    """Return the backend that ``glow_nb.compile`` makes of these options."""
-    return as_backend(backend, threads=as_threads(threads), winograd=winograd, tune=tune)
-
-
 def compile_model(
     model: Path,
     shapes: Shapes | None,
-    backend: str,
+    backend: BackendLike,
     threads: int | None,
     *,
-    tune: bool = False,
-    winograd: str = "auto",
     constants: Constants | None = None,
 ) -> Network:
     """Compile the file *model*; it is no CompiledNetwork if *shapes* leaves sizes open."""
@@ -50,25 +42,19 @@ def compile_model(
         threads=threads,
         shapes=shapes,
         constants=constants,
-        winograd=winograd,
-        tune=tune,
     )
 
 
 def compile_fixed_model(
     model: Path,
     shapes: Shapes | None,
-    backend: str,
+    backend: BackendLike,
     threads: int | None,
     *,
-    tune: bool = False,
-    winograd: str = "auto",
     constants: Constants | None = None,
 ) -> CompiledNetwork:
     """Compile the file *model*; raise OptionError if dimensions are left unbound."""
-    network = compile_model(
-        model, shapes, backend, threads, tune=tune, winograd=winograd, constants=constants
-    )
+    network = compile_model(model, shapes, backend, threads, constants=constants)
     if not isinstance(network, CompiledNetwork):
         raise unbound_error(model, declared_shapes(network))
     return network
@@ -115,8 +101,5 @@ def refuse_shapes(model: Path, shapes: Shapes | None) -> None:
 def _shape_hints(model: Path) -> Iterator[None]:
     try:
         yield
-    except ModelError as error:
-        signature = getattr(error, "signature", None)
-        if signature is None:
-            raise
-        raise unbound_error(model, signature) from error
+    except UnboundDimension as error:
+        raise unbound_error(model, error.signature) from error

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import Field, fields
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
 import click
 from typing_extensions import override
 
 from glow_nb.arguments import MOST_THREADS, Shapes
-from glow_nb.backends import BACKENDS, WINOGRAD_CHOICES
+from glow_nb.backends import BACKENDS, BackendOptions
 
 NamedShape = tuple[str, int | tuple[int, ...]]
 
@@ -83,7 +86,14 @@ seed_option = click.option(
     help="Seed of the random inputs.",
 )
 
-backend_option = click.option(
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1, max=MOST_THREADS),
+    metavar="N",
+    help="Cores that share the work.  [default: all that are available]",
+)
+
+_backend_option = click.option(
     "--backend",
     type=click.Choice(sorted(BACKENDS)),
     default="cpu",
@@ -92,25 +102,53 @@ backend_option = click.option(
     "time, which is slow and simple.",
 )
 
-threads_option = click.option(
-    "--threads",
-    type=click.IntRange(min=1, max=MOST_THREADS),
-    metavar="N",
-    help="Cores that share the work.  [default: all that are available]",
-)
 
-winograd_option = click.option(
-    "--winograd",
-    type=click.Choice(WINOGRAD_CHOICES),
-    default=WINOGRAD_CHOICES[0],
-    show_default=True,
-    help="Whether convolutions may be done by Winograd's algorithm, which is faster and rounds a "
-    "little more; guarded keeps NaN and infinity where the direct sum has them.",
-)
+def _is_options(backend: object) -> TypeGuard[type[BackendOptions]]:
+    return isinstance(backend, type) and issubclass(backend, BackendOptions)
 
-tune_option = click.option(
-    "--tune",
-    is_flag=True,
-    help="Measure how each product is computed fastest, in place of estimating it; takes a while "
-    "the first time.",
-)
+
+_FIELDS = {f.name: f for kind in BACKENDS.values() if _is_options(kind) for f in fields(kind)}
+"""The options of all backends by name; each becomes a flag."""
+
+COMPILE_PARAMETERS = ("backend", "threads", *_FIELDS)
+"""The parameters of a command that say how to compile."""
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def backend_options(command: Command) -> Command:
+    """Add ``--backend``, ``--threads`` and a flag for each option of a backend.
+
+    *command* gets ``backend``, the options of the chosen one or a backend that has none, and
+    ``threads``. A flag that the chosen backend does not have is ignored.
+    """
+
+    @wraps(command)
+    def with_backend(*arguments: Any, backend: str, **given: Any) -> object:
+        values = {name: given.pop(name) for name in _FIELDS}
+        chosen: Any = BACKENDS[backend]
+        if _is_options(chosen):
+            own = {f.name for f in fields(chosen)}
+            chosen = chosen(**{name: values[name] for name in values if name in own})
+        else:
+            chosen = chosen()
+        return command(*arguments, backend=chosen, **given)
+
+    decorated: Any = with_backend
+    for add in (*reversed([_flag(field) for field in _FIELDS.values()]), threads_option):
+        decorated = add(decorated)
+    made: Command = _backend_option(decorated)
+    return made
+
+
+def _flag(field: Field[Any]) -> Callable[[Any], Any]:
+    name, choices = f"--{field.name.replace('_', '-')}", field.metadata["choices"]
+    if not choices:
+        return click.option(name, is_flag=True, help=field.metadata["help"])
+    return click.option(
+        name,
+        type=click.Choice(choices),
+        default=field.default,
+        show_default=True,
+        help=field.metadata["help"],
+    )

@@ -10,6 +10,7 @@ import click
 import numpy as np
 from rich.console import Console
 
+from glow_nb.backends import Backend, BackendOptions, Cpu
 from glow_nb.commands.arrays import assign_inputs, random_array
 from glow_nb.commands.machine import describe_limits
 from glow_nb.commands.models import compile_fixed_model
@@ -17,14 +18,11 @@ from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
     as_shapes,
-    backend_option,
+    backend_options,
     inputs_option,
     model_argument,
     seed_option,
     shape_option,
-    threads_option,
-    tune_option,
-    winograd_option,
 )
 from glow_nb.commands.wording import (
     count_of,
@@ -99,10 +97,7 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
     metavar="FILE.png",
     help="Draw each kernel under the machine's limits (needs matplotlib).",
 )
-@backend_option
-@threads_option
-@winograd_option
-@tune_option
+@backend_options
 @shape_option
 def profile(
     model: Path,
@@ -114,10 +109,8 @@ def profile(
     json_file: Path | None,
     trace: Path | None,
     roofline: Path | None,
-    backend: str,
+    backend: Backend | BackendOptions,
     threads: int | None,
-    winograd: str,
-    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Show where the time of a run of MODEL goes.
@@ -130,10 +123,8 @@ def profile(
     so a convolution in Winograd's form, which does with less, may be above the peak. Limits that a
     kernel beats are measured again, once; one that it still beats is raised to what was seen.
     """
-    network = compile_fixed_model(
-        model, as_shapes(shapes), backend, threads, tune=tune, winograd=winograd
-    )
-    measured = measure(network, inputs, seed, runs, limits=backend == "cpu")
+    network = compile_fixed_model(model, as_shapes(shapes), backend, threads)
+    measured = measure(network, inputs, seed, runs, limits=backend.name == Cpu.name)
     if trace is not None:
         measured.save_trace(trace)
         click.echo(f"wrote {trace}", err=True)

@@ -12,22 +12,20 @@ import click
 import numpy as np
 
 from glow_nb.arguments import Shapes
+from glow_nb.backends import Backend, BackendOptions
 from glow_nb.commands.arrays import assign_inputs, member_names, random_array, save_npz
 from glow_nb.commands.models import compile_model, declared_shapes, unbound_error
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
     as_shapes,
-    backend_option,
+    backend_options,
     model_argument,
     seed_option,
     shape_option,
-    threads_option,
-    tune_option,
-    winograd_option,
 )
 from glow_nb.commands.wording import count_of
-from glow_nb.errors import OptionError, UnsupportedError
+from glow_nb.errors import OptionError, UnboundInput
 from glow_nb.files import SUFFIX
 from glow_nb.network import CompiledNetwork, name_feeds
 from glow_nb.text import format_name
@@ -70,10 +68,7 @@ glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
     metavar="N",
     help="Run N times; the outputs are those of the first, the time is that of all.",
 )
-@backend_option
-@threads_option
-@winograd_option
-@tune_option
+@backend_options
 @shape_option
 def run(
     model: Path,
@@ -81,10 +76,8 @@ def run(
     seed: int,
     save: Path | None,
     repeat: int,
-    backend: str,
+    backend: Backend | BackendOptions,
     threads: int | None,
-    winograd: str,
-    tune: bool,
     shapes: tuple[NamedShape, ...],
 ) -> None:
     """Run MODEL and describe its outputs.
@@ -94,13 +87,13 @@ def run(
     """
     _check_save_path(save, model)
     started = time.perf_counter()
-    network, feeds = _prepare(model, inputs, as_shapes(shapes), backend, threads, winograd, tune)
+    network, feeds = _prepare(model, inputs, as_shapes(shapes), backend, threads)
     compiled_seconds = time.perf_counter() - started
     origin = "from file" if feeds else f"random with seed {seed}"
     rng = np.random.default_rng(seed)
     feeds = feeds or {name: random_array(type, rng) for name, type in network.inputs.items()}
     used = count_of(network.threads, "thread")
-    click.echo(f"model {model}: {backend}, {used}, ready in {compiled_seconds:.2f} s")
+    click.echo(f"model {model}: {backend.name}, {used}, ready in {compiled_seconds:.2f} s")
     for name, type in network.inputs.items():
         click.echo(f"input {format_name(name)}: {type}, {origin}")
     outputs, seconds = _run_repeatedly(network, feeds, repeat)
@@ -125,10 +118,8 @@ def _prepare(
     model: Path,
     inputs: tuple[str, ...],
     shapes: Shapes | None,
-    backend: str,
+    backend: Backend | BackendOptions,
     threads: int | None,
-    winograd: str,
-    tune: bool,
     fixed: Mapping[str, Array] = MappingProxyType({}),
 ) -> tuple[CompiledNetwork, dict[str, Array]]:
     """Return the network, and the arrays of *inputs*, whose shapes bind symbolic dimensions.
@@ -136,17 +127,14 @@ def _prepare(
     Inputs whose numbers decide shapes are *fixed*: they are no inputs of the network any more.
     """
     try:
-        network = compile_model(
-            model, shapes, backend, threads, tune=tune, winograd=winograd, constants=fixed
-        )
-    except UnsupportedError as error:
-        names: tuple[str, ...] = getattr(error, "names", ())  # those that shapes depend on
-        texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in names))]
+        network = compile_model(model, shapes, backend, threads, constants=fixed)
+    except UnboundInput as error:
+        texts = [text for text in inputs if text.startswith(tuple(f"{n}=" for n in error.names))]
         if not texts:
             raise
         rest = tuple(text for text in inputs if text not in texts)
-        more = {**fixed, **assign_inputs(texts, list(names))}
-        return _prepare(model, rest, shapes, backend, threads, winograd, tune, more)
+        more = {**fixed, **assign_inputs(texts, list(error.names))}
+        return _prepare(model, rest, shapes, backend, threads, more)
     feeds = assign_inputs(inputs, list(network.inputs))
     if isinstance(network, CompiledNetwork):
         return network, feeds

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from glow_nb.errors import PassError
+from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import commutes_with_rounding, in_float32, reads_or_makes_narrow
@@ -31,7 +32,8 @@ def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> 
     of 16-bit floats whose rule computes becomes one of float32 first, rounded at its end.
 
     Raises:
-        PassError: The rules go round in circles; names the operators that are left.
+        PassError: The rules go round in circles; names the operators that are left. Or one raised
+            an error that is not ours; names the rule and the node.
     """
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
@@ -39,7 +41,8 @@ def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> 
         if lowering is None or not should_lower(node):
             return None
         mark = rewriter.mark()
-        lowered = lowering(node, rewriter)
+        with foreign(PassError, f"lowering rule {name_of(lowering)!r} of {node!r}"):
+            lowered = lowering(node, rewriter)
         emitted = rewriter.nodes[mark[0] :]
         if not reads_or_makes_narrow(node) or all(map(commutes_with_rounding, emitted)):
             return lowered

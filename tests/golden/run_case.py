@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-import glow_nb.fuse.stack_instructions
-import glow_nb.hlir.optimize
-import glow_nb.llir.instructions
-import glow_nb.llir.optimize  # noqa: F401  (registers the passes)
+import glow_nb.kernels.operators
+import glow_nb.llir.instructions  # noqa: F401  (both register words of the language)
+from glow_nb.driver import run_to, with_traits
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Function, Module
-from glow_nb.hlir.lower import lower
 from glow_nb.hlir.parse import parse_module
-from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.hlir.print import print_module
-from glow_nb.hlir.schedule import schedule
-from glow_nb.llir.allocate import allocate
-from glow_nb.llir.generate import generate
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
 from tests.golden.filecheck import Case, MismatchError, read_case, verify_checks
-from tests.passes_for_cpu import run_passes
 
 IR = Module | Program
 
-_GRAPH_STEPS: dict[str, Callable[[Function], Function]] = {"lower": lower, "schedule": schedule}
 _PROGRAM = re.compile(r"(\s|//[^\n]*\n)*declare\b")
 
 
 def run_case(text: str, path: str) -> None:
     """Run the case *text*; raise MismatchError if it does not do what its comments say.
 
-    *path* is what errors in the IR call the text. The steps of the compiler that are no passes can
-    be named too: ``lower`` and ``schedule``, ``generate`` from the graph to the program, and
-    ``allocate``.
+    *path* is what errors in the IR call the text. What the case names is run by the compiler's own
+    driver, so it may name the steps that are no passes, too (:data:`glow_nb.driver.STEPS`).
     """
     case = read_case(text)
     if case.error is not None:
@@ -72,23 +63,16 @@ def _print(ir: IR) -> str:
 
 
 def _run_passes(ir: IR, names: tuple[str, ...]) -> IR:
-    for name in names:
-        if name == "generate":
-            ir = generate(_only_function(ir))
-        elif isinstance(ir, Program):
-            ir = allocate(ir) if name == "allocate" else run_passes(ir, (name,))
-        else:
-            ir = Module(tuple(_run_graph_pass(function, name) for function in ir.functions))
-    return ir
+    order = with_traits(names, CPU_KERNELS.traits)
+    if isinstance(ir, Program):
+        return run_to(Program, ir, order)
+    if "generate" in names:
+        return run_to(Program, _only_function(ir), order)
+    return Module(tuple(run_to(Function, function, order) for function in ir.functions))
 
 
-def _run_graph_pass(function: Function, name: str) -> Function:
-    step = _GRAPH_STEPS.get(name)
-    return step(function) if step else GRAPH_PASSES.run(function, (name,))
-
-
-def _only_function(ir: IR) -> Function:
-    if isinstance(ir, Program) or len(ir.functions) != 1:
+def _only_function(ir: Module) -> Function:
+    if len(ir.functions) != 1:
         raise MismatchError("generate takes a graph of exactly one function")
     return ir.functions[0]
 

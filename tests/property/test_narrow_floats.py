@@ -11,11 +11,10 @@ import pytest
 
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.compiler import lower_for
-from glow_nb.errors import UnsupportedError
+from glow_nb.errors import UnboundInput, UnsupportedError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import import_onnx
-from glow_nb.importers.onnx.context import UnboundInput
 from glow_nb.importers.onnx.registry import RULES
 from glow_nb.types import Array, ElementKind
 from tests.property.narrow_models import NarrowModel, narrow_model

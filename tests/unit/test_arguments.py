@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 import glow_nb
 from glow_nb.arguments import MOST_THREADS, as_shapes
+from glow_nb.backends import Backend, BackendOptions, backend_named
 from glow_nb.backends.backend import Executable
+from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.interpreter import Interpreter
+from glow_nb.backends.options import option
 from glow_nb.bisection import bisect
 from glow_nb.errors import FeedError, OptionError
 from glow_nb.hlir import ops
@@ -38,7 +43,9 @@ def relu() -> Function:
         ("threads", 10**30, "from 1 to 1024"),
         ("threads", np.ones(1, int), "threads=array"),
         ("threads", True, "threads=True"),
-        ("backend", Interpreter, "backend=<class .*: give the name of one, or a Backend"),
+        ("backend", Interpreter, "backend=<class .*: give the name of one, its options"),
+        ("backend", glow_nb.Cpu, "backend=<class .*Cpu'>: give the name of one, its options"),
+        ("backend", "gpu", "unknown backend 'gpu'; use one of cpu, interpreter"),
         ("winograd", TWO, "winograd=array"),
         ("winograd", ["auto"], "winograd="),
         ("tune", 1, "tune=1: give True or False"),
@@ -81,6 +88,73 @@ def test_a_wrong_option_of_compile_is_refused(option: str, value: object, messag
     options: dict[str, Any] = {"backend": "interpreter", option: value}
     with pytest.raises(OptionError, match=message):
         glow_nb.compile(relu(), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"winograd": "sometimes"},
+            r"winograd='sometimes': give one of \('auto', 'guarded', 'off'",
+        ),
+        ({"winograd": TWO}, "winograd=array.*: give one of"),
+        ({"tune": 1}, "tune=1: give True or False"),
+    ],
+)
+def test_options_of_a_backend_are_checked_when_they_are_made(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        glow_nb.Cpu(**options)
+
+
+def test_an_option_is_given_in_one_place() -> None:
+    for short in ({"winograd": "auto"}, {"tune": False}):
+        with pytest.raises(
+            OptionError, match=r"has options of its own; give (winograd|tune) there"
+        ):
+            glow_nb.compile(relu(), backend=glow_nb.Cpu(winograd="off"), **short)
+    with pytest.raises(OptionError, match="winograd='off': backend=Cpu"):
+        bisect(relu(), np.zeros((2, 3), np.float32), backend=glow_nb.Cpu(), winograd="off")
+
+
+def test_a_backend_without_options_ignores_those_of_others() -> None:
+    for backend in ("interpreter", glow_nb.Interpreter()):
+        net = glow_nb.compile(relu(), backend=backend, winograd="off", tune=True)
+        assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
+    assert repr(glow_nb.Cpu(tune=True)) == "Cpu(winograd='auto', tune=True)"
+
+
+@dataclass(frozen=True)
+class Mine(BackendOptions):
+    """The options of a user's backend."""
+
+    name: ClassVar[str] = "mine"
+    order: str = option("first", choices=("first", "last"), help="Which one comes first.")
+    label: str = ""
+
+    @override
+    def make(self, *, threads: int) -> Backend:
+        return Interpreter()
+
+
+def test_a_user_may_have_options_for_a_backend_of_their_own() -> None:
+    net = glow_nb.compile(relu(), backend=Mine(order="last", label="x"))
+    assert net.run(-np.ones((2, 3), np.float32))["y"].max() == 0
+    with pytest.raises(OptionError, match=r"order='second': give one of \('first', 'last'\)"):
+        Mine(order="second")
+    with pytest.raises(OptionError, match=r"tune=True: backend=Mine\(.*has options of its own"):
+        glow_nb.compile(relu(), backend=Mine(), tune=True)
+
+
+def test_the_name_means_the_options_by_default() -> None:
+    for backend in ("cpu", glow_nb.Cpu()):
+        made = backend_named(backend, threads=3)
+        assert isinstance(made, CpuBackend)
+        assert (made.options, made.threads) == (glow_nb.Cpu(), 3)
+    short = backend_named("cpu", winograd="guarded", tune=True)
+    assert isinstance(short, CpuBackend)
+    assert short.options == glow_nb.Cpu(winograd="guarded", tune=True)
 
 
 @pytest.mark.parametrize("graph", ["", "a\0b", b"", Path("a\0.glow"), np.zeros(3)])

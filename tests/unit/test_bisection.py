@@ -13,7 +13,8 @@ from typing_extensions import override
 
 import glow_nb
 from glow_nb import bisection, pipelines
-from glow_nb.backends.backend import Backend, Executable, backend_named
+from glow_nb.backends import backend_named
+from glow_nb.backends.backend import Backend, Executable
 from glow_nb.backends.cpu import placed_calls
 from glow_nb.backends.interpreter import InterpretedProgram, Interpreter
 from glow_nb.bisection.compare import distance, distance_of_written

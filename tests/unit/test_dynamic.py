@@ -365,6 +365,34 @@ class TestPrepare:
         wait([first, second], 30)
         assert [variant.sizes for variant in net.variants] == ["batch = 1, width = 2"]
 
+    @pytest.mark.parametrize("ahead", [False, True])
+    def test_an_observer_may_use_other_sizes_while_it_is_told(self, ahead: bool) -> None:
+        asked: list[int] = []
+
+        def observer(run: PassRun) -> None:
+            if run.name != "schedule" or asked:
+                return
+            asked.append(1)
+            if ahead:
+                assert net.prepare({"batch": 7, "width": 2}).result(30).sizes
+            else:
+                check(net, 7, 2)
+
+        net = dynamic(observer=observer)
+        assert net.prepare({"batch": 2, "width": 2}).result(60)
+        assert [variant.sizes for variant in net.variants] == [
+            "batch = 7, width = 2",
+            "batch = 2, width = 2",
+        ]
+
+    def test_an_observer_may_not_use_the_sizes_that_are_compiled(self) -> None:
+        def observer(run: PassRun) -> None:
+            check(net, 2, 2)
+
+        net = dynamic(observer=observer)
+        with pytest.raises(glow_nb.GlowError, match="leave the network alone"):
+            check(net, 2, 2)
+
     def test_a_network_of_fixed_sizes_is_prepared(self) -> None:
         net = glow_nb.compile(model(), backend="interpreter", shapes={"batch": 3, "width": 5})
         assert net.prepare({"x": (3, 2, 5)}).result() is net

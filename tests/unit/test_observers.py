@@ -20,7 +20,7 @@ from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 from glow_nb.observers import PrintDiff, Timing, WriteIR, each
-from glow_nb.passes import STEPS, PassRun
+from glow_nb.passes import STEP_NAMES, PassRun
 from glow_nb.program_passes import PROGRAM_PASSES
 from tests.unit.importers.models import model, value
 
@@ -214,6 +214,6 @@ def test_the_times_of_the_steps_sum_to_that_of_the_compilation(
     assert 0.95 <= parts[0] <= 1, parts
     # nor does what the garbage collector happens to take between two steps
     assert 0.95 <= max(parts[1:]) <= 1, parts
-    assert steps <= {*STEPS, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
+    assert steps <= {*STEP_NAMES, *GRAPH_PASSES.passes, *PROGRAM_PASSES.passes}
     wanted = {"import", "backend", "verify", "lower", "generate_source", "fill_constants"}
     assert wanted | {"compile_kernels", "load_code", "fold_constants", "peephole"} <= steps

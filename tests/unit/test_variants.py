@@ -128,6 +128,70 @@ def test_a_maker_that_asks_for_what_it_makes_is_refused() -> None:
     assert cache.get("a", lambda: "c") == "c"
 
 
+def test_a_maker_may_ask_for_what_another_thread_waits_to_make() -> None:
+    cache, inner = VariantCache[str, str](4, in_turn=True), Maker(is_open=True)
+    begun, others = threading.Event(), list[Caller]()
+
+    def outer() -> str:
+        others.append(Caller(cache, "b", inner))  # which has to wait for its turn
+        while "b" not in cache._entries:
+            begun.wait(0.01)
+        return f"a, with {cache.get('b', inner)}"
+
+    assert cache.get("a", outer) == "a, with value 1"
+    assert others[0].ended() == "value 1"
+    assert inner.attempts == 1
+
+
+def test_what_was_taken_over_and_failed_is_told_to_both() -> None:
+    cache, inner = VariantCache[str, str](4, in_turn=True), Maker(is_open=True)
+    inner.error = error = ValueError("broken")
+    others = list[Caller]()
+
+    def outer() -> str:
+        others.append(Caller(cache, "b", inner))
+        while "b" not in cache._entries:
+            threading.Event().wait(0.01)
+        with pytest.raises(ValueError, match="broken"):
+            cache.get("b", inner)
+        return "a"
+
+    assert cache.get("a", outer) == "a"
+    assert others[0].ended() is error
+    assert cache.get("b", inner) == "value 2"
+
+
+def test_a_maker_of_a_value_taken_over_may_not_ask_for_it() -> None:
+    cache, others = VariantCache[str, str](4, in_turn=True), list[Caller]()
+
+    def outer() -> str:
+        others.append(Caller(cache, "b", Maker(is_open=True)))
+        while "b" not in cache._entries:
+            threading.Event().wait(0.01)
+        with pytest.raises(GlowError, match="while it is being compiled"):
+            cache.get("b", lambda: cache.get("b", lambda: "never"))
+        return "a"
+
+    assert cache.get("a", outer) == "a"
+    assert isinstance(others[0].ended(), GlowError)
+
+
+def test_makers_that_would_wait_for_each_other_are_refused() -> None:
+    cache, both = VariantCache[str, str](4), threading.Barrier(2)
+
+    def make(other: str) -> Callable[[], str]:
+        def made() -> str:
+            both.wait(30)
+            return f"with {cache.get(other, lambda: 'never')}"
+
+        return made
+
+    callers = [Caller(cache, key, make(other)) for key, other in ("ab", "ba")]  # type: ignore[arg-type]
+    outcomes = [caller.ended() for caller in callers]
+    assert all(isinstance(outcome, GlowError) for outcome in outcomes)
+    assert not cache.ready() and not cache._awaited
+
+
 LINES_OF_A_CALL = 40
 """More than ``get`` has."""
 

@@ -6,8 +6,9 @@ import copy
 
 from typing_extensions import override
 
-from glow_nb.backends.backend import Backend, BackendOptions
+from glow_nb.backends.backend import Backend
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.backends.cpu.options import Cpu
 from glow_nb.backends.cpu.select_packed_operators import (
     PRODUCTS,
     Tuner,
@@ -30,10 +31,11 @@ class CpuBackend(Backend):
 
     _shared: SharedWeights | None = None
 
-    def __init__(self, target: Target | None = None, options: BackendOptions | None = None) -> None:
-        """Compile for *target*, by default the processor this runs on."""
-        self.target = target or Target.host()
-        self.options = options or BackendOptions()
+    def __init__(
+        self, target: Target | None = None, options: Cpu | None = None, *, threads: int = 1
+    ) -> None:
+        """Compile for *target*, by default the processor this runs on, and for *threads*."""
+        self.target, self.options, self.threads = target or Target.host(), options or Cpu(), threads
 
     def for_variants(self) -> CpuBackend:
         """Return a backend whose programs share weights, and that lets compile workers wait."""
@@ -53,16 +55,16 @@ class CpuBackend(Backend):
                     "target": self.target,
                     "winograd": self.options.winograd,
                     "tuner": self._tuner(),
-                    "threads": self.options.threads,
+                    "threads": self.threads,
                 },
             ),
-            "sink_transposes",  # the packing of what is computed is one transpose
-            "split_reductions",  # a result is the work of one thread
-            "hoist_reshapes",  # which reads parts of a tensor where they lie
-            "fold_constants",  # constant weights are packed and transformed now
-            "eliminate_noops",
-            "eliminate_common_nodes",
-            "eliminate_dead_nodes",
+            "sink_transposes",  # transposes that pack a computed operand become one
+            "split_reductions",  # one result is the work of one thread: parts are that of several
+            "hoist_reshapes",  # parts of a tensor that are reshaped are read where they lie
+            "fold_constants",  # constant weights are packed and transformed at compile time
+            "eliminate_noops",  # packing leaves reshapes and transposes that move nothing
+            "eliminate_common_nodes",  # an operand that two products pack alike is packed once
+            "eliminate_dead_nodes",  # nodes that packing has replaced are dropped
         )
 
     def _tuner(self) -> Tuner | None:
@@ -71,7 +73,7 @@ class CpuBackend(Backend):
             return None
         from glow_nb.backends.cpu.tune import MeasuringTuner
 
-        return MeasuringTuner(self.target, self.options.threads)
+        return MeasuringTuner(self.target, self.threads)
 
     @override
     def compile(self, program: Program, *, threads: int) -> CpuExecutable:

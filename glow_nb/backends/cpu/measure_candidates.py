@@ -14,21 +14,24 @@ import numpy as np
 
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.select_packed_operators import Product, emit_candidate
+from glow_nb.driver import run_to
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.ops import Maximum, ReduceMax, Reshape
-from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.hlir.schedule import schedule
 from glow_nb.kernels.products.convolution_cost import Candidate
 from glow_nb.kernels.target import Target
-from glow_nb.llir.allocate import allocate
-from glow_nb.llir.generate import generate
 from glow_nb.llir.program import Program
 from glow_nb.types import Array, ElementKind, TensorType
 
 PREPARATIONS = frozenset({"reduce_max", "maximum"})
 """Opcodes of the instructions of a program that are not measured."""
+
+ORDER = (
+    *("fold_constants", "eliminate_noops", "eliminate_dead_nodes"),
+    *("schedule", "generate", "allocate"),
+)
+"""The steps from a graph to a program to measure: none that could remove the preparations."""
 
 LOWEST = -1e30
 """Below every operand, so that ``maximum`` with it changes nothing."""
@@ -66,9 +69,8 @@ def candidate_program(node: Product, candidate: Candidate, far_bytes: int) -> Pr
             return emit_candidate(other, rewriter, candidate)
         return None
 
-    function: Function = rewrite(builder.function(), rule)
-    pipeline = ("fold_constants", "eliminate_noops", "eliminate_dead_nodes")
-    return allocate(generate(schedule(GRAPH_PASSES.run(function, pipeline))))
+    function = rewrite(builder.function(), rule)
+    return run_to(Program, function, ORDER)
 
 
 def measure_programs(programs: Sequence[Program], target: Target, threads: int) -> list[float]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from glow_nb.errors import UnboundDimension, UnboundInput
 from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import rules
-from glow_nb.importers.onnx.context import UnboundInput
-from glow_nb.importers.onnx.dimensions import Shapes, UnboundDimension
+from glow_nb.importers.onnx.dimensions import Shapes
 from glow_nb.importers.onnx.graph import Importer
 from glow_nb.importers.onnx.model import ModelSource, load_model
 from glow_nb.importers.onnx.registry import RULES, onnx_op

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import onnx
 
-from glow_nb.errors import ModelError, UnsupportedError
+from glow_nb.errors import ModelError, UnboundInput, UnsupportedError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
@@ -29,19 +29,6 @@ MAX_CONSTANT_BYTES = 1 << 31
 
 MAX_GROWTH_BYTES = 1 << 20
 """A node that makes more out of small constants (Expand, Tile) stays a node."""
-
-
-class UnboundInput(UnsupportedError):
-    """A value that shapes depend on is computed from inputs that are known at run time only.
-
-    Attributes:
-        names: Those inputs; give them by ``import_onnx(..., constants={name: array})``.
-    """
-
-    def __init__(self, message: str, names: Sequence[str]) -> None:
-        """Complain with *message* about the inputs called *names*."""
-        super().__init__(message)
-        self.names = tuple(names)
 
 
 class AlreadyReportedError(UnsupportedError):

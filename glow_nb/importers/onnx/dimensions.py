@@ -7,37 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from glow_nb.errors import ModelError, OptionError, UnsupportedError
+from glow_nb.errors import ModelError, OptionError, UnboundDimension, UnsupportedError
 from glow_nb.schema import closest
 from glow_nb.types import Array, Dimensions, ElementKind, TensorType
 
 Shapes = Mapping[str, int | Sequence[int]]
 """Sizes by symbol (``{"batch": 8}``), or whole shapes by input name (``{"x": (8, 3)}``)."""
-
-
-class UnboundDimension(ModelError):
-    """A model has dimensions without a size; bind them by ``shapes`` or at the first run.
-
-    Attributes:
-        names: The symbols that have no size.
-        signature: Declared shape of each input; None where not even the rank is known.
-    """
-
-    def __init__(
-        self, place: str, names: Sequence[str], signature: Mapping[str, Dimensions | None]
-    ) -> None:
-        """Complain about *names* in the model at *place*."""
-        example = ", ".join(f"{name!r}: 1" for name in names)
-        wheres = "; ".join(
-            f"input {name!r} is {'of unknown rank' if shape is None else list(shape)}"
-            for name, shape in signature.items()
-            if shape is None or any(isinstance(n, str) for n in shape)
-        )
-        super().__init__(
-            f"{place}: its dimensions {list(names)} have no size ({wheres}); "
-            f"bind them, for example shapes={{{example}}}"
-        )
-        self.names, self.signature = tuple(names), dict(signature)
 
 
 def inputs_of(graph: onnx.GraphProto, place: str) -> list[onnx.ValueInfoProto]:

@@ -16,6 +16,7 @@ from glow_nb.errors import (
     MemoryLimitError,
     ModelError,
     OptionError,
+    UnboundInput,
     UnsupportedError,
     VerifyError,
 )
@@ -25,7 +26,6 @@ from glow_nb.importers.onnx.context import (
     MAX_CONSTANT_BYTES,
     AlreadyReportedError,
     Context,
-    UnboundInput,
 )
 from glow_nb.importers.onnx.dimensions import (
     Shapes,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from glow_nb.errors import UnsupportedError
-from glow_nb.importers.onnx.context import UnboundInput
+from glow_nb.errors import UnboundInput, UnsupportedError
 
 _SHOWN_NAME_LENGTH = 80
 

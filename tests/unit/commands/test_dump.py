@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -193,6 +195,16 @@ class TestCheck:
     def test_standard_input(self) -> None:
         result = call("check", "-", text=GRAPH)
         assert result.output == "-: graph @main, 3 nodes, 1 constant, 1 input, 1 output\n"
+
+    def test_a_program_of_packed_operators_comes_through_a_pipe(self, tmp_path: Path) -> None:
+        text = call("dump", write_graph(tmp_path), "--level", "llir").output
+        assert "packed_mat_mul" in text
+        script = "from glow_nb.cli import main; main(['check', '-'])"
+        done = subprocess.run(
+            [sys.executable, "-c", script], input=text, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("-: program @main")
 
     def test_syntax_error_has_its_place(self, tmp_path: Path) -> None:
         path = tmp_path / "net.glow"

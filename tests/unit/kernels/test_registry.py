@@ -43,7 +43,7 @@ def test_a_head_whose_kernel_carries_no_stack_is_named() -> None:
     made = Register("made", x().type)
     head = CumSumInst(made, x(), axis=0, exclusive=False, reverse=False)
     stack = StackInst.of([head, ReluInst(Buffer("dest", made.type), made)])
-    with pytest.raises(UnsupportedError, match=r"cum_sum .* kernel of CumSumInst cannot carry"):
+    with pytest.raises(UnsupportedError, match=r"kernel of cum_sum cannot go on with its result"):
         generate_kernel(stack, Target.host())
 
 

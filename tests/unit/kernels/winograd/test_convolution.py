@@ -14,6 +14,7 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed import pack_bias, pack_filter
 from glow_nb.kernels.operators.winograd_instructions import WinogradConvolutionInst
 from glow_nb.kernels.stacks.fusion import Fusion
+from glow_nb.kernels.stacks.generate_stack import generate_stack
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.convolution import generate_winograd
 from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
@@ -171,7 +172,7 @@ def test_epilogue_and_window_of_a_wider_tensor() -> None:
     add = AddInst(total, made, window("operand"))
     relu = ReluInst(window("dest"), total)
     target, stack = Target.host(), StackInst.of([convolution_of(nest, made), add, relu])
-    kernel = RunningKernel(generate_kernel(stack, target), target)
+    kernel = RunningKernel(generate_stack(stack, target), target)
     dest, whole = guarded(wide.shape, FLOAT32)
     kernel(dest, *arrays, operand, threads=2)
     wanted = np.maximum(expected + operand[..., :21], 0)

@@ -1,0 +1,56 @@
+"""The options of the cpu backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from glow_nb.backends.backend import Backend
+from glow_nb.backends.options import BackendOptions, option
+
+
+@dataclass(frozen=True)
+class Cpu(BackendOptions):
+    """Machine code for this processor: ``glow_nb.compile(model, backend=glow_nb.Cpu(tune=True))``.
+
+    Attributes:
+        winograd: "auto" lets convolutions with stride 1 and constant filters be done by Winograd's
+            algorithm where that is faster: 2 to 3 times as fast. In ``float32`` its root mean
+            square error is about 2e-7 of the outputs' for tiles of 2 x 2, 5e-7 for 4 x 4, and 2e-6
+            for 4 x 4 with 5 x 5 taps; that of the direct sum 1e-7. Over a whole network (largest
+            difference from the result in ``float64`` over the largest output) the policy is at most
+            1e-4, held by the networks of the test suite (``docs/accuracy.md``). These errors are
+            relative to the largest input of a tile's window, 6 x 6 pixels for 4 x 4 outputs of
+            3 x 3 taps: where one pixel is a million times as large as its neighbours, outputs
+            beside it may lose all digits. NaN and infinity spread over the outputs of a tile, and
+            inputs near overflow may give them where the direct sum is finite. "guarded" has NaN,
+            infinities and overflows where the direct sum has them, for any number of threads: what
+            is not finite is summed up directly. It costs up to 3 % of a network's time. "off" sums
+            up everything directly.
+        tune: Measure on this machine which of the ways to compute each convolution and matrix
+            product is the fastest, in place of estimating it. This takes a while, the longer the
+            more different ones there are; measurements are kept in the cache folder, and the next
+            compilation makes the same choices from them at once.
+    """
+
+    name: ClassVar[str] = "cpu"
+
+    winograd: str = option(
+        "auto",
+        choices=("auto", "guarded", "off"),
+        help="Whether convolutions may be done by Winograd's algorithm, which is faster and rounds "
+        "a little more; guarded keeps NaN and infinity where the direct sum has them.",
+    )
+    tune: bool = option(
+        False,
+        help="Measure how each product is computed fastest, in place of estimating it; takes a "
+        "while the first time.",
+    )
+
+    @override
+    def make(self, *, threads: int) -> Backend:
+        from glow_nb.backends.cpu.backend import CpuBackend
+
+        return CpuBackend(options=self, threads=threads)

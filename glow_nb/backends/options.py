@@ -1,0 +1,53 @@
+"""What a user may ask of a backend: an object whose fields are the options.
+
+A field says all there is to an option, so that one place defines it: its default, the values that
+it may have, and what the command tells of the flag that is made of it::
+
+    @dataclass(frozen=True)
+    class Cpu(BackendOptions):
+        tune: bool = option(False, help="Measure how each product is computed fastest.")
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, TypeVar
+
+from glow_nb.backends.backend import Backend
+from glow_nb.errors import OptionError
+
+T = TypeVar("T", str, bool)
+
+
+def option(default: T, *, help: str, choices: tuple[str, ...] = ()) -> T:
+    """Return a field for a switch, or for a text that is one of *choices*."""
+    made: T = field(default=default, metadata={"help": help, "choices": choices})
+    return made
+
+
+@dataclass(frozen=True)
+class BackendOptions(ABC):
+    """The options of a backend; ``compile(backend=...)`` takes such an object.
+
+    Attributes:
+        name: What ``compile(backend=...)`` calls the backend.
+    """
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Raise OptionError for a value that an option may not have."""
+        for known in fields(self):
+            value, choices = getattr(self, known.name), known.metadata.get("choices")
+            if choices is None:  # a field that option() has not made
+                continue
+            subject = f"{known.name}={value!r:.80}"
+            if not choices and not isinstance(value, bool):
+                raise OptionError(f"{subject}: give True or False")
+            if choices and (not isinstance(value, str) or value not in choices):
+                raise OptionError(f"{subject}: give one of {choices}")
+
+    @abstractmethod
+    def make(self, *, threads: int) -> Backend:
+        """Return the backend for networks that *threads* cores run."""

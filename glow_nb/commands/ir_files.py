@@ -1,0 +1,52 @@
+"""IR as commands read and write it: a model, IR text of either level, or standard input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from glow_nb.arguments import Shapes
+from glow_nb.commands.models import load_model, refuse_shapes
+from glow_nb.errors import GlowError
+from glow_nb.files import SUFFIX, load_text, parse_text, replace_file, save_text
+from glow_nb.hlir.graph import Function
+from glow_nb.ir_text import ir_text
+from glow_nb.llir.program import Program
+
+
+def read_ir(file: Path, shapes: Shapes | None) -> Function | Program:
+    """Return what is in *file*: an ONNX model, or IR text; a dash is standard input."""
+    if file.suffix == ".onnx":
+        return load_model(file, shapes)
+    refuse_shapes(file, shapes)
+    return parse_text(_standard_input(), "<stdin>") if str(file) == "-" else load_text(file)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise GlowError(f"<stdin>: not text: {error}") from error
+
+
+def write_ir(ir: Function | Program, output: Path | None) -> None:
+    """Write the text of *ir* to *output* with its constants beside it, or print it alone."""
+    if output is None:
+        write_text(ir_text(ir), None)
+        return
+    if output.suffix != SUFFIX:
+        raise click.BadParameter(
+            f"{output} is not named FILE{SUFFIX}, by which IR text is known",
+            param_hint="'--output'",
+        )
+    save_text(ir, output)
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """Write *text* to *output*, or print it."""
+    if output is None:
+        click.echo(text, nl=not text.endswith("\n"))
+    else:
+        replace_file(output, lambda place: place.write_text(text, encoding="utf-8"))

@@ -1,0 +1,113 @@
+"""``glow-nb opt``: passes by name, run on IR of either level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from glow_nb.api import as_threads
+from glow_nb.backends import Backend, BackendOptions, backend_named
+from glow_nb.commands.ir_files import read_ir, write_ir
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    backend_options,
+    shape_option,
+)
+from glow_nb.compiler import graph_order, program_order
+from glow_nb.driver import STEPS, run, with_traits
+from glow_nb.llir.check_placement import check_placement
+from glow_nb.llir.program import Program
+from glow_nb.passes import Entry, Pipeline, Step, steps_in
+from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
+from glow_nb.text import TokenReader
+
+PIPELINES = {"INFERENCE": INFERENCE, "INSTRUCTIONS": INSTRUCTIONS}
+"""Pipelines that can be named like a pass."""
+
+EXAMPLES = """\
+glow-nb opt program.glow --passes peephole,stack_instructions
+glow-nb opt program.glow --passes 'peephole, allocate{alignment = 128}' --verify
+glow-nb opt model.onnx --passes INFERENCE,lower,INFERENCE --output lowered.glow
+glow-nb dump model.onnx --after lower | glow-nb opt - --passes fold_constants"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--passes",
+    required=True,
+    metavar="NAME,NAME,...",
+    help="What to run, in order. Options stand behind a name as in IR text: "
+    "allocate{alignment = 128}.",
+)
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Verify FILE as well, the result of every step, and the placement at the end. The result "
+    "of a pass is verified in any case.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to FILE.glow instead of standard output, large constants beside it to FILE.npz.",
+)
+@backend_options
+@shape_option
+def opt(
+    file: Path,
+    passes: str,
+    verify: bool,
+    output: Path | None,
+    backend: Backend | BackendOptions,
+    threads: int | None,
+    shapes: tuple[NamedShape, ...],
+) -> None:
+    """Run passes on FILE and print the IR that comes out.
+
+    FILE is IR text of either level or an ONNX model; a dash reads IR text from standard input.
+
+    NAME is a pass over graphs or over instructions, or a step of the compiler: verify, lower,
+    schedule and allocate stay on a level, generate makes a program of a graph, check_placement
+    proves that no two live buffers overlap. INFERENCE and INSTRUCTIONS are the default pipelines. A
+    step that depends on the backend, as lower does, runs as it would for --backend. A program loses
+    its placement in memory to a pass that changes it; allocate gives it another one.
+    """
+    chosen = backend_named(backend, threads=as_threads(threads))
+    order = with_traits(tuple(_read_order(passes, chosen)), chosen.traits)
+    ir = read_ir(file, as_shapes(shapes))
+    made = run(ir, _with_verification(order) if verify else order)
+    if verify and isinstance(made, Program) and made.arena is not None:
+        check_placement(made)
+    write_ir(made, output)
+
+
+def _read_order(text: str, backend: Backend) -> Iterator[Entry]:
+    """Yield what *text* names, each step with the options that the compiler gives it."""
+    steps = steps_in(graph_order(backend) + program_order(backend))
+    own = {step.name: step.options for step in steps if step.options}
+    reader = TokenReader(text, "--passes")
+    while True:
+        name = reader.expect_kind("word", "the name of a pass").text
+        options = reader.read_attributes()
+        if name in PIPELINES and not options:
+            yield from PIPELINES[name]
+        else:
+            yield Step(name, {**own.get(name, {}), **options})
+        if reader.token.kind == "end":
+            return
+        reader.expect(",")
+
+
+def _with_verification(order: Pipeline) -> Pipeline:
+    """Return *order* with the IR verified first, and after each step that does not do it itself."""
+    verified: list[Entry] = ["verify"]
+    for entry in order:
+        verified.append(entry)
+        if isinstance(entry, Step) and entry.name in STEPS:
+            verified.append("verify")
+    return tuple(verified)

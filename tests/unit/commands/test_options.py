@@ -1,0 +1,56 @@
+"""The flags that are made of the options of the backends."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from glow_nb.backends import Backend, BackendOptions, Cpu
+from glow_nb.backends.interpreter import Interpreter
+from glow_nb.cli import main
+from glow_nb.commands.options import backend_options
+
+COMPILING = ("bisect", "diff", "dump", "info", "opt", "profile", "run")
+
+
+def chosen(*flags: str) -> Backend | BackendOptions:
+    """Return what a command gets for *flags*."""
+    got: list[Backend | BackendOptions] = []
+
+    @click.command
+    @backend_options
+    def command(backend: Backend | BackendOptions, threads: int | None) -> None:
+        got.append(backend)
+
+    result = CliRunner().invoke(command, flags)
+    assert result.exit_code == 0, result.output
+    return got[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        ((), Cpu()),
+        (("--winograd", "guarded"), Cpu(winograd="guarded")),
+        (("--backend", "cpu", "--tune", "--winograd", "off"), Cpu(winograd="off", tune=True)),
+    ],
+)
+def test_a_command_gets_an_options_object(flags: tuple[str, ...], options: Cpu) -> None:
+    assert chosen(*flags) == options
+
+
+def test_a_backend_without_an_option_ignores_its_flag() -> None:
+    assert isinstance(chosen("--backend", "interpreter", "--tune"), Interpreter)
+
+
+@pytest.mark.parametrize("name", COMPILING)
+def test_every_command_that_compiles_has_a_flag_for_each_option(name: str) -> None:
+    shown = CliRunner().invoke(main, [name, "--help"]).output
+    for flag in ("--backend", "--threads", *(f"--{field.name}" for field in fields(Cpu))):
+        assert f"  {flag}" in shown
+    joined = " ".join(shown.split())
+    for field in fields(Cpu):
+        assert " ".join(field.metadata["help"].split()) in joined
