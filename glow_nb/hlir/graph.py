@@ -110,6 +110,7 @@ class Node(Value):
     """
 
     opcode: ClassVar[str]
+    scalar: ClassVar[str] = ""
     data_parallel: ClassVar[bool]
     has_side_effects: ClassVar[bool] = False
     _: KW_ONLY
@@ -241,16 +242,20 @@ N = TypeVar("N", bound=Node)
 
 
 @dataclass_transform(eq_default=False, frozen_default=True)
-def define_node(opcode: str, *, data_parallel: bool = False) -> Callable[[type[N]], type[N]]:
+def define_node(
+    opcode: str, *, scalar: str = "", data_parallel: bool = False
+) -> Callable[[type[N]], type[N]]:
     """Make a class a node: a frozen dataclass, registered under *opcode*.
 
     ``data_parallel`` says that each element of the result depends on the elements at the same
-    (broadcast) place of the operands alone.
+    (broadcast) place of the operands alone. ``scalar`` says so, and how: it is the expression of
+    one element over the names of operands and attributes (:mod:`glow_nb.llir.scalar`). Instruction
+    and kernel follow from it.
     """
 
     def define(cls: type[N]) -> type[N]:
         cls = as_dataclass(cls)
-        cls.opcode, cls.data_parallel = opcode, data_parallel
+        cls.opcode, cls.scalar, cls.data_parallel = opcode, scalar, data_parallel or bool(scalar)
         NODES.add(opcode, cls)
         return cls
 

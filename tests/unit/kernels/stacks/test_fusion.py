@@ -15,7 +15,7 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.stacks import fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.generate import generate
-from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Register, View, kernel_operands
@@ -24,6 +24,8 @@ from glow_nb.types import Array, ElementKind, TensorType
 from tests.passes_for_cpu import run_passes
 from tests.unit.kernels.cases import assert_close
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+AddInst = instruction_for(ops.Add)
 
 TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
 Make = Callable[[Value], Node]
