@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.counted import Counted
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.payload import HasPayload, Payload
@@ -177,6 +178,21 @@ class Node(Value):
         but attributes and :attr:`result_types`.
         """
         raise UnsupportedError(f"{self}: no NumPy rule; add evaluate() to {type(self).__name__}")
+
+    def cost(self) -> Cost:
+        """Return the nominal arithmetic: an operation a result if data parallel, else none.
+
+        Operators with more to do say so; those that move or select data do not.
+        """
+        return Cost(others=self.type.size) if self.data_parallel else Cost()
+
+    def executed_cost(self) -> Cost:
+        """Return the arithmetic that a kernel of this very operator carries out.
+
+        It is the nominal one, but for operators that compute the same by other steps, such as a
+        convolution in Winograd's form.
+        """
+        return self.cost()
 
     @property
     def results(self) -> tuple[Value, ...]:

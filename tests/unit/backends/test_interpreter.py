@@ -249,7 +249,8 @@ def test_reports() -> None:
     executable = compiled_relu()
     (kernel,) = executable.kernels
     assert kernel.instruction == "relu @out %y, @in %x"
-    assert (kernel.family, kernel.source, executable.source) == ("relu", "", "")
+    assert (kernel.opcode, kernel.family, kernel.source) == ("relu", "relu", "")
+    assert not executable.source
     assert executable.scratch_bytes == 0
 
 
