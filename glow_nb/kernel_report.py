@@ -27,6 +27,7 @@ class KernelReport:
         cost: Its arithmetic and the bytes that it must move.
         origins: The imported nodes that it does the work of: all members of a stack, and what
             passes folded into them.
+        opcode: The name of the instruction, ``stack`` for several.
     """
 
     instruction: str
@@ -37,6 +38,7 @@ class KernelReport:
     scratch_bytes: int = 0
     cost: InstructionCost = field(default_factory=InstructionCost)
     origins: tuple[str, ...] = ()
+    opcode: str = ""
 
     @override
     def __str__(self) -> str:

@@ -127,6 +127,7 @@ class InterpretedProgram:
                 family=i.opcode,
                 cost=instruction_cost(i),
                 origins=i.imported_names,
+                opcode=i.opcode,
             )
             for i in self._program.work
         )

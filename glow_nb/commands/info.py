@@ -25,7 +25,6 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
 from glow_nb.costs import Cost
-from glow_nb.hlir.cost import cost_of
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import Network
@@ -212,7 +211,7 @@ def _operator_rows(imported: Function | Program, compiled: Function | None) -> l
     after = Counter(node.opcode for node in compiled or ())
     costs: dict[str, Cost] = {}
     for node in compiled or imported:
-        costs[node.opcode] = costs.get(node.opcode, Cost()) + cost_of(node)
+        costs[node.opcode] = costs.get(node.opcode, Cost()) + node.cost()
     names = sorted({*before, *after}, key=lambda name: (-costs.get(name, Cost()).flops, name))
     return [
         OperatorRow(

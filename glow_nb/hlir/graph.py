@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.counted import Counted
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
 from glow_nb.payload import HasPayload, Payload
@@ -110,6 +111,7 @@ class Node(Value):
     """
 
     opcode: ClassVar[str]
+    scalar: ClassVar[str] = ""
     data_parallel: ClassVar[bool]
     has_side_effects: ClassVar[bool] = False
     _: KW_ONLY
@@ -177,6 +179,21 @@ class Node(Value):
         """
         raise UnsupportedError(f"{self}: no NumPy rule; add evaluate() to {type(self).__name__}")
 
+    def cost(self) -> Cost:
+        """Return the nominal arithmetic: an operation a result if data parallel, else none.
+
+        Operators with more to do say so; those that move or select data do not.
+        """
+        return Cost(others=self.type.size) if self.data_parallel else Cost()
+
+    def executed_cost(self) -> Cost:
+        """Return the arithmetic that a kernel of this very operator carries out.
+
+        It is the nominal one, but for operators that compute the same by other steps, such as a
+        convolution in Winograd's form.
+        """
+        return self.cost()
+
     @property
     def results(self) -> tuple[Value, ...]:
         """The values this node defines: the node itself, or one :class:`Result` for each."""
@@ -241,16 +258,20 @@ N = TypeVar("N", bound=Node)
 
 
 @dataclass_transform(eq_default=False, frozen_default=True)
-def define_node(opcode: str, *, data_parallel: bool = False) -> Callable[[type[N]], type[N]]:
+def define_node(
+    opcode: str, *, scalar: str = "", data_parallel: bool = False
+) -> Callable[[type[N]], type[N]]:
     """Make a class a node: a frozen dataclass, registered under *opcode*.
 
     ``data_parallel`` says that each element of the result depends on the elements at the same
-    (broadcast) place of the operands alone.
+    (broadcast) place of the operands alone. ``scalar`` says so, and how: it is the expression of
+    one element over the names of operands and attributes (:mod:`glow_nb.llir.scalar`). Instruction
+    and kernel follow from it.
     """
 
     def define(cls: type[N]) -> type[N]:
         cls = as_dataclass(cls)
-        cls.opcode, cls.data_parallel = opcode, data_parallel
+        cls.opcode, cls.scalar, cls.data_parallel = opcode, scalar, data_parallel or bool(scalar)
         NODES.add(opcode, cls)
         return cls
 

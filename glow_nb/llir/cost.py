@@ -11,7 +11,7 @@ it. What caches are too small for makes the real traffic larger, never smaller.
 from __future__ import annotations
 
 from glow_nb.costs import Cost, InstructionCost
-from glow_nb.hlir.cost import cost_of, executed_cost_of
+from glow_nb.hlir.cost import total_cost
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
@@ -32,8 +32,8 @@ def instruction_cost(instruction: Instruction) -> InstructionCost:
     reads = {buffer: _bytes_read(instruction, buffer) for buffer in read(instruction)}
     constants = sum(size for buffer, size in reads.items() if isinstance(buffer.root, Weight))
     return InstructionCost(
-        nominal=sum(map(cost_of, nodes), Cost()),
-        executed=sum(map(executed_cost_of, nodes), Cost()),
+        nominal=total_cost(nodes),
+        executed=sum((node.executed_cost() for node in nodes), Cost()),
         constant_bytes=constants,
         read_bytes=sum(reads.values()) - constants,
         written_bytes=sum(

@@ -1,25 +1,25 @@
 """IRGen: from nodes to instructions over memory (paper 3.5).
 
-Most nodes become one instruction, found by the ``node=`` of its definition and filled field by
-field. What is only bookkeeping over shapes has a rule here: a reshape is a view, and concat, split,
-slice, broadcast and save are copies through views.
+Most nodes become one instruction, that of their operator, filled field by field. What is only
+bookkeeping over shapes has a rule here: a reshape is a view, and concat, split, slice, broadcast
+and save are copies through views.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-import glow_nb.llir.instructions  # noqa: F401  registers the instructions
+import glow_nb.llir.instructions  # noqa: F401  registers those with a class of their own
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Placeholder, Result, Save, Value, producer_of
 from glow_nb.hlir.ops.activation import Clip
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Reshape, Slice, Split
 from glow_nb.hlir.rules import LOWERINGS
-from glow_nb.llir.instructions.activation import ClipInst
+from glow_nb.llir.instructions.derived import has_instruction, instruction_for
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.program import (
@@ -57,9 +57,12 @@ def generate(function: Function) -> Program:
     Raises:
         UnsupportedError: Operators have no instruction; names them all.
     """
-    automatic: dict[type | None, type[Instruction]]
-    automatic = {i.node_class: i for i in INSTRUCTIONS.values() if i.node_class}
-    _check_supported(function, automatic)
+    _check_supported(function)
+    instructions = {
+        node_class: instruction_for(node_class)
+        for node_class in dict.fromkeys(map(type, function.nodes))
+        if node_class not in GENERATORS
+    }
     generator = Generator(function)
     for node in function.nodes:
         generator.node = node
@@ -67,21 +70,19 @@ def generate(function: Function) -> Program:
         if rule:
             rule(node, generator)
         else:
-            generator.emit_node(automatic[type(node)])
+            generator.emit_node(instructions[type(node)])
     return generator.program()
 
 
 def is_supported(node_class: type[Node]) -> bool:
     """True if IRGen has a rule or an instruction for *node_class*."""
-    return node_class in GENERATORS or any(
-        instruction.node_class is node_class for instruction in INSTRUCTIONS.values()
-    )
+    return node_class in GENERATORS or has_instruction(node_class)
 
 
-def _check_supported(function: Function, automatic: Mapping[type | None, object]) -> None:
+def _check_supported(function: Function) -> None:
     missing: dict[type[Node], list[Node]] = {}
     for node in function.nodes:
-        if type(node) not in GENERATORS and type(node) not in automatic:
+        if not is_supported(type(node)):
             missing.setdefault(type(node), []).append(node)
     if missing:
         listed = "; ".join(_what_to_do(kind, nodes) for kind, nodes in missing.items())
@@ -102,7 +103,7 @@ def _advice(node_class: type[Node]) -> str:
                 f"instruction {instruction.opcode!r} is of an earlier definition: "
                 "define it again after the operator"
             )
-    return "give it a lowering, an instruction or an IRGen rule"
+    return "give it a lowering, a formula, an instruction or an IRGen rule"
 
 
 class Generator:
@@ -331,4 +332,4 @@ def generate_clip(node: Clip, out: Generator) -> None:
     if not node.type.kind.is_float:
         low = low if math.isinf(low) else float(math.ceil(low))
         high = high if math.isinf(high) else float(math.floor(high))
-    out.emit_node(ClipInst, minimum=low, maximum=high)
+    out.emit_node(instruction_for(Clip), minimum=low, maximum=high)

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from glow_nb.errors import DefinitionError
 from glow_nb.hlir.graph import Node
 from glow_nb.llir.generate import GENERATORS
-from glow_nb.llir.program import INSTRUCTIONS, Instruction
+from glow_nb.llir.instructions.derived import has_instruction, instruction_for
+from glow_nb.llir.program import Instruction
 from glow_nb.llir.traits import KernelTraits, Traits
 from glow_nb.schema import Registry, closest, operand_specs
 
@@ -78,7 +79,6 @@ class KernelTable(Registry[type[Instruction], Maker]):
         """
         if node_class in GENERATORS:
             return self.scalar is not None
-        return any(
-            instruction_class.node_class is node_class and self.maker_of(instruction_class)
-            for instruction_class in INSTRUCTIONS.values()
+        return (
+            has_instruction(node_class) and self.maker_of(instruction_for(node_class)) is not None
         )

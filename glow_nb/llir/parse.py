@@ -8,8 +8,8 @@ from typing import Any
 
 from glow_nb.counted import read_counted
 from glow_nb.hlir.parse import check_attribute_names, read_initializer
+from glow_nb.llir.instructions.derived import find_instruction, known_instructions
 from glow_nb.llir.program import (
-    INSTRUCTIONS,
     Activation,
     Alloc,
     Arena,
@@ -131,10 +131,11 @@ class _Parser(TokenReader):
             return self.guarded(opcode, lambda: Dealloc(self._read_buffer()))
         if opcode.text == "stack":
             return self._parse_stack(opcode)
-        if opcode.text not in INSTRUCTIONS or opcode.text in ("alloc", "tensor_view"):
-            hint = closest(opcode.text, INSTRUCTIONS)
+        found = find_instruction(opcode.text)
+        if found is None or found in (Alloc, TensorView):
+            hint = closest(opcode.text, known_instructions())
             raise self.error(f"unknown instruction '{opcode.text}'{hint}", opcode)
-        return self._parse_work(INSTRUCTIONS[opcode.text], opcode)
+        return self._parse_work(found, opcode)
 
     def _parse_stack(self, opcode: Token) -> StackInst:
         self.expect("{")

@@ -28,13 +28,16 @@ from glow_nb.hlir.rewrite import Rewriter, rewrite
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.llir.instructions.arithmetic import AddInst, SubInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Instruction, Program, mutated
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.verify import verify
 from glow_nb.program_passes import PROGRAM_PASSES
 from glow_nb.types import Array
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
+
+AddInst = instruction_for(ops.Add)
+SubInst = instruction_for(ops.Sub)
 
 X = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 
@@ -67,7 +70,8 @@ def subtracting(instruction: Instruction) -> Instruction:
         return StackInst.of(map(subtracting, instruction.body))
     if isinstance(instruction, AddInst):
         dest, lhs, rhs = instruction.dest, instruction.lhs, instruction.rhs
-        return SubInst(dest, lhs, rhs, name=instruction.name)
+        subtraction: Instruction = SubInst(dest, lhs, rhs, name=instruction.name)
+        return subtraction
     return instruction
 
 

@@ -26,7 +26,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value, define_node
 from glow_nb.hlir.ops.elementwise import UnaryElementwise
 from glow_nb.hlir.rules import lowers
-from glow_nb.llir.instructions.elementwise import UnaryInstruction
+from glow_nb.llir.instructions.node_instruction import UnaryInstruction
 from glow_nb.llir.program import define_instruction
 
 X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
@@ -57,6 +57,15 @@ class Shrink(UnaryElementwise):
 @define_instruction("shrink", scalar="input * by", node=Shrink)
 class ShrinkInst(UnaryInstruction):
     by: float
+"""
+
+FORMULA = """
+@define_node("damp", scalar="input * by + tanh(input)")
+class Damp(UnaryElementwise):
+    by: float = 0.5
+
+    def compute(self, x: Any) -> Any:
+        return x * np.float32(self.by) + np.tanh(x)
 """
 
 LOWERED = """
@@ -97,6 +106,13 @@ WHEN = pytest.mark.parametrize("before", ["", COMPILE_FIRST], ids=["fresh", "aft
 @WHEN
 def test_an_elementwise_operator_has_a_kernel(backend: str, before: str) -> None:
     run_script(backend, before, ELEMENTWISE, "result_of(Shrink, by=0.25)")
+
+
+@pytest.mark.jit
+@BOTH
+@WHEN
+def test_an_operator_with_a_formula_needs_nothing_more(backend: str, before: str) -> None:
+    run_script(backend, before, FORMULA, "result_of(Damp, by=0.25)")
 
 
 @pytest.mark.jit

@@ -139,6 +139,7 @@ def test_kernels_of_a_compiled_network(tmp_path: Path) -> None:
     profile = network.profile(x, runs=3, limits=False)
     assert profile.timings.stamps.shape == (3, 2, len(network.kernels), 2)
     assert [kernel.report for kernel in profile.kernels] == list(network.kernels)
+    assert all(k.instruction.startswith(f"{k.opcode} ") for k in network.kernels)
     stamps = profile.timings.stamps
     assert (stamps > 0).all()
     assert (stamps[..., 1] >= stamps[..., 0]).all()

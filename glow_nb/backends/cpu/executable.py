@@ -192,4 +192,5 @@ def _report(use: Use, call: Call) -> KernelReport:
         scratch_bytes=call.source.scratch_bytes,
         cost=instruction_cost(instruction),
         origins=instruction.imported_names,
+        opcode=instruction.opcode,
     )

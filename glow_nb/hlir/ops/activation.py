@@ -29,7 +29,7 @@ from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, TensorType
 
 
-@define_node("relu", data_parallel=True)
+@define_node("relu", scalar="maximum(input, 0)")
 class Relu(UnaryElementwise):
     """Clamp negative elements to zero: ``result[i] = max(input[i], 0)``; NaN stays NaN."""
 
@@ -47,7 +47,7 @@ def lower_relu(node: Relu, rewriter: Rewriter) -> Value:
     return rewriter.emit(Maximum(node.input, zero))
 
 
-@define_node("leaky_relu", data_parallel=True)
+@define_node("leaky_relu", scalar="where(input < 0, input * alpha, input)")
 class LeakyRelu(UnaryElementwise):
     """Scale negative elements: ``x if x >= 0 else alpha * x``."""
 
@@ -71,7 +71,7 @@ def _scale_negative(input: Value, slope: Value, rewriter: Rewriter) -> Value:
     return rewriter.emit(Select(is_positive, input, rewriter.emit(Mul(input, slope))))
 
 
-@define_node("prelu", data_parallel=True)
+@define_node("prelu", scalar="where(input < 0, input * slope, input)")
 class PRelu(Node):
     """Scale negative elements by a learned slope: ``x if x >= 0 else slope * x``.
 
@@ -104,7 +104,7 @@ def lower_prelu(node: PRelu, rewriter: Rewriter) -> Value:
     return _scale_negative(node.input, node.slope, rewriter)
 
 
-@define_node("clip", data_parallel=True)
+@define_node("clip", scalar="minimum(maximum(input, minimum), maximum)")
 class Clip(UnaryElementwise):
     """Clamp to a range: ``min(max(input[i], minimum), maximum)``; NaN stays NaN.
 
@@ -156,7 +156,7 @@ def lower_clip(node: Clip, rewriter: Rewriter) -> Value:
     return result
 
 
-@define_node("sigmoid", data_parallel=True)
+@define_node("sigmoid", scalar="sigmoid(input)")
 class Sigmoid(UnaryElementwise):
     """Logistic function: ``1 / (1 + exp(-input[i]))``."""
 
@@ -165,7 +165,7 @@ class Sigmoid(UnaryElementwise):
         return 1 / (1 + np.exp(-x))
 
 
-@define_node("tanh", data_parallel=True)
+@define_node("tanh", scalar="tanh(input)")
 class Tanh(UnaryElementwise):
     """Hyperbolic tangent."""
 
@@ -174,7 +174,7 @@ class Tanh(UnaryElementwise):
         return np.tanh(x)
 
 
-@define_node("elu", data_parallel=True)
+@define_node("elu", scalar="where(input >= 0, input, alpha * expm1(input))")
 class Elu(UnaryElementwise):
     """Exponential linear unit: ``x if x >= 0 else alpha * (exp(x) - 1)``."""
 
@@ -197,7 +197,7 @@ def lower_elu(node: Elu, rewriter: Rewriter) -> Value:
     return rewriter.emit(Select(is_positive, node.input, negative))
 
 
-@define_node("hard_sigmoid", data_parallel=True)
+@define_node("hard_sigmoid", scalar="minimum(maximum(alpha * input + beta, 0), 1)")
 class HardSigmoid(UnaryElementwise):
     """Piecewise linear sigmoid: ``max(0, min(1, alpha * input[i] + beta))``."""
 
@@ -218,7 +218,7 @@ def lower_hard_sigmoid(node: HardSigmoid, rewriter: Rewriter) -> Value:
     return rewriter.emit(Clip(line, 0.0, 1.0))
 
 
-@define_node("swish", data_parallel=True)
+@define_node("swish", scalar="input * sigmoid(input * alpha)")
 class Swish(UnaryElementwise):
     """The element times its sigmoid: ``x / (1 + exp(-alpha * x))``; also called SiLU."""
 
@@ -239,7 +239,9 @@ def lower_swish(node: Swish, rewriter: Rewriter) -> Value:
     return rewriter.emit(Mul(node.input, rewriter.emit(Sigmoid(scaled))))
 
 
-@define_node("hard_swish", data_parallel=True)
+@define_node(
+    "hard_swish", scalar="input * minimum(maximum(input * 0.16666666666666666 + 0.5, 0), 1)"
+)
 class HardSwish(UnaryElementwise):
     """Piecewise swish: ``x * max(0, min(1, x / 6 + 1 / 2))``."""
 
@@ -255,7 +257,7 @@ def lower_hard_swish(node: HardSwish, rewriter: Rewriter) -> Value:
     return rewriter.emit(Mul(node.input, gate))
 
 
-@define_node("softplus", data_parallel=True)
+@define_node("softplus", scalar="maximum(input, 0) + log1p(exp(-abs(input)))")
 class Softplus(UnaryElementwise):
     """Smooth rectifier: ``log(1 + exp(input[i]))``, without overflow for large elements."""
 
@@ -275,7 +277,13 @@ def lower_softplus(node: Softplus, rewriter: Rewriter) -> Value:
     return rewriter.emit(Add(positive, rewriter.emit(Log(total))))
 
 
-@define_node("gelu", data_parallel=True)
+@define_node(
+    "gelu",
+    scalar=(
+        "input * sigmoid(1.5957691216057308 * (input + 0.044715 * input * input * input))"
+        " if approximate == 'tanh' else gelu(input)"
+    ),
+)
 class Gelu(UnaryElementwise):
     """Gaussian error linear unit.
 

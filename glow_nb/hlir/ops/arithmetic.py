@@ -16,7 +16,7 @@ def _is_integer(x: Any) -> bool:
     return bool(np.issubdtype(x.dtype, np.integer))
 
 
-@define_node("add", data_parallel=True)
+@define_node("add", scalar="lhs + rhs")
 class Add(BinaryElementwise):
     """Sum: ``result[i] = lhs[i] + rhs[i]``; integers wrap."""
 
@@ -25,7 +25,7 @@ class Add(BinaryElementwise):
         return x + y
 
 
-@define_node("sub", data_parallel=True)
+@define_node("sub", scalar="lhs - rhs")
 class Sub(BinaryElementwise):
     """Difference: ``result[i] = lhs[i] - rhs[i]``; integers wrap."""
 
@@ -34,7 +34,7 @@ class Sub(BinaryElementwise):
         return x - y
 
 
-@define_node("mul", data_parallel=True)
+@define_node("mul", scalar="lhs * rhs")
 class Mul(BinaryElementwise):
     """Product: ``result[i] = lhs[i] * rhs[i]``; integers wrap."""
 
@@ -43,7 +43,7 @@ class Mul(BinaryElementwise):
         return x * y
 
 
-@define_node("div", data_parallel=True)
+@define_node("div", scalar="lhs / rhs")
 class Div(BinaryElementwise):
     """Quotient: ``result[i] = lhs[i] / rhs[i]``.
 
@@ -59,7 +59,7 @@ class Div(BinaryElementwise):
         return floored + (has_remainder & ((x < 0) != (y < 0)) & (y != 0))
 
 
-@define_node("pow", data_parallel=True)
+@define_node("pow", scalar="pow(lhs, rhs)")
 class Pow(BinaryElementwise):
     """Power: ``result[i] = lhs[i] ** rhs[i]``.
 
@@ -77,7 +77,7 @@ class Pow(BinaryElementwise):
         return np.where(y < 0, inverse, power)
 
 
-@define_node("maximum", data_parallel=True)
+@define_node("maximum", scalar="maximum(lhs, rhs)")
 class Maximum(BinaryElementwise):
     """Larger element; NaN if either is NaN."""
 
@@ -86,7 +86,7 @@ class Maximum(BinaryElementwise):
         return np.maximum(x, y)
 
 
-@define_node("minimum", data_parallel=True)
+@define_node("minimum", scalar="minimum(lhs, rhs)")
 class Minimum(BinaryElementwise):
     """Smaller element; NaN if either is NaN."""
 
@@ -95,7 +95,7 @@ class Minimum(BinaryElementwise):
         return np.minimum(x, y)
 
 
-@define_node("modulo", data_parallel=True)
+@define_node("modulo", scalar="fmod(lhs, rhs) if fmod else lhs % rhs")
 class Modulo(BinaryElementwise):
     """Remainder of ``lhs[i] / rhs[i]``; an integer modulo zero gives 0.
 
@@ -111,7 +111,7 @@ class Modulo(BinaryElementwise):
         return np.fmod(x, y) if self.fmod else np.mod(x, y)
 
 
-@define_node("bitwise_and", data_parallel=True)
+@define_node("bitwise_and", scalar="lhs & rhs")
 class BitwiseAnd(BinaryElementwise):
     """Bits set in both integers."""
 
@@ -122,7 +122,7 @@ class BitwiseAnd(BinaryElementwise):
         return x & y
 
 
-@define_node("bitwise_or", data_parallel=True)
+@define_node("bitwise_or", scalar="lhs | rhs")
 class BitwiseOr(BinaryElementwise):
     """Bits set in either integer."""
 
@@ -133,7 +133,7 @@ class BitwiseOr(BinaryElementwise):
         return x | y
 
 
-@define_node("bitwise_xor", data_parallel=True)
+@define_node("bitwise_xor", scalar="lhs ^ rhs")
 class BitwiseXor(BinaryElementwise):
     """Bits set in exactly one of the integers."""
 
@@ -144,7 +144,7 @@ class BitwiseXor(BinaryElementwise):
         return x ^ y
 
 
-@define_node("bit_shift", data_parallel=True)
+@define_node("bit_shift", scalar="lhs << rhs if direction == 'left' else lhs >> rhs")
 class BitShift(BinaryElementwise):
     """Shift the bits of unsigned integers by ``rhs[i]`` places; by the width or more gives 0.
 
@@ -168,7 +168,7 @@ class BitShift(BinaryElementwise):
         return np.left_shift(x, y) if self.direction == "left" else np.right_shift(x, y)
 
 
-@define_node("and", data_parallel=True)
+@define_node("and", scalar="lhs & rhs")
 class And(BinaryElementwise):
     """True where both are true."""
 
@@ -179,7 +179,7 @@ class And(BinaryElementwise):
         return x & y
 
 
-@define_node("or", data_parallel=True)
+@define_node("or", scalar="lhs | rhs")
 class Or(BinaryElementwise):
     """True where either is true."""
 
@@ -190,7 +190,7 @@ class Or(BinaryElementwise):
         return x | y
 
 
-@define_node("xor", data_parallel=True)
+@define_node("xor", scalar="lhs ^ rhs")
 class Xor(BinaryElementwise):
     """True where exactly one is true."""
 

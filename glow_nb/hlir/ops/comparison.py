@@ -20,7 +20,7 @@ from glow_nb.hlir.ops.families import (
 from glow_nb.types import Array, TensorType
 
 
-@define_node("equal", data_parallel=True)
+@define_node("equal", scalar="lhs == rhs")
 class Equal(Comparison):
     """True where the elements are equal; NaN equals nothing."""
 
@@ -31,7 +31,7 @@ class Equal(Comparison):
         return x == y
 
 
-@define_node("less", data_parallel=True)
+@define_node("less", scalar="lhs < rhs")
 class Less(Comparison):
     """True where ``lhs[i] < rhs[i]``; false for NaN."""
 
@@ -40,7 +40,7 @@ class Less(Comparison):
         return x < y
 
 
-@define_node("less_equal", data_parallel=True)
+@define_node("less_equal", scalar="lhs <= rhs")
 class LessEqual(Comparison):
     """True where ``lhs[i] <= rhs[i]``; false for NaN."""
 
@@ -49,7 +49,7 @@ class LessEqual(Comparison):
         return x <= y
 
 
-@define_node("greater", data_parallel=True)
+@define_node("greater", scalar="lhs > rhs")
 class Greater(Comparison):
     """True where ``lhs[i] > rhs[i]``; false for NaN."""
 
@@ -58,7 +58,7 @@ class Greater(Comparison):
         return x > y
 
 
-@define_node("greater_equal", data_parallel=True)
+@define_node("greater_equal", scalar="lhs >= rhs")
 class GreaterEqual(Comparison):
     """True where ``lhs[i] >= rhs[i]``; false for NaN."""
 
@@ -67,7 +67,7 @@ class GreaterEqual(Comparison):
         return x >= y
 
 
-@define_node("select", data_parallel=True)
+@define_node("select", scalar="where(condition, lhs, rhs)")
 class Select(Node):
     """Choose by a bool tensor: ``lhs[i] if condition[i] else rhs[i]``; all three broadcast."""
 

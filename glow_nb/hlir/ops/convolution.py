@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
 from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
@@ -69,6 +70,16 @@ class Convolution(Node):
         with np.errstate(all="ignore"):
             sums = convolve(self, widest(input), widest(filter), self.group)
             return fitted(sums + widest(bias), self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return convolution_cost(self)
+
+
+def convolution_cost(node: Any) -> Cost:
+    """Return the arithmetic of a convolution by *kernel* and *group*, and one bias a result."""
+    products = prod(node.kernel) * node.input.type.shape[-1] // node.group
+    return Cost(node.type.size * products, node.type.size)
 
 
 def convolve(node: Any, x: Any, filter: Any, group: int) -> Any:

@@ -25,7 +25,7 @@ from glow_nb.types import Array, ElementKind, TensorType
 _erf, _erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
 
 
-@define_node("exp", data_parallel=True)
+@define_node("exp", scalar="exp(input)")
 class Exp(UnaryElementwise):
     """Exponential: ``result[i] = e ** input[i]``."""
 
@@ -34,7 +34,7 @@ class Exp(UnaryElementwise):
         return np.exp(x)
 
 
-@define_node("log", data_parallel=True)
+@define_node("log", scalar="log(input)")
 class Log(UnaryElementwise):
     """Natural logarithm: -inf at 0, NaN below."""
 
@@ -43,7 +43,7 @@ class Log(UnaryElementwise):
         return np.log(x)
 
 
-@define_node("sqrt", data_parallel=True)
+@define_node("sqrt", scalar="sqrt(input)")
 class Sqrt(UnaryElementwise):
     """Square root: NaN below 0."""
 
@@ -52,7 +52,7 @@ class Sqrt(UnaryElementwise):
         return np.sqrt(x)
 
 
-@define_node("reciprocal", data_parallel=True)
+@define_node("reciprocal", scalar="1 / input")
 class Reciprocal(UnaryElementwise):
     """Reciprocal: ``result[i] = 1 / input[i]``."""
 
@@ -61,7 +61,7 @@ class Reciprocal(UnaryElementwise):
         return 1 / x
 
 
-@define_node("erf", data_parallel=True)
+@define_node("erf", scalar="erf(input)")
 class Erf(UnaryElementwise):
     """Error function: ``2 / sqrt(pi) * integral of exp(-t**2) for t in 0..input[i]``."""
 
@@ -80,7 +80,7 @@ def error_complement(x: Any) -> Any:
     return np.asarray(_erfc(x)).astype(np.float64)
 
 
-@define_node("neg", data_parallel=True)
+@define_node("neg", scalar="-input")
 class Neg(UnaryElementwise):
     """Negation; the least integer stays as it is (two's complement)."""
 
@@ -91,7 +91,7 @@ class Neg(UnaryElementwise):
         return np.negative(x)
 
 
-@define_node("abs", data_parallel=True)
+@define_node("abs", scalar="abs(input)")
 class Abs(UnaryElementwise):
     """Absolute value; the least integer stays as it is (two's complement)."""
 
@@ -102,7 +102,7 @@ class Abs(UnaryElementwise):
         return np.abs(x)
 
 
-@define_node("sign", data_parallel=True)
+@define_node("sign", scalar="sign(input)")
 class Sign(UnaryElementwise):
     """Sign: -1, 0 or 1; NaN stays NaN."""
 
@@ -113,7 +113,7 @@ class Sign(UnaryElementwise):
         return np.sign(x)
 
 
-@define_node("floor", data_parallel=True)
+@define_node("floor", scalar="floor(input)")
 class Floor(UnaryElementwise):
     """Greatest whole number that is not above the element."""
 
@@ -122,7 +122,7 @@ class Floor(UnaryElementwise):
         return np.floor(x)
 
 
-@define_node("ceil", data_parallel=True)
+@define_node("ceil", scalar="ceil(input)")
 class Ceil(UnaryElementwise):
     """Least whole number that is not below the element."""
 
@@ -131,7 +131,7 @@ class Ceil(UnaryElementwise):
         return np.ceil(x)
 
 
-@define_node("round", data_parallel=True)
+@define_node("round", scalar="rint(input)")
 class Round(UnaryElementwise):
     """Nearest whole number, halves to the even one."""
 
@@ -140,7 +140,7 @@ class Round(UnaryElementwise):
         return np.rint(x)
 
 
-@define_node("not", data_parallel=True)
+@define_node("not", scalar="~input")
 class Not(UnaryElementwise):
     """Logical negation of bool elements."""
 
@@ -151,7 +151,7 @@ class Not(UnaryElementwise):
         return np.logical_not(x)
 
 
-@define_node("sin", data_parallel=True)
+@define_node("sin", scalar="sin(input)")
 class Sin(UnaryElementwise):
     """Sine of radians; NaN at infinities."""
 
@@ -160,7 +160,7 @@ class Sin(UnaryElementwise):
         return np.sin(x)
 
 
-@define_node("cos", data_parallel=True)
+@define_node("cos", scalar="cos(input)")
 class Cos(UnaryElementwise):
     """Cosine of radians; NaN at infinities."""
 
@@ -169,7 +169,7 @@ class Cos(UnaryElementwise):
         return np.cos(x)
 
 
-@define_node("tan", data_parallel=True)
+@define_node("tan", scalar="tan(input)")
 class Tan(UnaryElementwise):
     """Tangent of radians; NaN at infinities."""
 
@@ -178,7 +178,7 @@ class Tan(UnaryElementwise):
         return np.tan(x)
 
 
-@define_node("asin", data_parallel=True)
+@define_node("asin", scalar="asin(input)")
 class Asin(UnaryElementwise):
     """Inverse sine in radians; NaN outside -1..1."""
 
@@ -187,7 +187,7 @@ class Asin(UnaryElementwise):
         return np.arcsin(x)
 
 
-@define_node("acos", data_parallel=True)
+@define_node("acos", scalar="acos(input)")
 class Acos(UnaryElementwise):
     """Inverse cosine in radians; NaN outside -1..1."""
 
@@ -196,7 +196,7 @@ class Acos(UnaryElementwise):
         return np.arccos(x)
 
 
-@define_node("atan", data_parallel=True)
+@define_node("atan", scalar="atan(input)")
 class Atan(UnaryElementwise):
     """Inverse tangent in radians."""
 
@@ -205,7 +205,7 @@ class Atan(UnaryElementwise):
         return np.arctan(x)
 
 
-@define_node("sinh", data_parallel=True)
+@define_node("sinh", scalar="sinh(input)")
 class Sinh(UnaryElementwise):
     """Hyperbolic sine: ``(exp(x) - exp(-x)) / 2``."""
 
@@ -214,7 +214,7 @@ class Sinh(UnaryElementwise):
         return np.sinh(x)
 
 
-@define_node("cosh", data_parallel=True)
+@define_node("cosh", scalar="cosh(input)")
 class Cosh(UnaryElementwise):
     """Hyperbolic cosine: ``(exp(x) + exp(-x)) / 2``."""
 
@@ -223,7 +223,7 @@ class Cosh(UnaryElementwise):
         return np.cosh(x)
 
 
-@define_node("asinh", data_parallel=True)
+@define_node("asinh", scalar="asinh(input)")
 class Asinh(UnaryElementwise):
     """Inverse hyperbolic sine."""
 
@@ -232,7 +232,7 @@ class Asinh(UnaryElementwise):
         return np.arcsinh(x)
 
 
-@define_node("acosh", data_parallel=True)
+@define_node("acosh", scalar="acosh(input)")
 class Acosh(UnaryElementwise):
     """Inverse hyperbolic cosine; NaN below 1."""
 
@@ -241,7 +241,7 @@ class Acosh(UnaryElementwise):
         return np.arccosh(x)
 
 
-@define_node("atanh", data_parallel=True)
+@define_node("atanh", scalar="atanh(input)")
 class Atanh(UnaryElementwise):
     """Inverse hyperbolic tangent; NaN outside -1..1."""
 
@@ -250,7 +250,7 @@ class Atanh(UnaryElementwise):
         return np.arctanh(x)
 
 
-@define_node("is_nan", data_parallel=True)
+@define_node("is_nan", scalar="isnan(input)")
 class IsNaN(UnaryElementwise):
     """True where the element is NaN."""
 
@@ -263,7 +263,7 @@ class IsNaN(UnaryElementwise):
         return np.isnan(x)
 
 
-@define_node("is_inf", data_parallel=True)
+@define_node("is_inf", scalar="isinf(input) & where(input > 0, positive, negative)")
 class IsInf(UnaryElementwise):
     """True where the element is an infinity of a wanted sign.
 
@@ -284,7 +284,7 @@ class IsInf(UnaryElementwise):
         return (np.isposinf(x) & self.positive) | (np.isneginf(x) & self.negative)
 
 
-@define_node("convert_to", data_parallel=True)
+@define_node("convert_to", scalar="convert(input)")
 class ConvertTo(UnaryElementwise):
     """Convert the elements to another *kind*, as :func:`glow_nb.conversion.converted` says."""
 
@@ -301,7 +301,7 @@ class ConvertTo(UnaryElementwise):
         return converted(x, self.kind)
 
 
-@define_node("bit_cast", data_parallel=True)
+@define_node("bit_cast", scalar="bit_cast(input)")
 class BitCast(UnaryElementwise):
     """Take the bits of each element as an element of another *kind* of as many bits.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.families import FLOATS, NUMBERS, fitted, require_kind, wide, widest
@@ -45,6 +46,10 @@ class MatMul(Node):
         with np.errstate(all="ignore"):
             return fitted(widest(lhs) @ widest(rhs), self.type)
 
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.type.size * self.lhs.type.shape[-1])
+
 
 @define_node("fully_connected")
 class FullyConnected(Node):
@@ -70,6 +75,10 @@ class FullyConnected(Node):
     def evaluate(self, input: Array, weights: Array, bias: Array) -> Array:
         with np.errstate(all="ignore"):
             return fitted(widest(input) @ widest(weights) + widest(bias), self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.type.size * self.input.type.shape[-1], self.type.size)
 
 
 @define_node("determinant")
@@ -97,6 +106,12 @@ class Determinant(Node):
         with np.errstate(all="ignore"):
             values = np.linalg.det(wide(input))
         return fitted(np.where(np.isnan(input).any(axis=(-2, -1)), np.nan, values), self.type)
+
+    @override
+    def cost(self) -> Cost:
+        """Count the products of the elimination, a third of those of a matrix product."""
+        size = self.input.type.shape[-1]
+        return Cost(self.type.size * size**3 // 3)
 
 
 @lowers(FullyConnected)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Sub
 from glow_nb.hlir.ops.elementwise import Exp, Log, Reciprocal, Sqrt
@@ -68,6 +69,10 @@ class BatchNormalization(Node):
             result = centred * factor.reshape(shape) + wide(bias).reshape(shape)
         return fitted(result, self.type)
 
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.type.size)  # a factor and an offset for each channel
+
 
 @lowers(BatchNormalization)
 def lower_batch_normalization(node: BatchNormalization, rewriter: Rewriter) -> Value:
@@ -127,6 +132,10 @@ class LocalResponseNormalization(Node):
             divisor = (self.bias + self.alpha / self.size * sums) ** self.beta
             return fitted(x / divisor, self.type)
 
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.size * self.type.size, 3 * self.type.size)
+
 
 @define_node("layer_normalization")
 class LayerNormalization(Node):
@@ -168,6 +177,11 @@ class LayerNormalization(Node):
             centred = x - _mean(x, axes)
             result = centred / np.sqrt(_mean(centred * centred, axes) + self.epsilon) * wide(scale)
         return fitted(result if bias is None else result + wide(bias), self.type)
+
+    @override
+    def cost(self) -> Cost:
+        """Count mean, distance, variance (a multiply-add), and scale with bias (another)."""
+        return Cost(2 * self.type.size, 3 * self.type.size)
 
 
 @lowers(LayerNormalization)
@@ -217,6 +231,10 @@ class Softmax(Node):
             powers = np.exp(x - np.max(x, axis=self.axis, keepdims=True, initial=-np.inf))
             return fitted(powers / np.sum(powers, axis=self.axis, keepdims=True), self.type)
 
+    @override
+    def cost(self) -> Cost:
+        return _softmax_cost(self)
+
 
 @define_node("log_softmax")
 class LogSoftmax(Node):
@@ -242,6 +260,10 @@ class LogSoftmax(Node):
             total = np.sum(np.exp(shifted), axis=self.axis, keepdims=True)
             return fitted(shifted - np.log(total), self.type)
 
+    @override
+    def cost(self) -> Cost:
+        return _softmax_cost(self)
+
 
 @lowers(LogSoftmax)
 def lower_log_softmax(node: LogSoftmax, rewriter: Rewriter) -> Value:
@@ -250,3 +272,8 @@ def lower_log_softmax(node: LogSoftmax, rewriter: Rewriter) -> Value:
     shifted = emit(Sub(node.input, emit(ReduceMax(node.input, axes))), f"{node.name}_shifted")
     total = emit(ReduceSum(emit(Exp(shifted)), axes))
     return emit(Sub(shifted, emit(Log(total))))
+
+
+def _softmax_cost(node: Softmax | LogSoftmax) -> Cost:
+    """Count maximum, distance, exp, sum and quotient."""
+    return Cost(others=5 * node.type.size)

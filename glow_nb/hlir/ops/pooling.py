@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, NUMBERS, bounds_of, fitted, require_kind, wide
 from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
@@ -45,6 +47,10 @@ class WindowPool(Node):
         padded = pad_spatial(x, self.pads, padding)
         out = self.type.shape[1:-1]
         return taps(padded, out, self.kernel, self.stride, self.dilation)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(others=self.type.size * prod(self.kernel))
 
 
 @define_node("max_pool")

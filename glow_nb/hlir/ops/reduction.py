@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Mul
 from glow_nb.hlir.ops.families import (
@@ -63,6 +64,10 @@ class Reduction(Node):
     def combine(self, x: Any) -> Any:
         """Return *x* reduced along ``self.axes``."""
         raise NotImplementedError(type(self).__name__)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(others=self.input.type.size)
 
 
 def _reduced_shape(
@@ -166,6 +171,10 @@ class ArgReduction(Node):
         """Return the first positions of the extreme of *x* along ``self.axis``."""
         raise NotImplementedError(type(self).__name__)
 
+    @override
+    def cost(self) -> Cost:
+        return Cost(others=self.input.type.size)
+
 
 @define_node("arg_max")
 class ArgMax(ArgReduction):
@@ -216,6 +225,10 @@ class CumSum(Node):
             sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
         sums = sums[::-1] if self.reverse else sums
         return fitted(np.moveaxis(sums, 0, self.axis), self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(others=self.input.type.size)
 
 
 @define_node("top_k")

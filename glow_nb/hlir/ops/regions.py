@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, INDICES, fitted, require_kind, wide
 from glow_nb.hlir.ops.gather import clamped
@@ -140,3 +141,8 @@ class RoiAlign(Node):
             found = np.concatenate([found, np.zeros((1, image.shape[-1]))])
         largest: Array = found.max(axis=0)
         return largest
+
+    @override
+    def cost(self) -> Cost:
+        """Count four elements a sample; one sample a bin, if a run decides how many there are."""
+        return Cost(4 * self.type.size * max(self.ratio, 1) ** 2)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import INDICES, NUMBERS, fitted, require_kind
 from glow_nb.hlir.ops.gather import clamped, require_along
@@ -62,6 +63,10 @@ class ScatterElements(Node):
         places = sum(place * prod(data.shape[i + 1 :]) for i, place in enumerate(grid))
         return _written(self, data, places, updates, 1)
 
+    @override
+    def cost(self) -> Cost:
+        return _combining_cost(self)
+
 
 @define_node("scatter_nd")
 class ScatterND(Node):
@@ -105,6 +110,15 @@ class ScatterND(Node):
             for k in range(depth)
         )
         return _written(self, data, places, updates, prod(data.shape[depth:]))
+
+    @override
+    def cost(self) -> Cost:
+        return _combining_cost(self)
+
+
+def _combining_cost(node: ScatterElements | ScatterND) -> Cost:
+    """Count one operation for each update that is combined with what is there."""
+    return Cost(others=node.updates.type.size if node.reduction != "none" else 0)
 
 
 def _check(node: ScatterElements | ScatterND, reduction: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import COMPUTED, require_kind
 from glow_nb.types import Array, ElementKind, TensorType
@@ -97,6 +98,11 @@ class NonMaxSuppression(Node):
         places = np.zeros(self.result_types[0].shape, np.int64)
         places[: len(rows)] = np.array(rows, np.int64).reshape(len(rows), 3)
         return places, np.array(len(rows), np.int64)
+
+    @override
+    def cost(self) -> Cost:
+        """Count one comparison a score; how many boxes are compared with others, a run shows."""
+        return Cost(others=self.scores.type.size)
 
 
 @define_node("unique")

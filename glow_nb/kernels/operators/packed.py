@@ -17,9 +17,8 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.cost import cost_of
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.convolution import convolve
+from glow_nb.hlir.ops.convolution import convolution_cost, convolve
 from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
 from glow_nb.hlir.ops.windows import check_window
@@ -109,6 +108,10 @@ class PackedConvolution(Node):
         with np.errstate(all="ignore"):
             return fitted(convolve(self, widest(input), plain, self.group) + offsets, self.type)
 
+    @override
+    def cost(self) -> Cost:
+        return convolution_cost(self)
+
 
 @define_node("depthwise_convolution")
 class DepthwiseConvolution(Node):
@@ -159,6 +162,10 @@ class DepthwiseConvolution(Node):
         with np.errstate(all="ignore"):
             sums = convolve(self, widest(input), plain, input.shape[-1])
             return fitted(sums + widest(bias), self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.type.size * prod(self.kernel), self.type.size)
 
 
 @define_node("grouped_convolution")
@@ -213,6 +220,10 @@ class GroupedConvolution(Node):
             sums = convolve(self, widest(input), plain, input.shape[-1] // self.size)
             return fitted(sums + widest(bias), self.type)
 
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.type.size * prod(self.kernel) * self.size, self.type.size)
+
 
 @define_node("packed_mat_mul")
 class PackedMatMul(Node):
@@ -260,6 +271,11 @@ class PackedMatMul(Node):
             result: Any = widest(lhs) @ columns
             result = result if bias is None else result + widest(bias)
         return fitted(result[..., : self.depth], self.type)
+
+    @override
+    def cost(self) -> Cost:
+        bias = 0 if self.bias is None else self.type.size
+        return Cost(self.type.size * self.lhs.type.shape[-1], bias)
 
 
 def pack_filter(builder: Builder, filter: Value, group: int, block: int) -> Value:
@@ -310,25 +326,3 @@ def _pad_end(builder: Builder, value: Value, axis: int, count: int) -> Value:
     rank = value.type.rank
     pads = tuple(count if i == rank + axis else 0 for i in range(2 * rank))
     return builder.emit(Pad(value, pads))
-
-
-@cost_of.register
-def _(node: PackedConvolution) -> Cost:
-    products = prod(node.kernel) * node.input.type.shape[-1] // node.group
-    return Cost(node.type.size * products, node.type.size)
-
-
-@cost_of.register
-def _(node: DepthwiseConvolution) -> Cost:
-    return Cost(node.type.size * prod(node.kernel), node.type.size)
-
-
-@cost_of.register
-def _(node: GroupedConvolution) -> Cost:
-    return Cost(node.type.size * prod(node.kernel) * node.size, node.type.size)
-
-
-@cost_of.register
-def _(node: PackedMatMul) -> Cost:
-    bias = 0 if node.bias is None else node.type.size
-    return Cost(node.type.size * node.lhs.type.shape[-1], bias)

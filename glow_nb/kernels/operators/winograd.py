@@ -13,9 +13,8 @@ from typing_extensions import override
 
 from glow_nb.cook_toom import ShortConvolution, is_known, short_convolution, tap_noise
 from glow_nb.costs import Cost
-from glow_nb.hlir.cost import cost_of, executed_cost_of
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.convolution import convolve
+from glow_nb.hlir.ops.convolution import convolution_cost, convolve
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.shape import Reshape
@@ -92,6 +91,10 @@ class WinogradFilter(WeightTransform):
         for panel, place in zip(cuts, places, strict=True):
             cut = np.moveaxis(widest(panel), 1, 0)
             np.copyto(np.moveaxis(place, 1, 0), matrix @ cut, casting="same_kind")
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.type.size * prod(self.taps))
 
 
 @lowers(WinogradFilter)
@@ -239,6 +242,26 @@ class WinogradConvolution(Node):
         joined = tiles.transpose(order).reshape(tiles.shape[0], *sizes, self.depth)
         return joined[(slice(None), *(slice(size) for size in self.type.shape[1:-1]))]
 
+    @override
+    def cost(self) -> Cost:
+        return convolution_cost(self)
+
+    @override
+    def executed_cost(self) -> Cost:
+        """Count the products, and for every number other than 0 in a matrix one addition."""
+        batch, *out, depth = self.type.shape
+        channels = self.input.type.shape[-1]
+        tiles = batch * prod(-(-size // m) for size, m in zip(out, self.tile, strict=True))
+        sizes = [each.size for each in self.transforms]
+        additions = 0
+        for axis, each in enumerate(self.transforms):
+            others = prod(sizes[axis + 1 :])
+            inputs, outputs = prod(sizes[:axis]) * others, prod(self.tile[:axis]) * others
+            additions += channels * int(np.count_nonzero(each.input)) * inputs
+            additions += depth * int(np.count_nonzero(each.output)) * outputs
+        products = tiles * prod(sizes) * depth * channels // self.group
+        return Cost(products, tiles * additions + self.type.size)
+
 
 def _check_tile(node: Node, tile: tuple[int, ...], taps: tuple[int, ...]) -> None:
     """Raise VerifyError unless there is an algorithm for these outputs and taps."""
@@ -247,30 +270,3 @@ def _check_tile(node: Node, tile: tuple[int, ...], taps: tuple[int, ...]) -> Non
             is_known(outputs, count),
             f"there is no algorithm for {outputs} outputs of {count} taps; choose another tile",
         )
-
-
-@cost_of.register
-def _(node: WinogradConvolution) -> Cost:
-    products = prod(node.kernel) * node.input.type.shape[-1] // node.group
-    return Cost(node.type.size * products, node.type.size)
-
-
-@executed_cost_of.register
-def _(node: WinogradConvolution) -> Cost:
-    """Count the products, and for every number other than 0 in a matrix one addition."""
-    batch, *out, depth = node.type.shape
-    channels = node.input.type.shape[-1]
-    tiles = batch * prod(-(-size // m) for size, m in zip(out, node.tile, strict=True))
-    sizes = [each.size for each in node.transforms]
-    additions = 0
-    for axis, each in enumerate(node.transforms):
-        others = prod(sizes[axis + 1 :])
-        additions += channels * int(np.count_nonzero(each.input)) * prod(sizes[:axis]) * others
-        additions += depth * int(np.count_nonzero(each.output)) * prod(node.tile[:axis]) * others
-    products = tiles * prod(sizes) * depth * channels // node.group
-    return Cost(products, tiles * additions + node.type.size)
-
-
-@cost_of.register
-def _(node: WinogradFilter) -> Cost:
-    return Cost(node.type.size * prod(node.taps))

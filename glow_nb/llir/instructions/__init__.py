@@ -1,17 +1,13 @@
 """The instructions, one file a family, named like the files of :mod:`glow_nb.hlir.ops`.
 
-Importing this package registers all of them. A data-parallel one says in ``scalar`` what it does to
-one element; :mod:`glow_nb.llir.scalar` defines the vocabulary and parses it.
+Importing this package registers those that have a class of their own. Those of operators with a
+formula are derived (:mod:`glow_nb.llir.instructions.derived`).
 """
 
 from __future__ import annotations
 
 from glow_nb.llir.instructions import (
-    activation,
-    arithmetic,
-    comparison,
-    convolution,
-    elementwise,
+    derived,
     gather,
     matrix,
     normalization,
@@ -24,11 +20,7 @@ from glow_nb.llir.instructions import (
 )
 
 __all__ = [
-    "activation",
-    "arithmetic",
-    "comparison",
-    "convolution",
-    "elementwise",
+    "derived",
     "gather",
     "matrix",
     "normalization",

@@ -57,19 +57,6 @@ class UnaryInstruction(NodeInstruction):
     input: In
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class BinaryInstruction(NodeInstruction):
-    """``dest[i] = f(lhs[i], rhs[i])``; both of dest's rank, each dimension dest's or 1."""
-
-    dest: Out
-    lhs: In
-    rhs: In
-
-
-INPLACE_UNARY = (("dest", "input"),)
-INPLACE_BINARY = (("dest", "lhs"), ("dest", "rhs"))
-
-
 def _specs(instruction: NodeInstruction) -> tuple[FieldSpec, ...]:
     return fields_of(instruction.node_class) if instruction.node_class else ()
 

@@ -7,20 +7,6 @@ from glow_nb.llir.instructions.node_instruction import NodeInstruction, UnaryIns
 from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
 
 
-@define_instruction("batch_normalization", node=nodes.BatchNormalization)
-class BatchNormalizationInst(NodeInstruction):
-    """``dest = (input - mean) * scale / sqrt(variance + epsilon) + bias`` for each channel."""
-
-    dest: Out
-    input: In
-    scale: In
-    bias: In
-    mean: In
-    variance: In
-    epsilon: float
-    channel_axis: int
-
-
 @define_instruction("local_response_normalization", node=nodes.LocalResponseNormalization)
 class LocalResponseNormalizationInst(UnaryInstruction):
     """``dest = input / (bias + alpha / size * sum(input ** 2)) ** beta``.

@@ -6,13 +6,15 @@ import pytest
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.check_traits import check_traits
+from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
-from glow_nb.llir.instructions.matrix import MatMulInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.traits import KernelTraits
 
+MatMulInst = instruction_for(ops.MatMul)
 PROGRAM = """declare @main {{
   %x = input float32<4 x 4>
   %w = input float32<4 x 4>

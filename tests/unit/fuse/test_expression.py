@@ -3,13 +3,23 @@
 import pytest
 
 from glow_nb.fuse.expression import Vector, VectorCode, number_text, write_scalar
-from glow_nb.llir.instructions.activation import ClipInst, HardSwishInst, LeakyReluInst
-from glow_nb.llir.instructions.arithmetic import BitShiftInst, ModuloInst
-from glow_nb.llir.instructions.comparison import LessInst
-from glow_nb.llir.instructions.elementwise import ConvertToInst, IsInfInst
+from glow_nb.hlir import ops
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.types import ElementKind, TensorType
+
+AddInst = instruction_for(ops.Add)
+BitShiftInst = instruction_for(ops.BitShift)
+ClipInst = instruction_for(ops.Clip)
+ConvertToInst = instruction_for(ops.ConvertTo)
+HardSwishInst = instruction_for(ops.HardSwish)
+IsInfInst = instruction_for(ops.IsInf)
+LeakyReluInst = instruction_for(ops.LeakyRelu)
+LessInst = instruction_for(ops.Less)
+ModuloInst = instruction_for(ops.Modulo)
+MulInst = instruction_for(ops.Mul)
+ReluInst = instruction_for(ops.Relu)
 
 BOOL, FLOAT16, FLOAT32 = ElementKind.BOOL, ElementKind.FLOAT16, ElementKind.FLOAT32
 INT64, UINT8 = ElementKind.INT64, ElementKind.UINT8

@@ -5,11 +5,15 @@ import pytest
 from glow_nb.errors import VerifyError
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.loop_body import LoopBody
-from glow_nb.llir.instructions.activation import ReluInst
-from glow_nb.llir.instructions.arithmetic import AddInst, MulInst
+from glow_nb.hlir import ops
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.reduction import CumSumInst
 from glow_nb.llir.program import Buffer
 from glow_nb.types import ElementKind, TensorType
+
+ReluInst = instruction_for(ops.Relu)
+AddInst = instruction_for(ops.Add)
+MulInst = instruction_for(ops.Mul)
 
 FLOAT32 = ElementKind.FLOAT32
 

@@ -5,16 +5,19 @@ from typing import Any
 import pytest
 
 from glow_nb.errors import CompileError, DefinitionError, UnsupportedError
+from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.registry import CPU_KERNELS, HEADS, kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.llir.instructions.activation import ReluInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.instructions.reduction import CumSumInst
-from glow_nb.llir.program import Activation, Alloc, Buffer, Register
+from glow_nb.llir.program import Activation, Alloc, Buffer, Instruction, Register
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import ElementKind, TensorType
+
+ReluInst = instruction_for(ops.Relu)
 
 
 def test_instruction_without_a_kernel_is_named() -> None:
@@ -60,7 +63,7 @@ def test_data_parallel_instructions_need_no_generator() -> None:
 def test_a_generator_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
     cause = LookupError("no plan")
 
-    def own(instruction: ReluInst, target: Target) -> Any:
+    def own(instruction: Instruction, target: Target) -> Any:
         if fails:
             raise cause
 

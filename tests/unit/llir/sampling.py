@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+import glow_nb.kernels.operators  # noqa: F401  the golden cases hold these, too
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.errors import VerifyError
+from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.generate import generate
-from glow_nb.llir.instructions.activation import ReluInst
-from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import (
     Activation,
     Alloc,
@@ -31,6 +31,9 @@ from glow_nb.llir.program import (
 from glow_nb.schema import operands_of
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.llir.sampling import functions
+
+AddInst = instruction_for(ops.Add)
+ReluInst = instruction_for(ops.Relu)
 
 EIGHT = TensorType(ElementKind.FLOAT32, (8,))
 X, Y = Bound("x", EIGHT), Bound("y", EIGHT)

@@ -8,7 +8,6 @@ from glow_nb.costs import Cost, InstructionCost
 from glow_nb.files import parse_text
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.cost import executed_cost_of
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.program import Instruction, Program
 
@@ -131,7 +130,7 @@ def test_without_a_rule_of_its_own_a_node_executes_its_nominal_arithmetic() -> N
     b = Builder()
     x = b.input("x", "float32<2 x 3>")
     w = b.constant("w", np.zeros((3, 5), np.float32))
-    assert executed_cost_of(ops.MatMul(x, w)) == Cost(30)
+    assert ops.MatMul(x, w).executed_cost() == Cost(30)
 
 
 def test_a_scatter_over_its_data_moves_the_updates_only() -> None:

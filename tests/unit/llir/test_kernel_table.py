@@ -6,12 +6,14 @@ import pytest
 
 from glow_nb.errors import DefinitionError
 from glow_nb.hlir import ops
-from glow_nb.llir.instructions.activation import ReluInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.instructions.pooling import MaxPoolInst
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Alloc, Instruction
 from glow_nb.llir.traits import KernelTraits
+
+ReluInst = instruction_for(ops.Relu)
 
 
 def make(instruction: Instruction) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from glow_nb.llir.instructions.activation import ReluInst
-from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.hlir import ops
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.lifetimes import mark_lifetimes
 from glow_nb.llir.program import Activation, Bound, Instruction, View, Weight, mutated
 from glow_nb.types import ElementKind, TensorType
+
+AddInst = instruction_for(ops.Add)
+ReluInst = instruction_for(ops.Relu)
 
 FOUR = TensorType(ElementKind.FLOAT32, (4,))
 X, Y, W = Bound("x", FOUR), Bound("y", FOUR), Weight("w", FOUR)

@@ -9,10 +9,9 @@ import pytest
 
 import glow_nb.llir.instructions  # noqa: F401  registers them
 from glow_nb.errors import DefinitionError, GlowWarning
-from glow_nb.llir.instructions.activation import GeluInst
-from glow_nb.llir.instructions.arithmetic import ModuloInst
+from glow_nb.hlir import ops
+from glow_nb.llir.instructions.derived import instruction_for, known_instructions
 from glow_nb.llir.program import (
-    INSTRUCTIONS,
     Buffer,
     In,
     Instruction,
@@ -23,6 +22,9 @@ from glow_nb.llir.scalar import define_scalar_function, number_as, scalar_expres
 from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS, ScalarFunction
 from glow_nb.schema import Qualifier, operand_specs
 from glow_nb.types import ElementKind, TensorType
+
+GeluInst = instruction_for(ops.Gelu)
+ModuloInst = instruction_for(ops.Modulo)
 
 PLACE = Buffer("place", TensorType(ElementKind.FLOAT32, (4,)))
 
@@ -154,7 +156,7 @@ def test_branches_of_gelu() -> None:
 
 
 def test_data_parallel_instructions_write_one_operand() -> None:
-    for instruction_class in INSTRUCTIONS.values():
+    for instruction_class in known_instructions().values():
         outs = [s for s in operand_specs(instruction_class) if s.qualifier != Qualifier("in")]
         assert not instruction_class.scalar or len(outs) == 1, instruction_class
 

@@ -7,15 +7,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.llir.instructions.activation import GeluInst, SoftplusInst, SwishInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Instruction
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel
 from tests.unit.simd.every_float import CHUNK, EVERY, worst_of_all
+
+GeluInst = instruction_for(ops.Gelu)
+SoftplusInst = instruction_for(ops.Softplus)
+SwishInst = instruction_for(ops.Swish)
 
 Floats = npt.NDArray[np.floating[Any]]
 FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64

@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 
 from glow_nb.conversion import converted, is_small_float
+from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
-from glow_nb.llir.instructions.elementwise import BitCastInst, ConvertToInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel
 from tests.unit.storage_numbers import codes_of, every_float16, near_boundaries
+
+BitCastInst = instruction_for(ops.BitCast)
+ConvertToInst = instruction_for(ops.ConvertTo)
 
 STORAGE = [kind for kind in ElementKind if kind.is_storage]
 FLOAT32 = ElementKind.FLOAT32

@@ -9,19 +9,26 @@ import pytest
 from glow_nb.codegen.compile import compile_kernel
 from glow_nb.errors import VerifyError
 from glow_nb.fuse.loop_body import LoopBody
+from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.stacks.elementwise import live_vectors, loop_source
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.llir.instructions.activation import ReluInst, TanhInst
-from glow_nb.llir.instructions.arithmetic import AddInst, MulInst, SubInst
-from glow_nb.llir.instructions.comparison import LessInst, SelectInst
-from glow_nb.llir.instructions.elementwise import ConvertToInst
+from glow_nb.llir.instructions.derived import instruction_for, known_instructions
 from glow_nb.llir.instructions.shape import CopyInst
-from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction, View
+from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.schema import operand_specs
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import assert_close, check, instruction_of, random_array
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+AddInst = instruction_for(ops.Add)
+ConvertToInst = instruction_for(ops.ConvertTo)
+LessInst = instruction_for(ops.Less)
+MulInst = instruction_for(ops.Mul)
+ReluInst = instruction_for(ops.Relu)
+SelectInst = instruction_for(ops.Select)
+SubInst = instruction_for(ops.Sub)
+TanhInst = instruction_for(ops.Tanh)
 
 BOOL, FLOAT32, INT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.INT64
 HOST = Target.host()
@@ -48,7 +55,7 @@ def _other_kind_of_the_bits(kind: ElementKind) -> ElementKind:
 def _cases() -> list[tuple[type[Instruction], ElementKind, dict[str, Any]]]:
     """Return each data-parallel instruction with each kind and attributes that it takes."""
     cases = []
-    for opcode, instruction_class in INSTRUCTIONS.items():
+    for opcode, instruction_class in known_instructions().items():
         if not instruction_class.scalar or instruction_class.node_class is None:
             continue
         for attributes in ATTRIBUTES.get(opcode, [{}]):
@@ -85,7 +92,7 @@ NAMES = [f"{case[0].opcode}-{case[1].value}" for case in CASES]
 
 
 def test_every_data_parallel_instruction_has_a_kernel() -> None:
-    assert all(CPU_KERNELS.maker_of(cls) for cls in INSTRUCTIONS.values() if cls.scalar)
+    assert all(CPU_KERNELS.maker_of(cls) for cls in known_instructions().values() if cls.scalar)
 
 
 def _check(case: tuple[type[Instruction], ElementKind, dict[str, Any]], target: Target) -> None:

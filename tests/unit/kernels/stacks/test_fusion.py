@@ -16,8 +16,7 @@ from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.stacks import fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.generate import generate
-from glow_nb.llir.instructions.activation import ReluInst
-from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Register, View, kernel_operands
@@ -26,6 +25,8 @@ from glow_nb.types import Array, ElementKind, TensorType
 from tests.passes_for_cpu import run_passes
 from tests.unit.kernels.cases import assert_close
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+AddInst, ReluInst = instruction_for(ops.Add), instruction_for(ops.Relu)
 
 TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
 Make = Callable[[Value], Node]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.operators.packed_instructions import (
     DepthwiseConvolutionInst,
@@ -16,8 +17,7 @@ from glow_nb.kernels.operators.packed_instructions import (
 )
 from glow_nb.kernels.target import Target
 from glow_nb.llir.in_place import may_lie_on
-from glow_nb.llir.instructions.activation import ReluInst, TanhInst
-from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.normalization import (
     LayerNormalizationInst,
     LogSoftmaxInst,
@@ -36,6 +36,10 @@ from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel
+
+AddInst = instruction_for(ops.Add)
+ReluInst = instruction_for(ops.Relu)
+TanhInst = instruction_for(ops.Tanh)
 
 RANDOM = np.random.default_rng(0)
 THREADS = (1, 2, 3)

@@ -12,13 +12,15 @@ from glow_nb.hlir.graph import Function
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.operators.winograd_instructions import WinogradConvolutionInst
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.llir.instructions.activation import ReluInst
-from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 from tests.unit.kernels.stacks.test_in_place import HEADS, float32
+
+AddInst = instruction_for(ops.Add)
+ReluInst = instruction_for(ops.Relu)
 
 RANDOM = np.random.default_rng(0)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.kernels import operators
@@ -18,13 +19,15 @@ from glow_nb.kernels.stacks.generate_stack import generate_stack
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.convolution import generate_winograd
 from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
-from glow_nb.llir.instructions.activation import ReluInst
-from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, View, contiguous_strides
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+ReluInst = instruction_for(ops.Relu)
+AddInst = instruction_for(ops.Add)
 
 FLOAT32 = ElementKind.FLOAT32
 

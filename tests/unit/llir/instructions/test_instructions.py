@@ -11,19 +11,22 @@ from glow_nb.errors import VerifyError
 from glow_nb.hlir import ops
 from glow_nb.kernels import operators
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
-from glow_nb.llir.instructions.activation import LeakyReluInst, ReluInst
-from glow_nb.llir.instructions.arithmetic import AddInst
+from glow_nb.llir.instructions.derived import instruction_for, known_instructions
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.llir.instructions.shape import CopyInst
-from glow_nb.llir.program import INSTRUCTIONS, Buffer, Instruction
+from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.schema import FieldSpec, fields_of
 from glow_nb.text import TokenReader
 
+AddInst = instruction_for(ops.Add)
+LeakyReluInst = instruction_for(ops.LeakyRelu)
+ReluInst = instruction_for(ops.Relu)
+
 OURS = [
     cls
-    for cls in INSTRUCTIONS.values()
-    if cls.node_class and cls.__module__.startswith("glow_nb.llir.instructions")
+    for cls in known_instructions().values()
+    if cls.node_class and cls.node_class.__module__.startswith("glow_nb.hlir.ops")
 ]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.generate import generate
-from glow_nb.llir.instructions.activation import ReluInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.lifetimes import mark_lifetimes
@@ -23,6 +24,8 @@ from glow_nb.llir.program import (
 )
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.llir.sampling import check_program, functions
+
+ReluInst = instruction_for(ops.Relu)
 
 FOUR = TensorType(ElementKind.FLOAT32, (4,))
 TWO = TensorType(ElementKind.FLOAT32, (2,))

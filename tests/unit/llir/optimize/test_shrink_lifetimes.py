@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.generate import generate
-from glow_nb.llir.instructions.activation import ReluInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.optimize.shrink_lifetimes import shrink_lifetimes
 from glow_nb.llir.program import (
     Activation,
@@ -25,6 +26,8 @@ from glow_nb.llir.program import (
 from glow_nb.llir.verify import verify
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.llir.sampling import check_program, functions
+
+ReluInst = instruction_for(ops.Relu)
 
 FOUR = TensorType(ElementKind.FLOAT32, (4,))
 X, Y = Bound("x", FOUR), Bound("y", FOUR)

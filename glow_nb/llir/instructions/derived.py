@@ -1,0 +1,124 @@
+"""Instructions that repeat an operator: made from its fields, since these say everything.
+
+An operator with a formula (``scalar`` of its definition) has such an instruction by itself, made
+when it is asked for: when the operator was defined does not matter. :func:`derive_instruction`
+defines one for an operator without a formula. A class is written out only where code reads its
+fields, as a kernel does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glow_nb.errors import DefinitionError, UnsupportedError
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import NODES, Node
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.program import (
+    INSTRUCTIONS,
+    In,
+    Instruction,
+    ManyIn,
+    OptionalIn,
+    Out,
+    define_instruction,
+)
+from glow_nb.schema import FieldSpec, as_dataclass, fields_of, operand_specs, per_class
+
+
+def derive_instruction(node_class: type[Node]) -> type[Any]:
+    """Define the instruction with the fields of *node_class*, which has one result; return it.
+
+    It has the operator's opcode. Its fields are known only when the program runs, so that its
+    static type is Any.
+
+    Raises:
+        DefinitionError: The operator may have several results.
+    """
+    fields = _fields_like(node_class)
+    made: type[NodeInstruction] = type(f"{node_class.__name__}Inst", (NodeInstruction,), fields)
+    return define_instruction(node_class.opcode, node=node_class)(made)
+
+
+def instruction_for(node_class: type[Node]) -> type[Any]:
+    """Return the instruction that carries out *node_class*: a defined one, or that of its formula.
+
+    Raises:
+        UnsupportedError: There is none.
+        DefinitionError: The operator has a formula, but none can be made for it.
+    """
+    for instruction_class in INSTRUCTIONS.values():
+        if instruction_class.node_class is node_class:
+            return instruction_class
+    if not node_class.scalar:
+        raise UnsupportedError(f"operator {node_class.opcode!r} has no instruction; define one")
+    return _of_formula(node_class)
+
+
+def has_instruction(node_class: type[Node]) -> bool:
+    """True if :func:`instruction_for` has an answer."""
+    defined = (instruction_class.node_class for instruction_class in INSTRUCTIONS.values())
+    return bool(node_class.scalar) or node_class in defined
+
+
+def known_instructions() -> dict[str, type[Instruction]]:
+    """Return all instructions by opcode: those of operators with a formula, and the defined ones.
+
+    One that was defined for an earlier definition of an operator with a formula counts no more.
+    """
+    formulas = {
+        opcode: instruction_for(node_class)
+        for opcode, node_class in NODES.items()
+        if node_class.scalar
+    }
+    return {**INSTRUCTIONS, **formulas}
+
+
+def find_instruction(opcode: str) -> type[Instruction] | None:
+    """Return the instruction called *opcode*, None if there is none."""
+    node_class = NODES.get(opcode)
+    if node_class is not None and node_class.scalar:
+        return instruction_for(node_class)
+    return INSTRUCTIONS.get(opcode)
+
+
+@per_class
+def _of_formula(node_class: type[Node]) -> type[Instruction]:
+    known = INSTRUCTIONS.get(node_class.opcode)
+    if known is not None and known.node_class is None:
+        raise DefinitionError(
+            f"operator {node_class.opcode!r}: an instruction of no operator is called like that; "
+            "choose another name"
+        )
+    fields = _fields_like(node_class)
+    fields |= {"opcode": node_class.opcode, "scalar": node_class.scalar, "node_class": node_class}
+    # each element of an operand is read before that of the result is written
+    fields["inplace"] = tuple(("dest", spec.name) for spec in operand_specs(node_class))
+    return as_dataclass(type(f"{node_class.__name__}Inst", (NodeInstruction,), fields))
+
+
+def _fields_like(node_class: type[Node]) -> dict[str, Any]:
+    """Return the body of a class with the fields of *node_class* after that of the result."""
+    if node_class.infer_types is not Node.infer_types:
+        raise DefinitionError(
+            f"operator {node_class.opcode!r} says how many results it has by infer_types(), and an "
+            "instruction of one result is derived; write the instruction's class"
+        )
+    operands = {spec.name: _annotation(spec) for spec in fields_of(node_class)}
+    return {
+        "__annotations__": {"dest": Out, **operands},
+        "__doc__": node_class.__doc__,
+        "__module__": node_class.__module__,
+    }
+
+
+def _annotation(spec: FieldSpec) -> Any:
+    if not spec.is_operand:
+        return spec.annotation
+    if spec.is_variadic:
+        return ManyIn
+    return OptionalIn if spec.is_optional else In
+
+
+for _node_class in (ops.BatchNormalization, ops.Convolution, ops.FullyConnected, ops.MatMul):
+    derive_instruction(_node_class)
