@@ -4,6 +4,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from glow_nb.spans import Spans
 
@@ -37,10 +38,12 @@ def test_a_look_up_among_many_looks_at_few() -> None:
     class Counted(list[tuple[int, int]]):
         looks = 0
 
+        @override
         def __getitem__(self, place: Any) -> Any:
             Counted.looks += 1
             return super().__getitem__(place)
 
+        @override
         def __iter__(self) -> Any:
             for place in range(len(self)):
                 yield self[place]
