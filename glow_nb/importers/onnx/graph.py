@@ -42,24 +42,11 @@ from glow_nb.importers.onnx.functions import (
     resolved_attributes,
     schema_function,
 )
-from glow_nb.importers.onnx.model import (
-    OLDEST_OPSET,
-    Model,
-    check_opsets,
-    normal_domain,
-    opsets_of,
-)
+from glow_nb.importers.onnx.model import Model, check_opsets, normal_domain, opsets_of
 from glow_nb.importers.onnx.node import OnnxNode, check_against_schema
 from glow_nb.importers.onnx.order import describe, sorted_nodes
-from glow_nb.importers.onnx.registry import (
-    Rule,
-    find_rule,
-    find_schema,
-    is_function,
-    onnx_domains,
-    require_unchanged,
-)
-from glow_nb.importers.onnx.scope import Scope
+from glow_nb.importers.onnx.registry import Rule, find_import
+from glow_nb.importers.onnx.scope import Scope, output_value
 from glow_nb.importers.onnx.tensors import kind_of, sparse_to_array, to_array
 from glow_nb.importers.onnx.unsupported import Complaints
 from glow_nb.importers.onnx.widening import Trace, may_widen, widened
@@ -114,7 +101,7 @@ class Importer(Context):
         self._import_inputs(inputs, scope)
         self._import_weights(graph, scope, self.model.payloads)
         self._import_nodes(graph, scope)
-        values = [self._output_value(info, scope) for info in graph.output]
+        values = [output_value(info, scope, place) for info in graph.output]
         self._complaints.raise_if_any(place)
         return [
             (info.name, value)
@@ -254,7 +241,7 @@ class Importer(Context):
     ) -> Outputs | None:
         """Return the outputs of a node; None if an operand could not be imported."""
         function = self._functions.get((domain, proto.op_type, proto.overload))
-        rule, schema = self._find(domain, proto.op_type, opset, function is not None)
+        rule, schema = find_import(domain, proto.op_type, opset, has_function=function is not None)
         node = OnnxNode(
             proto=proto,
             schema=schema,
@@ -269,26 +256,6 @@ class Importer(Context):
         if any(scope.is_unknown(name) for name in proto.input):
             return None
         return self._apply(rule or self._definition, node, scope)
-
-    def _find(
-        self, domain: str, op: str, opset: int, has_function: bool
-    ) -> tuple[Rule | None, onnx.defs.OpSchema | None]:
-        """Return rule and definition of an operator; raise UnsupportedError if it has neither."""
-        schema = find_schema(domain, op, opset)
-        rule = find_rule(domain, op, opset if domain else max(opset, OLDEST_OPSET))
-        if has_function:
-            return None, None
-        if schema is None and domain in onnx_domains():
-            raise UnsupportedError("the operator set has no such operator")
-        if schema is None and rule is None:
-            raise UnsupportedError(f"domain {domain!r} is not known")
-        if schema is not None and schema.deprecated and not (rule or is_function(schema)):
-            raise UnsupportedError("the operator is deprecated and no longer in this operator set")
-        if schema is not None and not domain and opset < OLDEST_OPSET:
-            require_unchanged(schema)
-        if rule is None and schema is not None and not is_function(schema):
-            raise UnsupportedError("there is no import rule for it")
-        return rule, schema
 
     def _apply(self, rule: Rule, node: OnnxNode, scope: Scope) -> Outputs:
         """Return what *rule* makes of *node*, 16-bit floats rounded once."""
@@ -422,25 +389,6 @@ class Importer(Context):
         for name, value in zip(proto.output, values, strict=False):
             if name and value is not None:
                 scope.values[name] = value
-
-    def _output_value(self, info: onnx.ValueInfoProto, scope: Scope) -> Value | None:
-        """Return what a graph output stands for, None if it could not be imported."""
-        where = f"{self.model.place}: output {info.name!r}"
-        value = scope[info.name]
-        if value is None and scope.is_unknown(info.name):
-            return None
-        if value is None:
-            raise ModelError(
-                f"{where}: no node computes it{closest(info.name, scope.values)}; "
-                "the model is not complete"
-            )
-        declared = info.type.tensor_type.elem_type
-        if declared and kind_of(declared, where) is not value.type.kind:
-            raise ModelError(
-                f"{where} is declared {kind_of(declared, where).value}, but the graph computes "
-                f"{value.type}; export the model again"
-            )
-        return value
 
     @override
     def tensor(self, tensor: onnx.TensorProto) -> Array:

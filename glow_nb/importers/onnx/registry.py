@@ -88,3 +88,24 @@ def require_unchanged(schema: onnx.defs.OpSchema) -> None:
 def is_function(schema: onnx.defs.OpSchema) -> bool:
     """Return whether ONNX defines an operator by a graph of others."""
     return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def find_import(
+    domain: str, op: str, opset: int, *, has_function: bool
+) -> tuple[Rule | None, onnx.defs.OpSchema | None]:
+    """Return rule and definition of an operator; raise UnsupportedError if it has neither."""
+    schema = find_schema(domain, op, opset)
+    rule = find_rule(domain, op, opset if domain else max(opset, OLDEST_OPSET))
+    if has_function:
+        return None, None
+    if schema is None and domain in onnx_domains():
+        raise UnsupportedError("the operator set has no such operator")
+    if schema is None and rule is None:
+        raise UnsupportedError(f"domain {domain!r} is not known")
+    if schema is not None and schema.deprecated and not (rule or is_function(schema)):
+        raise UnsupportedError("the operator is deprecated and no longer in this operator set")
+    if schema is not None and not domain and opset < OLDEST_OPSET:
+        require_unchanged(schema)
+    if rule is None and schema is not None and not is_function(schema):
+        raise UnsupportedError("there is no import rule for it")
+    return rule, schema

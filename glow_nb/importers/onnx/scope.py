@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from glow_nb.errors import ModelError
 from glow_nb.hlir.graph import Value
+from glow_nb.importers.onnx.tensors import kind_of
+from glow_nb.schema import closest
 
 
 @dataclass
@@ -60,3 +63,23 @@ class Scope:
             attributes=self.attributes,
             callers=self.callers,
         )
+
+
+def output_value(info: onnx.ValueInfoProto, scope: Scope, place: str) -> Value | None:
+    """Return what a graph output stands for, None if it could not be imported."""
+    where = f"{place}: output {info.name!r}"
+    value = scope[info.name]
+    if value is None and scope.is_unknown(info.name):
+        return None
+    if value is None:
+        raise ModelError(
+            f"{where}: no node computes it{closest(info.name, scope.values)}; "
+            "the model is not complete"
+        )
+    declared = info.type.tensor_type.elem_type
+    if declared and kind_of(declared, where) is not value.type.kind:
+        raise ModelError(
+            f"{where} is declared {kind_of(declared, where).value}, but the graph computes "
+            f"{value.type}; export the model again"
+        )
+    return value

@@ -107,3 +107,9 @@ def test_an_empty_image_cannot_be_sampled() -> None:
     inputs = [value("x", (1, 2, 0, 3)), value("grid", (1, 4, 5, 2))]
     with pytest.raises(ModelError, match="is empty: the places of grid"):
         import_onnx(one("GridSample", ["x", "grid"], inputs=inputs, opset=20))
+
+
+def test_no_indices_gather_nothing_from_an_empty_axis() -> None:
+    inputs = [value("x", (2, 0, 0)), value("places", (1, 6, 0), TensorProto.INT64)]
+    (output,) = import_onnx(one("GatherElements", ["x", "places"], inputs=inputs, axis=1)).outputs
+    assert output.type.shape == (1, 6, 0)

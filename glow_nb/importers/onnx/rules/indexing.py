@@ -49,6 +49,8 @@ def gather_elements(ctx: Context, node: OnnxNode) -> Value:
     """Single elements along an axis."""
     x, indices = node.operand(0), node.operand(1)
     axis = ctx.axis(node.integer("axis"), x.type.rank)
+    if not indices.type.size:
+        return ctx.filled(x.type, 0, indices.type.shape)
     check_indices(ctx, indices, x.type.shape[axis])
     return ops.GatherElements(x, indices, axis=axis)
 
