@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from glow_nb.hlir.graph import Node
+from glow_nb.hlir.lower import lower
 from glow_nb.kernel_report import KernelReport
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Program
 from glow_nb.llir.traits import Traits
-from glow_nb.passes import Pipeline
+from glow_nb.passes import Pipeline, Step
 from glow_nb.pipelines import INSTRUCTIONS
 from glow_nb.types import Array
 
@@ -129,8 +130,11 @@ class Backend(Protocol):
 
     @property
     def graph_pipeline(self) -> Pipeline:
-        """Graph passes of this backend, run after lowering."""
-        return ()
+        """Graph passes of this backend, run after those that follow lowering.
+
+        By default, operators without a kernel that these have found again are lowered again.
+        """
+        return (Step(lower, {"should_lower": self.should_lower}),)
 
     @property
     def program_pipeline(self) -> Pipeline:

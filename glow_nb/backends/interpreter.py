@@ -85,11 +85,13 @@ TRAITS: Traits = {
 class Interpreter(Backend):
     """Runs programs with NumPy, one instruction after another, on one thread.
 
-    It has no kernels: everything is lowered that has a rule.
+    It has no kernels: everything is lowered that has a rule. What passes raise again stays, since
+    NumPy knows what every operator means.
     """
 
     name = "interpreter"
     traits = TRAITS
+    graph_pipeline = ()
 
     @override
     def compile(self, program: Program, *, threads: int = 1) -> InterpretedProgram:

@@ -11,7 +11,7 @@ from glow_nb.llir.program import Instruction, kernel_operands, mutated, read
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.llir.verify import may_overlap
-from glow_nb.llir.windows import can_be_strided
+from glow_nb.llir.windows import can_be_strided, may_have_gaps
 from glow_nb.schema import operands_of
 
 
@@ -30,7 +30,11 @@ def _gaps(instruction: Instruction, traits: Traits) -> Iterator[str]:
     if head is not None and traits_of(head, traits).reaches_all:
         instruction = head  # what stands around it may have any strides
     for buffer in kernel_operands(instruction):
-        if not can_be_strided(instruction, buffer, buffer, traits):
+        # Passes ask for gaps between pixels alone; a kernel may take others where it takes these.
+        if not (
+            can_be_strided(instruction, buffer, buffer, traits)
+            or may_have_gaps(instruction, buffer, traits)
+        ):
             yield (
                 f"its kernel cannot step over the gaps in {buffer!r}, whose strides are "
                 f"{list(buffer.strides)}; copy it to a place without gaps"

@@ -89,10 +89,14 @@ def can_be_strided(instruction: Instruction, buffer: Buffer, place: Buffer, trai
         return True
     if isinstance(instruction, StackInst):
         return _stack_can_be_strided(instruction, buffer, place, traits)
+    return may_have_gaps(instruction, buffer, traits) and _has_pixels(place)
+
+
+def may_have_gaps(instruction: Instruction, buffer: Buffer, traits: Traits) -> bool:
+    """True if *buffer* is only such operands of *instruction* as its kernel takes with gaps."""
     specs = operand_specs(type(instruction))
     fields = {spec.name for spec in specs if getattr(instruction, spec.name) is buffer}
-    strided = traits_of(instruction, traits).strided
-    return bool(fields) and fields <= set(strided) and _has_pixels(place)
+    return bool(fields) and fields <= set(traits_of(instruction, traits).strided)
 
 
 def _stack_can_be_strided(stack: StackInst, buffer: Buffer, place: Buffer, traits: Traits) -> bool:

@@ -86,6 +86,7 @@ class BrokenKernels(Backend):
     """A backend whose kernel for one opcode adds one."""
 
     name = "broken"
+    graph_pipeline = ()
 
     def __init__(self, opcode: str) -> None:
         self._opcode = opcode

@@ -80,6 +80,38 @@ def lower_double_relu(node, rewriter):
     return rewriter.emit(ops.Add(positive, positive))
 """
 
+KERNEL = """
+from glow_nb.hlir.graph import Node
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.llir.traits import KernelTraits
+
+@define_node("mirror")
+class Mirror(Node):
+    input: Value
+
+    def infer_type(self):
+        return self.input.type
+
+    def evaluate(self, input):
+        return input[:, ::-1]
+
+@define_instruction("mirror", node=Mirror)
+class MirrorInst(UnaryInstruction):
+    pass
+
+@kernel_for(MirrorInst, traits=KernelTraits())
+def mirror_source(instruction, target):
+    rows, columns = instruction.dest.type.shape
+    text = f'''def kernel(dest, src, scratch, thread, threads):
+    for row in range(thread, {rows}, threads):
+        for column in range({columns}):
+            element = load(src, row * {columns} + {columns - 1} - column, 1)
+            store(dest, row * {columns} + column, element)
+'''
+    return KernelSource("mirror", text, (instruction.dest.type.kind, instruction.input.type.kind))
+"""
+
 
 def run_script(backend: str, *parts: str) -> str:
     """Run the joined *parts* for *backend* in a new interpreter; return what it printed."""
@@ -120,6 +152,13 @@ def test_an_operator_with_a_formula_needs_nothing_more(backend: str, before: str
 @WHEN
 def test_an_operator_with_a_lowering_needs_nothing_more(backend: str, before: str) -> None:
     run_script(backend, before, LOWERED, "result_of(DoubleRelu)")
+
+
+@pytest.mark.jit
+@BOTH
+@WHEN
+def test_an_operator_may_have_a_kernel_of_its_own(backend: str, before: str) -> None:
+    run_script(backend, before, KERNEL, "result_of(Mirror)")
 
 
 PRINT_WARNINGS = """
