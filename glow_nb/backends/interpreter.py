@@ -54,6 +54,7 @@ from glow_nb.llir.program import (
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import FUSES_BOTH, FUSES_EPILOGUE, KernelTraits, Traits
 from glow_nb.memory_limit import out_of_memory
+from glow_nb.passes import Pipeline
 from glow_nb.schema import map_operands, operand_specs
 from glow_nb.types import Array, TensorType
 
@@ -91,7 +92,12 @@ class Interpreter(Backend):
 
     name = "interpreter"
     traits = TRAITS
-    graph_pipeline = ()
+
+    @property
+    @override
+    def graph_pipeline(self) -> Pipeline:
+        """Nothing to lower again."""
+        return ()
 
     @override
     def compile(self, program: Program, *, threads: int = 1) -> InterpretedProgram:

@@ -19,15 +19,15 @@ from glow_nb.backends.backend import Backend
 from glow_nb.backends.interpreter import Memory
 from glow_nb.backends.scalar_numpy import evaluate_scalar
 from glow_nb.fuse.check_traits import check_traits
+from glow_nb.hlir import ops
 from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.hlir.rules import LOWERINGS
-from glow_nb.llir.instructions.matrix import MatMulInst
+from glow_nb.llir.instructions.derived import instruction_for, known_instructions
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.pooling import MaxPoolInst
 from glow_nb.llir.instructions.shape import PadInst
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import (
-    INSTRUCTIONS,
     Buffer,
     Instruction,
     Program,
@@ -41,6 +41,7 @@ from glow_nb.llir.traits import KernelTraits
 from glow_nb.schema import Qualifier, operand_specs
 from glow_nb.types import Array
 
+MatMulInst = instruction_for(ops.MatMul)
 Kernel = Callable[[Memory], None]
 
 
@@ -186,7 +187,7 @@ def library_call(instruction: NodeInstruction) -> Kernel:
 LOOPS.kernel_for(
     *(
         instruction
-        for instruction in INSTRUCTIONS.values()
+        for instruction in known_instructions().values()
         if issubclass(instruction, NodeInstruction)
         and (instruction.node_class not in LOWERINGS or instruction is PadInst)
         and not (instruction.scalar or instruction in LOOPS)

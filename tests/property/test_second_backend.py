@@ -18,7 +18,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
 from glow_nb.llir.generate import generate
-from glow_nb.llir.instructions.matrix import MatMulInst
+from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import INSTRUCTIONS, Instruction, Program
 from glow_nb.llir.stack import StackInst, members_of
 from glow_nb.llir.traits import NO_TRAITS, KernelTraits, Traits
@@ -28,6 +28,8 @@ from tests.property.loops_backend import LOOPS, Loops
 from tests.property.random_graphs import check_same, feeds_of, functions
 from tests.property.test_meaning import run_program
 from tests.property.test_stacks import stacks
+
+MatMulInst = instruction_for(ops.MatMul)
 
 
 @given(st.one_of(functions(), stacks()))
