@@ -47,12 +47,12 @@ def _limits_of_head(stack: Instruction, traits: Traits) -> Iterator[str]:
         return
     head = stack.head
     can, kernel = traits_of(head, traits), f"the kernel of {head.opcode}"
-    if stack.riders and not can.fuses_epilogue:
+    if stack.epilogue and not can.fuses_epilogue:
         yield f"{kernel} cannot go on with its result; take {head.opcode} out of the stack"
     operand = getattr(head, can.prologue_operand) if can.prologue_operand else None
-    if stack.producers and stack.fused_operand is not operand:
+    if stack.prologue and stack.fused_operand is not operand:
         yield f"{kernel} cannot compute {stack.fused_operand!r}; take what does out of the stack"
-    for member in () if can.reaches_all else (*stack.producers, *stack.riders):
+    for member in () if can.reaches_all else (*stack.prologue, *stack.epilogue):
         for buffer in operands_of(member):
             if not has_reachable_shape(buffer, member):
                 yield (

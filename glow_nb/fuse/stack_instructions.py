@@ -68,16 +68,16 @@ class _Group:
     """Instructions that will be one kernel, by their numbers; runs where the last one stood.
 
     Attributes:
-        producers: What computes the operand that the head reads element by element.
+        prologue: What computes the operand that the head reads element by element.
         head: The one instruction that is not data parallel, if there is one.
-        riders: What is done to the head's result, or all instructions if there is no head.
+        epilogue: What is done to the head's result, or all instructions if there is no head.
         reads: Regions that are read.
         writes: Regions that are written.
     """
 
-    producers: tuple[int, ...]
+    prologue: tuple[int, ...]
     head: int | None
-    riders: tuple[int, ...]
+    epilogue: tuple[int, ...]
     reads: frozenset[Buffer]
     writes: frozenset[Buffer]
 
@@ -85,7 +85,7 @@ class _Group:
     def members(self) -> tuple[int, ...]:
         """All of them, in the order of the stack's body."""
         head = () if self.head is None else (self.head,)
-        return (*self.producers, *head, *self.riders)
+        return (*self.prologue, *head, *self.epilogue)
 
     @property
     def position(self) -> int:
@@ -147,13 +147,13 @@ class _Stacker:
         if len(heads) > 1:
             return
         merged = _Group(
-            group.producers or into.producers,
+            group.prologue or into.prologue,
             heads[0] if heads else None,
-            tuple(sorted({*group.riders, *into.riders})),
+            tuple(sorted({*group.epilogue, *into.epilogue})),
             group.reads | into.reads,
             group.writes | into.writes,
         )
-        like = merged.riders[-1] if merged.head is None else merged.head
+        like = merged.epilogue[-1] if merged.head is None else merged.head
         self._accept(merged, group, into, mutated(self._work[like])[0])
 
     def _try_as_prologue(self, group: _Group, into: _Group, operand: Buffer) -> None:
@@ -161,7 +161,7 @@ class _Stacker:
         if into.head is None or group.head is not None:
             return
         merged = _Group(
-            group.riders, into.head, (), group.reads | into.reads, group.writes | into.writes
+            group.epilogue, into.head, (), group.reads | into.reads, group.writes | into.writes
         )
         result = mutated(self._work[into.head])[0]
         if self._is_worth_fusing(merged, operand, result):
@@ -172,9 +172,9 @@ class _Stacker:
 
         Every rule is a question of correctness, but for the bounds on the size.
         """
-        riders = [mutated(self._work[rider])[0] for rider in merged.riders]
+        made_last = [mutated(self._work[number])[0] for number in merged.epilogue]
         if (
-            all(made.type.shape == result.type.shape for made in riders)
+            all(made.type.shape == result.type.shape for made in made_last)
             and self._touches_each_element_once(merged)
             and self._is_ordered(merged)
             and self._may_move(group, into)
@@ -188,7 +188,7 @@ class _Stacker:
         It must have enough places to share out, and find elements side by side.
         """
         sources = [
-            b for p in group.producers for b in (*read(self._work[p]), *mutated(self._work[p]))
+            b for p in group.prologue for b in (*read(self._work[p]), *mutated(self._work[p]))
         ]
         return (result.type.size >= MIN_PLACES or operand.type.size <= SMALL_INPUT) and all(
             b.strides[-1:] in ((), (1,)) or b.type.shape[-1] == 1 for b in sources
@@ -210,25 +210,25 @@ class _Stacker:
     def _is_ordered(self, group: _Group) -> bool:
         """True if nobody needs what comes after it, or does not come by element by element.
 
-        The head reads one operand of what the producers make; neither it nor they read what the
-        riders make; and riders read nothing from before the head.
+        The head reads one operand of what the prologue makes; neither of them reads what the
+        epilogue makes; and the epilogue reads nothing that the prologue makes.
         """
         if group.head is None:
             return True
         head = self._work[group.head]
         if head.predicate is not None or len(mutated(head)) > 1:
             return False
-        if group.riders and not traits_of(head, self._traits).fuses_epilogue:
+        if group.epilogue and not traits_of(head, self._traits).fuses_epilogue:
             return False
-        early = self._made_by(group.producers)
-        late = self._made_by(group.riders)
+        early = self._made_by(group.prologue)
+        late = self._made_by(group.epilogue)
         needed = [b.root for b in read(head)]
         if sum(root in early for root in needed) > 1:
             return False
-        before = (group.head, *group.producers)
+        before = (group.head, *group.prologue)
         if any(b.root in late for member in before for b in read(self._work[member])):
             return False
-        return not any(b.root in early for r in group.riders for b in read(self._work[r]))
+        return not any(b.root in early for r in group.epilogue for b in read(self._work[r]))
 
     def _made_by(self, members: Iterable[int]) -> set[Buffer]:
         return {buffer.root for member in members for buffer in mutated(self._work[member])}
@@ -250,7 +250,7 @@ class _Stacker:
             return False
         if group.head is None or traits_of(self._work[group.head], self._traits).reaches_all:
             return True
-        others = (self._work[member] for member in (*group.producers, *group.riders))
+        others = (self._work[member] for member in (*group.prologue, *group.epilogue))
         return all(
             b.is_contiguous and has_reachable_shape(b, i) for i in others for b in operands_of(i)
         )

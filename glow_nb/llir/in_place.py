@@ -37,7 +37,7 @@ def may_lie_on(instruction: Instruction, result: Buffer, source: Buffer) -> bool
 def _stack_may_write(stack: StackInst, result: Buffer, source: Buffer) -> bool:
     """True if *stack* reads each element of *source* for the last time before it stores *result*.
 
-    A head may walk over its input several times. What its producers store is there from the first
+    A head may walk over its input several times. What its prologue stores is there from the first
     time on; later only the operand that they make is read, if that is what is stored.
     """
     if source not in stack.sources or result not in stack.results:
@@ -47,9 +47,9 @@ def _stack_may_write(stack: StackInst, result: Buffer, source: Buffer) -> bool:
         return True
     if source in read(head):
         return False
-    if not any(result in mutated(producer) for producer in stack.producers):
+    if not any(result in mutated(member) for member in stack.prologue):
         return True
-    return result in read(head) and not any(source in read(rider) for rider in stack.riders)
+    return result in read(head) and not any(source in read(member) for member in stack.epilogue)
 
 
 def _fields_of(instruction: Instruction, buffer: Buffer) -> list[str]:

@@ -1,10 +1,10 @@
 """A stack: several instructions that run as one kernel (paper 5.2).
 
 All instructions of a stack are data parallel but one, the *head*, if there is one at all. Those
-after the head, the *riders*, are data parallel over the shape of its result: the kernel of the head
-applies them before it stores. Those before it, the *producers*, are data parallel over the shape of
-the one operand of the head that they make: its kernel computes them as it reads that.
-Without a head, all are riders, and the kernel is a plain loop.
+after the head are its *epilogue*, data parallel over the shape of its result: the kernel of the
+head applies them before it stores. Those before it are its *prologue*, data parallel over the shape
+of the one operand of the head that they make: the kernel computes them as it reads that operand.
+Without a head, all are called the epilogue, and the kernel is a plain loop.
 
 What only the stack itself reads is a :class:`Register`: it has a type and a name but no memory. ::
 
@@ -17,8 +17,9 @@ What only the stack itself reads is a :class:`Register`: it has a type and a nam
     }
 
 The body is in order: what an instruction reads is made outside or further up. A kernel is free to
-run all producers for one element, then the head, then the riders, or to compute a producer again,
-as long as it reads an element of a source before it stores a result at the same place.
+run the prologue for one element, then the head, then the epilogue, or to compute a part of the
+prologue again, as long as it reads an element of a source before it stores a result at the same
+place.
 """
 
 from __future__ import annotations
@@ -74,19 +75,19 @@ class StackInst(Instruction):
         return next((instruction for instruction in self.body if not instruction.scalar), None)
 
     @property
-    def producers(self) -> tuple[Instruction, ...]:
+    def prologue(self) -> tuple[Instruction, ...]:
         """The instructions before the head."""
         return self.body[: self.body.index(self.head)] if self.head else ()
 
     @property
-    def riders(self) -> tuple[Instruction, ...]:
+    def epilogue(self) -> tuple[Instruction, ...]:
         """The instructions after the head; all, if there is none."""
         return self.body[self.body.index(self.head) + 1 :] if self.head else self.body
 
     @property
     def fused_operand(self) -> Buffer | None:
-        """The operand of the head that the producers make; None if there are no producers."""
-        return next(iter(self._read_of_producers()), None)
+        """The operand of the head that the prologue makes; None if there is no prologue."""
+        return next(iter(self._read_of_prologue()), None)
 
     @property
     @override
@@ -118,9 +119,9 @@ class StackInst(Instruction):
                 )
             self.require(result not in known, f"{result!r} is written twice")
             known.add(result)
-        self._verify_shapes(self.riders, mutated(self.head or self.body[0])[0])
-        if self.producers:
-            self._verify_producers()
+        self._verify_shapes(self.epilogue, mutated(self.head or self.body[0])[0])
+        if self.prologue:
+            self._verify_prologue()
 
     def _verify_shapes(self, instructions: Iterable[Instruction], like: Buffer) -> None:
         for instruction in instructions:
@@ -131,25 +132,25 @@ class StackInst(Instruction):
                 f"{like!r} has {list(like.type.shape)}",
             )
 
-    def _verify_producers(self) -> None:
-        fused = self._read_of_producers()
+    def _verify_prologue(self) -> None:
+        fused = self._read_of_prologue()
         self.require(
             len(fused) == 1,
             f"{self.head} must read one operand that is computed before it, it reads "
             f"{', '.join(map(repr, fused)) or 'none'}",
         )
-        self._verify_shapes(self.producers, fused[0])
-        made = self._made_by_producers()
-        for rider in self.riders:
-            for buffer in read(rider):
-                self.require(buffer not in made, f"{rider} reads {buffer!r} from before the head")
+        self._verify_shapes(self.prologue, fused[0])
+        made = self._made_by_prologue()
+        for member in self.epilogue:
+            for buffer in read(member):
+                self.require(buffer not in made, f"{member} reads {buffer!r} from before the head")
 
-    def _made_by_producers(self) -> set[Buffer]:
-        return {buffer for producer in self.producers for buffer in mutated(producer)}
+    def _made_by_prologue(self) -> set[Buffer]:
+        return {buffer for member in self.prologue for buffer in mutated(member)}
 
-    def _read_of_producers(self) -> list[Buffer]:
-        """Return the operands of the head that its producers make."""
-        made = self._made_by_producers()
+    def _read_of_prologue(self) -> list[Buffer]:
+        """Return the operands of the head that its prologue makes."""
+        made = self._made_by_prologue()
         return [buffer for buffer in read(self.head) if buffer in made] if self.head else []
 
 

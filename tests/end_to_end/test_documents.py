@@ -232,6 +232,12 @@ def test_mentioned_commands(page: Path, folder: Path) -> None:
         check_command(command, folder, is_mentioned=True)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = re.findall(r"`((?:glow_nb|experiments|tests)/[\w/.]+)`", page.read_text())
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 @pytest.mark.parametrize("page", pages_with("glow"), ids=name_of)
 def test_golden_cases(page: Path) -> None:
     definitions = "\n".join(c for language, c in blocks(page) if language == "python")

@@ -133,7 +133,7 @@ def mat_mul(instruction: Instruction) -> Kernel:
 
 def _finish(memory: Memory, instruction: Instruction, pixel: int, row: Array) -> None:
     """Go on with the *row* that the head has made of a *pixel*, and store what is to be stored."""
-    head, *riders = members_of(instruction)
+    head, *epilogue = members_of(instruction)
     (made,) = mutated(head)
     found = {made: row}
     width = len(row)
@@ -143,8 +143,8 @@ def _finish(memory: Memory, instruction: Instruction, pixel: int, row: Array) ->
         start = pixel * width if is_like_result else 0
         return _pointer(memory, buffer)[start : start + min(width, buffer.type.size)]
 
-    for rider in riders:
-        found |= _computed(rider, found, load)
+    for member in epilogue:
+        found |= _computed(member, found, load)
     for result, elements in found.items():
         if not isinstance(result, Register):
             _pointer(memory, result)[pixel * width : (pixel + 1) * width] = elements

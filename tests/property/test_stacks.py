@@ -127,15 +127,15 @@ def test_stacks_keep_the_meaning_as_machine_code(
 
 
 def test_the_graphs_have_producers_and_riders() -> None:
-    found = {"producers": 0, "riders": 0}
+    found = {"prologue": 0, "epilogue": 0}
 
     @given(stacks())
     @settings(max_examples=60)
     def look(function: Function) -> None:
         for work in glow_nb.compile(function, backend="interpreter").program.work:
             if isinstance(work, StackInst) and work.head is not None:
-                found["producers"] += bool(work.producers)
-                found["riders"] += bool(work.riders)
+                found["prologue"] += bool(work.prologue)
+                found["epilogue"] += bool(work.epilogue)
 
     look()
     assert min(found.values()) >= 10, found

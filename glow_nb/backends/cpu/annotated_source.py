@@ -76,11 +76,11 @@ def _calls(uses: Sequence[Use]) -> str:
 def _computation(instruction: Instruction, source: KernelSource) -> list[str]:
     """Return what is computed, in order, and what each pointer argument is."""
     if isinstance(instruction, StackInst) and instruction.head:
-        lines = [f"{_operation(i)}, computed as its result is read" for i in instruction.producers]
+        lines = [f"{_operation(i)}, computed as its result is read" for i in instruction.prologue]
         lines.append(_operation(instruction.head))
         lines += [
             f"{_operation(i)}, applied to each result before it is stored"
-            for i in instruction.riders
+            for i in instruction.epilogue
         ]
     elif isinstance(instruction, StackInst):
         lines = [", then ".join(map(_operation, instruction.body))]

@@ -92,7 +92,7 @@ class Fusion:
             made = [mutated(member)[0] for member in members]
             return LoopBody(members, tuple(b for b in made if b in results)) if members else None
 
-        return cls(head, pointers, results, part(instruction.producers), part(instruction.riders))
+        return cls(head, pointers, results, part(instruction.prologue), part(instruction.epilogue))
 
     def named(self, *names: str) -> Fusion:
         """Return it with *names* for the pointers of a head that is alone; in a stack, as it is."""

@@ -72,7 +72,7 @@ def write_where_copied(instruction: Instruction, _: Work, traits: Traits) -> Ins
     """``stack {f @out %r; copy @out %a, @in %r}`` -> ``f @out %a``, if only the copy reads ``%r``.
 
     The stack must not read what was in ``%a`` before. The head of what is still a stack keeps its
-    register: its kernel stores by tiles what only riders may put into windows.
+    register: its kernel stores by tiles what only an epilogue may put into windows.
     """
     for copy in members_of(instruction):
         if isinstance(copy, CopyInst) and isinstance(copy.src, Register):

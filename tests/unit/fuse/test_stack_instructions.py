@@ -204,8 +204,8 @@ def test_what_computes_its_input_is_drawn_into_a_head(b: Builder, x: Value, head
     program, kernels = stacked(b)
     assert kernels == [f"add+tanh+{head}+neg"]
     (stack,) = (i for i in program.work if isinstance(i, StackInst))
-    assert [i.opcode for i in stack.producers] == ["add", "tanh"]
-    assert [i.opcode for i in stack.riders] == ["neg"]
+    assert [i.opcode for i in stack.prologue] == ["add", "tanh"]
+    assert [i.opcode for i in stack.epilogue] == ["neg"]
     assert [buffer.name for buffer in stack.results] == ["y"]
 
 

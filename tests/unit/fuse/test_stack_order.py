@@ -1,4 +1,4 @@
-"""A stack whose producers would read what its riders make, as random graphs found it."""
+"""A stack whose prologue would read what its epilogue makes, as random graphs found it."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_what_computes_the_elements_is_drawn_into_the_parts() -> None:
     function = b.function()
     net = glow_nb.compile(function, threads=2)
     stacks = [work for work in net.program.work if isinstance(work, StackInst)]
-    assert [[i.opcode for i in stack.producers] for stack in stacks] == [["sub", "mul"]]
+    assert [[i.opcode for i in stack.prologue] for stack in stacks] == [["sub", "mul"]]
     random = np.random.default_rng(0)
     feeds = {name: random.normal(size=(300, 400)).astype(np.float32) for name in ("x", "target")}
     np.testing.assert_allclose(net.run(feeds)["loss"], evaluate(function, feeds)["loss"], rtol=1e-5)

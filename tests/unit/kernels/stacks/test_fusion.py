@@ -1,4 +1,4 @@
-"""Heads with producers and riders in one kernel, against the operators one by one."""
+"""Heads with prologue and epilogue in one kernel, against the operators one by one."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_stack_rides_on_a_head(head: str, target: Target) -> None:
             case.save(made)
         case.save(result)
         stack = case.check(target)
-        assert len(stack.riders) >= 3 and not stack.producers
+        assert len(stack.epilogue) >= 3 and not stack.prologue
 
 
 @pytest.mark.jit
@@ -139,7 +139,7 @@ def test_producers_of_every_broadcast_shape_are_drawn(head: str, target: Target)
             case.save(value)
         case.save(case.emit(HEADS[head](value)))
         stack = case.check(target)
-        assert len(stack.producers) >= 3
+        assert len(stack.prologue) >= 3
 
 
 @pytest.mark.jit
@@ -170,7 +170,7 @@ def test_layer_normalization_of_a_sum_and_an_activation_upon_it(target: Target) 
         made = case.emit(ops.LayerNormalization(value, scale, bias, axis=2, epsilon=1e-5))
         case.save(case.emit(ops.Relu(made)))
         stack = case.check(target)
-        assert stack.producers and stack.riders
+        assert stack.prologue and stack.epilogue
 
 
 @pytest.mark.jit

@@ -209,7 +209,7 @@ def test_a_head_that_walks_twice_keeps_what_it_must_read_again() -> None:
          AddInst(Buffer("z", x.type), made, y)]
     )  # fmt: skip
     assert may_lie_on(stack, scaled, x)
-    assert not may_lie_on(stack, scaled, y)  # the rider reads it
+    assert not may_lie_on(stack, scaled, y)  # the epilogue reads it
     assert not may_lie_on(stack, bent, x)  # may be computed a second time
     assert may_lie_on(stack, stack.results[-1], y)
 
