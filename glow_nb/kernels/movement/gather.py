@@ -13,7 +13,7 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import Nest, loops
-from glow_nb.kernels.writing.rows import Pieces, require_contiguous
+from glow_nb.kernels.writing.rows import Pieces
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
 from glow_nb.llir.program import contiguous_strides
@@ -117,7 +117,6 @@ def _source(
     rows: _Rows | _Elements,
 ) -> KernelSource:
     """Return the kernel ``(dest, input, indices)`` that moves *rows*."""
-    require_contiguous(instruction)
     out = SourceWriter()
     with out.block("def kernel(dest, input, indices, scratch, thread, threads):"):
         if instruction.dest.type.size:

@@ -14,7 +14,7 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import loops
-from glow_nb.kernels.writing.rows import Filling, Pieces, require_contiguous
+from glow_nb.kernels.writing.rows import Filling, Pieces
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.llir.instructions.shape import PadInst
@@ -65,7 +65,6 @@ class _Axis:
 @kernel_for(PadInst)
 def pad_source(instruction: PadInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, input)`` of a pad of any mode."""
-    require_contiguous(instruction)
     type = instruction.dest.type
     axes = _axes_of(instruction)
     out = SourceWriter()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.shape import CopyInst, TileInst
 from glow_nb.llir.program import View
@@ -14,7 +13,6 @@ from glow_nb.llir.program import View
 @kernel_for(TileInst)
 def tile_source(instruction: TileInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, input)`` of a tile of any rank."""
-    require_contiguous(instruction)
     dest, source = instruction.dest, instruction.input
     narrow: list[int] = []
     broad: list[int] = []

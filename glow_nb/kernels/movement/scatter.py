@@ -17,7 +17,6 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import Nest
-from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
@@ -57,7 +56,6 @@ def scatter_source(
     instruction: ScatterElementsInst | ScatterNDInst, target: Target
 ) -> KernelSource:
     """Return the kernel ``(dest, data, indices, updates)`` of a scatter."""
-    require_contiguous(instruction)
     dest, kind = instruction.dest, instruction.dest.type.kind
     copies = dest.root is not instruction.data.root
     out = SourceWriter()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
-from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import computed_kind, floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.reduction import ArgInstruction, ArgMaxInst, ArgMinInst
@@ -25,7 +24,6 @@ UNROLL = 4
 @kernel_for(ArgMaxInst, ArgMinInst)
 def arg_reduction_source(instruction: ArgMaxInst | ArgMinInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, input)`` of a search for the place of an extreme."""
-    require_contiguous(instruction)
     source = instruction.input.type
     lines = Lines.along(source.shape, instruction.axis)
     out = SourceWriter()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
-from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.llir.instructions.reduction import CumSumInst
@@ -18,7 +17,6 @@ UNROLL = 4
 @kernel_for(CumSumInst)
 def cum_sum_source(instruction: CumSumInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, input)`` of running sums."""
-    require_contiguous(instruction)
     type = instruction.input.type
     out = SourceWriter()
     with out.block("def kernel(dest, input, scratch, thread, threads):"):

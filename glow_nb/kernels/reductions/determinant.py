@@ -7,7 +7,6 @@ from math import prod
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import share
-from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.llir.instructions.matrix import DeterminantInst
@@ -19,7 +18,6 @@ FLOAT64 = ElementKind.FLOAT64
 @kernel_for(DeterminantInst)
 def determinant_source(instruction: DeterminantInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, input)`` of determinants."""
-    require_contiguous(instruction)
     kind, size = instruction.input.type.kind, instruction.input.type.shape[-1]
     lanes = native_lanes(target, FLOAT64)
     out = SourceWriter()

@@ -17,7 +17,6 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import loops
-from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import (
     Block,
@@ -56,7 +55,6 @@ def local_response_source(
     instruction: LocalResponseNormalizationInst, target: Target
 ) -> KernelSource:
     """Return the kernel ``(dest, input)`` of a normalization by neighbouring channels."""
-    require_contiguous(instruction)
     type = instruction.input.type
     out = SourceWriter()
     with out.block("def kernel(dest, input, scratch, thread, threads):"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.heap import Order, write_heap, write_sift_down
-from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst, UniqueInst
 from glow_nb.types import ElementKind
@@ -22,7 +21,6 @@ _NUMBER_BYTES = 4
 @kernel_for(NonZeroInst)
 def non_zero_source(instruction: NonZeroInst, target: Target) -> KernelSource:
     """Return the kernel ``(places, count, input)`` that lists the places of what is not zero."""
-    require_contiguous(instruction)
     type = instruction.input.type
     out = SourceWriter()
     with out.block("def kernel(places, count, input, scratch, thread, threads):"):
@@ -50,7 +48,6 @@ def non_max_suppression_source(
     Scratch holds the corners of the boxes of one batch, and a heap of those of one class. The best
     that is left is taken from it and compared with those chosen before.
     """
-    require_contiguous(instruction)
     batches, classes, boxes = instruction.scores.type.shape
     out = SourceWriter()
     arguments = "places, count, boxes, scores, overlap, threshold, scratch, thread, threads"
@@ -137,7 +134,6 @@ def unique_source(instruction: UniqueInst, target: Target) -> KernelSource:
     Scratch holds the rows in order, sorted as a heap, and then for each row the first that equals
     it; the rank of that one stands in ``inverse``.
     """
-    require_contiguous(instruction)
     rows, columns = instruction.input.type.shape
     kind = instruction.input.type.kind
 

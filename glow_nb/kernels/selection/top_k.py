@@ -10,7 +10,6 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.lines import Lines
-from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.types import ElementKind
@@ -19,7 +18,6 @@ from glow_nb.types import ElementKind
 @kernel_for(TopKInst)
 def top_k_source(instruction: TopKInst, target: Target) -> KernelSource:
     """Return the kernel ``(values, indices, input)`` of the k largest or smallest of each line."""
-    require_contiguous(instruction)
     kind = instruction.input.type.kind
     out = SourceWriter()
     with out.block("def kernel(values, indices, input, scratch, thread, threads):"):

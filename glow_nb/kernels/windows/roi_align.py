@@ -14,7 +14,6 @@ from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.loops import loops
-from glow_nb.kernels.writing.rows import require_contiguous
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Block, blocks_of, computed_kind, native_lanes
 from glow_nb.llir.instructions.regions import RoiAlignInst
@@ -28,7 +27,6 @@ UNROLL = 4
 @kernel_for(RoiAlignInst)
 def roi_align_source(instruction: RoiAlignInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, input, boxes, indices)`` of sampled regions."""
-    require_contiguous(instruction)
     kind = instruction.input.type.kind
     out = SourceWriter()
     with out.block("def kernel(dest, input, boxes, indices, scratch, thread, threads):"):

@@ -1,28 +1,16 @@
-"""Rows that are moved or filled as a whole, and the one thing that their kernels assume."""
+"""Rows that are moved or filled as a whole."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.expression import number_text
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.llir.program import Instruction, kernel_operands
 from glow_nb.types import ElementKind
 
 LONGEST_PIECE = 4096
 """Elements that one step moves: a longer row is cut, so that threads can share it."""
-
-
-def require_contiguous(instruction: Instruction) -> None:
-    """Raise UnsupportedError if an operand of *instruction* is a view with gaps or reordered."""
-    for buffer in kernel_operands(instruction):
-        if not buffer.is_contiguous:
-            raise UnsupportedError(
-                f"{instruction!r}: elements of {buffer!r} lie {buffer.strides} apart, but its "
-                "kernel takes only contiguous tensors; copy it to one first"
-            )
 
 
 @dataclass(frozen=True)
