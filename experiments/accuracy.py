@@ -16,6 +16,7 @@ from onnx import TensorProto, numpy_helper
 
 import glow_nb
 from experiments.twins import NAMES, make_twin
+from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.types import Array
 
@@ -43,14 +44,6 @@ def truth_of(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array
     return glow_nb.evaluate(wide, {key: x.astype(np.float64) for key, x in feeds.items()})
 
 
-def largest_error(found: dict[str, Array], truth: dict[str, Array]) -> float:
-    """Return the largest difference over the largest output; the worst output counts."""
-    return max(
-        float(np.abs(found[key] - expected).max() / np.abs(expected).max())
-        for key, expected in truth.items()
-    )
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -66,7 +59,10 @@ def main() -> None:
         feeds = random_feeds(model)
         truth = truth_of(model, feeds)
         errors = [
-            largest_error(glow_nb.compile(model, winograd=way).run(feeds), truth) for way in WAYS
+            largest_distance(
+                truth.values(), glow_nb.compile(model, winograd=way).run(feeds).values()
+            )
+            for way in WAYS
         ]
         print(f"| {name} | " + " | ".join(f"{error:.1e}" for error in errors) + " |", flush=True)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import glow_nb
 from experiments.twins import make_twin
+from glow_nb.distance import distance
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.hlir.ops import Clip, Relu
 
@@ -35,5 +36,5 @@ if __name__ == "__main__":
     for pipeline in (glow_nb.INFERENCE, (*glow_nb.INFERENCE, clip_activations)):
         net = glow_nb.compile(model, threads=1, pipeline=pipeline)
         results.append(np.concatenate([a.ravel() for a in net.run(random_feeds(model)).values()]))
-    change = np.abs(results[0] - results[1]).max() / np.abs(results[0]).max()
+    change = distance(*results)
     print(f"largest change: {change:.3f} of the largest output")

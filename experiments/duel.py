@@ -23,7 +23,8 @@ from pathlib import Path
 import onnx
 
 from experiments.twins import NAMES, make_twin
-from glow_nb.duel.contest import Result, difference, duel, ratio_of
+from glow_nb.distance import largest_distance
+from glow_nb.duel.contest import Result, duel, ratio_of
 from glow_nb.duel.engines import ENGINES
 from glow_nb.duel.feeds import random_feeds
 
@@ -41,7 +42,7 @@ def report(title: str, results: dict[str, Result]) -> None:
             f"   min {result.min_seconds * 1e3:9.2f} ms"
             f"   median {result.median_seconds * 1e3:9.2f} ms"
             f"   runs {len(result.times):4d}"
-            f"   difference {difference(result.outputs, expected):.1e}"
+            f"   difference {largest_distance(expected, result.outputs):.1e}"
         )
     ratio = ratio_of(results)
     if ratio is not None:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
-from glow_nb.errors import DefinitionError, GlowError, GlowWarning
+from glow_nb.errors import DefinitionError, GlowError, GlowWarning, VerifyError
 from glow_nb.types import ElementKind
 
 _ATTRIBUTE_TYPES = (int, float, bool, str, ElementKind)
@@ -48,6 +48,17 @@ class Qualifier:
 
 
 @dataclasses.dataclass(frozen=True)
+class OneOf:
+    """The words that an attribute may be: ``mode: Annotated[str, OneOf("avg", "max")]``."""
+
+    words: tuple[str, ...]
+
+    def __init__(self, *words: str) -> None:
+        """Allow *words* and nothing else."""
+        object.__setattr__(self, "words", words)
+
+
+@dataclasses.dataclass(frozen=True)
 class FieldSpec:
     """One field of an IR class, as declared by its annotation.
 
@@ -59,6 +70,7 @@ class FieldSpec:
         is_optional: An operand that may be None.
         is_variadic: A tuple of operands.
         has_default: The constructor does not need it.
+        words: What an attribute of type ``str`` may be; empty if it may be anything.
     """
 
     name: str
@@ -68,6 +80,7 @@ class FieldSpec:
     is_optional: bool
     is_variadic: bool
     has_default: bool
+    words: tuple[str, ...]
 
 
 C = TypeVar("C")
@@ -117,10 +130,9 @@ def attribute_specs(cls: type) -> tuple[FieldSpec, ...]:
 
 
 def _field_spec(cls: type, f: dataclasses.Field[Any], annotation: Any) -> FieldSpec:
-    qualifier = None
+    extras: list[Any] = []
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
-        qualifier = next((e for e in extras if isinstance(e, Qualifier)), None)
     base, optional, variadic = _unwrap(annotation)
     is_operand = getattr(base, "is_ir_value", False)
     if not is_operand and not _is_attribute_type(annotation):
@@ -134,11 +146,12 @@ def _field_spec(cls: type, f: dataclasses.Field[Any], annotation: Any) -> FieldS
     return FieldSpec(
         name=f.name,
         annotation=annotation,
-        qualifier=qualifier,
+        qualifier=next((e for e in extras if isinstance(e, Qualifier)), None),
         is_operand=is_operand,
         is_optional=is_operand and optional,
         is_variadic=is_operand and variadic,
         has_default=has_default,
+        words=next((e.words for e in extras if isinstance(e, OneOf)), ()),
     )
 
 
@@ -324,6 +337,7 @@ def check_attributes(item: Any) -> None:
 
     Raises:
         GlowError: A value does not fit; names the attribute, the value and the wanted type.
+        VerifyError: It is not one of the words that the attribute takes.
     """
     for spec in attribute_specs(type(item)):
         value = getattr(item, spec.name)
@@ -333,6 +347,10 @@ def check_attributes(item: Any) -> None:
             raise GlowError(
                 f"{type(item).__name__}: attribute '{spec.name}' must be {wanted}, got {value!r}"
             )
+        if spec.words and fitted not in spec.words:
+            *others, last = map(repr, spec.words)
+            words = f"{', '.join(others)} or {last}" if others else last
+            raise VerifyError(item, f"'{spec.name}' must be {words}, got {value!r}")
         if fitted is not value:
             object.__setattr__(item, spec.name, fitted)
 

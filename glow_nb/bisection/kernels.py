@@ -10,9 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from glow_nb.backends.backend import Backend
-from glow_nb.backends.interpreter import Interpreter
-from glow_nb.bisection.compare import distance_of_written
+from glow_nb.backends.interpreter import POISON, Interpreter
+from glow_nb.distance import distance
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import (
     Activation,
@@ -133,3 +135,10 @@ def _free_name(name: str, taken: set[str]) -> str:
         name += "_"
     taken.add(name)
     return name
+
+
+def distance_of_written(expected: Array, found: Array) -> float:
+    """Return the :func:`distance` where *expected* does not hold the bytes of poisoned memory."""
+    flat = np.ascontiguousarray(expected).reshape(-1).view(np.uint8)
+    written = (flat.reshape(expected.size, expected.itemsize) != POISON).any(axis=1)
+    return distance(expected.reshape(-1)[written], found.reshape(-1)[written])

@@ -16,9 +16,9 @@ from glow_nb import compiler, pipelines
 from glow_nb.api import Graph, as_threads, load
 from glow_nb.arguments import Shapes
 from glow_nb.backends import Backend, BackendLike, backend_named
-from glow_nb.bisection.compare import largest_distance
 from glow_nb.bisection.kernels import first_bad_instruction
 from glow_nb.bisection.states import Evaluator, Outcome, culprit_value, with_own_places
+from glow_nb.distance import largest_distance
 from glow_nb.driver import run
 from glow_nb.errors import OptionError, PassError
 from glow_nb.hlir.graph import Function
@@ -199,7 +199,9 @@ class _Search:
         before: Outcome | None = None
         for number, (step, level, outcome) in enumerate(self._outcomes(feeds, run_code)):
             expected = expected or outcome
-            distance = largest_distance(expected.outputs, outcome.outputs)
+            distance = largest_distance(
+                expected.outputs.values(), (outcome.outputs[name] for name in expected.outputs)
+            )
             steps.append(StepResult(number, step, level, distance))
             if distance > self._tolerance and first_bad is None:
                 first_bad = steps[-1]

@@ -17,7 +17,7 @@ import numpy as np
 
 from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.interpreter import InterpretedProgram
-from glow_nb.bisection.compare import distance
+from glow_nb.distance import distance
 from glow_nb.hlir.graph import Constant, Function, Node, Result, Save, Value
 from glow_nb.llir.program import Arena, Buffer, Instruction, Program
 from glow_nb.schema import attributes_of, operand_specs, operands_of

@@ -28,7 +28,8 @@ from glow_nb.commands.options import (
     threads_option,
 )
 from glow_nb.commands.wording import count_of, duration, make_console, make_table, print_table
-from glow_nb.duel.contest import Result, difference, duel, ratio_of
+from glow_nb.distance import largest_distance
+from glow_nb.duel.contest import Result, duel, ratio_of
 from glow_nb.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import SUFFIX
@@ -42,7 +43,7 @@ LARGEST_DIFFERENCE = 1e-3
 
 @dataclass(frozen=True)
 class EngineRow:
-    """What one engine showed; times in seconds, the difference over the largest output."""
+    """What one engine showed; times in seconds, the difference over the largest number."""
 
     engine: str
     first_seconds: float
@@ -256,6 +257,6 @@ def _row(engine: str, result: Result, ours: Result) -> EngineRow:
         median_seconds=result.median_seconds,
         runs=len(result.times),
         relative_time=result.min_seconds / ours.min_seconds if ours.times else None,
-        largest_difference=difference(result.outputs, ours.outputs) if ours.times else None,
+        largest_difference=(largest_distance(ours.outputs, result.outputs) if ours.times else None),
         missing="",
     )

@@ -21,6 +21,7 @@ from glow_nb.commands.wording import byte_count, make_console, make_table, print
 from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
 from glow_nb.demo.photograph import load_image
 from glow_nb.demo.race import Engine, onnxruntime_engines, race
+from glow_nb.distance import distance
 from glow_nb.files import replace_file
 from glow_nb.network import Network
 from glow_nb.types import Array
@@ -136,7 +137,7 @@ def _count_kernels(kernels: int, built: int) -> str:
 
 def _show_outputs(outputs: Outputs, reference: Outputs) -> None:
     logits, expected = outputs[LOGITS], reference[LOGITS]
-    error = float(np.abs(logits - expected).max() / np.abs(expected).max())
+    error = distance(expected, logits)
     _say("result", f"largest difference to the interpreter: {error:.1e} of the largest logit")
     row = outputs[PROBABILITIES][0]
     best = np.argsort(-row, kind="stable")[:5]

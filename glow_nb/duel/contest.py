@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from glow_nb.duel.engines import OURS, Arrays, is_installed
 from glow_nb.duel.worker import load_outputs, save_inputs
 from glow_nb.types import Array
@@ -165,28 +163,3 @@ def ratio_of(results: dict[str, Result]) -> float | None:
     best = {name: result.min_seconds for name, result in results.items() if result.times}
     peers = [seconds for name, seconds in best.items() if name != OURS]
     return min(peers) / best[OURS] if peers and OURS in best else None
-
-
-def difference(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
-    """Return the largest difference over the largest finite magnitude of *expected*.
-
-    NaN is equal to NaN and an infinity to itself; where only one has them, or numbers of outputs or
-    shapes differ, the difference is infinite.
-    """
-    if [array.shape for array in outputs] != [array.shape for array in expected]:
-        return float("inf")
-    scale = max((_largest(array.astype(np.float64)) for array in expected), default=0.0)
-    pairs = zip(outputs, expected, strict=True)
-    return max((_distance(a, b) for a, b in pairs), default=0.0) / (scale or 1.0)
-
-
-def _distance(array: Array, expected: Array) -> float:
-    left, right = array.astype(np.float64), expected.astype(np.float64)
-    odd = ~(np.isfinite(left) & np.isfinite(right))
-    if not np.array_equal(left[odd], right[odd], equal_nan=True):
-        return float("inf")
-    return float(np.abs(left[~odd] - right[~odd]).max(initial=0.0))
-
-
-def _largest(array: Array) -> float:
-    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))

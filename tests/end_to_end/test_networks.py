@@ -24,6 +24,7 @@ from experiments.transformers import NETWORKS as TRANSFORMERS
 from experiments.twins import NAMES, make_twin
 from glow_nb import compiler
 from glow_nb.backends import backend_named
+from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.stack import members_of
@@ -36,13 +37,6 @@ LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 ENGINES = (("interpreter", 1), ("cpu", 1), ("cpu", 2))
 QUICK = ("resnet50", "shufflenet", "squeezenet")
 """Twins in the default run; the slow run has all of them."""
-
-
-def difference(actual: dict[str, Array], expected: list[Array]) -> float:
-    """Return the largest difference over the largest output, over all outputs."""
-    scale = max(float(np.abs(array).max()) for array in expected)
-    pairs = zip(actual.values(), expected, strict=True)
-    return max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in pairs) / scale
 
 
 def light_feeds(name: str, model: onnx.ModelProto) -> tuple[dict[str, Array], list[Array]]:
@@ -75,7 +69,7 @@ def test_light_models_give_their_stored_outputs(name: str, threads: int) -> None
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     feeds, expected = light_feeds(name, model)
     net = glow_nb.compile(model, threads=threads)
-    assert difference(net.run(feeds), expected) <= TOLERANCE
+    assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +101,7 @@ def test_twins_agree_with_onnxruntime(twin: onnx.ModelProto) -> None:
     del session
     for backend, threads in ENGINES:
         net = glow_nb.compile(twin, backend=backend, threads=threads, winograd="off")
-        assert difference(net.run(feeds), expected) <= TOLERANCE, (backend, threads)
+        assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
 
 
 @pytest.mark.parametrize("twin", _cases()[: len(NAMES)], indirect=True)
@@ -143,7 +137,7 @@ def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> Non
         glow_nb.save_text(loaded, second)
         assert first.read_text() == second.read_text()
         again = glow_nb.compile(loaded, threads=1).run(feeds)
-        assert difference(again, list(expected.values())) <= TOLERANCE
+        assert largest_distance(expected.values(), again.values()) <= TOLERANCE
         for path in tmp_path.iterdir():
             path.unlink()  # hundreds of megabytes a network
 
@@ -159,7 +153,7 @@ def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.Model
     expected = session.run(None, feeds)
     for backend, threads in ENGINES:
         net = glow_nb.compile(model, backend=backend, threads=threads, winograd="off")
-        assert difference(net.run(feeds), expected) <= TOLERANCE, (backend, threads)
+        assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
 
 
 @pytest.mark.parametrize(
@@ -173,4 +167,4 @@ def test_transformers_agree_with_onnxruntime(name: str) -> None:
     expected = session.run(None, feeds)
     for backend, threads in ENGINES:
         net = glow_nb.compile(model, backend=backend, threads=threads)
-        assert difference(net.run(feeds), expected) <= TOLERANCE, (backend, threads)
+        assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)

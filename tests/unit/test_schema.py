@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from glow_nb.errors import DefinitionError, GlowError, GlowWarning
+from glow_nb.errors import DefinitionError, GlowError, GlowWarning, VerifyError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value, define_node
-from glow_nb.hlir.ops import Add, Clip, Concat, LayerNormalization, Relu, Transpose
+from glow_nb.hlir.ops import Add, Clip, Concat, Gelu, LayerNormalization, Relu, Transpose
 from glow_nb.schema import (
     Registry,
     RuleTable,
@@ -71,6 +71,9 @@ def test_attributes_are_fitted_or_refused(builder: Builder) -> None:
         Clip(x, minimum="low", maximum=1.0)  # type: ignore[arg-type]
     with pytest.raises(GlowError, match="'permutation' must be"):
         Transpose(x, permutation=(True, False))
+    wanted = "gelu %.*: 'approximate' must be 'none' or 'tanh', got 'about'"
+    with pytest.raises(VerifyError, match=wanted):
+        Gelu(x, approximate="about")
 
 
 def test_an_attribute_that_text_cannot_hold_is_refused_at_definition() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -26,6 +26,7 @@ from glow_nb.hlir.ops.families import (
 )
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
+from glow_nb.schema import OneOf
 from glow_nb.types import Array, TensorType
 
 
@@ -292,15 +293,7 @@ class Gelu(UnaryElementwise):
             ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
     """
 
-    approximate: str = "none"
-
-    @override
-    def infer_type(self) -> TensorType:
-        self.require(
-            self.approximate in ("none", "tanh"),
-            f"approximate is {self.approximate!r}, but must be 'none' or 'tanh'",
-        )
-        return super().infer_type()
+    approximate: Annotated[str, OneOf("none", "tanh")] = "none"
 
     @override
     def compute(self, x: Any) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.hlir.graph import define_node
 from glow_nb.hlir.ops.families import BOOL, INTEGERS, BinaryElementwise, Kinds
-from glow_nb.types import TensorType
+from glow_nb.schema import OneOf
 
 
 def _is_integer(x: Any) -> bool:
@@ -153,15 +153,7 @@ class BitShift(BinaryElementwise):
     """
 
     kinds: ClassVar[Kinds] = frozenset(kind for kind in INTEGERS if not kind.is_signed)
-    direction: str
-
-    @override
-    def infer_type(self) -> TensorType:
-        self.require(
-            self.direction in ("left", "right"),
-            f"direction is {self.direction!r}, but must be 'left' or 'right'",
-        )
-        return super().infer_type()
+    direction: Annotated[str, OneOf("left", "right")]
 
     @override
     def compute(self, x: Any, y: Any) -> Any:

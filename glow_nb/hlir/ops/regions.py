@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from typing_extensions import override
@@ -12,6 +13,7 @@ from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import FLOATS, INDICES, fitted, require_kind, wide
 from glow_nb.hlir.ops.gather import clamped
+from glow_nb.schema import OneOf
 from glow_nb.types import Array, TensorType
 
 FARTHEST = 1e15
@@ -75,7 +77,7 @@ class RoiAlign(Node):
     ratio: int = 0
     scale: float = 1.0
     half_pixel: bool = True
-    mode: str = "avg"
+    mode: Annotated[str, OneOf("avg", "max")] = "avg"
 
     @override
     def infer_type(self) -> TensorType:
@@ -92,7 +94,6 @@ class RoiAlign(Node):
             min(self.height, self.width) >= 1 and self.ratio >= 0,
             f"{self.height} by {self.width} bins of {self.ratio} samples cannot be",
         )
-        self.require(self.mode in ("avg", "max"), f"mode is {self.mode!r}; avg and max exist")
         self.require(
             0 not in type.shape[:3] or not batch.size, f"there are boxes, but {type} is empty"
         )

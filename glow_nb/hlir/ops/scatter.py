@@ -9,7 +9,7 @@ place the last one stands, or each is combined with the result of those before.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from typing_extensions import override
@@ -18,6 +18,7 @@ from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import INDICES, NUMBERS, fitted, require_kind
 from glow_nb.hlir.ops.gather import clamped, require_along
+from glow_nb.schema import OneOf
 from glow_nb.types import Array, TensorType
 
 REDUCTIONS: dict[str, np.ufunc | None] = {
@@ -46,12 +47,12 @@ class ScatterElements(Node):
     indices: Value
     updates: Value
     axis: int = 0
-    reduction: str = "none"
+    reduction: Annotated[str, OneOf(*REDUCTIONS)] = "none"
 
     @override
     def infer_type(self) -> TensorType:
         type, indices = self.data.type, self.indices.type
-        _check(self, self.reduction)
+        _check_kinds(self)
         require_along(self, type, indices, self.axis)
         _require_updates(self, type.with_shape(indices.shape))
         return type
@@ -83,12 +84,12 @@ class ScatterND(Node):
     data: Value
     indices: Value
     updates: Value
-    reduction: str = "none"
+    reduction: Annotated[str, OneOf(*REDUCTIONS)] = "none"
 
     @override
     def infer_type(self) -> TensorType:
         type, indices = self.data.type, self.indices.type
-        _check(self, self.reduction)
+        _check_kinds(self)
         self.require(indices.rank > 0, f"indices {indices} must hold coordinates along an axis")
         depth = indices.shape[-1]
         self.require(
@@ -121,13 +122,10 @@ def _combining_cost(node: ScatterElements | ScatterND) -> Cost:
     return Cost(others=node.updates.type.size if node.reduction != "none" else 0)
 
 
-def _check(node: ScatterElements | ScatterND, reduction: str) -> None:
-    """Raise VerifyError unless *reduction* exists and the operands' kinds fit it."""
-    node.require(
-        reduction in REDUCTIONS, f"reduction is {reduction!r}; there are {list(REDUCTIONS)}"
-    )
+def _check_kinds(node: ScatterElements | ScatterND) -> None:
+    """Raise VerifyError unless the indices are some, and the data can be combined if they are."""
     require_kind(node, "indices", node.indices.type, INDICES)
-    if reduction != "none":
+    if node.reduction != "none":
         require_kind(node, "data", node.data.type, NUMBERS)
 
 

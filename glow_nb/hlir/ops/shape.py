@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import accumulate
 from math import prod
+from typing import Annotated
 
 import numpy as np
 from typing_extensions import override
@@ -14,6 +15,7 @@ from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_axis
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
+from glow_nb.schema import OneOf
 from glow_nb.types import Array, TensorType
 
 
@@ -186,9 +188,6 @@ def slice_axis(builder: Builder, input: Value, axis: int, indices: range) -> Val
     return builder.emit(Slice(input, starts, stops, steps))
 
 
-PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
-
-
 @define_node("pad")
 class Pad(Node):
     """Add cells around a tensor, or cut some off where *pads* is negative.
@@ -204,7 +203,7 @@ class Pad(Node):
 
     input: Value
     pads: tuple[int, ...]
-    mode: str = "constant"
+    mode: Annotated[str, OneOf("constant", "reflect", "edge", "wrap")] = "constant"
     value: float = 0.0
 
     @override
@@ -213,9 +212,6 @@ class Pad(Node):
         self.require(
             not type.kind.is_storage,
             f"'input' is {type}, and numbers of its kind are not computed with; convert it",
-        )
-        self.require(
-            self.mode in PAD_MODES, f"mode is {self.mode!r}, but must be one of {list(PAD_MODES)}"
         )
         self.require(
             len(self.pads) == 2 * type.rank,

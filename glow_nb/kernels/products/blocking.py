@@ -75,11 +75,21 @@ class Columns:
 
     ``full`` panels have ``vectors`` vectors; if ``tail`` is not 0, one more panel has ``tail``
     columns in use, computed in ``tail_vectors`` vectors.
+
+    Raises:
+        UnsupportedError: A panel is not made of whole vectors.
     """
 
     depth: int
     block: int
     lanes: int
+
+    def __post_init__(self) -> None:
+        if self.block % self.lanes:
+            raise UnsupportedError(
+                f"panels of {self.block} columns: no kernel for vectors of {self.lanes} lanes; "
+                f"pack the weights into panels of a multiple of {self.lanes}"
+            )
 
     @property
     def panels(self) -> int:

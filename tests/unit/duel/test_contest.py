@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glow_nb.distance import largest_distance
 from glow_nb.duel import contest, engines
-from glow_nb.duel.contest import Result, difference, duel, ratio_of
+from glow_nb.duel.contest import Result, duel, ratio_of
 from glow_nb.duel.engines import open_engine, require_installed
 from glow_nb.duel.worker import load_inputs, load_outputs, save_inputs, save_outputs
 from glow_nb.errors import OptionError
@@ -26,23 +27,6 @@ def test_ratio_is_that_of_the_best_peer() -> None:
     assert results["glow_nb"].median_seconds == 2.5
     assert ratio_of({"glow_nb": Result(times=[1.0]), "openvino": Result(missing="no")}) is None
     assert ratio_of({"openvino": Result(times=[1.0])}) is None
-
-
-def test_difference_is_relative_to_the_largest_output() -> None:
-    expected: list[Array] = [np.array([1.0, -4.0], np.float32), np.array([2], np.int64)]
-    outputs: list[Array] = [np.array([1.0, -4.0], np.float32), np.array([3], np.int64)]
-    assert difference(expected, expected) == 0
-    assert difference(outputs, expected) == 0.25
-    assert difference([], []) == 0
-    assert difference([np.zeros(0)], [np.zeros(0)]) == 0
-
-
-def test_nan_equals_nan_and_nothing_else() -> None:
-    odd = [np.array([np.nan, np.inf, 1.0])]
-    assert difference(odd, odd) == 0
-    assert difference([np.array([0.0, np.inf, 1.0])], odd) == np.inf
-    assert difference([np.array([np.nan, -np.inf, 1.0])], odd) == np.inf
-    assert difference([np.zeros(2)], [np.zeros(3)]) == np.inf
 
 
 def test_arrays_cross_the_folder(tmp_path: Path) -> None:
@@ -90,7 +74,7 @@ def test_engines_answer_in_turn(tmp_path: Path) -> None:
     )
     assert turns == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert [len(result.times) for result in results.values()] == [2, 2]
-    assert difference(results["onnxruntime"].outputs, results["glow_nb"].outputs) < 1e-5
+    assert largest_distance(results["glow_nb"].outputs, results["onnxruntime"].outputs) < 1e-5
     assert ratio_of(results) is not None
 
 

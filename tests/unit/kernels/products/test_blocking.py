@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.products.blocking import Columns, Cut, rank_blocks, row_limit, step_cycles
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
@@ -36,6 +37,11 @@ def test_panels_cover_all_columns(depth: int, vectors: int, lanes: int) -> None:
     assert (columns.tail_vectors - 1) * lanes < columns.tail <= columns.tail_vectors * lanes or (
         columns.tail == columns.tail_vectors == 0
     )
+
+
+def test_panels_are_made_of_whole_vectors() -> None:
+    with pytest.raises(UnsupportedError, match="panels of 12 columns: no kernel .* 8 lanes; pack"):
+        Columns(24, 12, 8)
 
 
 @given(depth=COUNTS, lanes=st.sampled_from(LANE_COUNTS), pixels=st.integers(0, 400))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from math import inf, prod
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from glow_nb.kernels.products.convolution_cost import convolution_candidates, product_candidates
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -56,12 +61,14 @@ def test_two_threads_get_panels_that_divide_by_two() -> None:
 
 
 def test_memory_is_shared_where_the_arithmetic_is_not() -> None:
-    """Larger tiles save products, but their 36 MiB of weights take longer than those come in."""
+    """Larger tiles save products, but their weights take longer to come in than those to do."""
     alone, shared = (
         convolution_candidates(layer(7, 512, 512), FLOAT32, TARGET, blocks=3, threads=threads)[0]
         for threads in (1, 2)
     )
-    assert (alone.tile, shared.tile) == ((4, 4), (2, 4))
+    assert alone.tile
+    assert shared.tile
+    assert prod(m + 2 for m in shared.tile) < prod(m + 2 for m in alone.tile)
 
 
 def test_winograd_can_be_forbidden_and_is_for_float32_alone() -> None:
@@ -69,6 +76,87 @@ def test_winograd_can_be_forbidden_and_is_for_float32_alone() -> None:
     for kind, winograd in ((FLOAT32, False), (ElementKind.FLOAT64, True)):
         ways = convolution_candidates(shape, kind, TARGET, winograd=winograd)
         assert [way.tile for way in ways] == [None]
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> ConvolutionShape:
+    taps = draw(st.sampled_from((1, 3, 5)))
+    channels, depth = (draw(st.integers(1, 256)) for _ in range(2))
+    return layer(draw(st.integers(taps, 60)), channels, depth, taps, draw(st.integers(1, 2)))
+
+
+def estimates(shape: ConvolutionShape, threads: int = 1) -> dict[Any, float]:
+    """Return the cycles of each way to convolve."""
+    ways = convolution_candidates(shape, FLOAT32, TARGET, blocks=99, threads=threads)
+    return {(way.tile, way.block): way.cycles for way in ways}
+
+
+ROUNDING, DIVIDES_BETTER = 1 - 1e-9, 0.98
+"""What more work may take of the time that less does."""
+
+MORE_WORK: tuple[Callable[[ConvolutionShape], ConvolutionShape], ...] = (
+    lambda shape: replace(shape, batch=shape.batch + 1),
+    lambda shape: replace(shape, channels=shape.channels + 8),
+    lambda shape: replace(shape, depth=shape.depth + 8),
+    lambda shape: replace(shape, input=(shape.input[0] + 1, shape.input[1])),
+    lambda shape: replace(shape, input=(shape.input[0], shape.input[1] + 1)),
+)
+
+
+@given(layers(), st.sampled_from(MORE_WORK))
+def test_more_work_is_never_cheaper(
+    shape: ConvolutionShape, grow: Callable[[ConvolutionShape], ConvolutionShape]
+) -> None:
+    """For one thread: of two, the slower has less to do where the work divides better.
+
+    So it is with Winograd's tiles, which one more row may divide into register tiles with less left
+    over: 0.7 % of the time was the most found in 4000 layers.
+    """
+    less, more = estimates(shape), estimates(grow(shape))
+    for way in less.keys() & more.keys():
+        tile, _ = way
+        assert more[way] >= less[way] * (ROUNDING if tile is None else DIVIDES_BETTER), way
+    assert min(more.values()) >= min(less.values()) * DIVIDES_BETTER
+
+
+@given(layers())
+def test_two_threads_take_from_half_the_time_to_all_of_it(shape: ConvolutionShape) -> None:
+    alone, shared = estimates(shape), estimates(shape, threads=2)
+    for way in alone.keys() & shared.keys():
+        assert 0.5 * alone[way] <= shared[way] * (1 + 1e-9)
+        assert shared[way] <= alone[way] * (1 + 1e-9)
+
+
+@given(layers(), st.integers(1, 2))
+def test_the_chosen_way_is_the_cheapest_and_no_candidate_more_makes_it_dearer(
+    shape: ConvolutionShape, threads: int
+) -> None:
+    """One block alone may be a fifth dearer: it is ranked for direct sums, not for Winograd's."""
+    least = inf
+    for blocks in (1, 2, 3, 99):
+        ways = convolution_candidates(shape, FLOAT32, TARGET, blocks=blocks, threads=threads)
+        assert ways[0].cycles == min(way.cycles for way in ways) <= least
+        least = ways[0].cycles
+
+
+@given(
+    st.tuples(*(st.integers(1, n) for n in (12, 200, 300, 300))),
+    st.integers(0, 3),
+    st.integers(1, 8),
+)
+def test_a_larger_product_is_never_cheaper(
+    sizes: tuple[int, int, int, int], axis: int, more: int
+) -> None:
+    less, larger = (
+        {way.block: way.cycles for way in product_candidates(shape, FLOAT32, TARGET, blocks=99)}
+        for batch, rows, inner, depth in (
+            sizes,
+            tuple(n + more if i == axis else n for i, n in enumerate(sizes)),
+        )
+        for shape in (MatMulShape(batch, rows, inner, depth),)
+    )
+    assert all(larger[block] >= less[block] * ROUNDING for block in less.keys() & larger.keys())
+    assert min(larger.values()) >= min(less.values()) * ROUNDING
 
 
 def test_more_work_takes_longer() -> None:

@@ -92,7 +92,7 @@ def growth_of_runs(threads: int) -> tuple[int, int]:
 
 
 SCRIPT = """
-from tests.unit.test_resident_memory import growth_of_runs
+from tests.end_to_end.test_network_memory import growth_of_runs
 print(*growth_of_runs(threads={threads}))
 """
 

@@ -1,0 +1,39 @@
+"""How far two results are apart: the one measure of tests, experiments and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from glow_nb.types import Array
+
+
+def distance(expected: Array, found: Array, *, least: float = 0.0) -> float:
+    """Return the largest difference over the largest finite number that is expected.
+
+    NaN is equal to NaN and an infinity to itself; where only one has them, or shapes differ, the
+    distance is infinite. If nothing but zeros is expected, it is the largest difference itself.
+
+    Args:
+        expected: The numbers to be compared with.
+        found: The numbers in question.
+        least: What the largest number counts as, if it is smaller.
+    """
+    if expected.shape != found.shape:
+        return np.inf
+    wide, other = expected.astype(np.float64), found.astype(np.float64)
+    odd = ~(np.isfinite(wide) & np.isfinite(other))
+    if not np.array_equal(wide[odd], other[odd], equal_nan=True):
+        return np.inf
+    difference = float(np.abs(wide[~odd] - other[~odd]).max(initial=0.0))
+    largest = max(least, float(np.abs(wide[~odd]).max(initial=0.0)))
+    return difference / largest if largest else difference
+
+
+def largest_distance(expected: Iterable[Array], found: Iterable[Array]) -> float:
+    """Return the largest :func:`distance` among pairs of arrays; infinite if some have no match."""
+    pairs, others = list(expected), list(found)
+    if len(pairs) != len(others):
+        return np.inf
+    return max(map(distance, pairs, others), default=0.0)

@@ -1,0 +1,236 @@
+"""Every registered operator keeps its meaning through text, lowering, interpreter and machine code.
+
+The operators are drawn from their declarations, so that a new one is tested without a line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import override
+
+import glow_nb
+import glow_nb.kernels.operators  # registers operators
+from glow_nb import compiler
+from glow_nb.backends import backend_named
+from glow_nb.distance import distance
+from glow_nb.errors import GlowError
+from glow_nb.hlir import ops
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import NODES, Function, Node, Value, define_node
+from glow_nb.hlir.lower import lower
+from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat
+from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.print import external_constants, print_function
+from glow_nb.hlir.rewrite import Rewriter, rewrite
+from glow_nb.hlir.rules import LOWERINGS, lowers
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
+from glow_nb.kernels.target import Target
+from glow_nb.llir.generate import generate
+from glow_nb.llir.parse import parse_program
+from glow_nb.llir.print import external_weights, print_program
+from glow_nb.llir.program import INSTRUCTIONS
+from glow_nb.schema import OneOf, map_operands, structural_key
+from glow_nb.types import Array, ElementKind, TensorType
+from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph, plain
+
+NOT_DRAWN = {"save": "it writes an output, and every drawn graph has some"}
+"""Operators that are not drawn on their own, and why."""
+
+NOT_GENERATED = {
+    "stack": "the pass stack_instructions makes it of others; test_stacks draws these",
+}
+"""Instructions that no drawn node becomes, and why."""
+
+OPERATORS = sorted(
+    name
+    for name, node_class in NODES.items()
+    if node_class.__module__.startswith("glow_nb.") and name not in NOT_DRAWN
+)
+ROUNDING = {
+    ElementKind.FLOAT16: 2.0**-8,
+    ElementKind.BFLOAT16: 2.0**-5,
+    ElementKind.FLOAT32: 2e-5,
+    ElementKind.FLOAT64: 1e-12,
+}
+"""What counts as rounding, of the largest number of a result, for each kind."""
+
+PART = max(1, settings().max_examples // 50)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def check_close(found: dict[str, Array], expected: dict[str, Array]) -> None:
+    """Check that results differ by no more than rounding.
+
+    Which of NaN and the infinities stands for what is not finite depends on the order of the
+    arithmetic, so that only its place is compared.
+    """
+    assert list(found) == list(expected)
+    for name, want in expected.items():
+        got, kind = found[name], ElementKind.of(want.dtype)
+        assert got.dtype == want.dtype, name
+        assert got.shape == want.shape, name
+        if not kind.is_float:
+            bits = np.uint8 if kind.is_storage else want.dtype
+            np.testing.assert_array_equal(got.view(bits), want.view(bits), err_msg=name)
+            continue
+        got, want = got.astype(np.float64), want.astype(np.float64)
+        odd = ~np.isfinite(want)
+        np.testing.assert_array_equal(~np.isfinite(got), odd, err_msg=name)
+        apart = distance(np.where(odd, 0, want), np.where(odd, 0, got), least=1.0)
+        assert apart <= ROUNDING[kind], f"{name} is off by {apart}: {got} in place of {want}"
+
+
+def check_operator(node_class: type[Node], seed: int) -> None:
+    """Check one drawn node of *node_class* in all that can be done without machine code."""
+    drawn = draw_graph([node_class], seed)
+    function, expected = drawn.function, evaluate(drawn.function, drawn.feeds)
+    check_text(drawn)
+    check_cloning(function)
+    check_close(evaluate(lower(function), drawn.feeds), expected)
+    net = glow_nb.compile(function, backend="interpreter", threads=1)
+    check_close(net.run(drawn.feeds), expected)
+
+
+def check_text(drawn: DrawnGraph) -> None:
+    """Check that graph and program read back as they were printed, and mean the same."""
+    function, feeds = drawn.function, drawn.feeds
+    text = print_function(function)
+    again = parse_function(text, constants=external_constants(function))
+    assert print_function(again) == text
+    check_close(evaluate(again, feeds), evaluate(function, feeds))
+    interpreter = backend_named("interpreter")
+    program = compiler.build_program(compiler.lower_for(function, interpreter), interpreter)
+    text = print_program(program)
+    assert print_program(parse_program(text, constants=external_weights(program))) == text
+
+
+def check_cloning(function: Function) -> None:
+    """Check that what changes nothing gives the same object, and that a copy computes the same."""
+    assert rewrite(function, lambda node, rewriter: None) is function
+    for node in function.nodes:
+        assert map_operands(node, lambda operand: operand) is node
+        assert structural_key(dataclasses.replace(node)) == structural_key(node)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@given(SEEDS)
+@settings(max_examples=PART)
+def test_every_operator_keeps_its_meaning(name: str, seed: int) -> None:
+    check_operator(NODES[name], seed)
+
+
+def has_kernels(node: Node) -> None:
+    """Raise a GlowError if the cpu backend has a kernel for such nodes, but not for this one."""
+    if CPU_KERNELS.has_kernel(type(node)):
+        builder = glow_nb.Builder()
+        copy = builder.emit(node.map_operands(lambda value: builder.input("x", plain(value.type))))
+        for index, result in enumerate(copy.results):
+            builder.save(result, f"y{index}")
+        for instruction in generate(builder.function()).work:
+            generate_kernel(instruction, Target.host())
+
+
+@pytest.mark.jit
+@given(SEEDS, st.integers(1, 3))
+@settings(max_examples=max(1, settings().max_examples // 100))
+def test_machine_code_of_every_operator_keeps_its_meaning(seed: int, threads: int) -> None:
+    drawn = draw_graph([NODES[name] for name in OPERATORS], seed, has_kernels)
+    found = glow_nb.compile(drawn.function, threads=threads).run(drawn.feeds)
+    check_close(found, evaluate(drawn.function, drawn.feeds))
+
+
+def test_what_counts_as_not_drawn_cannot_be_drawn() -> None:
+    assert set(NOT_DRAWN) <= set(NODES)
+    for name in NOT_DRAWN:
+        with pytest.raises((NotDrawnError, GlowError)):
+            check_operator(NODES[name], 0)
+
+
+@pytest.fixture
+def mixture() -> Iterator[type[Node]]:
+    """Define an operator as a user would, and forget it again."""
+
+    @define_node("mixture_for_the_test")
+    class Mixture(Node):
+        """``share`` of one tensor and the rest of the middle of others, with a bias or without."""
+
+        input: Value
+        others: tuple[Value, ...]
+        bias: Value | None
+        axes: tuple[int, ...]
+        share: float = 0.5
+        side: Annotated[str, OneOf("left", "right")] = "left"
+
+        @override
+        def infer_type(self) -> TensorType:
+            type = self.input.type
+            require_kind(self, "input", type, FLOATS)
+            self.require(len(self.axes) == type.rank == len(set(self.axes)), "one axis each")
+            for value in self.others:
+                self.require(value.type == type, f"{value} must be {type}")
+            wanted = type.with_shape((1,) * type.rank)
+            self.require(self.bias is None or self.bias.type == wanted, f"not {wanted}")
+            return type
+
+        @override
+        def evaluate(self, input: Array, others: tuple[Array, ...], bias: Array | None) -> Array:
+            first, *rest = (input, *others) if self.side == "left" else (*others[::-1], input)
+            mixed = first * self.share + sum(rest, np.zeros_like(input))
+            return fitted(mixed if bias is None else mixed + bias, self.type)
+
+    @lowers(Mixture)
+    def lower_mixture(node: Mixture, rewriter: Rewriter) -> Value:
+        values = (node.input, *node.others)
+        first, *rest = values if node.side == "left" else values[::-1]
+        share = splat(rewriter, node.type, node.share, "share")
+        result: Value = rewriter.emit(ops.Mul(first, share))
+        for value in (*rest, *(() if node.bias is None else (node.bias,))):
+            result = rewriter.emit(ops.Add(result, value))
+        return result
+
+    yield Mixture
+    del NODES[Mixture.opcode], LOWERINGS[Mixture]
+
+
+def test_an_operator_of_a_user_is_drawn(mixture: type[Node]) -> None:
+    drawn = [draw_graph([mixture], seed).function.nodes[0] for seed in range(8)]
+    for name in ("others", "bias", "axes", "share", "side", "type"):
+        assert len({str(getattr(node, name)) for node in drawn}) > 1, name
+    for seed in range(8):
+        check_operator(mixture, seed)
+
+
+def test_a_wrong_lowering_of_a_user_is_found(mixture: type[Node]) -> None:
+    del LOWERINGS[mixture]
+
+    @lowers(mixture)
+    def forget_the_others(node: Any, rewriter: Rewriter) -> Value:
+        return rewriter.emit(ops.Abs(node.input))
+
+    with pytest.raises(AssertionError, match="is off by"):
+        for seed in range(8):
+            check_operator(mixture, seed)
+
+
+@pytest.fixture(scope="module")
+def generated() -> set[str]:
+    """Return the opcodes of the instructions that drawn nodes become."""
+    function = draw_graph([NODES[name] for name in OPERATORS], 0).function
+    programs = map(generate, (function, lower(function)))
+    return {i.opcode for program in programs for i in program.instructions}
+
+
+def test_every_instruction_is_drawn_through_its_node(generated: set[str]) -> None:
+    defined = {
+        name
+        for name, instruction in INSTRUCTIONS.items()
+        if instruction.__module__.startswith("glow_nb.")
+    }
+    assert defined - generated == set(NOT_GENERATED)
