@@ -24,12 +24,12 @@ import onnx
 
 from experiments.twins import NAMES, make_twin
 from glow_nb.distance import largest_distance
-from glow_nb.duel.contest import Result, duel, ratio_of
+from glow_nb.duel.contest import Measurement, duel, ratio_of
 from glow_nb.duel.engines import ENGINES
 from glow_nb.duel.feeds import random_feeds
 
 
-def report(title: str, results: dict[str, Result]) -> None:
+def report(title: str, results: dict[str, Measurement]) -> None:
     """Print one line for each engine, and the ratio."""
     print(title)
     expected = next((result.outputs for result in results.values() if result.outputs), [])

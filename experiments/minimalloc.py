@@ -30,7 +30,7 @@ COLUMNS = ("id", "lower", "upper", "size")
 
 
 @dataclass(frozen=True)
-class Result:
+class Solution:
     """What became of one set.
 
     Attributes:
@@ -78,7 +78,7 @@ def overlaps(ranges: Sequence[LiveRange], offsets: Sequence[int]) -> bool:
     )
 
 
-def solve(path: Path, seconds: float, smallest: bool) -> Result:
+def solve(path: Path, seconds: float, smallest: bool) -> Solution:
     """Place the set in the file *path*, whose name is like ``A.1048576.csv``."""
     name, capacity = path.stem.split(".")
     ranges = read_set(path)
@@ -88,10 +88,10 @@ def solve(path: Path, seconds: float, smallest: bool) -> Result:
     started = time.perf_counter()
     placement = place(ranges, alignment=1, target_bytes=target, time_limit_seconds=seconds)
     elapsed = time.perf_counter() - started
-    return Result(name, ranges, int(capacity), first_fit, placement, elapsed)
+    return Solution(name, ranges, int(capacity), first_fit, placement, elapsed)
 
 
-def print_results(results: Sequence[Result]) -> None:
+def print_results(results: Sequence[Solution]) -> None:
     """Print one line for each set, sizes as shares of its capacity."""
     table = Table(title="MiniMalloc sets; sizes as shares of the capacity")
     for title in ("set", "buffers", "lower bound", "first fit", "found", "seconds", "solved"):

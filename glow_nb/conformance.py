@@ -46,7 +46,7 @@ _CRASHES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeErro
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """What one test came to on one engine, and why if it did not pass."""
 
     test: str
@@ -60,7 +60,7 @@ class Outcome:
 class Report:
     """All outcomes."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[CaseOutcome] = field(default_factory=list)
 
     def count(self, engine: str, operator: str | None = None) -> Counter[str]:
         """Return how many tests of *engine*, of one operator or of all, had each outcome."""
@@ -135,13 +135,13 @@ def _label(node: onnx.NodeProto) -> str:
     return f"{node.domain}.{node.op_type}" if node.domain else str(node.op_type)
 
 
-def run_tests(cases: Sequence[Any], engines: Sequence[str]) -> Iterator[Outcome]:
+def run_tests(cases: Sequence[Any], engines: Sequence[str]) -> Iterator[CaseOutcome]:
     """Run every test on every engine."""
     operators = operators_of(cases)
     for case in cases:
         for engine in engines:
             outcome, reason = run_test(case, engine)
-            yield Outcome(case.name, operators[case.name], engine, outcome, reason)
+            yield CaseOutcome(case.name, operators[case.name], engine, outcome, reason)
 
 
 def run_test(case: Any, engine: str) -> tuple[str, str]:
@@ -196,7 +196,7 @@ def write_markdown(report: Report, out: TextIO) -> None:
             cells.append(" / ".join(str(counts[o]) for o in OUTCOMES))
         out.write(_row([operator, *cells]))
     out.write("\n## Failures\n\n")
-    failures: dict[str, list[Outcome]] = {}
+    failures: dict[str, list[CaseOutcome]] = {}
     for o in report.outcomes:
         if o.outcome == FAILED:
             failures.setdefault(o.test, []).append(o)

@@ -17,7 +17,7 @@ from glow_nb.api import Graph, as_threads, load
 from glow_nb.arguments import Shapes
 from glow_nb.backends import Backend, BackendLike, backend_named
 from glow_nb.bisection.kernels import first_bad_instruction
-from glow_nb.bisection.states import Evaluator, Outcome, culprit_value, with_own_places
+from glow_nb.bisection.states import Evaluator, StateValues, culprit_value, with_own_places
 from glow_nb.distance import largest_distance
 from glow_nb.driver import run
 from glow_nb.errors import OptionError, PassError
@@ -195,8 +195,8 @@ class _Search:
         steps: list[StepResult] = []
         first_bad: StepResult | None = None
         culprit = NOBODY
-        expected: Outcome | None = None
-        before: Outcome | None = None
+        expected: StateValues | None = None
+        before: StateValues | None = None
         for number, (step, level, outcome) in enumerate(self._outcomes(feeds, run_code)):
             expected = expected or outcome
             distance = largest_distance(
@@ -217,7 +217,7 @@ class _Search:
 
     def _outcomes(
         self, feeds: Mapping[str, Array], run_code: bool
-    ) -> Iterator[tuple[str, str, Outcome]]:
+    ) -> Iterator[tuple[str, str, StateValues]]:
         evaluate = Evaluator(feeds)
         count = len(self._states) + run_code
         for number, (step, state) in enumerate(self._states):
@@ -236,13 +236,13 @@ class _Search:
         assert isinstance(program, Program)
         return program if program.arena else with_own_places(program)
 
-    def _run_code(self, feeds: Mapping[str, Array]) -> Outcome:
+    def _run_code(self, feeds: Mapping[str, Array]) -> StateValues:
         program = self._final()
         check_placement(program)
         executable = compiler.make_executable(program, self._backend, threads=self._threads)
         arrays = executable.run([feeds[buffer.name] for buffer in program.inputs])
         outputs = {b.name: a for b, a in zip(program.outputs, arrays, strict=True)}
-        return Outcome(outputs, {}, {})
+        return StateValues(outputs, {}, {})
 
     def _bad_kernel(self, feeds: Mapping[str, Array]) -> Culprit:
         """Return the instruction whose kernel is wrong."""

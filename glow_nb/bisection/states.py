@@ -28,7 +28,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StateValues:
     """What a state computes.
 
     Attributes:
@@ -53,7 +53,7 @@ class Evaluator:
         self._known: dict[object, tuple[Array, ...]] = {}
         self._used: dict[object, tuple[Array, ...]] = {}
 
-    def __call__(self, state: Function | Program) -> Outcome:
+    def __call__(self, state: Function | Program) -> StateValues:
         """Return what *state* computes."""
         self._used = {}
         with np.errstate(all="ignore"):
@@ -61,7 +61,7 @@ class Evaluator:
         self._known = self._used  # the next state differs in little
         return outcome
 
-    def _evaluate(self, function: Function) -> Outcome:
+    def _evaluate(self, function: Function) -> StateValues:
         values: dict[Value, Array] = {p: self._feeds[p.name] for p in function.inputs}
         values.update({constant: constant.array for constant in function.constants})
         outputs: dict[str, Array] = {}
@@ -75,9 +75,9 @@ class Evaluator:
             named.update({(node.name, index): array for index, array in enumerate(arrays)})
         ordered = {output.name: outputs[output.name] for output in function.outputs}
         origins = {node.name: function.origins_of(node) for node in function}
-        return Outcome(ordered, named, origins, function)
+        return StateValues(ordered, named, origins, function)
 
-    def _run(self, program: Program) -> Outcome:
+    def _run(self, program: Program) -> StateValues:
         placed = program if program.arena else with_own_places(program)
         counts: dict[str, int] = {}
         named: dict[Key, Array] = {}
@@ -92,7 +92,7 @@ class Evaluator:
         executable = InterpretedProgram(placed)
         arrays = executable.run(inputs, watch=watch, evaluate=self._compute)
         outputs = {b.name: array for b, array in zip(program.outputs, arrays, strict=True)}
-        return Outcome(outputs, named, origins)
+        return StateValues(outputs, named, origins)
 
     def _compute(self, node: Node, arguments: Sequence[Any]) -> tuple[Array, ...]:
         """Return the results of *node*, those of the last state if it computed the same."""
@@ -142,7 +142,7 @@ def with_own_places(program: Program) -> Program:
     return dataclasses.replace(program, arena=Arena(offsets, size, size))
 
 
-def culprit_value(before: Outcome, after: Outcome, far: float) -> str:
+def culprit_value(before: StateValues, after: StateValues, far: float) -> str:
     """Return the name of the first value of *after* that is not what it was; empty if none is.
 
     Values are compared by name. A pass may give a name to something else on the way, as long as

@@ -29,7 +29,7 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.wording import count_of, duration, make_console, make_table, print_table
 from glow_nb.distance import largest_distance
-from glow_nb.duel.contest import Result, duel, ratio_of
+from glow_nb.duel.contest import Measurement, duel, ratio_of
 from glow_nb.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import SUFFIX
@@ -199,7 +199,7 @@ def _progress(quiet: bool) -> Iterator[Any]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _report(model: Path, threads: int, results: dict[str, Result], as_json: bool) -> None:
+def _report(model: Path, threads: int, results: dict[str, Measurement], as_json: bool) -> None:
     rows = engine_rows(results)
     ratio = ratio_of(results)
     if as_json:
@@ -241,13 +241,13 @@ def _cells(row: EngineRow) -> list[str]:
     ]
 
 
-def engine_rows(results: dict[str, Result]) -> list[EngineRow]:
+def engine_rows(results: dict[str, Measurement]) -> list[EngineRow]:
     """Return a row for each engine; times and outputs are compared with ours."""
     ours = results[OURS]
     return [_row(engine, result, ours) for engine, result in results.items()]
 
 
-def _row(engine: str, result: Result, ours: Result) -> EngineRow:
+def _row(engine: str, result: Measurement, ours: Measurement) -> EngineRow:
     if not result.times:
         return EngineRow(engine, result.first_seconds, 0.0, 0.0, 0, None, None, result.missing)
     return EngineRow(

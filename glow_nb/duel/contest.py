@@ -26,7 +26,7 @@ LAST_LINES = 3
 
 
 @dataclass
-class Result:
+class Measurement:
     """What one engine showed on one model.
 
     Attributes:
@@ -61,7 +61,7 @@ def duel(
     rounds: int,
     seconds: float,
     progress: Progress | None = None,
-) -> dict[str, Result]:
+) -> dict[str, Measurement]:
     """Run the ONNX model at *path* on *feeds* in each engine, for *rounds* turns of *seconds*.
 
     An engine that is not installed, refuses the model or stops has a result that says so.
@@ -70,7 +70,7 @@ def duel(
         folder = Path(name)
         save_inputs(folder, feeds)
         workers: dict[str, _Worker] = {}
-        results = {engine: Result() for engine in engines}
+        results = {engine: Measurement() for engine in engines}
         for engine, result in results.items():
             if not is_installed(engine):
                 result.missing = "it is not installed"
@@ -104,7 +104,7 @@ class _Worker:
                 env=_environment(threads),
             )
 
-    def start(self, result: Result) -> bool:
+    def start(self, result: Measurement) -> bool:
         """Wait until the model has run once; return whether it has."""
         answer = self._read()
         if answer is None:
@@ -114,7 +114,7 @@ class _Worker:
         result.outputs = load_outputs(self._folder, self._engine)
         return True
 
-    def measure(self, result: Result, seconds: float) -> None:
+    def measure(self, result: Measurement, seconds: float) -> None:
         """Let the engine run for *seconds*."""
         if result.missing:
             return
@@ -158,7 +158,7 @@ def _environment(threads: int) -> dict[str, str]:
     return os.environ | limits | {"PYTHONPATH": os.pathsep.join(known)}
 
 
-def ratio_of(results: dict[str, Result]) -> float | None:
+def ratio_of(results: dict[str, Measurement]) -> float | None:
     """Return the best peer's smallest time over ours; None if either did not run."""
     best = {name: result.min_seconds for name, result in results.items() if result.times}
     peers = [seconds for name, seconds in best.items() if name != OURS]

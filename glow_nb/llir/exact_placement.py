@@ -15,8 +15,8 @@ import numpy as np
 from glow_nb.llir.placement_search import (
     Budget,
     Integers,
-    Outcome,
     Search,
+    SearchOutcome,
     Sections,
     Strategy,
     lowest,
@@ -95,10 +95,10 @@ class Tightening:
         """Ask every strategy for a placement in *capacity* bytes; return True if one finds it."""
         for strategy in STRATEGIES:
             result = Search(self.sections, capacity, strategy).run(self._budget, limit)
-            if result is Outcome.IMPOSSIBLE:
+            if result is SearchOutcome.IMPOSSIBLE:
                 self.possible = max(self.possible, capacity + self._unit)
                 return False
-            if not isinstance(result, Outcome):
+            if not isinstance(result, SearchOutcome):
                 self.offsets = result
                 self.size = int((result + self.sections.sizes).max())
                 return True

@@ -121,7 +121,7 @@ class _Node:
     conflict: int = 0
 
 
-class Outcome(enum.Enum):
+class SearchOutcome(enum.Enum):
     """Why a search ended without a placement."""
 
     IMPOSSIBLE = "there is none"
@@ -166,21 +166,21 @@ class Search:
         self.failures = np.zeros(len(self.sections.members), np.int64)
         self._ranks: Integers = np.argsort(self.strategy.prefer(self.sections))
 
-    def run(self, budget: Budget, node_limit: int) -> Integers | Outcome:
+    def run(self, budget: Budget, node_limit: int) -> Integers | SearchOutcome:
         """Return offsets, or why there are none; at most *node_limit* nodes."""
         stack: list[_Node] = []
         state = self._begin()
         if (self.sections.live_bytes > self.capacity).any():
-            return Outcome.IMPOSSIBLE
+            return SearchOutcome.IMPOSSIBLE
         while state.left:
             if budget.is_spent or node_limit <= 0:
-                return Outcome.UNDECIDED
+                return SearchOutcome.UNDECIDED
             budget.nodes -= 1
             node_limit -= 1
             stack.append(self._branch(state))
             found = self._advance(stack)
             if found is None:
-                return Outcome.IMPOSSIBLE
+                return SearchOutcome.IMPOSSIBLE
             state = found
         return self._offsets(stack)
 

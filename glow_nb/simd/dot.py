@@ -24,7 +24,7 @@ from glow_nb.simd.memory import (
     to_index,
 )
 from glow_nb.simd.tile import outer_product
-from glow_nb.simd.types import INDEX, Pointer, Tile
+from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 
 
 @intrinsic(prefer_literal=True)
@@ -51,7 +51,9 @@ def tile_dot(
     level out. Meanwhile the weights ``w[ahead + c * pace]``, which a later call reads, are brought
     into the second-level cache, unless *pace* is 0. All but t, x, i, w, j and ahead are literals.
     """
-    if not (isinstance(tile, Tile) and are_literal(stride, block, count, longer, shorter, pace)):
+    if not (
+        isinstance(tile, RegisterTile) and are_literal(stride, block, count, longer, shorter, pace)
+    ):
         return None
     if not (isinstance(source, Pointer) and isinstance(weights, Pointer)):
         return None
@@ -98,7 +100,7 @@ def tile_dot(
     return tile(*operands, *options), codegen
 
 
-def add_tiles(builder: Any, tile: Tile, lhs: Any, rhs: Any) -> Any:
+def add_tiles(builder: Any, tile: RegisterTile, lhs: Any, rhs: Any) -> Any:
     """Return the sum of two tile values, element by element."""
     result = lhs
     for part in range(tile.rows * tile.vectors):

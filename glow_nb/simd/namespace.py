@@ -61,7 +61,7 @@ from glow_nb.simd import (
 )
 from glow_nb.simd.convert import bit_cast, convert, in_float32
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
-from glow_nb.simd.types import Pointer, Tile, Vec, is_narrow, kernel_signature, scalar_type
+from glow_nb.simd.types import Pointer, RegisterTile, Vec, is_narrow, kernel_signature, scalar_type
 from glow_nb.types import ElementKind
 
 __all__ = ["NAMESPACE", "Pointer", "Vec", "kernel_signature"]
@@ -151,7 +151,7 @@ def _lanes(builder: Any, value: Any, vector: Vec) -> Lanes:
 def _same(*operands: Any) -> bool:
     """True if all are vectors, or register tiles, of one kind and width."""
     return all(
-        isinstance(each, Vec | Tile)
+        isinstance(each, Vec | RegisterTile)
         and (each.kind, each.lanes) == (operands[0].kind, operands[0].lanes)
         for each in operands
     )
@@ -162,11 +162,11 @@ def _together(kind: ElementKind | None, *operands: Any) -> Any:
 
     A vector that meets a tile goes with each vector of it.
     """
-    tiles = {(each.rows, each.vectors) for each in operands if isinstance(each, Tile)}
+    tiles = {(each.rows, each.vectors) for each in operands if isinstance(each, RegisterTile)}
     kind = kind or operands[0].kind
     if not tiles:
         return Vec(kind, operands[0].lanes)
-    return Tile(kind, operands[0].lanes, *tiles.pop()) if len(tiles) == 1 else None
+    return RegisterTile(kind, operands[0].lanes, *tiles.pop()) if len(tiles) == 1 else None
 
 
 def _apply(
@@ -180,7 +180,7 @@ def _apply(
     for part in range(result.rows * result.vectors):
         operands = (
             Lanes(builder, builder.extract_value(value, part), type.kind, type.lanes)
-            if isinstance(type, Tile)
+            if isinstance(type, RegisterTile)
             else _lanes(builder, value, type)
             for value, type in pairs
         )

@@ -27,7 +27,7 @@ from glow_nb.simd.memory import (
     to_index,
 )
 from glow_nb.simd.scalars import element_of
-from glow_nb.simd.types import INDEX, Pointer, Tile, Vec, is_narrow, llvm_vector
+from glow_nb.simd.types import INDEX, Pointer, RegisterTile, Vec, is_narrow, llvm_vector
 from glow_nb.types import ElementKind
 
 
@@ -41,7 +41,12 @@ def accumulator(kind: ElementKind) -> ElementKind:
 
 
 def read_vector(
-    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: Tile, columns: int | None = None
+    builder: Any,
+    pointer: Any,
+    index: Any,
+    memory: Pointer,
+    tile: RegisterTile,
+    columns: int | None = None,
 ) -> Any:
     """Load a vector of the tile's kind from element *index* on, the first *columns* lanes only."""
     place = address(builder, pointer, index, memory.kind)
@@ -53,7 +58,7 @@ def read_vector(
     return convert(Lanes(builder, loaded, memory.kind, tile.lanes), tile.kind).value
 
 
-def _empty(tile: Tile) -> Any:
+def _empty(tile: RegisterTile) -> Any:
     vector = llvm_vector(tile.kind, tile.lanes)
     return ir.Constant(ir.ArrayType(vector, tile.rows * tile.vectors), ir.Undefined)
 
@@ -64,7 +69,7 @@ def tile_bias(typing: Any, pointer: Any, index: Any, rows: Any, vectors: Any, la
     if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
         return None
     kind = accumulator(pointer.kind)
-    tile = Tile(kind, literal(lanes), literal(rows), literal(vectors))
+    tile = RegisterTile(kind, literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
@@ -82,7 +87,7 @@ def tile_fill(typing: Any, pointer: Any, number: Any, rows: Any, vectors: Any, l
     """``tile_fill(p, x, rows, vectors, lanes)``: x everywhere, to sum up the kind of p."""
     if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
         return None
-    tile = Tile(accumulator(pointer.kind), literal(lanes), literal(rows), literal(vectors))
+    tile = RegisterTile(accumulator(pointer.kind), literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         element = element_of(context, builder, arguments[1], signature.args[1], tile.kind)
@@ -98,7 +103,7 @@ def tile_fill(typing: Any, pointer: Any, number: Any, rows: Any, vectors: Any, l
 @intrinsic
 def tile_zero(typing: Any, tile: Any) -> Any:
     """``tile_zero(t)``: zeros, as many as t has elements."""
-    if not isinstance(tile, Tile):
+    if not isinstance(tile, RegisterTile):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -114,7 +119,7 @@ def tile_load(
     """``tile_load(p, i, stride, rows, vectors, lanes)``: row r starts at element i + r * stride."""
     if not (isinstance(pointer, Pointer) and are_literal(stride, rows, vectors, lanes)):
         return None
-    tile = Tile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
+    tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
@@ -128,7 +133,9 @@ def tile_load(
     return tile(pointer, index, stride, rows, vectors, lanes), codegen
 
 
-def _load_row(builder: Any, pointer: Any, index: Any, memory: Pointer, tile: Tile) -> list[Any]:
+def _load_row(
+    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: RegisterTile
+) -> list[Any]:
     """Load one row of vectors from element *index* on."""
     starts = [_offset(builder, index, column * tile.lanes) for column in range(tile.vectors)]
     return [read_vector(builder, pointer, start, memory, tile) for start in starts]
@@ -142,7 +149,9 @@ def tile_fma(
 
     One column of inputs times one row of weights.
     """
-    if not (isinstance(tile, Tile) and isinstance(column, Pointer) and isinstance(row, Pointer)):
+    if not (
+        isinstance(tile, RegisterTile) and isinstance(column, Pointer) and isinstance(row, Pointer)
+    ):
         return None
     if not are_literal(stride):
         return None
@@ -163,7 +172,7 @@ Place = tuple[Any, Pointer, Any]
 
 
 def outer_product(
-    builder: Any, value: Any, tile: Tile, column: Place, row: Place, stride: int
+    builder: Any, value: Any, tile: RegisterTile, column: Place, row: Place, stride: int
 ) -> Any:
     """Add a column of inputs, *stride* elements apart, times a row of weights to the tile *value*.
 
@@ -205,7 +214,7 @@ def outer_product(
 @intrinsic(prefer_literal=True)
 def tile_get(typing: Any, tile: Any, row: Any, vector: Any) -> Any:
     """``tile_get(t, row, vector)``: one accumulator as a vector."""
-    if not (isinstance(tile, Tile) and are_literal(row, vector)):
+    if not (isinstance(tile, RegisterTile) and are_literal(row, vector)):
         return None
     part = literal(row) * tile.vectors + literal(vector)
 
@@ -218,7 +227,7 @@ def tile_get(typing: Any, tile: Any, row: Any, vector: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def tile_set(typing: Any, tile: Any, row: Any, vector: Any, value: Any) -> Any:
     """``tile_set(t, row, vector, v)``: the tile with one accumulator replaced."""
-    if not (isinstance(tile, Tile) and isinstance(value, Vec) and are_literal(row, vector)):
+    if not (isinstance(tile, RegisterTile) and isinstance(value, Vec) and are_literal(row, vector)):
         return None
     part = literal(row) * tile.vectors + literal(vector)
 
@@ -231,7 +240,7 @@ def tile_set(typing: Any, tile: Any, row: Any, vector: Any, value: Any) -> Any:
 @intrinsic
 def tile_is_finite(typing: Any, tile: Any) -> Any:
     """``tile_is_finite(t)``: true, as a plain bool, if no element of t is NaN or infinite."""
-    if not (isinstance(tile, Tile) and tile.kind.is_float):
+    if not (isinstance(tile, RegisterTile) and tile.kind.is_float):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -249,7 +258,9 @@ def tile_is_finite(typing: Any, tile: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def tile_store(typing: Any, pointer: Any, index: Any, stride: Any, tile: Any) -> Any:
     """``tile_store(p, i, stride, t)``: row r goes to the elements from i + r * stride on."""
-    if not (isinstance(tile, Tile) and isinstance(pointer, Pointer) and are_literal(stride)):
+    if not (
+        isinstance(tile, RegisterTile) and isinstance(pointer, Pointer) and are_literal(stride)
+    ):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -265,7 +276,7 @@ def tile_store_masked(
     typing: Any, pointer: Any, index: Any, stride: Any, tile: Any, columns: Any
 ) -> Any:
     """``tile_store_masked(p, i, stride, t, n)``: the first n elements of each row only."""
-    if not (isinstance(tile, Tile) and isinstance(pointer, Pointer)):
+    if not (isinstance(tile, RegisterTile) and isinstance(pointer, Pointer)):
         return None
     if not are_literal(stride, columns):
         return None

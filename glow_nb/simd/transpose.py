@@ -26,7 +26,7 @@ from glow_nb.simd.memory import (
     mask_of,
     to_index,
 )
-from glow_nb.simd.types import INDEX, Pointer, Tile, llvm_vector
+from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
 
 PIECE_BYTES = 16
 """Processors shuffle freely within so many bytes only."""
@@ -39,11 +39,11 @@ def tile_transpose(typing: Any, tile: Any, rows: Any) -> Any:
     The tile has one vector a row and at most as many rows as lanes; lanes of the result for which
     there is no row of t are undefined.
     """
-    if not (isinstance(tile, Tile) and are_literal(rows)):
+    if not (isinstance(tile, RegisterTile) and are_literal(rows)):
         return None
     if tile.vectors != 1 or tile.rows > tile.lanes or literal(rows) > tile.lanes:
         return None
-    result = Tile(tile.kind, tile.lanes, literal(rows), 1)
+    result = RegisterTile(tile.kind, tile.lanes, literal(rows), 1)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vector = llvm_vector(tile.kind, tile.lanes)
@@ -128,7 +128,7 @@ def tile_load_columns(
     if not (isinstance(pointer, Pointer) and are_literal(stride, columns, lanes)):
         return None
     piece = literal(columns)
-    tile = Tile(pointer.kind, literal(lanes), piece, 1)
+    tile = RegisterTile(pointer.kind, literal(lanes), piece, 1)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
@@ -170,7 +170,7 @@ def tile_load_masked(
     """
     if not (isinstance(pointer, Pointer) and are_literal(stride, rows, lanes, columns)):
         return None
-    tile = Tile(pointer.kind, literal(lanes), literal(rows), 1)
+    tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), 1)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
@@ -190,21 +190,21 @@ def tile_load_masked(
 @intrinsic
 def tile_zip(typing: Any, tile: Any) -> Any:
     """``tile_zip(t)``: rows of a vector each as one row of them all, their elements in turn."""
-    if not (isinstance(tile, Tile) and tile.vectors == 1):
+    if not (isinstance(tile, RegisterTile) and tile.vectors == 1):
         return None
-    return _regrouped(Tile(tile.kind, tile.lanes, 1, tile.rows), tile, _zipped)
+    return _regrouped(RegisterTile(tile.kind, tile.lanes, 1, tile.rows), tile, _zipped)
 
 
 @intrinsic
 def tile_unzip(typing: Any, tile: Any) -> Any:
     """``tile_unzip(t)``: every k-th element of a row of k vectors, and below them the next ones."""
-    if not (isinstance(tile, Tile) and tile.rows == 1):
+    if not (isinstance(tile, RegisterTile) and tile.rows == 1):
         return None
-    return _regrouped(Tile(tile.kind, tile.lanes, tile.vectors, 1), tile, _unzipped)
+    return _regrouped(RegisterTile(tile.kind, tile.lanes, tile.vectors, 1), tile, _unzipped)
 
 
 def _regrouped(
-    result: Tile, tile: Tile, regroup: Callable[[Any, Sequence[Any]], Sequence[Any]]
+    result: RegisterTile, tile: RegisterTile, regroup: Callable[[Any, Sequence[Any]], Sequence[Any]]
 ) -> Any:
     """Return an intrinsic's typing: the vectors of *result* are made of those of *tile*."""
 

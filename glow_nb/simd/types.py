@@ -91,7 +91,7 @@ class Pointer(types.Type):
         return POINTER
 
 
-class Tile(types.Type):
+class RegisterTile(types.Type):
     """``rows`` x ``vectors`` accumulators as one value, row-major; stays in registers."""
 
     def __init__(self, kind: ElementKind, lanes: int, rows: int, vectors: int) -> None:
@@ -111,11 +111,11 @@ class Tile(types.Type):
 
 @register_model(Vec)
 @register_model(Pointer)
-@register_model(Tile)
+@register_model(RegisterTile)
 class _Model(models.PrimitiveModel):
     """In LLVM, a type of this module is a value of its type ``llvm``."""
 
-    def __init__(self, manager: Any, described: Vec | Pointer | Tile) -> None:
+    def __init__(self, manager: Any, described: Vec | Pointer | RegisterTile) -> None:
         untyped: Any = super()
         untyped.__init__(manager, described, described.llvm)
 

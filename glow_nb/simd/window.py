@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from glow_nb.simd.lanes import Lanes, constant_vector
 from glow_nb.simd.memory import are_literal, literal, to_index
 from glow_nb.simd.tile import accumulator, read_vector
-from glow_nb.simd.types import INDEX, Pointer, Tile, llvm_vector
+from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
 from glow_nb.types import ElementKind
 
 WINDOW_REGISTERS = 14
@@ -25,7 +25,7 @@ def tile_bias_masked(
     """``tile_bias_masked(p, i, rows, vectors, lanes, n)``: tile_bias that reads n elements only."""
     if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes, columns)):
         return None
-    tile = Tile(accumulator(pointer.kind), literal(lanes), literal(rows), literal(vectors))
+    tile = RegisterTile(accumulator(pointer.kind), literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
@@ -62,7 +62,9 @@ def tile_slide(
     where ``p = r * stride + k * dilation``, if ``begin <= p < end``, for the first n columns c.
     Nothing else is read.
     """
-    if not (isinstance(tile, Tile) and are_literal(channels, taps, stride, dilation, columns)):
+    if not (
+        isinstance(tile, RegisterTile) and are_literal(channels, taps, stride, dilation, columns)
+    ):
         return None
     if not are_literal(begin, end):
         return None
@@ -122,7 +124,7 @@ def tile_slide_groups(
     every row r, tap k and channel g of a group. Each pixel is loaded once, each of its channels
     spread over its group once, and the weights are operands in memory.
     """
-    if not (isinstance(tile, Tile) and are_literal(channels, size, taps, stride, dilation)):
+    if not (isinstance(tile, RegisterTile) and are_literal(channels, size, taps, stride, dilation)):
         return None
     if not are_literal(columns, begin, end):
         return None
@@ -157,7 +159,7 @@ def tile_slide_groups(
 
 
 def _pairs(
-    tile: Tile, taps: Any, stride: Any, dilation: Any, inside: range
+    tile: RegisterTile, taps: Any, stride: Any, dilation: Any, inside: range
 ) -> list[tuple[int, int, int]]:
     """Return row, tap and pixel of all products of a tile whose pixel is *inside*."""
     places = (
@@ -174,7 +176,7 @@ def _shuffled(builder: Any, vector: Any, lanes: list[int]) -> Any:
     return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), numbers)
 
 
-def _accumulate(builder: Any, tile: Tile, value: Any, part: int, x: Any, w: Any) -> Any:
+def _accumulate(builder: Any, tile: RegisterTile, value: Any, part: int, x: Any, w: Any) -> Any:
     """Return the tile *value* with ``x * w`` added to one of its vectors."""
     total = Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
     total = total.like(x).fma(total.like(w), total)
@@ -182,7 +184,7 @@ def _accumulate(builder: Any, tile: Tile, value: Any, part: int, x: Any, w: Any)
 
 
 def _load_columns(
-    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: Tile, columns: int
+    builder: Any, pointer: Any, index: Any, memory: Pointer, tile: RegisterTile, columns: int
 ) -> list[Any]:
     """Load the vectors of one row, reading the first *columns* elements only."""
     vectors = []

@@ -27,7 +27,7 @@ from glow_nb.simd.memory import (
     store_vector,
     to_index,
 )
-from glow_nb.simd.types import INDEX, Pointer, Tile
+from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 from glow_nb.types import Array
 
 
@@ -56,7 +56,7 @@ def tile_winograd_output(typing: Any, tile: Any, outputs: Any, taps: Any, count:
     if not (_fits(tile, outputs, taps) and are_literal(count)):
         return None
     matrix = short_convolution(literal(outputs), literal(taps)).output[: literal(count)]
-    result = Tile(tile.kind, tile.lanes, literal(count), tile.vectors)
+    result = RegisterTile(tile.kind, tile.lanes, literal(count), tile.vectors)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _by_columns(builder, arguments[0], tile, result, matrix, _times_paired_columns)
@@ -129,7 +129,7 @@ def _without_noise(taps: list[Lanes], noise: float) -> list[Lanes]:
 
 def _fits(tile: Any, outputs: Any, taps: Any) -> bool:
     return (
-        isinstance(tile, Tile)
+        isinstance(tile, RegisterTile)
         and are_literal(outputs, taps)
         and is_known(literal(outputs), literal(taps))
         and tile.rows == literal(outputs) + literal(taps) - 1
@@ -137,7 +137,7 @@ def _fits(tile: Any, outputs: Any, taps: Any) -> bool:
 
 
 def _by_columns(
-    builder: Any, value: Any, tile: Tile, result: Tile, matrix: Array, multiply: Any
+    builder: Any, value: Any, tile: RegisterTile, result: RegisterTile, matrix: Array, multiply: Any
 ) -> Any:
     """Multiply *matrix* by each column of vectors of the tile *value*."""
     made = ir.Constant(result.llvm, ir.Undefined)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from glow_nb.conformance import EXPLAINED, FAILED, PASSED, Outcome, Report, run_tests
+from glow_nb.conformance import EXPLAINED, FAILED, PASSED, CaseOutcome, Report, run_tests
 from glow_nb.distance import distance
 from glow_nb.errors import UnsupportedError
 from glow_nb.onnx_backend import prepare
@@ -68,7 +68,7 @@ def check(report: Report) -> None:
     assert not incomplete, incomplete
 
 
-def _is_done(outcome: Outcome) -> bool:
+def _is_done(outcome: CaseOutcome) -> bool:
     has_foreign_type = (
         "element type" in outcome.reason or "only tensors are supported" in outcome.reason
     )

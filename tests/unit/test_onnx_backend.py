@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import glow_nb.onnx_backend as backend
-from glow_nb.conformance import Outcome, Report, operators_of, run_test, write_markdown
+from glow_nb.conformance import CaseOutcome, Report, operators_of, run_test, write_markdown
 from glow_nb.errors import FeedError, OptionError, UnsupportedError
 from tests.unit.importers.models import model, one, value, weight
 
@@ -127,7 +127,10 @@ def test_outcomes_are_told_apart(tmp_path: Any) -> None:
     operators = operators_of(cases)
     assert operators["test_relu_expanded"] == "Relu"
     report = Report(
-        [Outcome(c.name, operators[c.name], "evaluate", *run_test(c, "evaluate")) for c in cases]
+        [
+            CaseOutcome(c.name, operators[c.name], "evaluate", *run_test(c, "evaluate"))
+            for c in cases
+        ]
     )
     assert [o.outcome for o in report.outcomes] == ["passed", "failed", "unsupported", "failed"]
     with (tmp_path / "table.md").open("w") as out:

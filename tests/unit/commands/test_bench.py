@@ -9,7 +9,7 @@ import pytest
 
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.commands import bench
-from glow_nb.duel.contest import Result
+from glow_nb.duel.contest import Measurement
 from glow_nb.duel.engines import is_installed, require_installed
 from glow_nb.errors import OptionError
 from tests.unit.commands.samples import call, fails, write_dense, write_graph
@@ -45,8 +45,8 @@ def test_json_of_several_engines(
 
     def duel(path: str, feeds: object, *, engines: tuple[str, ...], **_: object) -> object:
         asked.extend(engines)
-        results = {engine: Result(times=[0.5, 1.0]) for engine in engines}
-        results["openvino"] = Result(missing="it stopped")
+        results = {engine: Measurement(times=[0.5, 1.0]) for engine in engines}
+        results["openvino"] = Measurement(missing="it stopped")
         return results
 
     monkeypatch.setattr(bench, "duel", duel)
@@ -85,8 +85,8 @@ def test_other_outputs_are_pointed_out(tmp_path: Path, monkeypatch: pytest.Monke
 
     def duel(*_: object, **__: object) -> object:
         return {
-            "glow_nb": Result(times=[1.0], outputs=[np.ones(2)]),
-            "onnxruntime": Result(times=[2.0], outputs=[np.zeros(2)]),
+            "glow_nb": Measurement(times=[1.0], outputs=[np.ones(2)]),
+            "onnxruntime": Measurement(times=[2.0], outputs=[np.zeros(2)]),
         }
 
     monkeypatch.setattr(bench, "duel", duel)

@@ -9,7 +9,7 @@ import pytest
 
 from glow_nb.distance import largest_distance
 from glow_nb.duel import contest, engines
-from glow_nb.duel.contest import Result, duel, ratio_of
+from glow_nb.duel.contest import Measurement, duel, ratio_of
 from glow_nb.duel.engines import open_engine, require_installed
 from glow_nb.duel.worker import load_inputs, load_outputs, save_inputs, save_outputs
 from glow_nb.errors import OptionError
@@ -19,14 +19,17 @@ from tests.unit.commands.samples import write_dense
 
 def test_ratio_is_that_of_the_best_peer() -> None:
     results = {
-        "glow_nb": Result(times=[3.0, 2.0]),
-        "onnxruntime": Result(times=[5.0, 4.0]),
-        "openvino": Result(times=[3.0, 9.0]),
+        "glow_nb": Measurement(times=[3.0, 2.0]),
+        "onnxruntime": Measurement(times=[5.0, 4.0]),
+        "openvino": Measurement(times=[3.0, 9.0]),
     }
     assert ratio_of(results) == 1.5
     assert results["glow_nb"].median_seconds == 2.5
-    assert ratio_of({"glow_nb": Result(times=[1.0]), "openvino": Result(missing="no")}) is None
-    assert ratio_of({"openvino": Result(times=[1.0])}) is None
+    assert (
+        ratio_of({"glow_nb": Measurement(times=[1.0]), "openvino": Measurement(missing="no")})
+        is None
+    )
+    assert ratio_of({"openvino": Measurement(times=[1.0])}) is None
 
 
 def test_arrays_cross_the_folder(tmp_path: Path) -> None:

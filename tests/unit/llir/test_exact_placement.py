@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from glow_nb.llir.allocate import LiveRange, Problem, place
 from glow_nb.llir.exact_placement import STRATEGIES, Tightening
-from glow_nb.llir.placement_search import Budget, Outcome, Search, Sections, Strategy
+from glow_nb.llir.placement_search import Budget, Search, SearchOutcome, Sections, Strategy
 
 LIFETIMES = st.tuples(st.integers(0, 8), st.integers(1, 5), st.integers(1, 6))
 TINY = st.lists(LIFETIMES, min_size=1, max_size=6)
@@ -75,7 +75,7 @@ def test_every_strategy_alone_decides_whether_a_size_is_possible(
     assert isinstance(found, np.ndarray)
     check_offsets(sections, found.tolist(), smallest)
     below = Search(sections, smallest - 1, strategy).run(Budget(), 10_000)
-    assert below is Outcome.IMPOSSIBLE
+    assert below is SearchOutcome.IMPOSSIBLE
 
 
 @given(SMALL, STRATEGY, st.integers(0, 10))
@@ -159,8 +159,8 @@ def test_a_spent_budget_decides_nothing() -> None:
     sections = make_sections(crowd(20))
     capacity = int(sections.live_bytes.max())
     outcome = Search(sections, capacity, STRATEGIES[0]).run(Budget(nodes=0), 100)
-    assert outcome is Outcome.UNDECIDED
-    assert Search(sections, capacity, STRATEGIES[0]).run(Budget(), 3) is Outcome.UNDECIDED
+    assert outcome is SearchOutcome.UNDECIDED
+    assert Search(sections, capacity, STRATEGIES[0]).run(Budget(), 3) is SearchOutcome.UNDECIDED
 
 
 def test_ranges_without_bytes_take_no_part() -> None:
@@ -205,9 +205,9 @@ def test_a_bound_that_cannot_be_met_is_disproved() -> None:
 def test_decisions_without_a_part_in_a_failure_are_passed_over(strategy: Strategy) -> None:
     """Trying every order of the free ranges, before or after, would take thousands of steps."""
     alone, budget = make_sections(make_ranges(GAP)), Budget(nodes=10_000)
-    assert Search(alone, 6, strategy).run(budget, 10_000) is Outcome.IMPOSSIBLE
+    assert Search(alone, 6, strategy).run(budget, 10_000) is SearchOutcome.IMPOSSIBLE
     needed = 10_000 - budget.nodes
     free = [(start, 2, size) for start in (-20, -10, 20, 30) for size in (1, 2, 2)]
     crowded, budget = make_sections(make_ranges([*free, *GAP])), Budget(nodes=10_000)
-    assert Search(crowded, 6, strategy).run(budget, 10_000) is Outcome.IMPOSSIBLE
+    assert Search(crowded, 6, strategy).run(budget, 10_000) is SearchOutcome.IMPOSSIBLE
     assert 10_000 - budget.nodes < 4 * needed + len(free)
