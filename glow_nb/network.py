@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -321,17 +322,20 @@ class CompiledNetwork(Network):
             UnsupportedError: The backend does not take the time of its kernels.
             MemoryLimitError: The system gives no memory for the runs.
         """
-        from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits
         from glow_nb.profile import profile_executable
 
         arrays = check_feeds(self.program.inputs, inputs)
         if not isinstance(limits, bool):
             raise OptionError(f"limits={limits!r:.80}: give True or False")
         name = self.program.name
+        profiled = partial(profile_executable, name, self._executable, arrays, runs=runs)
         with within_memory(f"network {name!r}"):
-            known = machine_limits(self.threads) if limits else None
-            profile = profile_executable(name, self._executable, arrays, runs=runs, limits=known)
-            if known is None or not profile.beats_limits:
+            if not limits:
+                return profiled(limits=None)
+            from glow_nb.codegen.measure_limits import limits_that_were_beaten, machine_limits
+
+            profile = profiled(limits=machine_limits(self.threads))
+            if not profile.beats_limits:
                 return profile
             return profile.with_limits(limits_that_were_beaten(self.threads))
 
