@@ -36,15 +36,25 @@ class Background:
         _BACKGROUNDS.add(self)
 
     def submit(self, task: Callable[[], T]) -> Future[T]:
-        """Return the future result of *task*; it can be cancelled until the task begins."""
+        """Return the future result of *task*; it can be cancelled until the task begins.
+
+        Raises:
+            GlowError: The system gives no thread.
+        """
         future: Future[T] = Future()
         with self._lock:
             self._waiting.append((future, partial(_do, task, future)))  # type: ignore[arg-type]
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="glow_nb background", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="glow_nb background", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    self._waiting.pop()
+                    raise GlowError(
+                        f"the system gives no thread for work in the background ({error}); end "
+                        "other threads, or run the network, which compiles on this thread"
+                    ) from error
+                self._thread = thread
         return future
 
     def _work(self) -> None:

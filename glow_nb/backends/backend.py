@@ -101,6 +101,9 @@ Progress = Callable[[int, int], None]
 """Called with (kernels compiled, kernels in all)."""
 
 
+_NO_KERNELS = KernelTable("backend's")
+
+
 class Backend(Protocol):
     """A target that executes programs (paper 3.4 and 5).
 
@@ -115,8 +118,11 @@ class Backend(Protocol):
 
     @property
     def kernels(self) -> KernelTable:
-        """What its kernels are made by, and can do: operators that have one are not lowered."""
-        return KernelTable("backend's")
+        """What its kernels are made by, and can do: operators that have one are not lowered.
+
+        By default empty. A class with kernels has a table of its own, ``KernelTable("mine")``.
+        """
+        return _NO_KERNELS
 
     @property
     def traits(self) -> Traits:

@@ -51,7 +51,13 @@ def read_container(
     Raises:
         CompileError: The content is damaged, or not of this layout.
     """
-    view = memoryview(content).cast("B")
+    try:
+        view = memoryview(content).cast("B")
+    except TypeError as error:
+        raise CompileError(
+            f"{type(content).__name__} is not bytes that lie side by side ({error}); give what "
+            "to_bytes returned"
+        ) from error
     end = view.nbytes - DIGEST_BYTES
     if end < _LENGTH.size or hashlib.sha256(view[:end]).digest() != view[end:]:
         raise CompileError(

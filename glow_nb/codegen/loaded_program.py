@@ -31,7 +31,9 @@ def load(native: NativeProgram) -> LoadedProgram:
             together.
     """
     _require_this_processor(native.target)
-    return LoadedProgram(native, LoadedCode(native.objects.values(), native.target))
+    code = LoadedCode(native.objects.values(), native.target)
+    code.address(native.entry.symbol)  # raises if no object defines it
+    return LoadedProgram(native, code)
 
 
 def _require_this_processor(target: Target) -> None:

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from glow_nb import __version__
 from glow_nb.alignment import ALIGNMENT, Bytes, aligned_empty
+from glow_nb.arguments import MOST_THREADS
 from glow_nb.codegen.container import read_container, write_container
 from glow_nb.codegen.entry import EntrySource
 from glow_nb.codegen.plain_data import from_plain, to_plain
@@ -100,8 +101,8 @@ class NativeProgram:
 
     def _check_sizes(self) -> None:
         """Raise CompileError unless a run needs threads, and memory that there may be."""
-        if self.threads < 1:
-            raise CompileError(f"threads={self.threads}: there must be at least one")
+        if not 1 <= self.threads <= MOST_THREADS:
+            raise CompileError(f"threads={self.threads}: there must be 1 to {MOST_THREADS}")
         if self.entry.scratch_bytes < 0:
             raise CompileError(f"scratch: {self.entry.scratch_bytes} bytes for each thread")
         if self.memory.arena_bytes + self.scratch_bytes > LARGEST_RUN_BYTES:
@@ -207,9 +208,11 @@ def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
     except (ValueError, RecursionError) as error:
         raise CompileError(f"its description is not JSON: {error}") from error
     manifest = from_plain(_Manifest, plain, "description")
-    blocks = [_aligned(piece) for name, piece in pieces.items() if name.startswith(_BLOCK)]
-    if not blocks:
-        raise CompileError("there is no block of constants")
+    found = [name for name in pieces if name.startswith(_BLOCK)]
+    numbered = [f"{_BLOCK}{number}" for number in range(len(found))]
+    if not found or set(found) != set(numbered):
+        raise CompileError(f"its blocks of constants are {found!s:.200}, not numbered from 0")
+    blocks = [_aligned(pieces[name]) for name in numbered]
     objects = {
         name.removeprefix(_OBJECT): bytes(piece)
         for name, piece in pieces.items()

@@ -39,11 +39,11 @@ loop over its input would."""
 def stack_instructions(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
     """Let a data-parallel instruction run in the kernel of its producer or of its consumer.
 
-    It joins the latest of the kernels that produce its operands, if the shapes are the same and
-    moving that kernel down to the instruction changes nothing; kernels of other operands that are
-    data parallel themselves follow. A kernel that reads an operand element by element, as that of a
-    reduction may do, takes in the data-parallel kernel that makes it. A value that only the stack
-    reads becomes a register. Which kernels of other instructions do so, their *traits* say.
+    It joins the kernel that makes one of its operands, the latest first, if the shapes are the same
+    and nothing changes when that kernel runs later. Data-parallel kernels that make its other
+    operands join, too. A kernel that reads an operand element by element, as a reduction may, takes
+    in the data-parallel kernel that makes it. A value that only the stack reads becomes a register.
+    *traits* say which kernels can be a head.
 
     ::
 
@@ -208,10 +208,11 @@ class _Stacker:
         return not any(_is_beside(*pair) for pair in combinations(made, 2))
 
     def _is_ordered(self, group: _Group) -> bool:
-        """True if nobody needs what comes after it, or does not come by element by element.
+        """True if each member reads only what is made before it.
 
-        The head reads one operand of what the prologue makes; neither of them reads what the
-        epilogue makes; and the epilogue reads nothing that the prologue makes.
+        The head reads one operand of what the prologue makes, element by element; neither of them
+        reads what the epilogue makes; and the epilogue reads nothing that the prologue makes, nor
+        what lay at the place of the head's result before.
         """
         if group.head is None:
             return True
@@ -219,6 +220,10 @@ class _Stacker:
         if head.predicate is not None or len(mutated(head)) > 1:
             return False
         if group.epilogue and not traits_of(head, self._traits).fuses_epilogue:
+            return False
+        made = mutated(head)[0].root
+        moved_behind = (number for number in group.epilogue if number < group.head)
+        if any(b.root is made for number in moved_behind for b in read(self._work[number])):
             return False
         early = self._made_by(group.prologue)
         late = self._made_by(group.epilogue)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from glow_nb.errors import DefinitionError
 from glow_nb.kernels.stacks.elementwise import elementwise_source
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Instruction
-from glow_nb.llir.traits import KernelTraits
+from glow_nb.llir.traits import PLAIN, KernelTraits
 from glow_nb.schema import RuleTable
 
 KernelGenerator = Callable[[Any, Target], KernelSource]
@@ -31,14 +32,22 @@ HEADS: RuleTable[type[Instruction], HeadGenerator] = RuleTable("kernel of the he
 
 
 def kernel_for(
-    *instruction_classes: type[Instruction], traits: KernelTraits | None = None
+    *instruction_classes: type[Instruction], traits: KernelTraits = PLAIN
 ) -> Callable[[G], G]:
     """Register a function ``(instruction, target) -> KernelSource`` for some instructions.
 
-    *traits* say what the kernel can do beside computing the instruction; one that can be the head
-    of a stack is registered by :func:`head_kernel_for`.
+    *traits* may say which operands may have gaps.
+
+    Raises:
+        DefinitionError: They say that the kernel fuses: :func:`head_kernel_for` registers it then.
     """
-    return CPU_KERNELS.kernel_for(*instruction_classes, traits=traits or KernelTraits())
+    if traits.fuses_epilogue or traits.prologue_operand:
+        names = ", ".join(each.__name__ for each in instruction_classes)
+        raise DefinitionError(
+            f"cpu kernel of {names}: a kernel that fuses takes a Fusion as well; register it with "
+            "@head_kernel_for"
+        )
+    return CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)
 
 
 def head_kernel_for(

@@ -10,14 +10,13 @@ from glow_nb.hlir.graph import Node
 from glow_nb.llir.generate import GENERATORS
 from glow_nb.llir.instructions.derived import has_instruction, instruction_for
 from glow_nb.llir.program import Instruction
-from glow_nb.llir.traits import KernelTraits, Traits
+from glow_nb.llir.traits import PLAIN, KernelTraits, Traits
 from glow_nb.schema import Registry, closest, operand_specs
 
 Maker = Callable[..., Any]
 """What makes a kernel; what it takes and returns is the business of the backend."""
 
 M = TypeVar("M", bound=Maker)
-_NO_ABILITIES = KernelTraits()
 
 
 class KernelTable(Registry[type[Instruction], Maker]):
@@ -38,7 +37,7 @@ class KernelTable(Registry[type[Instruction], Maker]):
         self.traits = self._traits = dict[type[Instruction], KernelTraits]()
 
     def kernel_for(
-        self, *instruction_classes: type[Instruction], traits: KernelTraits = _NO_ABILITIES
+        self, *instruction_classes: type[Instruction], traits: KernelTraits = PLAIN
     ) -> Callable[[M], M]:
         """Register a function as what makes the kernels of some instructions (a decorator).
 

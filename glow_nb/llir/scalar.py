@@ -109,13 +109,15 @@ def applied(tree: ast.expr) -> tuple[ScalarFunction, list[ast.expr]]:
 def number_as(kind: ElementKind, value: float) -> float | int | bool:
     """Return a literal or attribute as a number of *kind*.
 
-    For an integer kind the fraction is dropped and what lies outside becomes the nearest number
-    inside; for bool it is whether the value is not zero.
+    For an integer kind the fraction is dropped, what lies outside becomes the nearest number
+    inside, and NaN becomes 0; for bool it is whether the value is not zero.
     """
     if kind.is_float:
         return float(value)
     if kind is ElementKind.BOOL:
         return value != 0
+    if math.isnan(value):
+        return 0
     bits = 8 * kind.size_bytes
     least, greatest = (
         (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.is_signed else (0, 2**bits - 1)

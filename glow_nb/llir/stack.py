@@ -44,12 +44,13 @@ from glow_nb.schema import map_operands
 
 @define_instruction("stack")
 class StackInst(Instruction):
-    """Run *body* in order on each element of one shape.
+    """Run the instructions of *body*, in order, as one kernel.
 
     Attributes:
         results: What the body writes to memory, in order.
         sources: What it reads from memory, in order of first use.
-        body: The instructions, the head first. Made by :meth:`of`, which derives the other two.
+        body: The instructions in order: prologue, head, epilogue. Made by :meth:`of`, which
+            derives the other two.
     """
 
     results: ManyOut
@@ -108,7 +109,7 @@ class StackInst(Instruction):
         for instruction in self.body:
             self.require(
                 instruction is self.head or bool(instruction.scalar),
-                f"{instruction} is not data parallel and not the first",
+                f"{instruction} is not data parallel, and {self.head} is the head already",
             )
             self.require(len(mutated(instruction)) == 1, f"{instruction} has several results")
             (result,) = mutated(instruction)

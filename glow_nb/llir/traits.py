@@ -49,9 +49,10 @@ Traits = Mapping[type[Instruction], KernelTraits]
 """The traits of a backend's kernels; an instruction that is left out has a kernel without any."""
 
 NO_TRAITS: Traits = MappingProxyType({})
-_NONE = KernelTraits()
+PLAIN = KernelTraits()
+"""Those of a kernel that computes its instruction and no more."""
 
 
 def traits_of(instruction: Instruction, traits: Traits) -> KernelTraits:
     """Return the traits that the kernel of *instruction* has among *traits*."""
-    return traits.get(type(instruction), _NONE)
+    return traits.get(type(instruction), PLAIN)

@@ -39,6 +39,20 @@ def test_the_thread_ends_when_nothing_is_left_and_comes_again() -> None:
         assert background._thread is None
 
 
+def test_without_a_thread_the_task_is_refused_and_the_next_one_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    background = Background()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(GlowError, match="the system gives no thread"):
+            background.submit(lambda: 1)
+    assert background.submit(lambda: 2).result(30) == 2
+
+
 def test_stopping_cancels_what_waits() -> None:
     background, opened, began = Background(), threading.Event(), threading.Event()
 

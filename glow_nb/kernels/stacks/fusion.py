@@ -1,9 +1,9 @@
 """What a stack does around its head: before its kernel reads, and before it stores.
 
-The head is the anchor of the fusion. Its prologue computes what it reads element by element, and
-its epilogue goes on with its result, both in registers (:mod:`glow_nb.llir.stack`). Every kernel
-that can be the head of a stack takes a :class:`Fusion`: its pointers, and what it asks for vectors
-to read and gives vectors to write. Without a stack around it, these are a load and a store.
+A kernel that can be the head of a stack takes a :class:`Fusion`, which knows its pointers. The
+kernel calls ``read`` for a vector of its input, which the prologue may compute, and ``write`` for a
+vector of its result, to which the epilogue is applied first; both stay in registers
+(:mod:`glow_nb.llir.stack`). Without a stack, these are a load and a store.
 """
 
 from __future__ import annotations

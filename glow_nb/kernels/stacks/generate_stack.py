@@ -21,7 +21,8 @@ def generate_stack(stack: StackInst, target: Target) -> KernelSource:
         return loop_source(LoopBody(stack.body, stack.results), target, kernel_operands(stack))
     if type(head) not in HEADS:
         raise UnsupportedError(
-            f"{head!r}: the kernel of {type(head).__name__} cannot carry a stack; write one that "
-            "takes a Fusion, and register it with @glow_nb.kernels.registry.head_kernel_for"
+            f"{head!r}: the kernel of {type(head).__name__} cannot be the head of a stack; write "
+            "one that takes a Fusion, and register it with "
+            "@glow_nb.kernels.registry.head_kernel_for"
         )
     return HEADS[type(head)](head, target, Fusion.of(stack))

@@ -187,6 +187,7 @@ def test_stamped_program_comes_back_with_its_clock() -> None:
     ("path", "value", "message"),
     [
         (("threads",), 0, "threads=0"),
+        (("threads",), 1 << 70, "there must be 1 to 1024"),
         (("threads",), "1", "description.threads: '1' stands where int"),
         (("arena_bytes",), -1, "arena: -1 bytes"),
         (("arena_bytes",), 1 << 60, "no machine has more"),
@@ -257,6 +258,12 @@ def test_missing_pieces(missing: str, message: str) -> None:
     kept = {name: piece for name, piece in pieces.items() if not name.startswith(missing)}
     with pytest.raises(CompileError, match=message):
         NativeProgram.from_bytes(write_container(said, kept))
+
+
+@pytest.mark.parametrize("content", ["model.bin", np.zeros(8)[::2]])
+def test_what_is_no_bytes_is_refused(content: Any) -> None:
+    with pytest.raises(CompileError, match="is not bytes that lie side by side"):
+        NativeProgram.from_bytes(content)
 
 
 def test_damage_anywhere_ends_in_our_error() -> None:

@@ -15,6 +15,7 @@ from glow_nb.llir.instructions.normalization import SoftmaxInst
 from glow_nb.llir.instructions.reduction import CumSumInst
 from glow_nb.llir.program import Activation, Alloc, Buffer, Instruction, Register
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.traits import FUSES_EPILOGUE
 from glow_nb.types import ElementKind, TensorType
 
 ReluInst = instruction_for(ops.Relu)
@@ -35,6 +36,11 @@ def test_second_kernel_of_an_instruction_is_refused() -> None:
             raise NotImplementedError
 
     assert CPU_KERNELS[SoftmaxInst] is known
+
+
+def test_a_kernel_that_fuses_is_registered_as_one_of_a_head() -> None:
+    with pytest.raises(DefinitionError, match="SoftmaxInst: a kernel that fuses.*@head_kernel_for"):
+        kernel_for(SoftmaxInst, traits=FUSES_EPILOGUE)
 
 
 def test_kernels_that_carry_a_stack_take_what_stands_around_them() -> None:

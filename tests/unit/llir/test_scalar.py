@@ -169,6 +169,7 @@ def test_data_parallel_instructions_write_one_operand() -> None:
         (ElementKind.INT8, -2.9, -2),
         (ElementKind.INT8, 1e9, 127),
         (ElementKind.INT8, -math.inf, -128),
+        (ElementKind.INT8, math.nan, 0),
         (ElementKind.UINT8, -5.0, 0),
         (ElementKind.INT64, math.inf, 2**63 - 1),
         (ElementKind.INT64, 1e30, 2**63 - 1),
