@@ -113,3 +113,11 @@ def test_no_indices_gather_nothing_from_an_empty_axis() -> None:
     inputs = [value("x", (2, 0, 0)), value("places", (1, 6, 0), TensorProto.INT64)]
     (output,) = import_onnx(one("GatherElements", ["x", "places"], inputs=inputs, axis=1)).outputs
     assert output.type.shape == (1, 6, 0)
+
+
+def test_no_indices_write_nothing() -> None:
+    inputs = [value("x", (3, 0, 2)), value("places", (1, 4, 0), TensorProto.INT64)]
+    inputs.append(value("new", (1, 4, 0)))
+    model = one("ScatterElements", ["x", "places", "new"], inputs=inputs, axis=1)
+    (output,) = import_onnx(model).outputs
+    assert output.type.shape == (3, 0, 2)

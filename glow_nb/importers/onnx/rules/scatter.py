@@ -29,6 +29,8 @@ def scatter_elements(ctx: Context, node: OnnxNode) -> Value:
     x, indices, updates = (node.operand(index) for index in range(3))
     axis = ctx.axis(node.integer("axis"), x.type.rank)
     check_indices(ctx, indices, x.type.shape[axis])
+    if indices.type.rank == x.type.rank and not indices.type.size:
+        return x  # also where the other axes of the indices are longer than those of the input
     reduction = node.text("reduction", "none")
     return ops.ScatterElements(x, indices, updates, axis=axis, reduction=reduction)
 
