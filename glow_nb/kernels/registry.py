@@ -14,7 +14,6 @@ from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.kernel_table import KernelTable
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.traits import PLAIN, KernelTraits
-from glow_nb.schema import RuleTable
 
 KernelGenerator = Callable[[Any, Target], KernelSource]
 """Writes the kernel of an instruction of one class, or a few."""
@@ -26,9 +25,6 @@ H = TypeVar("H", bound=HeadGenerator)
 
 CPU_KERNELS = KernelTable("cpu", scalar=elementwise_source)
 """Complete once :mod:`glow_nb.kernels.cpu_kernels` is imported."""
-
-HEADS: RuleTable[type[Instruction], HeadGenerator] = RuleTable("kernel of the head")
-"""Those whose kernel can be the head of a stack, to the function that writes it."""
 
 
 def kernel_for(
@@ -61,11 +57,11 @@ def head_kernel_for(
 
     def register(generator: H) -> H:
         @wraps(generator)
-        def alone(instruction: Instruction, target: Target) -> KernelSource:
-            return generator(instruction, target, Fusion.of(instruction))
+        def with_fusion(instruction: Instruction, target: Target) -> KernelSource:
+            fusion = Fusion.of(instruction)  # of a stack, or of a head that is alone
+            return generator(fusion.head, target, fusion)
 
-        CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)(alone)
-        HEADS.register(*instruction_classes)(generator)
+        CPU_KERNELS.kernel_for(*instruction_classes, traits=traits)(with_fusion)
         return generator
 
     return register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from glow_nb.errors import DefinitionError
@@ -34,7 +35,10 @@ class KernelTable(Registry[type[Instruction], Maker]):
         """Hold the kernels of *backend*, which is named in errors."""
         super().__init__(f"{backend} kernel of")
         self.scalar = scalar
-        self.traits = self._traits = dict[type[Instruction], KernelTraits]()
+        self._traits: dict[type[Instruction], KernelTraits] = {}
+        self.traits = MappingProxyType(
+            self._traits
+        )  # what a kernel can do is said where it is added
 
     def kernel_for(
         self, *instruction_classes: type[Instruction], traits: KernelTraits = PLAIN

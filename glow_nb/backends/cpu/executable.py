@@ -82,8 +82,7 @@ class CpuExecutable:
         self._loaded = load(self.native)
         stopwatch.lap("load_code")
         self.compile_seconds = stopwatch.seconds
-        largest = max((kernel.scratch_bytes for kernel in kernels), default=0)
-        self.scratch_bytes = threads * largest
+        self.scratch_bytes = self.native.scratch_bytes
 
     @property
     def held_weights(self) -> Mapping[str, Array]:

@@ -7,7 +7,7 @@ import pytest
 from glow_nb.errors import CompileError, DefinitionError, UnsupportedError
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.registry import CPU_KERNELS, HEADS, kernel_for
+from glow_nb.kernels.registry import CPU_KERNELS, kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.derived import instruction_for
@@ -43,9 +43,11 @@ def test_a_kernel_that_fuses_is_registered_as_one_of_a_head() -> None:
         kernel_for(SoftmaxInst, traits=FUSES_EPILOGUE)
 
 
-def test_kernels_that_carry_a_stack_take_what_stands_around_them() -> None:
-    traits = CPU_KERNELS.traits.items()
-    assert {cls for cls, can in traits if can.fuses_epilogue or can.prologue_operand} == set(HEADS)
+def test_a_stack_of_a_kernel_that_takes_no_fusion_is_refused() -> None:
+    dest = Buffer("dest", x().type)
+    stack = StackInst.of([CumSumInst(dest, x(), axis=0, exclusive=False, reverse=False)])
+    with pytest.raises(UnsupportedError, match="CumSumInst cannot be the head of a stack"):
+        generate_kernel(stack, Target.host())
 
 
 def test_a_head_whose_kernel_carries_no_stack_is_named() -> None:
