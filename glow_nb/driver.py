@@ -111,7 +111,10 @@ def run(ir: IR, order: Pipeline, observer: Observer | None = None) -> IR:
 
 
 def with_traits(order: Pipeline, traits: Traits) -> Pipeline:
-    """Return *order* whose instruction passes are told what the kernels of a backend can do."""
+    """Return *order* with *traits* given to each instruction pass that stands there by its name.
+
+    Functions, and passes within a Repeat, stay as they are.
+    """
     told = {"traits": traits}
     return tuple(
         PROGRAM_PASSES.with_options((entry,), told)[0]

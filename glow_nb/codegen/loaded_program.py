@@ -20,6 +20,7 @@ from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.codegen.threads import Team
 from glow_nb.errors import CompileError, FeedError
 from glow_nb.kernels.target import Target
+from glow_nb.memory_limit import require_memory
 from glow_nb.types import Array, ElementKind, TensorType
 
 
@@ -29,11 +30,25 @@ def load(native: NativeProgram) -> LoadedProgram:
     Raises:
         CompileError: The code is for another processor than this one, or its objects do not fit
             together.
+        MemoryLimitError: A run needs more memory than the process may have.
     """
     _require_this_processor(native.target)
+    _require_memory(native)
     code = LoadedCode(native.objects.values(), native.target)
     code.address(native.entry.symbol)  # raises if no object defines it
     return LoadedProgram(native, code)
+
+
+def _require_memory(native: NativeProgram) -> None:
+    bindings = (*native.inputs, *native.outputs)
+    tensors = [(f"{b.name} : {b.type}", b.type.size_bytes) for b in bindings]
+    parts = {
+        "arena": native.memory.arena_bytes,
+        "scratch": native.scratch_bytes,
+        "constants": sum(block.nbytes for block in native.memory.blocks),
+        "inputs and outputs": sum(size for _, size in tensors),
+    }
+    require_memory("native program", parts, tensors)
 
 
 def _require_this_processor(target: Target) -> None:

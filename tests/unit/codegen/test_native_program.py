@@ -21,7 +21,7 @@ from glow_nb.codegen.loaded_program import load
 from glow_nb.codegen.native_program import Binding, NativeProgram, OutputBinding
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
 from glow_nb.counted import Counted
-from glow_nb.errors import CompileError, FeedError
+from glow_nb.errors import CompileError, FeedError, MemoryLimitError
 from glow_nb.types import Array, TensorType
 from tests.unit.codegen.samples import FLOAT32, SIZE, Chain, run_python
 
@@ -288,6 +288,13 @@ def test_damage_below_a_right_checksum_is_read_or_refused() -> None:
         except CompileError:
             refused += 1
     assert refused > 250
+
+
+def test_a_run_that_no_memory_is_there_for_is_refused_when_loaded(network: Any) -> None:
+    native = executable_of(network).native
+    memory = dataclasses.replace(native.memory, arena_bytes=1 << 47)
+    with pytest.raises(MemoryLimitError, match="native program: it needs .*arena 140737488355328"):
+        load(dataclasses.replace(native, memory=memory))
 
 
 def test_code_for_another_processor_is_not_loaded() -> None:
