@@ -13,7 +13,8 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import Add, Concat, MatMul, Maximum, Mul, Relu, Reshape, Transpose
-from glow_nb.hlir.optimize import eliminate_common_nodes, fold_constants
+from glow_nb.hlir.optimize.eliminate_common_nodes import eliminate_common_nodes
+from glow_nb.hlir.optimize.fold_constants import fold_constants
 from glow_nb.hlir.recipe import LARGE_BYTES, NodeRecipe, folded
 from glow_nb.kernels.operators import WinogradFilter
 from glow_nb.types import Array, ElementKind, TensorType
