@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
+from glow_nb.kernels.host_caches import available_processors
 
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(available_processors())

@@ -16,19 +16,28 @@ Bound = Literal["arithmetic", "memory", ""]
 
 @dataclass(frozen=True)
 class MemoryLevel:
-    """One level of the memory, as all threads together see it.
+    """One level of the memory, with the rates of all threads together.
 
     Attributes:
         name: ``L1``, ``L2``, ``L3`` or ``DRAM``.
-        size_bytes: How much it holds; 0 for the last level, which holds everything.
+        size_bytes: How much one cache holds; 0 for the last level, which holds everything.
         read_rate: Bytes a second that can be read.
         copy_rate: Bytes a second, read and written ones together, that can be copied within it.
+        cores: Cores that share one cache; 0 where the system does not tell.
+        caches: How many caches of this level the threads can work in.
     """
 
     name: str
     size_bytes: int
     read_rate: float
     copy_rate: float
+    cores: int = 0
+    caches: int = 1
+
+    @property
+    def all_bytes(self) -> int:
+        """How much the caches of all threads hold together."""
+        return self.size_bytes * self.caches
 
     @property
     def write_rate(self) -> float:
@@ -56,7 +65,7 @@ class MachineLimits:
 
     def level_for(self, size_bytes: float) -> MemoryLevel:
         """Return the nearest level that holds *size_bytes*."""
-        fitting = (level for level in self.levels[:-1] if size_bytes <= level.size_bytes)
+        fitting = (level for level in self.levels[:-1] if size_bytes <= level.all_bytes)
         return next(fitting, self.levels[-1])
 
     def arithmetic_seconds(self, flops: float) -> float:

@@ -29,6 +29,7 @@ from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
+from glow_nb.kernels.host_caches import available_processors, caches_of_all, count_cores
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.regular_files import read_text
@@ -46,6 +47,9 @@ STREAMS = 8
 TRIES = 12
 TRY_SECONDS = 0.002
 """Short tries, so that on a busy machine some of them are not interrupted."""
+
+LAST_CACHE = 3
+"""Number of the level that cores share if nothing else is known."""
 
 BLOCK_LIMIT_BYTES = 256 * MEBIBYTE
 
@@ -109,11 +113,10 @@ def larger_rates(limits: MachineLimits, others: MachineLimits) -> MachineLimits:
         limits.threads,
         max(limits.flop_rate, others.flop_rate),
         tuple(
-            MemoryLevel(
-                one.name,
-                one.size_bytes,
-                max(one.read_rate, other.read_rate),
-                max(one.copy_rate, other.copy_rate),
+            dataclasses.replace(
+                one,
+                read_rate=max(one.read_rate, other.read_rate),
+                copy_rate=max(one.copy_rate, other.copy_rate),
             )
             for one, other in levels
         ),
@@ -122,22 +125,44 @@ def larger_rates(limits: MachineLimits, others: MachineLimits) -> MachineLimits:
 
 def measure_limits(threads: int, target: Target) -> MachineLimits:
     """Measure the limits of this machine now."""
-    levels = [
-        ("L1", target.l1_bytes * threads, target.l1_bytes // 2),
-        ("L2", target.l2_bytes * threads, target.l2_bytes // 2),
-        ("L3", target.l3_bytes, target.l3_bytes // 2 // threads),
-        ("DRAM", 0, min(4 * target.l3_bytes, BLOCK_LIMIT_BYTES) // threads),
-    ]
-    memory = _memory(threads, max(block for _, _, block in levels))
+    levels = _levels(threads, target)
+    blocks = [level.all_bytes // 2 // threads for level in levels[:-1]]
+    blocks.append(min(4 * target.l3_bytes, BLOCK_LIMIT_BYTES) // threads)
+    memory = _memory(threads, max(blocks))
     read, copy = (_Probe(text, target, memory) for text in _memory_texts(target))
     return MachineLimits(
         threads,
         _arithmetic_rate(target, threads),
         tuple(
-            MemoryLevel(name, size, read.byte_rate(block), copy.byte_rate(block))
-            for name, size, block in levels
+            dataclasses.replace(
+                level, read_rate=read.byte_rate(block), copy_rate=copy.byte_rate(block)
+            )
+            for level, block in zip(levels, blocks, strict=True)
         ),
     )
+
+
+def _levels(threads: int, target: Target) -> list[MemoryLevel]:
+    """Return the levels of the memory without rates, nearest first.
+
+    There are no more caches than the processors of this process have, however many threads run.
+    Where cores differ, the smallest of their caches is shown.
+    """
+    processors = available_processors()
+    found = caches_of_all(processors)
+    levels: list[MemoryLevel] = []
+    for number, size in enumerate((target.l1_bytes, target.l2_bytes, target.l3_bytes), 1):
+        caches = [cache for cache in found if cache.level == number]
+        if caches:
+            size = min(size, *(cache.size_bytes for cache in caches))
+            cores = max(count_cores(cache.processors) for cache in caches)
+            count = min(threads, len(caches))
+        elif found:
+            continue  # the processor has no such level
+        else:  # the system tells nothing: each core has its own, but for the last
+            cores, count = 0, min(threads, len(processors)) if number < LAST_CACHE else 1
+        levels.append(MemoryLevel(f"L{number}", size, 0.0, 0.0, cores, count))
+    return [*levels, MemoryLevel("DRAM", 0, 0.0, 0.0)]
 
 
 def _memory(threads: int, block_bytes: int) -> Array:
@@ -249,7 +274,12 @@ def _kernel_text(body: Callable[[SourceWriter], None], sums: int, lanes: int) ->
 
 def _path(threads: int, target: Target) -> Path | None:
     folder = default_folder()
-    parts = (target, Path(__file__).read_text(encoding="utf-8"), _processor())
+    parts = (
+        target,
+        _levels(threads, target),
+        Path(__file__).read_text(encoding="utf-8"),
+        _processor(),
+    )
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
     return folder / f"limits-{threads}.{digest}.json" if folder else None
 
@@ -282,6 +312,8 @@ def _load(path: Path, threads: int) -> MachineLimits | None:
                 int(level["size_bytes"]),
                 float(level["read_rate"]),
                 float(level["copy_rate"]),
+                int(level["cores"]),
+                int(level["caches"]),
             )
             for level in stored["levels"]
         )

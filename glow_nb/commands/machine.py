@@ -25,8 +25,11 @@ def machine(threads: int | None, again: bool, as_json: bool) -> None:
     """Show what this machine can do at best.
 
     Measured with generated kernels in under a second: fused multiply-adds in registers, and reading
-    and copying memory in each cache and in the DRAM. Kept in the cache folder, for the roofline of
-    glow-nb profile. Measure while nothing else runs.
+    and copying memory in each cache and in the DRAM, by all threads together. Kept in the cache
+    folder, for the roofline of glow-nb profile. Measure while nothing else runs.
+
+    A size is that of one cache. Beside it stand the number of cores that share this cache, and the
+    number of such caches that the threads can work in.
     """
     from glow_nb.codegen.measure_limits import machine_limits  # --help needs no compiler
 
@@ -37,12 +40,14 @@ def machine(threads: int | None, again: bool, as_json: bool) -> None:
     for line in describe_limits(limits):
         click.echo(line)
     console = make_console()
-    table = make_table(console, "", ["memory", "#size", "#read", "#copy"])
+    table = make_table(console, "", ["memory", "#size", "#cores", "#caches", "#read", "#copy"])
     table.title = None
     for level in limits.levels:
         table.add_row(
             level.name,
             byte_count(level.size_bytes) if level.size_bytes else "",
+            str(level.cores) if level.cores else "",
+            str(level.caches) if level.size_bytes else "",
             scaled(level.read_rate, "B/s"),
             scaled(level.copy_rate, "B/s"),
         )
@@ -54,7 +59,10 @@ def describe_limits(limits: MachineLimits) -> list[str]:
     from glow_nb.kernels.target import Target
 
     target = Target.host()
-    return [
+    lines = [
         f"processor {target.cpu}, {target.lanes} lanes of float32, threads {limits.threads}",
         f"peak {scaled(limits.flop_rate, 'FLOP/s')} float32, a fused multiply-add being two",
     ]
+    if not any(level.cores for level in limits.levels):
+        lines.append("sizes of caches are assumed: this system does not tell them")
+    return lines

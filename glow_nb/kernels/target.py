@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import llvmlite.binding as llvm
 
 from glow_nb.errors import OptionError
+from glow_nb.kernels.host_caches import KIBIBYTE, available_processors, caches_of
 
-KIBIBYTE = 1024
 LANE_COUNTS = (4, 8, 16)
 
 
@@ -25,7 +24,7 @@ class Target:
         lanes: ``float32`` elements in one vector; more than the hardware has is legal but slow.
         l1_bytes: First-level data cache of one core.
         l2_bytes: Second-level cache of one core.
-        l3_bytes: Last-level cache, shared.
+        l3_bytes: Last-level cache, which cores share.
     """
 
     triple: str
@@ -82,16 +81,10 @@ def _host_processor() -> tuple[str, str, str, int]:
 
 @cache
 def _host_caches() -> tuple[int, int, int]:
-    """Sizes of the data caches of the first processor in bytes; usual ones where not known."""
-    sizes = {1: 32 * KIBIBYTE, 2: 512 * KIBIBYTE, 3: 8192 * KIBIBYTE}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            level, kind, size = (
-                (folder / name).read_text(encoding="ascii").strip()
-                for name in ("level", "type", "size")
-            )
-        except OSError:
-            continue
-        if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():
-            sizes[int(level)] = int(size[:-1]) * KIBIBYTE
-    return sizes[1], sizes[2], sizes[3]
+    """Return the sizes of this machine's data caches in bytes; usual ones where not known.
+
+    A machine of two levels has its last cache in the second one.
+    """
+    found = {cache.level: cache.size_bytes for cache in caches_of(available_processors()[0])}
+    l1_bytes, l2_bytes = found.get(1, Target.l1_bytes), found.get(2, Target.l2_bytes)
+    return l1_bytes, l2_bytes, found.get(3, l2_bytes if found else Target.l3_bytes)

@@ -100,5 +100,6 @@ def test_this_machine_has_limits() -> None:
     found = measure_limits.measure_limits(2, target)
     assert found.threads == 2
     assert found.flop_rate > 0
-    assert [level.name for level in found.levels] == ["L1", "L2", "L3", "DRAM"]
+    names = [level.name for level in found.levels]
+    assert names in (["L1", "L2", "L3", "DRAM"], ["L1", "L2", "DRAM"])
     assert all(level.read_rate > 0 and level.copy_rate > 0 for level in found.levels)
