@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import tempfile
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import matplotlib
@@ -29,19 +27,18 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import glow_nb
+from experiments.pages import TITLES, peers, processor, replace_part
 from experiments.twins import make_twin
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.duel.contest import duel
-from glow_nb.duel.engines import ENGINES, OURS, PEERS, is_installed
+from glow_nb.duel.engines import ENGINES, OURS, is_installed
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.hlir.cost import total_cost
 from glow_nb.hlir.graph import Function
-from glow_nb.kernels.target import Target
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK
 
 NETWORKS = {"resnet50": "ResNet50", "vgg19": "VGG19"}
 BATCHES = (1, 2, 4, 8)
-TITLES = {"glow_nb": "glow_nb", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 COLOURS = {"glow_nb": "#3b6fb6", "onnxruntime": "#c9ccd1", "openvino": "#8a8d92"}
 EXPLANATION = (
     "Dashed line: the images a second that the core's measured peak of fused multiply-adds allows "
@@ -49,7 +46,6 @@ EXPLANATION = (
     "Winograd's algorithm computes 3 x 3 convolutions with fewer multiplications, so a bar that "
     "uses it may exceed the line."
 )
-BEGIN, END = "<!-- figure 11 begins -->", "<!-- figure 11 ends -->"
 ROUNDS = 3
 
 
@@ -113,13 +109,7 @@ def table(found: list[Measurement]) -> str:
 
 def conditions() -> str:
     """Return a line about the machine and the versions."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = (n for n in info.read_text().splitlines() if n.startswith("model name"))
-        model = next(names, model).partition(":")[2].strip() or model
-    peers = [f"{TITLES[engine]} {version(engine)}" for engine in PEERS if is_installed(engine)]
-    return f"One core of {model} ({Target.host().cpu}), float32; {', '.join(peers)}."
+    return f"One core of {processor()}, float32; {peers()}."
 
 
 def draw(found: list[Measurement], path: Path) -> None:
@@ -189,13 +179,9 @@ def write(found: list[Measurement], output: Path, page: Path | None) -> None:
     if page is None:
         print(text)
         return
-    before, _, rest = page.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    if not after:
-        raise SystemExit(f"{page}: the marks {BEGIN} and {END} are not there")
     place = (output / "figure11.png").absolute().relative_to(page.absolute().parent)
     picture = f"![Images a second on one core]({place.as_posix()})"
-    page.write_text(f"{before}{BEGIN}\n{picture}\n\n{text}{END}{after}")
+    replace_part(page, "figure 11", f"{picture}\n\n{text}")
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
-from glow_nb.kernels.host_caches import available_processors, caches_of_all, count_cores
+from glow_nb.kernels.host_caches import available_processors, caches_of_all, cores_of
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.regular_files import read_text
@@ -155,7 +155,7 @@ def _levels(threads: int, target: Target) -> list[MemoryLevel]:
         caches = [cache for cache in found if cache.level == number]
         if caches:
             size = min(size, *(cache.size_bytes for cache in caches))
-            cores = max(count_cores(cache.processors) for cache in caches)
+            cores = max(len(cores_of(cache.processors)) for cache in caches)
             count = min(threads, len(caches))
         elif found:
             continue  # the processor has no such level

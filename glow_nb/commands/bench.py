@@ -29,7 +29,7 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.wording import count_of, duration, make_console, make_table, print_table
 from glow_nb.distance import largest_distance
-from glow_nb.duel.contest import Measurement, duel, ratio_of
+from glow_nb.duel.contest import Measurement, duel, ratios_of
 from glow_nb.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import SUFFIX
@@ -43,14 +43,15 @@ LARGEST_DIFFERENCE = 1e-3
 
 @dataclass(frozen=True)
 class EngineRow:
-    """What one engine showed; times in seconds, the difference over the largest number."""
+    """What one engine showed: seconds, times over ours, the difference over the largest number."""
 
     engine: str
     first_seconds: float
     min_seconds: float
     median_seconds: float
     runs: int
-    relative_time: float | None
+    relative_min: float | None
+    relative_median: float | None
     largest_difference: float | None
     missing: str
 
@@ -133,7 +134,7 @@ def bench(
     Each engine lives in a process of its own, and they are asked in turn, so that a machine whose
     speed drifts slows all of them alike. All compute in float32 on the same random inputs; outputs
     are compared. The ratio is the best other engine's shortest time over that of glow_nb: above 1
-    glow_nb is faster.
+    glow_nb is faster. The ratio of the median times shows what other work on the machine does.
     """
     require_installed(against)
     peers = dict.fromkeys(against or (engine for engine in PEERS if is_installed(engine)))
@@ -201,19 +202,20 @@ def _progress(quiet: bool) -> Iterator[Any]:
 
 def _report(model: Path, threads: int, results: dict[str, Measurement], as_json: bool) -> None:
     rows = engine_rows(results)
-    ratio = ratio_of(results)
+    ratios = ratios_of(results)
     if as_json:
         report = {
             "model": str(model),
             "threads": threads,
-            "ratio": ratio,
+            "ratio": ratios.minima if ratios else None,
+            "median_ratio": ratios.medians if ratios else None,
             "engines": [asdict(row) for row in rows],
         }
         click.echo(json.dumps(report, indent=2))
         return
     click.echo(f"model {model}: {count_of(threads, 'thread')}, engines asked in turn")
     console = make_console()
-    columns = ["engine", "#first", "#min", "#median", "#runs", "#time", "#difference"]
+    columns = ["engine", "#first", "#runs", "#min", "", "#median", "", "#difference"]
     table = make_table(console, "", columns)
     table.title = None
     for row in rows:
@@ -225,18 +227,22 @@ def _report(model: Path, threads: int, results: dict[str, Measurement], as_json:
             click.echo(f"{row.engine} is left out: {row.missing}")
         elif (row.largest_difference or 0.0) > LARGEST_DIFFERENCE:
             click.echo(f"{row.engine} computes something else: its outputs differ from {OURS}'s")
-    if ratio is not None:
-        click.echo(f"ratio {ratio:.3f}: the best other engine's shortest time over {OURS}'s")
+    if ratios is not None:
+        click.echo(
+            f"ratio {ratios.minima:.3f}: the best other engine's shortest time over {OURS}'s"
+        )
+        click.echo(f"ratio of the medians {ratios.medians:.3f}")
 
 
 def _cells(row: EngineRow) -> list[str]:
     return [
         row.engine,
         duration(row.first_seconds),
-        duration(row.min_seconds),
-        duration(row.median_seconds),
         str(row.runs),
-        "" if row.relative_time is None else f"{row.relative_time:.2f} x",
+        duration(row.min_seconds),
+        "" if row.relative_min is None else f"{row.relative_min:.2f} x",
+        duration(row.median_seconds),
+        "" if row.relative_median is None else f"{row.relative_median:.2f} x",
         "" if row.largest_difference is None else f"{row.largest_difference:.1e}",
     ]
 
@@ -249,14 +255,17 @@ def engine_rows(results: dict[str, Measurement]) -> list[EngineRow]:
 
 def _row(engine: str, result: Measurement, ours: Measurement) -> EngineRow:
     if not result.times:
-        return EngineRow(engine, result.first_seconds, 0.0, 0.0, 0, None, None, result.missing)
+        return EngineRow(
+            engine, result.first_seconds, 0.0, 0.0, 0, None, None, None, result.missing
+        )
     return EngineRow(
         engine=engine,
         first_seconds=result.first_seconds,
         min_seconds=result.min_seconds,
         median_seconds=result.median_seconds,
         runs=len(result.times),
-        relative_time=result.min_seconds / ours.min_seconds if ours.times else None,
+        relative_min=result.min_seconds / ours.min_seconds if ours.times else None,
+        relative_median=result.median_seconds / ours.median_seconds if ours.times else None,
         largest_difference=(largest_distance(ours.outputs, result.outputs) if ours.times else None),
         missing="",
     )

@@ -9,10 +9,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from glow_nb.duel.engines import OURS, Arrays, is_installed
 from glow_nb.duel.worker import load_outputs, save_inputs
@@ -52,6 +52,30 @@ class Measurement:
         return statistics.median(self.times)
 
 
+class Ratios(NamedTuple):
+    """The best peer's time over ours, above 1 where we are faster.
+
+    Attributes:
+        minima: Of the shortest times: what the machine can do.
+        medians: Of the median times: what a user sees, other work on the machine included.
+    """
+
+    minima: float
+    medians: float
+
+
+def ratios_of(results: Mapping[str, Measurement]) -> Ratios | None:
+    """Return the ratios of *results*; None if we or all peers did not run."""
+    ours = results.get(OURS, Measurement())
+    peers = [result for name, result in results.items() if name != OURS and result.times]
+    if not peers or not ours.times:
+        return None
+    return Ratios(
+        min(peer.min_seconds for peer in peers) / ours.min_seconds,
+        min(peer.median_seconds for peer in peers) / ours.median_seconds,
+    )
+
+
 def duel(
     path: str,
     feeds: Arrays,
@@ -66,12 +90,23 @@ def duel(
 
     An engine that is not installed, refuses the model or stops has a result that says so.
     """
+    with open_contest(path, feeds, threads=threads, engines=engines) as contest:
+        results = contest.new_results()
+        contest.take_turns(results, rounds, seconds, progress)
+    return results
+
+
+@contextlib.contextmanager
+def open_contest(
+    path: str, feeds: Arrays, *, threads: int, engines: Sequence[str]
+) -> Iterator[Contest]:
+    """Yield *engines* that have loaded the ONNX model at *path* and run it once on *feeds*."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         save_inputs(folder, feeds)
         workers: dict[str, _Worker] = {}
-        results = {engine: Measurement() for engine in engines}
-        for engine, result in results.items():
+        first = {engine: Measurement() for engine in engines}
+        for engine, result in first.items():
             if not is_installed(engine):
                 result.missing = "it is not installed"
                 continue
@@ -79,12 +114,32 @@ def duel(
             stack.callback(worker.close)
             if worker.start(result):
                 workers[engine] = worker
-        turns = [(e, w) for _ in range(rounds) for e, w in workers.items()]
+        yield Contest(first, workers)
+
+
+class Contest:
+    """Engines that wait for their turns, made by :func:`open_contest`."""
+
+    def __init__(self, first: dict[str, Measurement], workers: dict[str, _Worker]) -> None:
+        self._first, self._workers = first, workers
+
+    def new_results(self) -> dict[str, Measurement]:
+        """Return for each engine what its first run showed, without times."""
+        return {engine: replace(result, times=[]) for engine, result in self._first.items()}
+
+    def take_turns(
+        self,
+        results: dict[str, Measurement],
+        rounds: int,
+        seconds: float,
+        progress: Progress | None = None,
+    ) -> None:
+        """Add to *results* the times of *rounds* in which each engine has *seconds*."""
+        turns = [turn for _ in range(rounds) for turn in self._workers.items()]
         for done, (engine, worker) in enumerate(turns, 1):
             worker.measure(results[engine], seconds)
             if progress is not None:
                 progress(done, len(turns))
-    return results
 
 
 class _Worker:
@@ -156,10 +211,3 @@ def _environment(threads: int) -> dict[str, str]:
     known = [str(Path(entry or ".").absolute()) for entry in sys.path]
     limits = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
     return os.environ | limits | {"PYTHONPATH": os.pathsep.join(known)}
-
-
-def ratio_of(results: dict[str, Measurement]) -> float | None:
-    """Return the best peer's smallest time over ours; None if either did not run."""
-    best = {name: result.min_seconds for name, result in results.items() if result.times}
-    peers = [seconds for name, seconds in best.items() if name != OURS]
-    return min(peers) / best[OURS] if peers and OURS in best else None

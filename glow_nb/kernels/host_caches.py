@@ -61,9 +61,12 @@ def caches_of_all(processors: Iterable[int], folder: Path | None = None) -> froz
     return frozenset(cache for number in processors for cache in caches_of(number, folder))
 
 
-def count_cores(processors: Iterable[int], folder: Path | None = None) -> int:
-    """Return how many cores *processors* belong to; each is its own core if nothing is known."""
-    return len({_core(number, folder or PROCESSORS) for number in processors})
+def cores_of(processors: Iterable[int], folder: Path | None = None) -> set[frozenset[int]]:
+    """Return the cores of *processors*, each as the numbers of all its processors.
+
+    A processor is a core of its own if nothing is known.
+    """
+    return {_core(number, folder or PROCESSORS) for number in processors}
 
 
 def _read_cache(place: Path) -> Cache | None:

@@ -26,7 +26,9 @@ def test_table(tmp_path: Path) -> None:
     assert lines[0].endswith("dense.onnx: 1 thread, engines asked in turn")
     assert [line.split()[0] for line in lines[1:4]] == ["engine", "glow_nb", "onnxruntime"]
     assert lines[2].split()[-2:] == ["x", "0.0e+00"]
-    assert lines[-1].startswith("ratio ")
+    assert lines[2].split().count("1.00") == 2
+    assert lines[-2].startswith("ratio ")
+    assert lines[-1].startswith("ratio of the medians ")
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,7 @@ def test_json_of_several_engines(
     def duel(path: str, feeds: object, *, engines: tuple[str, ...], **_: object) -> object:
         asked.extend(engines)
         results = {engine: Measurement(times=[0.5, 1.0]) for engine in engines}
+        results["onnxruntime"] = Measurement(times=[0.5, 2.5])
         results["openvino"] = Measurement(missing="it stopped")
         return results
 
@@ -55,9 +58,10 @@ def test_json_of_several_engines(
     result = call("bench", *(model if a == "MODEL" else a for a in arguments), "--json")
     report = json.loads(result.stdout)
     assert asked == ["glow_nb", "onnxruntime", "openvino"]
-    assert report["ratio"] == 1.0
+    assert (report["ratio"], report["median_ratio"]) == (1.0, 2.0)
+    assert report["engines"][1]["relative_median"] == 2.0
     assert [row["missing"] for row in report["engines"]] == ["", "", "it stopped"]
-    assert report["engines"][1]["median_seconds"] == 0.75
+    assert report["engines"][1]["median_seconds"] == 1.5
     text = call("bench", *(model if a == "MODEL" else a for a in arguments)).stdout
     assert "openvino is left out: it stopped" in text
 

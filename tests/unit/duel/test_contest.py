@@ -9,7 +9,7 @@ import pytest
 
 from glow_nb.distance import largest_distance
 from glow_nb.duel import contest, engines
-from glow_nb.duel.contest import Measurement, duel, ratio_of
+from glow_nb.duel.contest import Measurement, Ratios, duel, open_contest, ratios_of
 from glow_nb.duel.engines import open_engine, require_installed
 from glow_nb.duel.worker import load_inputs, load_outputs, save_inputs, save_outputs
 from glow_nb.errors import OptionError
@@ -17,19 +17,15 @@ from glow_nb.types import Array
 from tests.unit.commands.samples import write_dense
 
 
-def test_ratio_is_that_of_the_best_peer() -> None:
+def test_ratios_are_those_of_the_best_peer() -> None:
     results = {
         "glow_nb": Measurement(times=[3.0, 2.0]),
         "onnxruntime": Measurement(times=[5.0, 4.0]),
         "openvino": Measurement(times=[3.0, 9.0]),
     }
-    assert ratio_of(results) == 1.5
-    assert results["glow_nb"].median_seconds == 2.5
-    assert (
-        ratio_of({"glow_nb": Measurement(times=[1.0]), "openvino": Measurement(missing="no")})
-        is None
-    )
-    assert ratio_of({"openvino": Measurement(times=[1.0])}) is None
+    assert ratios_of(results) == Ratios(minima=1.5, medians=4.5 / 2.5)
+    assert ratios_of({"glow_nb": results["glow_nb"], "openvino": Measurement()}) is None
+    assert ratios_of({"openvino": Measurement(times=[1.0])}) is None
 
 
 def test_arrays_cross_the_folder(tmp_path: Path) -> None:
@@ -78,7 +74,19 @@ def test_engines_answer_in_turn(tmp_path: Path) -> None:
     assert turns == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert [len(result.times) for result in results.values()] == [2, 2]
     assert largest_distance(results["glow_nb"].outputs, results["onnxruntime"].outputs) < 1e-5
-    assert ratio_of(results) is not None
+    assert ratios_of(results) is not None
+
+
+def test_engines_may_take_turns_for_several_results(tmp_path: Path) -> None:
+    feeds = {"x": np.ones((2, 3), np.float32)}
+    model = str(write_dense(tmp_path))
+    with open_contest(model, feeds, threads=1, engines=["onnxruntime", "none"]) as contest:
+        some, others = contest.new_results(), contest.new_results()
+        contest.take_turns(some, 2, 0.0)
+        contest.take_turns(others, 1, 0.0)
+    assert len(some["onnxruntime"].times) == 2
+    assert len(others["onnxruntime"].times) == 1
+    assert others["none"].missing == "it is not installed"
 
 
 def test_an_engine_that_refuses_says_why(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from glow_nb.kernels.host_caches import (
     available_processors,
     caches_of,
     caches_of_all,
-    count_cores,
+    cores_of,
 )
 from glow_nb.kernels.target import Target
 
@@ -75,14 +75,14 @@ def test_a_shared_cache_is_one(four_cores: Path) -> None:
 
 
 def test_hardware_threads_of_a_core_count_once(four_cores: Path) -> None:
-    assert count_cores({0, 1, 4, 5}, four_cores) == 2
-    assert count_cores({0, 1}, four_cores / "nowhere") == 2
+    assert cores_of({0, 1, 4}, four_cores) == {frozenset({0, 4}), frozenset({1, 5})}
+    assert cores_of({0, 1}, four_cores / "nowhere") == {frozenset({0}), frozenset({1})}
 
 
 def test_older_systems_name_the_list_differently(four_cores: Path) -> None:
     for topology in four_cores.glob("*/topology"):
         (topology / "core_cpus_list").rename(topology / "thread_siblings_list")
-    assert count_cores({0, 1, 4, 5}, four_cores) == 2
+    assert cores_of({0, 1, 4}, four_cores) == {frozenset({0, 4}), frozenset({1, 5})}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,38 @@
+"""Parts of pages that experiments write, and what is said in them of the machine."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+from glow_nb.duel.engines import PEERS, is_installed
+from glow_nb.kernels.target import Target
+
+TITLES = {"glow_nb": "glow_nb", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+
+
+def replace_part(page: Path, name: str, text: str) -> None:
+    """Put *text* between the marks of *page*: ``<!-- NAME begins -->``, ``<!-- NAME ends -->``."""
+    begin, end = f"<!-- {name} begins -->", f"<!-- {name} ends -->"
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, is_there, after = rest.partition(end)
+    if not is_there:
+        raise SystemExit(f"{page}: the marks {begin} and {end} are not there")
+    page.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}", encoding="utf-8")
+
+
+def processor() -> str:
+    """Return the name of this processor, and LLVM's for it in brackets."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = (n for n in info.read_text().splitlines() if n.startswith("model name"))
+        model = next(names, model).partition(":")[2].strip() or model
+    return f"{model} ({Target.host().cpu})"
+
+
+def peers() -> str:
+    """Return the installed peers with their versions."""
+    installed = filter(is_installed, PEERS)
+    return ", ".join(f"{TITLES[engine]} {version(engine)}" for engine in installed)
