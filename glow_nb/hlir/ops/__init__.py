@@ -31,6 +31,7 @@ from glow_nb.hlir.ops.arithmetic import (
     Sub,
     Xor,
 )
+from glow_nb.hlir.ops.attention import Attention
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.elementwise import (
@@ -100,6 +101,7 @@ __all__ = [
     "Asinh",
     "Atan",
     "Atanh",
+    "Attention",
     "AvgPool",
     "BatchNormalization",
     "BitCast",

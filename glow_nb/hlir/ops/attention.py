@@ -1,0 +1,281 @@
+"""Attention: every query's weighted sum of values, by how well it agrees with their keys."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.costs import Cost
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.activation import Tanh
+from glow_nb.hlir.ops.arithmetic import Add, Div, Mul
+from glow_nb.hlir.ops.comparison import Equal, Select
+from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
+from glow_nb.hlir.ops.matrix import MatMul
+from glow_nb.hlir.ops.normalization import Softmax
+from glow_nb.hlir.ops.reduction import ReduceMax
+from glow_nb.hlir.ops.shape import Reshape, Transpose
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
+from glow_nb.schema import OneOf
+from glow_nb.types import Array, ElementKind, TensorType
+
+HEADS, TOKENS = "heads", "tokens"
+"""Layouts: ``[batch, heads, tokens, depth]`` and ``[batch, tokens, heads, depth]``."""
+
+ZERO, NAN = "zero", "nan"
+"""What the result holds for a query that may see no key."""
+
+AXES = {HEADS: (0, 1, 2, 3), TOKENS: (0, 2, 1, 3)}
+"""The permutation between each layout and ``heads``, in both directions."""
+
+Layout = Annotated[str, OneOf(HEADS, TOKENS)]
+Sizes = tuple[int, ...]
+
+
+def by_heads(shape: tuple[int, ...], layout: str) -> Sizes:
+    """Return (batch, heads, tokens, depth) of a *shape* in *layout*, or the shape of such sizes."""
+    return tuple(shape[axis] for axis in AXES[layout])
+
+
+@define_node("attention")
+class Attention(Node):
+    """Weigh values by the softmax of scores, ``scale`` times products of queries and keys.
+
+    For each sample and head, with ``M`` queries and ``N`` keys::
+
+        scores = scale * query @ transpose(key)             # [M, N]
+        scores = softcap * tanh(scores / softcap)           # if softcap is not 0
+        scores = scores + mask                              # or -inf where a bool mask is false
+        scores[i, j] = -inf where j > i + offset            # if causal
+        result = softmax(scores) @ value                    # [M, E]
+
+    ``query`` is ``[B, H, M, D]``, ``key`` ``[B, G, N, D]``, ``value`` ``[B, G, N, E]``, and the
+    result ``[B, H, M, E]``, or each of them with the two axes in the middle exchanged. ``G``
+    divides ``H``: head ``h`` of the queries reads head ``h // (H / G)`` of keys and values.
+    ``mask`` has rank 4 and broadcasts to ``[B, H, M, N]``. It is bool, or of the kind of the query,
+    or float32.
+
+    Everything between is computed at least in float32 and rounded once. NaN and infinities
+    spread as the formula says; those in keys and values that ``causal`` hides may also not spread,
+    as a kernel need not look at them.
+
+    Attributes:
+        scale: Factor of the products.
+        causal: Whether query ``i`` may see no key beyond ``i + offset``.
+        offset: Number of keys before that of the first query; it counts only if *causal*.
+        softcap: Bound of the scores before the mask, 0 for none.
+        masked_rows: What the result is where all scores of a query are -inf: ``nan``, as the
+            formula has it, or ``zero``, as ONNX's operator has it.
+        query_layout: ``heads`` for ``[B, H, M, D]``, ``tokens`` for ``[B, M, H, D]``.
+        key_layout: The same for ``key``.
+        value_layout: The same for ``value``.
+        result_layout: The same for the result.
+    """
+
+    query: Value
+    key: Value
+    value: Value
+    mask: Value | None
+    scale: float
+    causal: bool = False
+    offset: int = 0
+    softcap: float = 0.0
+    masked_rows: Annotated[str, OneOf(NAN, ZERO)] = NAN
+    query_layout: Layout = HEADS
+    key_layout: Layout = HEADS
+    value_layout: Layout = HEADS
+    result_layout: Layout = HEADS
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "query", self.query.type, FLOATS)
+        for name in ("query", "key", "value"):
+            self._check_rank(name)
+        batch, heads, queries, depth = by_heads(self.query.type.shape, self.query_layout)
+        _, groups, keys, _ = by_heads(self.key.type.shape, self.key_layout)
+        *_, width = by_heads(self.value.type.shape, self.value_layout)
+        self._check_operand_like_query("key", (batch, groups, keys, depth), self.key_layout)
+        self._check_operand_like_query("value", (batch, groups, keys, width), self.value_layout)
+        self.require(
+            heads % groups == 0 if groups else heads == 0,
+            f"'query' is {self.query.type} with {heads} heads, 'key' {self.key.type} with "
+            f"{groups}; those of the key must divide those of the query",
+        )
+        self._check_mask((batch, heads, queries, keys))
+        self._check_numbers()
+        return self.query.type.with_shape(
+            by_heads((batch, heads, queries, width), self.result_layout)
+        )
+
+    def _check_rank(self, name: str) -> None:
+        type, layout = getattr(self, name).type, getattr(self, f"{name}_layout")
+        axes = ", ".join(("batch", *((HEADS, TOKENS) if layout == HEADS else (TOKENS, HEADS))))
+        self.require(type.rank == 4, f"'{name}' is {type}, but must be [{axes}, depth]")
+
+    def _check_operand_like_query(self, name: str, sizes: Sizes, layout: str) -> None:
+        type, wanted = getattr(self, name).type, self.query.type.with_shape(by_heads(sizes, layout))
+        basis = "'query'" if name == "key" else "'query' and 'key'"
+        self.require(
+            type == wanted, f"'{name}' is {type}, but {basis} need {wanted}: {self._operand_types}"
+        )
+
+    @property
+    def _operand_types(self) -> str:
+        return f"'query' is {self.query.type}, 'key' {self.key.type}, 'value' {self.value.type}"
+
+    def _check_mask(self, scores: Sizes) -> None:
+        if self.mask is None:
+            return
+        type = self.mask.type
+        kinds = frozenset({ElementKind.BOOL, ElementKind.FLOAT32, self.query.type.kind})
+        require_kind(self, "mask", type, kinds)
+        fits = type.rank == 4 and type == type.with_shape(
+            tuple(1 if n == 1 else m for n, m in zip(type.shape, scores, strict=True))
+        )
+        self.require(
+            fits,
+            f"'mask' is {type}, but the scores are {list(scores)} (batch, heads, queries, keys); "
+            "it must have four sizes, each equal to that of the scores or 1",
+        )
+
+    def _check_numbers(self) -> None:
+        self.require(math.isfinite(self.scale), f"scale is {self.scale}, but must be finite")
+        self.require(
+            0 <= self.softcap < math.inf,
+            f"softcap is {self.softcap}, but must be finite and positive, or 0 for none",
+        )
+
+    @override
+    def evaluate(self, query: Array, key: Array, value: Array, mask: Array | None) -> Array:
+        q, k, v = (
+            wide(array).transpose(AXES[layout])
+            for array, layout in (
+                (query, self.query_layout),
+                (key, self.key_layout),
+                (value, self.value_layout),
+            )
+        )
+        share = q.shape[1] // k.shape[1] if k.shape[1] else 1
+        k, v = np.repeat(k, share, axis=1), np.repeat(v, share, axis=1)
+        with np.errstate(all="ignore"):
+            scores = self._hidden(self._capped(self.scale * (q @ k.swapaxes(2, 3))), mask)
+            largest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+            powers = np.exp(scores - largest)
+            result = (powers / np.sum(powers, axis=-1, keepdims=True)) @ v
+        if self.masked_rows == ZERO:
+            result = np.where(largest == -np.inf, 0, result)
+        return fitted(result.transpose(AXES[self.result_layout]), self.type)
+
+    def _capped(self, scores: Any) -> Any:
+        return self.softcap * np.tanh(scores / self.softcap) if self.softcap else scores
+
+    def _hidden(self, scores: Any, mask: Array | None) -> Any:
+        """Return *scores* with what a query may not see made -inf."""
+        if mask is not None and mask.dtype == np.bool_:
+            scores = np.where(mask, scores, -np.inf)
+        elif mask is not None:
+            scores = scores + wide(mask)
+        if self.causal:
+            scores = np.where(self.visible(*scores.shape[2:]), scores, -np.inf)
+        return scores
+
+    def visible(self, queries: int, keys: int) -> Array:
+        """Return for each query and key whether ``causal`` lets the query see the key."""
+        return np.arange(keys) <= np.arange(queries)[:, None] + self.offset
+
+    @override
+    def cost(self) -> Cost:
+        """Count two products and, for a score, five operations of the softmax and the scaling.
+
+        Scores that ``causal`` hides do not count.
+        """
+        batch, heads, queries, depth = by_heads(self.query.type.shape, self.query_layout)
+        keys = by_heads(self.key.type.shape, self.key_layout)[2]
+        width = self.value.type.shape[3]
+        seen = queries * keys
+        if self.causal:
+            seen = sum(min(max(i + self.offset + 1, 0), keys) for i in range(queries))
+        return Cost(batch * heads * seen * (depth + width), 6 * batch * heads * seen)
+
+
+@lowers(Attention)
+def lower_attention(node: Attention, rewriter: Rewriter) -> Value:
+    """Express it as two products with the softmax of scores between them."""
+    emit, scores = rewriter.emit, emit_scores(node, rewriter)[-1]
+    batch, heads, queries, keys = scores.type.shape
+    weights: Value = emit(Softmax(scores, axis=3))
+    value = _ordered(rewriter, node.value, AXES[node.value_layout])
+    groups, width = value.type.shape[1], value.type.shape[3]
+    rows = heads // groups * queries if groups else queries
+    weights = _shaped(rewriter, weights, (batch, groups, rows, keys))
+    product: Value = emit(MatMul(weights, value))
+    product = _shaped(rewriter, product, (batch, heads, queries, width))
+    if node.masked_rows == ZERO:
+        product = zero_where_masked(rewriter, scores, product)
+    return _ordered(rewriter, product, AXES[node.result_layout])
+
+
+def emit_scores(node: Attention, builder: Builder) -> tuple[Value, Value, Value]:
+    """Emit the scores, ``[B, H, M, N]``: scaled, then also capped, then also masked."""
+    query = _ordered(builder, node.query, AXES[node.query_layout])
+    first, second, third, last = AXES[node.key_layout]
+    key = _ordered(builder, node.key, (first, second, last, third))
+    batch, heads, queries, depth = query.type.shape
+    groups, keys = key.type.shape[1], key.type.shape[3]
+    # The heads of a group read one key: their rows are those of one product.
+    rows = heads // groups * queries if groups else queries
+    product = builder.emit(MatMul(_shaped(builder, query, (batch, groups, rows, depth)), key))
+    scores = _shaped(builder, product, (batch, heads, queries, keys))
+    if node.scale != 1:
+        scores = builder.emit(
+            Mul(scores, splat(builder, scores.type, node.scale, "attention_scale"))
+        )
+    capped = scores
+    if node.softcap:
+        bound = splat(builder, scores.type, node.softcap, "attention_softcap")
+        bounded = builder.emit(Tanh(builder.emit(Div(scores, bound))))
+        capped = builder.emit(Mul(bounded, bound))
+    return scores, capped, _masked(node, capped, builder)
+
+
+def _masked(node: Attention, scores: Value, builder: Builder) -> Value:
+    hidden = splat(builder, scores.type, -np.inf, "attention_hidden")
+    mask = node.mask
+    if mask is not None and mask.type.kind is ElementKind.BOOL:
+        scores = builder.emit(Select(mask, scores, hidden))
+    elif mask is not None:
+        if mask.type.kind is not scores.type.kind:
+            mask = builder.emit(ConvertTo(mask, scores.type.kind))
+        scores = builder.emit(Add(scores, mask))
+    if not node.causal:
+        return scores
+    visible = node.visible(*scores.type.shape[2:])
+    if visible.all():
+        return scores
+    return builder.emit(
+        Select(builder.constant("attention_visible", visible[None, None]), scores, hidden)
+    )
+
+
+def zero_where_masked(builder: Builder, scores: Value, rows: Value) -> Value:
+    """Emit *rows*, ``[B, H, M, any]``, with zeros for queries whose *scores* are all -inf."""
+    largest = builder.emit(ReduceMax(scores, (3,)))
+    hidden = splat(builder, largest.type, -np.inf, "attention_hidden")
+    is_masked = builder.emit(Equal(largest, hidden))
+    return builder.emit(Select(is_masked, splat(builder, rows.type, 0, "attention_zero"), rows))
+
+
+def _ordered(builder: Builder, value: Value, permutation: tuple[int, ...]) -> Value:
+    if permutation == (0, 1, 2, 3):
+        return value
+    return builder.emit(Transpose(value, permutation))
+
+
+def _shaped(builder: Builder, value: Value, shape: tuple[int, ...]) -> Value:
+    return value if value.type.shape == shape else builder.emit(Reshape(value, shape))
