@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.product_plan import (
     Plan,
     block_pixels,
     input_distances,
+    packed_elements,
     plan_product,
     staged_elements,
     units_of,
@@ -17,7 +19,7 @@ from glow_nb.kernels.products.product_plan import (
 )
 from glow_nb.kernels.products.reduction import SumLoop
 from glow_nb.kernels.products.register_tiles import TileStore
-from glow_nb.kernels.products.staging import write_staging
+from glow_nb.kernels.products.staging import write_packing, write_staging
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
@@ -57,20 +59,28 @@ class ProductWriter:
         self.units = units_of(self.shape, plan.cut)
         self.panels = plan.columns.panels * self.shape.group
         self.source = "rows" if plan.is_staged else self.input
-        self.pixel_step = self.shape.channels if plan.is_staged else nest.left.pixel
-        self.step = 1 if plan.is_staged else nest.left.step
+        staged, packed = (
+            -(-elements * nest.kinds.left.size_bytes // LINE_BYTES) * LINE_BYTES
+            for elements in (staged_elements(nest, plan), packed_elements(nest, plan))
+        )
+        waiting = waiting_elements(nest, plan) * nest.kinds.total.size_bytes
+        self.packed_at, self.sums_at = staged, staged + packed
+        self.scratch_bytes = staged + packed + waiting
 
     @property
-    def staged_bytes(self) -> int:
-        """Size of the padded copy of a block, in whole cache lines."""
-        size = staged_elements(self.nest, self.plan) * self.nest.kinds.left.size_bytes
-        return -(-size // LINE_BYTES) * LINE_BYTES
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Size of the scratch memory of a thread: the padded copy, and the sums that wait."""
-        waiting = waiting_elements(self.nest, self.plan)
-        return self.staged_bytes + waiting * self.nest.kinds.total.size_bytes
+    def steps(self) -> tuple[int, int]:
+        """Elements from pixel to pixel of a tile, and from factor to factor, where it reads."""
+        plan, left = self.plan, self.nest.left
+        if plan.panels_inside and left.step > 1 and not plan.is_staged:
+            return 1, block_pixels(self.shape, plan)
+        if plan.panels_inside:
+            return plan.sum.block_products, 1
+        stride = self.shape.stride[-1]
+        return (
+            (stride * self.shape.channels, 1)
+            if plan.is_staged
+            else (stride * left.pixel, left.step)
+        )
 
     @property
     def is_cut(self) -> bool:
@@ -89,7 +99,9 @@ class ProductWriter:
                 write_shares(out, units, self.panels, panels_first=self.plan.panels_first)
                 if self.plan.is_staged:
                     out.line(f"rows = as_{kinds.left.value}(scratch)")
-                out.line(f"sums = as_{kinds.total.value}(at(scratch, {self.staged_bytes}))")
+                if self.plan.panels_inside:
+                    out.line(f"packed = as_{kinds.left.value}(at(scratch, {self.packed_at}))")
+                out.line(f"sums = as_{kinds.total.value}(at(scratch, {self.sums_at}))")
                 self._write_blocks()
         return out.text
 
@@ -166,6 +178,8 @@ class ProductWriter:
                 row.append(times(f"step{number}", loop.right))
                 inside *= loop.count
             out.line(f"shift = {plus(*shift)}\nrow = {plus(*row)}")
+            if self.plan.panels_inside:
+                write_packing(out, self.nest, self.plan, self.source, self._dot_length())
             yield
 
     def _write_pass(self) -> None:
@@ -273,24 +287,31 @@ class ProductWriter:
     ) -> None:
         """Sum up one tile, from pixel ``at_<name>`` on, and store it or let it wait."""
         out, shape, plan = self.out, self.shape, self.plan
-        step = shape.stride[-1] * self.pixel_step
-        near = f"(at_{name} - pixel)" if shape.rank == 1 else f"at_{name}"
-        pixel = near if plan.is_staged else f"at_{name}"
-        group = times("group", shape.channels_per_group * self.step) if shape.group > 1 else "0"
-        shift = "shift" if self.is_cut else "0"
-        out.line(f"x_{name} = {plus(origin, times(pixel, step), group, shift)}")
+        pixel_step, step = self.steps
+        pixel = f"at_{name}"
+        if shape.rank == 1 and (plan.is_staged or self.is_cut):
+            pixel = f"(at_{name} - pixel)"
+        if self.is_cut:
+            out.line(f"near_{name} = {plus(times(line, shape.output[-1]), pixel)}")
+        if plan.panels_inside:
+            out.line(f"x_{name} = {times(f'near_{name}', pixel_step)}")
+        else:
+            pixel = pixel if plan.is_staged else f"at_{name}"
+            group = times("group", shape.channels_per_group * step) if shape.group > 1 else "0"
+            shift = "shift" if self.is_cut else "0"
+            out.line(f"x_{name} = {plus(origin, times(pixel, pixel_step), group, shift)}")
         size = f"{rows}, {-(-columns // plan.lanes)}, {plan.lanes}"
         zeros = f"tile_fill(sums, 0, {size})"
-        bias = f"tile_bias({self.bias[0]}, channel_bias, {size})" if self.bias else zeros
-        bias = bias.replace("channel_bias", f"panel * {self.nest.block}")
+        bias = zeros
+        if self.bias:
+            bias = f"tile_bias({self.bias[0]}, panel * {self.nest.block}, {size})"
         out.line(f"t_{name} = {zeros if self.is_cut else bias}")
         self._write_sum(name, columns)
         if not self.is_cut:
             self._write_store(name, rows, columns, place)
             return
         begin, end = self._part_range(name[0])
-        lines = plus(times(line, shape.output[-1]), near)
-        out.line(f"wait_{name} = {plus('waiting', times(f'({lines})', self.nest.block))}")
+        out.line(f"wait_{name} = {plus('waiting', times(f'near_{name}', self.nest.block))}")
         with out.block(f"if part > {begin}:"):
             earlier = f"tile_load(sums, wait_{name}, {self.nest.block}, {size})"
             out.line(f"t_{name} = add(t_{name}, {earlier})")
@@ -333,33 +354,48 @@ class ProductWriter:
                 self.out.line(f"w_{tap} = {w} + {times(tap, loop.right * self.nest.right.row)}")
                 write_loops(loops[1:], f"x_{tap}", f"w_{tap}")
 
-        write_loops(self.plan.sum.inner, f"x_{name}", "weights")
+        loops = () if self.plan.panels_inside else self.plan.sum.inner
+        write_loops(loops, f"x_{name}", "weights")
+
+    def _dot_length(self) -> str:
+        """Return the products of a dot; the last piece of a longer one may have less."""
+        sum = self.plan.sum
+        if sum.whole_dot == sum.dot or sum.whole_dot % sum.dot == 0:
+            return str(sum.dot)
+        last = f"step{len(sum.outer) - 1}"
+        return f"min({sum.dot}, {sum.whole_dot} - {times(last, sum.dot)})"
 
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
-        sum, right = self.plan.sum, self.nest.right
-        count = str(sum.dot)
-        if sum.whole_dot % sum.dot if sum.dot else False:
-            last = f"step{len(sum.outer) - 1}"
-            count = f"min({sum.dot}, {sum.whole_dot} - {times(last, sum.dot)})"
-        stride = self.shape.stride[-1] * self.pixel_step
-        used = columns
+        plan, right, used = self.plan, self.nest.right, columns
+        count = (
+            str(plan.sum.block_products)
+            if plan.sum.inner and plan.panels_inside
+            else self._dot_length()
+        )
+        source = "packed" if plan.panels_inside else self.source
+        stride, step = self.steps
         if right.is_padded:
             used = -(-columns // self.plan.lanes) * self.plan.lanes
         ahead, pace = self._next_weights(name)
         self.out.line(
-            f"t_{name} = tile_dot(t_{name}, {self.source}, {x}, {stride}, {self.step}, "
+            f"t_{name} = tile_dot(t_{name}, {source}, {x}, {stride}, {step}, "
             f"{self.filter}, {w}, {right.row}, {used}, {count}, {ahead}, {pace})"
         )
 
     def _next_weights(self, name: str) -> tuple[str, int]:
         """Return from where on, and in what steps, a tile should fetch weights of the next pass.
 
-        The tiles of a block do it together, if the filter does not stay in the cache anyway.
+        The tiles of a block do it together, if the filter does not stay in the cache anyway. Where
+        they are so many that each would fetch less than a column, the processor is early enough.
         """
-        sum, right, units = self.plan.sum, self.nest.right, self.plan.block_units
-        is_dense = right.row == self.nest.block and not sum.inner
-        if self.shape.rank > 1 or units < 2 or not (self.plan.is_streamed and is_dense):
+        sum, right, plan = self.plan.sum, self.nest.right, self.plan
+        tiles = plan.block_units
+        if self.shape.rank > 1:
+            tiles *= prod(self.shape.output[1:-1]) * plan.cut.tiles
+        is_dense = right.row == self.nest.block and (plan.panels_inside or not sum.inner)
+        if not (1 < tiles <= self.nest.block and plan.is_streamed and is_dense and self.is_cut):
             return "0", 0
-        pace = -(-self.nest.block // units)
-        size = right.panel if self.plan.panels_inside else sum.dot * right.row
-        return f"weights + {size} + (tile_{name} - first) * {sum.dot * pace}", pace
+        pace = -(-self.nest.block // tiles)
+        size = right.panel if plan.panels_inside else sum.dot * right.row
+        tile = f"(near_{name} + {plan.cut.rows - 1}) // {plan.cut.rows}"
+        return f"weights + {size} + {tile} * {sum.block_products * pace}", pace

@@ -9,7 +9,8 @@ two loops, in either order:
   rows of a block are read again for each panel, so whole rows must fit.
 - *panels inside*: for each inner block all panels. The sums of all panels wait in scratch. Only an
   inner block's part of the left rows must fit, so blocks have more rows, and the right operand,
-  which is read again for each block, passes less often.
+  which is read again for each block, passes less often. That part is packed into scratch first: at
+  their old places, far apart, its pieces would drive each other out of a cache with few ways.
 
 Where a sum is one inner block, both are the same, and nothing waits.
 """
@@ -82,7 +83,9 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         panels_first=nest.right_bytes > nest.left_bytes,
         is_streamed=nest.right_bytes > LEVEL_2_SHARE * target.l2_bytes,
     )
-    orders = [whole] if whole.sum.blocks < 2 else [whole, replace(whole, panels_inside=True)]
+    orders = [whole]
+    if whole.sum.blocks > 1 and columns.panels > 1 and shape.group == 1 and _can_pack(nest):
+        orders.append(replace(whole, panels_inside=True))
     plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
     return min(plans, key=lambda plan: traffic_cycles(nest, plan, target))
 
@@ -109,6 +112,11 @@ def staged_elements(nest: ProductNest, plan: Plan) -> int:
     return _input_elements(nest.shape, plan.cut, plan.block_units) if plan.is_staged else 0
 
 
+def packed_elements(nest: ProductNest, plan: Plan) -> int:
+    """Return the elements of an inner block's part of the left rows, 0 if it is not packed."""
+    return block_pixels(nest.shape, plan) * plan.sum.block_products if plan.panels_inside else 0
+
+
 def waiting_elements(nest: ProductNest, plan: Plan) -> int:
     """Return the sums of one block that wait in scratch between inner blocks."""
     if plan.sum.blocks < 2:
@@ -128,9 +136,7 @@ def block_bytes(nest: ProductNest, plan: Plan) -> int:
     These are the left rows, whole ones or an inner block's part of them, and the sums that wait.
     """
     shape, pixels = nest.shape, block_pixels(nest.shape, plan)
-    left = _input_elements(shape, plan.cut, plan.block_units)
-    if plan.panels_inside:
-        left = min(left, pixels * plan.sum.block_products * shape.group)
+    left = packed_elements(nest, plan) or _input_elements(shape, plan.cut, plan.block_units)
     waiting = pixels * nest.block if plan.sum.blocks > 1 else 0
     return left * nest.kinds.left.size_bytes + waiting * nest.kinds.total.size_bytes
 
@@ -155,6 +161,12 @@ def byte_cycles(size: int, target: Target) -> float:
     if size <= LEVEL_2_SHARE * target.l2_bytes:
         return LEVEL_2_CYCLES
     return LEVEL_3_CYCLES if size <= target.l3_bytes else MEMORY_CYCLES
+
+
+def _can_pack(nest: ProductNest) -> bool:
+    """True if what is packed lies in runs: of factors of a pixel, or of pixels of a line."""
+    is_turned = nest.shape.rank == 1 and nest.shape.stride == nest.shape.kernel == (1,)
+    return nest.left.step == 1 or nest.shape.is_padded or (is_turned and nest.left.pixel == 1)
 
 
 def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:

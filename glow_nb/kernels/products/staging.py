@@ -1,9 +1,16 @@
-"""Source text that copies the input of one block of a convolution to scratch, between zeros."""
+"""Source text that copies what one block reads of the left operand to scratch.
+
+*Staging* copies the input of a convolution once for each block of units, between zeros. *Packing*
+copies what the pixels of a block read in one inner block of the sum, pixel after pixel.
+"""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from math import prod
+
 from glow_nb.kernels.products.product_nest import ProductNest
-from glow_nb.kernels.products.product_plan import Plan
+from glow_nb.kernels.products.product_plan import Plan, block_pixels, input_distances
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 
@@ -88,3 +95,50 @@ def _write_copy(
     with out.block(f"for near in range({pixels}):"):
         places = (plus(to, times("near", channels)), plus(source, times("near", pixel)))
         out.line(f"copy(rows, {places[0]}, {input}, {places[1]}, {channels})")
+
+
+def write_packing(
+    out: SourceWriter, nest: ProductNest, plan: Plan, source: str, length: str
+) -> None:
+    """Copy what ``count`` units read in the inner block that begins at ``shift`` to ``packed``.
+
+    Args:
+        out: Receives the lines.
+        nest: The product.
+        plan: How it is cut up.
+        source: Name of the pointer to the left operand or its padded copy.
+        length: Expression of the products of a dot.
+    """
+    shape, step = nest.shape, 1 if plan.is_staged else nest.left.step
+    distances = [s * d for s, d in zip(shape.stride, input_distances(nest), strict=True)]
+    image = "0" if plan.is_staged else times("image", nest.left.image)
+    first = "0" if plan.is_staged else "pixel" if shape.rank == 1 else "first"
+    if shape.rank == 1:
+        out.line(f"pixels = {plan.cut.start('(first + count)')} - pixel")
+    else:
+        out.line(f"pixels = count * {prod(shape.output[1:])}")
+    if step > 1:  # neighbours in memory are pixels: so they are in the copy
+        x = plus(image, times(first, distances[0]), "shift", times("near", step))
+        with out.block(f"for near in range({length}):"):
+            to = times("near", block_pixels(shape, plan))
+            out.line(f"copy(packed, {to}, {source}, {x}, pixels)")
+        return
+    with out.block("for near in range(pixels):"):
+        terms = [image, times(first, distances[0]), "shift"]
+        for axis, distance in enumerate(distances):
+            inside = prod(shape.output[axis + 1 :])
+            number = f"near // {inside}" if inside > 1 else "near"
+            number += f" % {shape.output[axis]}" if axis else ""
+            terms.append(times(f"({number})", distance))
+        out.line(f"x = {plus(*terms)}")
+        out.line(f"to = near * {plan.sum.block_products}")
+        with ExitStack() as loops:
+            for number, loop in enumerate(plan.sum.inner):
+                loops.enter_context(out.block(f"for tap{number} in range({loop.count}):"))
+            x, to = "x", "to"
+            for number, loop in enumerate(plan.sum.inner):
+                x, to = (
+                    plus(text, times(f"tap{number}", size))
+                    for text, size in ((x, loop.left), (to, loop.right))
+                )
+            out.line(f"copy(packed, {to}, {source}, {x}, {length})")
