@@ -172,10 +172,17 @@ Place = tuple[Any, Pointer, Any]
 
 
 def outer_product(
-    builder: Any, value: Any, tile: RegisterTile, column: Place, row: Place, stride: int
+    builder: Any,
+    value: Any,
+    tile: RegisterTile,
+    column: Place,
+    row: Place,
+    stride: int,
+    columns: int | None = None,
 ) -> Any:
     """Add a column of inputs, *stride* elements apart, times a row of weights to the tile *value*.
 
+    Of the row, only the first *columns* weights are read, by default all.
     Of the inputs and the weights, the fewer are loaded first and stay in registers, the others
     are loaded one at a time: a tile of R x V needs R * V + min(R, V) + 1 registers.
     """
@@ -188,7 +195,9 @@ def outer_product(
 
     def weight(v: int) -> Any:
         pointer, memory, first = row
-        return read_vector(builder, pointer, _offset(builder, first, v * tile.lanes), memory, tile)
+        left = None if columns is None else columns - v * tile.lanes
+        start = _offset(builder, first, v * tile.lanes)
+        return read_vector(builder, pointer, start, memory, tile, left)
 
     def add(r: int, v: int, x: Any, w: Any) -> None:
         nonlocal value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
-from glow_nb.kernels.products.convolution_plan import ProductNest
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_loops import generate_product
+from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -35,7 +35,12 @@ def packed_convolution_source(
         dilation=instruction.dilation,
         group=instruction.group,
     )
-    nest = ProductNest(shape.simplified(), kind, instruction.block, dest_stride=fusion.dest_stride)
+    nest = ProductNest.packed(
+        shape.simplified(),
+        ProductKinds.of(kind),
+        instruction.block,
+        dest_stride=fusion.dest_stride,
+    )
     return generate_product(
         nest, target, fusion, family="convolution", title=shape.description(kind)
     )

@@ -26,9 +26,10 @@ from glow_nb.kernels.products.blocking import (
     registers_of,
     row_limit,
 )
-from glow_nb.kernels.products.convolution_plan import ProductNest, plan_product, units_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
+from glow_nb.kernels.products.product_plan import plan_product, staged_elements, units_of
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.kernels.writing.shares import largest_share
@@ -176,12 +177,13 @@ def _direct(
     shape: ConvolutionShape, kind: ElementKind, target: Target, block: int, threads: int
 ) -> Candidate:
     simple = shape.simplified()
-    plan = plan_product(ProductNest(simple, kind, block), target)
+    nest = ProductNest.packed(simple, ProductKinds.of(kind), block)
+    plan = plan_product(nest, target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]
     cycles = lines * _product_cycles(plan.columns, pixels, simple.steps, kind, target)
     blocks = simple.batch * -(-units_of(simple, plan.cut) // max(1, plan.block_units))
-    staged = blocks * plan.scratch_elements * kind.size_bytes
+    staged = blocks * staged_elements(nest, plan) * kind.size_bytes
     cycles = DIRECT_FACTOR * cycles + STAGED_CYCLES * staged
     units = simple.batch * units_of(simple, plan.cut)
     unit_part, panel_part = largest_share(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
-from glow_nb.kernels.products.convolution_plan import ProductNest
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_loops import generate_product
+from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -69,7 +69,9 @@ def packed_mat_mul_source(
         pads=(0, 0),
         dilation=(1,),
     )
-    nest = ProductNest(line, kind, instruction.block, filter_per_image=shape.batch > 1)
+    nest = ProductNest.packed(
+        line, ProductKinds.of(kind), instruction.block, filter_per_image=shape.batch > 1
+    )
     sizes = f"{shape.batch} x {shape.rows} x {shape.inner}"
     return generate_product(
         nest,

@@ -1,11 +1,25 @@
-"""Source text of the loops of a convolution or matrix product (see :mod:`.convolution_plan`)."""
+"""Source text of the loops of a convolution or matrix product (see :mod:`.product_plan`)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 
-from glow_nb.kernels.products.convolution_plan import Plan, ProductNest, plan_product, units_of
+from glow_nb.kernels.products.product_nest import ProductNest
+from glow_nb.kernels.products.product_plan import (
+    Plan,
+    block_pixels,
+    input_distances,
+    packed_elements,
+    plan_product,
+    staged_elements,
+    units_of,
+    waiting_elements,
+)
+from glow_nb.kernels.products.reduction import SumLoop
 from glow_nb.kernels.products.register_tiles import TileStore
+from glow_nb.kernels.products.staging import write_packing, write_staging
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
@@ -13,22 +27,11 @@ from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.program import kernel_operands
 
-LONGEST_CHAIN, SHORTEST_CHAIN = 32, 24
-"""Products that are summed up one after the other. The rounding error of a sum grows with the root
-of the length of its chain; sums of sums keep it small, and cost little if the parts are not too
-short: the totals wait in the first-level cache."""
-
-LONGEST_CHAIN_OF_CHAINS = 512
-"""Products in a sum of sums, for the same reason."""
+LINE_BYTES = 64
 
 
 def generate_product(
-    nest: ProductNest,
-    target: Target,
-    fusion: Fusion,
-    *,
-    family: str,
-    title: str,
+    nest: ProductNest, target: Target, fusion: Fusion, *, family: str, title: str
 ) -> KernelSource:
     """Return the kernel of *nest*.
 
@@ -39,10 +42,9 @@ def generate_product(
         family: Family of the kernel.
         title: Comment at the top of the text.
     """
-    plan = plan_product(nest, target)
     fusion = fusion.named_by_field()
-    text = ProductWriter(nest, plan, fusion).write(title)
-    return KernelSource(family, text, fusion.kinds, plan.scratch_elements * nest.kind.size_bytes)
+    writer = ProductWriter(nest, plan_product(nest, target), fusion)
+    return KernelSource(family, writer.write(title), fusion.kinds, writer.scratch_bytes)
 
 
 class ProductWriter:
@@ -56,13 +58,38 @@ class ProductWriter:
         self.out = SourceWriter()
         self.units = units_of(self.shape, plan.cut)
         self.panels = plan.columns.panels * self.shape.group
-        staged_sizes = self.shape.needed if plan.is_staged else self.shape.input
         self.source = "rows" if plan.is_staged else self.input
-        self.steps_between = _row_major(staged_sizes, self.shape.channels)
+        staged, packed = (
+            -(-elements * nest.kinds.left.size_bytes // LINE_BYTES) * LINE_BYTES
+            for elements in (staged_elements(nest, plan), packed_elements(nest, plan))
+        )
+        waiting = waiting_elements(nest, plan) * nest.kinds.total.size_bytes
+        self.packed_at, self.sums_at = staged, staged + packed
+        self.scratch_bytes = staged + packed + waiting
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Elements from pixel to pixel of a tile, and from factor to factor, where it reads."""
+        plan, left = self.plan, self.nest.left
+        if plan.panels_inside and left.step > 1 and not plan.is_staged:
+            return 1, block_pixels(self.shape, plan)
+        if plan.panels_inside:
+            return plan.sum.block_products, 1
+        stride = self.shape.stride[-1]
+        return (
+            (stride * self.shape.channels, 1)
+            if plan.is_staged
+            else (stride * left.pixel, left.step)
+        )
+
+    @property
+    def is_cut(self) -> bool:
+        """True if sums wait between inner blocks."""
+        return self.plan.sum.blocks > 1
 
     def write(self, title: str) -> str:
         """Return the whole text."""
-        out = self.out
+        out, kinds = self.out, self.nest.kinds
         out.line(f"# {title}\n# {self._describe()}")
         with out.block(self.fusion.header):
             if min(self.shape.batch, self.panels, *self.shape.output) == 0:
@@ -71,19 +98,24 @@ class ProductWriter:
                 units = self.shape.batch * self.units
                 write_shares(out, units, self.panels, panels_first=self.plan.panels_first)
                 if self.plan.is_staged:
-                    out.line(f"rows = as_{self.nest.kind.value}(scratch)")
+                    out.line(f"rows = as_{kinds.left.value}(scratch)")
+                if self.plan.panels_inside:
+                    out.line(f"packed = as_{kinds.left.value}(at(scratch, {self.packed_at}))")
+                out.line(f"sums = as_{kinds.total.value}(at(scratch, {self.sums_at}))")
                 self._write_blocks()
         return out.text
 
     def _describe(self) -> str:
-        cut, columns = self.plan.cut, self.plan.columns
+        cut, columns, sum = self.plan.cut, self.plan.columns, self.plan.sum
         rows = " and ".join(str(rows) for _, _, rows in cut.runs)
         unit = "tiles" if self.shape.rank == 1 else "lines"
         staged = ", padded in scratch" if self.plan.is_staged else ""
         shared = "panels" if self.plan.panels_first else unit
+        order = "panels of inner blocks" if self.plan.panels_inside else "inner blocks of panels"
         return (
             f"tiles of {rows} rows x {columns.vectors} vectors of {self.plan.lanes}, {self.panels} "
-            f"panels, blocks of {self.plan.block_units} {unit}{staged}, threads share {shared}"
+            f"panels, sums in {sum.blocks} blocks of {sum.block_products}, {order}; "
+            f"blocks of {self.plan.block_units} {unit}{staged}, threads share {shared}"
         )
 
     def _write_blocks(self) -> None:
@@ -94,84 +126,71 @@ class ProductWriter:
             out.line(f"count = min(unit_end - unit, {self.units} - first)")
             if self.plan.block_units < self.units:
                 out.line(f"count = min(count, {self.plan.block_units})")
+            if self.shape.rank == 1 and (self.plan.is_staged or self.is_cut):
+                out.line(f"pixel = {self.plan.cut.start('first')}")
             if self.plan.is_staged:
-                self._write_staging()
-            with out.block("for panel in range(panel_begin, panel_end):"):
-                self._write_panel()
+                write_staging(out, self.nest, self.plan, self.input)
+            with self._passes():
+                self._write_pass()
             out.line("unit += count")
 
-    def _write_staging(self) -> None:
-        """Copy the input of one block to scratch, between zeros."""
-        if self.shape.rank == 1:
-            self._write_staged_line()
+    @contextmanager
+    def _passes(self) -> Iterator[None]:
+        """Loop over panels and over inner blocks of the sum, in the order of the plan."""
+        outside, inside = self._panels, self._inner_blocks
+        if self.plan.panels_inside:
+            outside, inside = inside, outside
+        with outside(), inside():
+            yield
+
+    @contextmanager
+    def _panels(self) -> Iterator[None]:
+        """Loop over the panels of the thread; find ``channel`` and ``panel_start``."""
+        out, columns, right = self.out, self.plan.columns, self.nest.right
+        with out.block("for panel in range(panel_begin, panel_end):"):
+            if self.shape.group == 1:
+                out.line(f"channel = panel * {self.nest.block}")
+            else:
+                out.line(f"group = panel // {columns.panels}")
+                number = f"panel % {columns.panels}"
+                out.line(f"channel = group * {columns.depth} + {number} * {self.nest.block}")
+            image = times("image", right.image)
+            out.line(f"panel_start = {plus(image, times('panel', right.panel))}")
+            yield
+
+    @contextmanager
+    def _inner_blocks(self) -> Iterator[None]:
+        """Loop over the inner blocks; find ``shift`` and ``row`` in the two operands.
+
+        ``shift`` counts elements of the left operand, ``row`` rows of the right one.
+        """
+        if not self.is_cut:
+            yield
             return
-        out, shape = self.out, self.shape
-        low, size = shape.begins[0], shape.input[0]
-        rows = plus(times("(count - 1)", shape.stride[0]), shape.reach[0])
-        with out.block(f"for row in range({rows}):"):
-            out.line(f"y = {plus(times('first', shape.stride[0]), 'row', -low)}")
-            inside = f"0 <= y < {size}"
-            if shape.rank == 2:
-                self._write_staged_row(inside, "row", f"(image * {size} + y)")
-                return
-            with out.block(f"for column in range({shape.needed[1]}):"):
-                out.line(f"z = {plus('column', -shape.begins[1])}")
-                inside += f" and 0 <= z < {shape.input[1]}"
-                place = f"(row * {shape.needed[1]} + column)"
-                origin = f"((image * {size} + y) * {shape.input[1]} + z)"
-                self._write_staged_row(inside, place, origin)
+        out, sum = self.out, self.plan.sum
+        with out.block(f"for part in range({sum.blocks}):"):
+            shift, row, inside = ["0"], ["0"], 1
+            for number in reversed(range(len(sum.outer))):
+                loop = sum.outer[number]
+                index = "part" if inside == 1 else f"part // {inside}"
+                out.line(f"step{number} = {index}" + (f" % {loop.count}" if number else ""))
+                shift.append(times(f"step{number}", loop.left))
+                row.append(times(f"step{number}", loop.right))
+                inside *= loop.count
+            out.line(f"shift = {plus(*shift)}\nrow = {plus(*row)}")
+            if self.plan.panels_inside:
+                write_packing(out, self.nest, self.plan, self.source, self._dot_length())
+            yield
 
-    def _write_staged_row(self, inside: str, place: str, origin: str) -> None:
-        """Copy input row number *origin* to row number *place* of the scratch, or write zeros."""
-        out, shape = self.out, self.shape
-        channels, width = shape.channels, shape.needed[-1]
-        left = min(shape.begins[-1], width)
-        kept = max(0, min(shape.input[-1], width - left))
-        right = width - left - kept
-        out.line(f"to = {times(place, width * channels)}")
-        with out.block(f"if {inside}:"):
-            if left:
-                out.line(f"clear(rows, to, {left * channels})")
-            if kept:
-                to, size = plus("to", left * channels), kept * channels
-                source = times(origin, shape.input[-1] * channels)
-                out.line(f"copy(rows, {to}, {self.input}, {source}, {size})")
-            if right:
-                out.line(f"clear(rows, to + {(left + kept) * channels}, {right * channels})")
-        with out.block("else:"):
-            out.line(f"clear(rows, to, {width * channels})")
-
-    def _write_staged_line(self) -> None:
-        """Copy a part of the only line, whose ends may lie outside of it."""
-        out, shape = self.out, self.shape
-        size, channels, stride = shape.input[0], shape.channels, shape.stride[0]
-        out.line(f"pixel = {self.plan.cut.start('first')}")
-        out.line(f"pixel_end = {self.plan.cut.start('(first + count)')}")
-        out.line(f"y = {plus(times('pixel', stride), -shape.begins[0])}")
-        out.line(f"length = {plus(times('(pixel_end - pixel - 1)', stride), shape.reach[0])}")
-        out.line("left = min(max(-y, 0), length)")
-        out.line(f"kept = max(min(y + length, {size}) - max(y, 0), 0)")
-        left, kept = times("left", channels), times("kept", channels)
-        out.line(f"clear(rows, 0, {left})")
-        source = times(f"(image * {size} + max(y, 0))", channels)
-        with out.block("if kept > 0:"):
-            out.line(f"copy(rows, {left}, {self.input}, {source}, {kept})")
-        end, rest = times("(left + kept)", channels), times("(length - left - kept)", channels)
-        out.line(f"clear(rows, {end}, {rest})")
-
-    def _write_panel(self) -> None:
-        """Compute all tiles of the block for one panel, whole or the narrower last one."""
+    def _write_pass(self) -> None:
+        """Compute all tiles of the block for one panel and inner block."""
         out, columns = self.out, self.plan.columns
-        if self.shape.group == 1:
-            out.line("channel = panel * " + str(self.nest.block))
-        else:
-            out.line(f"group = panel // {columns.panels}")
-            number = f"panel % {columns.panels}"
-            out.line(f"channel = group * {columns.depth} + {number} * {self.nest.block}")
-        if self.nest.filter_per_image:
-            out.line(f"weights = (image * {self.panels} + panel) * {self._panel_elements}")
-        else:
-            out.line(f"weights = panel * {self._panel_elements}")
+        row = times("row", self.nest.right.row) if self.is_cut else "0"
+        out.line(f"weights = {plus('panel_start', row)}")
+        if self.is_cut:
+            waiting = block_pixels(self.shape, self.plan) * self.nest.block
+            panel = times("(panel - panel_begin)", waiting) if self.plan.panels_inside else "0"
+            out.line(f"waiting = {panel}")
         if not columns.tail:
             self._write_lines("a", columns.block)
         elif not columns.full:
@@ -182,54 +201,63 @@ class ProductWriter:
             with out.block("else:"):
                 self._write_lines("b", columns.tail)
 
-    @property
-    def _panel_elements(self) -> int:
-        return self.shape.steps * self.nest.block
-
     def _write_lines(self, tag: str, columns: int) -> None:
         """Run over the lines of the block; the last *columns* of the panel are not in use."""
         out, shape = self.out, self.shape
+        image = "0" if self.plan.is_staged else times("image", self.nest.left.image)
         if shape.rank == 1:
-            self._write_tiles(tag, columns, "", "image")
+            self._write_tiles(tag, columns, image, "image", "0")
             return
-        image = times("image", prod(shape.input) * shape.channels)
-        origin = "0" if self.plan.is_staged else image
-        step = shape.stride[0] * self.steps_between[0]
+        distances = input_distances(self.nest)
         with out.block(f"for line_{tag} in range(count):"):
-            row = f"line_{tag}" if self.plan.is_staged else f"(first + line_{tag})"
-            place = f"image * {shape.output[0]} + first + line_{tag}"
-            out.line(f"origin_{tag} = {plus(origin, times(row, step))}")
             if self.skips_padding:
                 self._write_taps_inside(tag)
+            row = f"line_{tag}" if self.plan.is_staged else f"(first + line_{tag})"
+            place = f"image * {shape.output[0]} + first + line_{tag}"
+            out.line(f"origin_{tag} = {plus(image, times(row, shape.stride[0] * distances[0]))}")
             if shape.rank == 2:
-                self._write_tiles(tag, columns, f"origin_{tag}", f"({place})")
+                self._write_tiles(tag, columns, f"origin_{tag}", f"({place})", f"line_{tag}")
                 return
             with out.block(f"for row_{tag} in range({shape.output[1]}):"):
-                step = shape.stride[1] * self.steps_between[1]
+                step = shape.stride[1] * distances[1]
                 out.line(f"start_{tag} = {plus(f'origin_{tag}', times(f'row_{tag}', step))}")
                 place = f"(({place}) * {shape.output[1]} + row_{tag})"
-                self._write_tiles(tag, columns, f"start_{tag}", place)
+                line = f"(line_{tag} * {shape.output[1]} + row_{tag})"
+                self._write_tiles(tag, columns, f"start_{tag}", place, line)
 
     @property
     def skips_padding(self) -> bool:
         """True if the taps of a line that lie above or below the image are left out."""
-        if not self.plan.is_staged or self.shape.rank == 1 or self.shape.kernel[0] == 1:
-            return False
-        return bool(self._tap_loops()[0])  # otherwise lines and columns are one loop
+        return self.plan.is_staged and self.shape.rank > 1 and self.plan.sum.has_tap_rows
 
     def _write_taps_inside(self, tag: str) -> None:
-        """Write which taps of the first dimension lie inside the image for the present line."""
+        """Write which taps of the first dimension lie inside the image for the present line.
+
+        One is computed in any case: it makes the sums of a line that sees zeros only.
+        """
         shape, out = self.shape, self.out
-        step = shape.dilation[0]
+        step, taps = shape.dilation[0], shape.kernel[0]
         line = times(f"(first + line_{tag})", shape.stride[0])
         out.line(f"top_{tag} = {plus(line, -shape.begins[0])}")
         low, high = f"{step - 1} - top_{tag}", f"{shape.input[0] + step - 1} - top_{tag}"
         if step > 1:
             low, high = f"({low}) // {step}", f"({high}) // {step}"
-        out.line(f"begin_{tag} = max(0, {low})\nend_{tag} = min({shape.kernel[0]}, {high})")
+        out.line(f"begin_{tag} = min(max(0, {low}), {taps - 1})")
+        out.line(f"end_{tag} = max(min({taps}, {high}), begin_{tag} + 1)")
+        if self.is_cut:
+            with out.block(f"if not begin_{tag} <= step0 < end_{tag}:"):
+                out.line("continue")
 
-    def _write_tiles(self, tag: str, columns: int, origin: str, place: str) -> None:
-        """Compute the tiles of one line, whose input begins at *origin*; *place* is its number."""
+    def _write_tiles(self, tag: str, columns: int, origin: str, place: str, line: str) -> None:
+        """Compute the tiles of one line.
+
+        Args:
+            tag: Letter that tells names of this kind of panel from others.
+            columns: Columns of the panel that are in use.
+            origin: Expression of where the input of the line begins.
+            place: Number of the line in the result.
+            line: Number of the line in the block.
+        """
         out, cut = self.out, self.plan.cut
         for number, (begin, end, rows) in enumerate(cut.runs):
             name = f"{tag}{number}"
@@ -237,14 +265,14 @@ class ProductWriter:
             skipped = begin * (cut.rows - rows)
             if self.shape.rank > 1 and end - begin == 1:
                 out.line(f"at_{name} = {begin * rows + skipped}")
-                self._write_tile(name, rows, columns, origin, place)
+                self._write_tile(name, rows, columns, origin, place, line)
                 continue
             header = f"for tile_{name} in range({begin}, {end}):"
             if self.shape.rank == 1:
                 header = self._tile_range(name, begin, end)
             with out.block(header):
                 out.line(f"at_{name} = {plus(times(f'tile_{name}', rows), skipped)}")
-                self._write_tile(name, rows, columns, origin, place)
+                self._write_tile(name, rows, columns, origin, place, line)
 
     def _tile_range(self, name: str, begin: int, end: int) -> str:
         """Return the loop over those tiles of the block that are in the run *begin* to *end*."""
@@ -254,101 +282,120 @@ class ProductWriter:
             return f"for tile_{name} in range(first, min(first + count, {end})):"
         return f"for tile_{name} in range(max(first, {begin}), first + count):"
 
-    def _write_tile(self, name: str, rows: int, columns: int, origin: str, place: str) -> None:
-        """Sum up one tile, from pixel ``at_<name>`` on, and store it."""
+    def _write_tile(
+        self, name: str, rows: int, columns: int, origin: str, place: str, line: str
+    ) -> None:
+        """Sum up one tile, from pixel ``at_<name>`` on, and store it or let it wait."""
         out, shape, plan = self.out, self.shape, self.plan
-        vectors = -(-columns // plan.lanes)
-        pixel_step = shape.stride[-1] * shape.channels
-        pixel, start = f"at_{name}", origin
-        if shape.rank == 1:
-            start = "0" if plan.is_staged else times("image", shape.input[0] * shape.channels)
-            pixel = f"(at_{name} - pixel)" if plan.is_staged else pixel
-        group = "0" if shape.group == 1 else times("group", shape.channels_per_group)
-        out.line(f"x_{name} = {plus(start, times(pixel, pixel_step), group)}")
-        size = f"{rows}, {vectors}, {plan.lanes}"
-        if self.bias:
-            out.line(f"t_{name} = tile_bias({self.bias[0]}, panel * {self.nest.block}, {size})")
+        pixel_step, step = self.steps
+        pixel = f"at_{name}"
+        if shape.rank == 1 and (plan.is_staged or self.is_cut):
+            pixel = f"(at_{name} - pixel)"
+        if self.is_cut:
+            out.line(f"near_{name} = {plus(times(line, shape.output[-1]), pixel)}")
+        if plan.panels_inside:
+            out.line(f"x_{name} = {times(f'near_{name}', pixel_step)}")
         else:
-            out.line(f"t_{name} = tile_fill({self.filter}, 0, {size})")
-        self._write_taps(name, pixel_step)
-        line = f"{place} * {shape.output[-1]} + at_{name}"
-        out.line(f"y_{name} = ({line}) * {self.nest.pixel_stride} + channel")
+            pixel = pixel if plan.is_staged else f"at_{name}"
+            group = times("group", shape.channels_per_group * step) if shape.group > 1 else "0"
+            shift = "shift" if self.is_cut else "0"
+            out.line(f"x_{name} = {plus(origin, times(pixel, pixel_step), group, shift)}")
+        size = f"{rows}, {-(-columns // plan.lanes)}, {plan.lanes}"
+        zeros = f"tile_fill(sums, 0, {size})"
+        bias = zeros
+        if self.bias:
+            bias = f"tile_bias({self.bias[0]}, panel * {self.nest.block}, {size})"
+        out.line(f"t_{name} = {zeros if self.is_cut else bias}")
+        self._write_sum(name, columns)
+        if not self.is_cut:
+            self._write_store(name, rows, columns, place)
+            return
+        begin, end = self._part_range(name[0])
+        out.line(f"wait_{name} = {plus('waiting', times(f'near_{name}', self.nest.block))}")
+        with out.block(f"if part > {begin}:"):
+            earlier = f"tile_load(sums, wait_{name}, {self.nest.block}, {size})"
+            out.line(f"t_{name} = add(t_{name}, {earlier})")
+        if self.bias:
+            with out.block("else:"):
+                out.line(f"t_{name} = add(t_{name}, {bias})")
+        with out.block(f"if part < {end} - 1:"):
+            out.line(f"tile_store(sums, wait_{name}, {self.nest.block}, t_{name})")
+        with out.block("else:"):
+            self._write_store(name, rows, columns, place)
+
+    def _part_range(self, tag: str) -> tuple[str, str]:
+        """Return the first inner block of a tile's sums and the end of them."""
+        if not self.skips_padding:
+            return "0", str(self.plan.sum.blocks)
+        row = self.plan.sum.blocks_per_tap_row
+        return times(f"begin_{tag}", row), times(f"end_{tag}", row)
+
+    def _write_store(self, name: str, rows: int, columns: int, place: str) -> None:
+        line = f"{place} * {self.shape.output[-1]} + at_{name}"
+        self.out.line(f"y_{name} = ({line}) * {self.nest.pixel_stride} + channel")
         self.tiles.write(
-            out, f"t_{name}", rows, columns=columns, index=f"y_{name}", channel="channel"
+            self.out, f"t_{name}", rows, columns=columns, index=f"y_{name}", channel="channel"
         )
 
-    def _write_taps(self, name: str, pixel_step: int) -> None:
-        """Accumulate over taps and channels; taps whose inputs are neighbours make one loop."""
-        all_loops, inner = self._tap_loops()
-        is_short = self.shape.steps <= LONGEST_CHAIN
-        ahead, pace = ("0", 0) if all_loops else self._next_panel(name)
-        chains = (0, 0) if is_short else _chains(inner)
+    def _write_sum(self, name: str, columns: int) -> None:
+        """Accumulate an inner block: loops over taps, and the dot."""
 
-        def write_dot(total: str, x: str, w: str, pieces: tuple[int, int]) -> None:
-            self.out.line(
-                f"{total} = tile_dot({total}, {self.source}, {x}, {pixel_step}, {self.filter}, "
-                f"{w}, {self.nest.block}, {inner}, {pieces[0]}, {pieces[1]}, {ahead}, {pace})"
-            )
-
-        def write_loops(total: str, loops: list[tuple[int, int]], x: str, w: str) -> None:
-            is_part = total.startswith("s_")
-            if not (is_short or is_part) and _is_one_chain(loops, inner):
-                self.out.line(f"s_{name} = tile_zero({total})")
-                write_loops(f"s_{name}", loops, x, w)
-                self.out.line(f"{total} = add({total}, s_{name})")
-                return
+        def write_loops(loops: tuple[SumLoop, ...], x: str, w: str) -> None:
             if not loops:
-                write_dot(total, x, w, (0, 0) if is_part else chains)
+                self._write_dot(name, x, w, columns)
                 return
-            (taps, step), rest = loops[0], loops[1:]
-            weights = prod(taps for taps, _ in rest) * inner * self.nest.block
+            loop = loops[0]
             tap = f"{'kij'[-len(loops)]}_{name}"
-            ends = str(taps)
-            if self.skips_padding and len(loops) == len(all_loops):
+            ends = str(loop.count)
+            if self.skips_padding and not self.is_cut and loops is self.plan.sum.inner:
                 ends = f"begin_{name[0]}, end_{name[0]}"
             with self.out.block(f"for {tap} in range({ends}):"):
-                self.out.line(f"x_{tap} = {x} + {times(tap, step)}")
-                self.out.line(f"w_{tap} = {w} + {times(tap, weights)}")
-                write_loops(total, rest, f"x_{tap}", f"w_{tap}")
+                self.out.line(f"x_{tap} = {x} + {times(tap, loop.left)}")
+                self.out.line(f"w_{tap} = {w} + {times(tap, loop.right * self.nest.right.row)}")
+                write_loops(loops[1:], f"x_{tap}", f"w_{tap}")
 
-        write_loops(f"t_{name}", all_loops, f"x_{name}", "weights")
+        loops = () if self.plan.panels_inside else self.plan.sum.inner
+        write_loops(loops, f"x_{name}", "weights")
 
-    def _next_panel(self, name: str) -> tuple[str, int]:
-        """Return from where on, and in what steps, a tile should fetch weights of the next panel.
+    def _dot_length(self) -> str:
+        """Return the products of a dot; the last piece of a longer one may have less."""
+        sum = self.plan.sum
+        if sum.whole_dot == sum.dot or sum.whole_dot % sum.dot == 0:
+            return str(sum.dot)
+        last = f"step{len(sum.outer) - 1}"
+        return f"min({sum.dot}, {sum.whole_dot} - {times(last, sum.dot)})"
 
-        The tiles of a block do it together, if the filter does not stay in the cache anyway.
+    def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
+        plan, right, used = self.plan, self.nest.right, columns
+        count = (
+            str(plan.sum.block_products)
+            if plan.sum.inner and plan.panels_inside
+            else self._dot_length()
+        )
+        source = "packed" if plan.panels_inside else self.source
+        stride, step = self.steps
+        if right.is_padded:
+            used = -(-columns // self.plan.lanes) * self.plan.lanes
+        ahead, pace = self._next_weights(name)
+        self.out.line(
+            f"t_{name} = tile_dot(t_{name}, {source}, {x}, {stride}, {step}, "
+            f"{self.filter}, {w}, {right.row}, {used}, {count}, {ahead}, {pace})"
+        )
+
+    def _next_weights(self, name: str) -> tuple[str, int]:
+        """Return from where on, and in what steps, a tile should fetch weights of the next pass.
+
+        The tiles of a block do it together, if the filter does not stay in the cache anyway. Where
+        they are so many that each would fetch less than a column, the processor is early enough.
         """
-        if self.shape.rank > 1 or self.plan.block_units < 2 or not self.plan.is_streamed:
+        sum, right, plan = self.plan.sum, self.nest.right, self.plan
+        tiles = plan.block_units
+        if self.shape.rank > 1:
+            tiles *= prod(self.shape.output[1:-1]) * plan.cut.tiles
+        is_dense = right.row == self.nest.block and (plan.panels_inside or not sum.inner)
+        if not (1 < tiles <= self.nest.block and plan.is_streamed and is_dense and self.is_cut):
             return "0", 0
-        pace = -(-self.nest.block // self.plan.block_units)
-        begin = f"weights + {self._panel_elements}"
-        return f"{begin} + (tile_{name} - first) * {self.shape.steps * pace}", pace
-
-    def _tap_loops(self) -> tuple[list[tuple[int, int]], int]:
-        """Return (taps, input step) of the outer loops, and the length of the innermost one."""
-        shape, inner = self.shape, self.shape.channels_per_group
-        steps = zip(shape.kernel, shape.dilation, self.steps_between, strict=True)
-        loops = [(taps, dilation * step) for taps, dilation, step in steps]
-        while loops and (loops[-1][0] == 1 or loops[-1][1] == inner):
-            inner *= loops.pop()[0]
-        return [loop for loop in loops if loop[0] > 1], inner
-
-
-def _is_one_chain(loops: list[tuple[int, int]], inner: int) -> bool:
-    """True if these loops should sum up from zero: neither too many steps nor too few."""
-    if not loops:
-        return False
-    lengths = [prod(taps for taps, _ in loops[depth:]) * inner for depth in range(2)]
-    return lengths[0] <= LONGEST_CHAIN or lengths[1] < SHORTEST_CHAIN
-
-
-def _chains(inner: int) -> tuple[int, int]:
-    """Return the lengths of balanced pieces of *inner* products: of sums of sums, and of sums."""
-    longer = -(-inner // -(-inner // LONGEST_CHAIN_OF_CHAINS))
-    shorter = -(-longer // -(-longer // LONGEST_CHAIN))
-    return (longer if longer < inner else 0), shorter
-
-
-def _row_major(sizes: tuple[int, ...], last: int) -> tuple[int, ...]:
-    """Return the elements between neighbours in each dimension, *last* in the innermost."""
-    return tuple(prod(sizes[axis + 1 :]) * last for axis in range(len(sizes)))
+        pace = -(-self.nest.block // tiles)
+        size = right.panel if plan.panels_inside else sum.dot * right.row
+        tile = f"(near_{name} + {plan.cut.rows - 1}) // {plan.cut.rows}"
+        return f"weights + {size} + {tile} * {sum.block_products * pace}", pace

@@ -103,8 +103,8 @@ class GuardedWriter(WinogradWriter):
                 group = times(f"(panel // {self.plan.columns.panels})", inner)
                 x = plus(times(pixel, shape.channels), group if shape.group > 1 else "0")
                 out.line(
-                    f"t = tile_dot(t, patch, {x}, {shape.channels}, taps, tap * {size} + c, "
-                    f"{block}, {inner}, 0, {self._chain()}, 0, 0)"
+                    f"t = tile_dot(t, patch, {x}, {shape.channels}, 1, taps, tap * {size} + c, "
+                    f"{block}, {lanes}, {inner}, 0, 0)"
                 )
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, t)")
 

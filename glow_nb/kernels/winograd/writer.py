@@ -12,10 +12,6 @@ from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import SourceWriter
 
-LONGEST_CHAIN = 64
-"""Products that are summed up one after the other. Sums over channels alone are short, and their
-rounding errors are not the largest: so chains are longer than those of the direct sum."""
-
 
 class WinogradWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
@@ -186,7 +182,6 @@ class WinogradWriter:
         out, cut, inner = self.out, self.plan.cut, self.shape.channels_per_group
         units = self.plan.block_units  # a single one is as fast as memory in any case
         pace = -(-self.nest.block // units) if units > 1 else 0
-        chain = self._chain()
         for number, (first, last, rows) in enumerate(cut.runs):
             name = f"{tag}{number}"
             skipped = first * (cut.rows - rows)
@@ -197,18 +192,12 @@ class WinogradWriter:
                 out.line(f"t_{name} = tile_fill(filter, 0, {rows}, {vectors}, {self.plan.lanes})")
                 x = f"origin + row_{name} * {self.scratch.rows}"
                 out.line(
-                    f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, filter, "
-                    f"weights, {self.nest.block}, {inner}, 0, {chain}, "
+                    f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, 1, filter, "
+                    f"weights, {self.nest.block}, {vectors * self.plan.lanes}, {inner}, "
                     f"next_weights + (u_{name} - unit) * {inner * pace}, {pace})"
                 )
                 to = f"place + row_{name} * {self.nest.block}"
                 out.line(f"tile_store(sums, {to}, {self.nest.block}, t_{name})")
-
-    def _chain(self) -> int:
-        """Return how many products are summed up one after the other, 0 for all of them."""
-        inner = self.shape.channels_per_group
-        chain = -(-inner // -(-inner // LONGEST_CHAIN))
-        return chain if chain < inner else 0
 
     def _write_channel(self) -> None:
         """Find the first output channel of the panel, and how many whole vectors it has."""

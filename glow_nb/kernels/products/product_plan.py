@@ -1,0 +1,185 @@
+"""How a product is cut up: tiles, inner blocks, blocks of units, scratch, shares of the threads.
+
+``units`` are output lines, or tiles where there is only one line. They are taken in blocks, so that
+what a block reads of the left operand stays in the second-level cache; a panel's part of an inner
+block of the sum stays in the first-level cache from tile to tile. Around the tiles of a block run
+two loops, in either order:
+
+- *whole sums*: for each panel all inner blocks. The sums of one panel wait in scratch. The left
+  rows of a block are read again for each panel, so whole rows must fit.
+- *panels inside*: for each inner block all panels. The sums of all panels wait in scratch. Only an
+  inner block's part of the left rows must fit, so blocks have more rows, and the right operand,
+  which is read again for each block, passes less often. That part is packed into scratch first: at
+  their old places, far apart, its pieces would drive each other out of a cache with few ways.
+
+Where a sum is one inner block, both are the same, and nothing waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, registers_of, row_limit
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.product_nest import ProductNest
+from glow_nb.kernels.products.reduction import Reduction
+from glow_nb.kernels.target import Target
+
+LEVEL_1_SHARE = 0.5
+"""Part of the first-level cache for a panel's part of an inner block. The left rows of a tile and
+the sums that wait pass through the rest."""
+
+LEVEL_2_SHARE = 0.5
+"""Part of the second-level cache for the left rows of a block of units and the sums of one panel.
+The right operand passes through the rest, and what a neighbour on the core keeps there."""
+
+LEVEL_2_CYCLES, LEVEL_3_CYCLES, MEMORY_CYCLES = 0.02, 0.05, 0.1
+"""Of each byte that comes from this level, beside the arithmetic that hides most of it."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers that the loops of a kernel are made of.
+
+    Attributes:
+        lanes: Elements of a vector.
+        columns: Output channels of one group in panels.
+        cut: Pixels of one line in tiles.
+        sum: The loops of a sum.
+        panels_inside: True if panels are the loop inside that over inner blocks.
+        is_staged: True if the input is copied to scratch, padded with zeros.
+        block_units: Units of one block.
+        panels_first: True if threads share panels before they share units.
+        is_streamed: True if the right operand is too large for the second-level cache.
+    """
+
+    lanes: int
+    columns: Columns
+    cut: Cut
+    sum: Reduction
+    panels_inside: bool
+    is_staged: bool
+    block_units: int
+    panels_first: bool
+    is_streamed: bool
+
+
+def plan_product(nest: ProductNest, target: Target) -> Plan:
+    """Cut up *nest* for *target*."""
+    shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
+    columns = Columns(shape.depth_per_group, nest.block, lanes)
+    cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers_of(target)))
+    limit = int(LEVEL_1_SHARE * target.l1_bytes) // (nest.block * nest.kinds.right.size_bytes)
+    distances = input_distances(nest)
+    whole = Plan(
+        lanes=lanes,
+        columns=columns,
+        cut=cut,
+        sum=Reduction.of(shape, distances, 1 if shape.is_padded else nest.left.step, max(1, limit)),
+        panels_inside=False,
+        is_staged=shape.is_padded,
+        block_units=1,
+        panels_first=nest.right_bytes > nest.left_bytes,
+        is_streamed=nest.right_bytes > LEVEL_2_SHARE * target.l2_bytes,
+    )
+    orders = [whole]
+    if whole.sum.blocks > 1 and columns.panels > 1 and shape.group == 1 and _can_pack(nest):
+        orders.append(replace(whole, panels_inside=True))
+    plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
+    return min(plans, key=lambda plan: traffic_cycles(nest, plan, target))
+
+
+def units_of(shape: ConvolutionShape, cut: Cut) -> int:
+    """Return the number of units of one image: lines, or tiles of its only line."""
+    return cut.tiles if shape.rank == 1 else shape.output[0]
+
+
+def input_distances(nest: ProductNest) -> tuple[int, ...]:
+    """Return the elements between neighbours in each dimension of what the tiles read.
+
+    That is the padded copy of the input, if there is one.
+    """
+    shape = nest.shape
+    sizes, last = (
+        (shape.needed, shape.channels) if shape.is_padded else (shape.input, nest.left.pixel)
+    )
+    return tuple(prod(sizes[axis + 1 :]) * last for axis in range(shape.rank))
+
+
+def staged_elements(nest: ProductNest, plan: Plan) -> int:
+    """Return the elements of the padded copy of one block, 0 if there is none."""
+    return _input_elements(nest.shape, plan.cut, plan.block_units) if plan.is_staged else 0
+
+
+def packed_elements(nest: ProductNest, plan: Plan) -> int:
+    """Return the elements of an inner block's part of the left rows, 0 if it is not packed."""
+    return block_pixels(nest.shape, plan) * plan.sum.block_products if plan.panels_inside else 0
+
+
+def waiting_elements(nest: ProductNest, plan: Plan) -> int:
+    """Return the sums of one block that wait in scratch between inner blocks."""
+    if plan.sum.blocks < 2:
+        return 0
+    panels = plan.columns.panels * nest.shape.group if plan.panels_inside else 1
+    return panels * block_pixels(nest.shape, plan) * nest.block
+
+
+def block_pixels(shape: ConvolutionShape, plan: Plan) -> int:
+    """Return the most pixels of a block."""
+    return plan.block_units * (plan.cut.rows if shape.rank == 1 else prod(shape.output[1:]))
+
+
+def block_bytes(nest: ProductNest, plan: Plan) -> int:
+    """Return the bytes that the tiles of a block use for one panel and, over and over, the next.
+
+    These are the left rows, whole ones or an inner block's part of them, and the sums that wait.
+    """
+    shape, pixels = nest.shape, block_pixels(nest.shape, plan)
+    left = packed_elements(nest, plan) or _input_elements(shape, plan.cut, plan.block_units)
+    waiting = pixels * nest.block if plan.sum.blocks > 1 else 0
+    return left * nest.kinds.left.size_bytes + waiting * nest.kinds.total.size_bytes
+
+
+def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
+    """Estimate the cycles that the right operand and the waiting sums take on their way.
+
+    The left rows come from the second-level cache in any case, a fraction as fast as weights.
+    """
+    images = nest.shape.batch
+    blocks = images * -(-units_of(nest.shape, plan.cut) // plan.block_units)
+    passes = blocks // max(1, images) if nest.right.image else blocks
+    cycles = passes * nest.right_bytes * byte_cycles(nest.right_bytes, target)
+    waiting = waiting_elements(nest, plan) * nest.kinds.total.size_bytes
+    panels = 1 if plan.panels_inside else plan.columns.panels * nest.shape.group
+    moves = 2 * (plan.sum.blocks - 1) * panels * blocks
+    return cycles + moves * waiting * byte_cycles(waiting, target)
+
+
+def byte_cycles(size: int, target: Target) -> float:
+    """Return what a byte takes from the nearest cache that holds *size* bytes."""
+    if size <= LEVEL_2_SHARE * target.l2_bytes:
+        return LEVEL_2_CYCLES
+    return LEVEL_3_CYCLES if size <= target.l3_bytes else MEMORY_CYCLES
+
+
+def _can_pack(nest: ProductNest) -> bool:
+    """True if what is packed lies in runs: of factors of a pixel, or of pixels of a line."""
+    is_turned = nest.shape.rank == 1 and nest.shape.stride == nest.shape.kernel == (1,)
+    return nest.left.step == 1 or nest.shape.is_padded or (is_turned and nest.left.pixel == 1)
+
+
+def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:
+    """Return how many units, balanced, keep a block within its share of the second-level cache."""
+    units = units_of(nest.shape, plan.cut)
+    one, two = (block_bytes(nest, replace(plan, block_units=number)) for number in (1, 2))
+    left = int(LEVEL_2_SHARE * target.l2_bytes) - one
+    most = max(1, 1 + left // max(1, two - one))
+    return -(-units // -(-units // most)) if units else 1
+
+
+def _input_elements(shape: ConvolutionShape, cut: Cut, units: int) -> int:
+    """Return the input elements that *units* neighbouring units read."""
+    pixels = units * cut.rows if shape.rank == 1 else units
+    line = prod(shape.needed[1:]) * shape.channels
+    return ((pixels - 1) * shape.stride[0] + shape.reach[0]) * line

@@ -1,0 +1,98 @@
+"""The sum of a product as loops, cut into inner blocks.
+
+A sum runs over taps and channels. Taps whose inputs are neighbours in memory make one loop with the
+channels, the *dot*. An inner block is what is summed up in registers in one go: the dot, or a piece
+of it, and the innermost loops around it. The outer loops are outside of the register tiles: after
+each inner block but the last, the sums of all tiles wait in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+
+
+@dataclass(frozen=True)
+class SumLoop:
+    """One loop of a sum.
+
+    Attributes:
+        count: Steps.
+        left: Elements of the left operand from step to step.
+        right: Rows of the right operand from step to step.
+    """
+
+    count: int
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The loops of a sum, from the outside in.
+
+    Attributes:
+        outer: Loops over inner blocks.
+        inner: Loops of an inner block around its dots.
+        dot: Products of a dot.
+        whole_dot: Products of the dots that are cut into pieces of ``dot``, of which the last may
+            have less; the innermost of the outer loops counts them. Otherwise the same as ``dot``.
+        has_tap_rows: The first loop is that over the taps of the first dimension.
+    """
+
+    outer: tuple[SumLoop, ...]
+    inner: tuple[SumLoop, ...]
+    dot: int
+    whole_dot: int
+    has_tap_rows: bool
+
+    @classmethod
+    def of(
+        cls, shape: ConvolutionShape, distances: tuple[int, ...], step: int, limit: int
+    ) -> Reduction:
+        """Cut the sum of *shape* into inner blocks of at most *limit* products.
+
+        Args:
+            shape: Sizes.
+            distances: Elements of the left operand between neighbours in each dimension.
+            step: Elements of the left operand from channel to channel.
+            limit: The most products of an inner block.
+        """
+        dot = shape.channels_per_group
+        taps = list(zip(shape.kernel, shape.dilation, distances, strict=True))
+        while taps and (taps[-1][0] == 1 or taps[-1][1] * taps[-1][2] == dot * step):
+            dot *= taps.pop()[0]
+        loops: list[SumLoop] = []
+        right = dot
+        for count, dilation, distance in reversed(taps):
+            if count > 1:
+                loops.insert(0, SumLoop(count, dilation * distance, right))
+            right *= count
+        has_tap_rows = bool(taps) and shape.kernel[0] > 1
+        if dot > limit:
+            pieces = -(-dot // limit)
+            length = -(-dot // pieces)
+            pieces = -(-dot // length)
+            loops.append(SumLoop(pieces, length * step, length))
+            return cls(tuple(loops), (), length, dot, has_tap_rows)
+        inner: list[SumLoop] = []
+        while loops and prod(loop.count for loop in (*inner, loops[-1])) * dot <= limit:
+            inner.insert(0, loops.pop())
+        return cls(tuple(loops), tuple(inner), dot, dot, has_tap_rows)
+
+    @property
+    def blocks(self) -> int:
+        """Number of inner blocks."""
+        return prod(loop.count for loop in self.outer)
+
+    @property
+    def block_products(self) -> int:
+        """The most products of an inner block."""
+        return prod(loop.count for loop in self.inner) * self.dot
+
+    @property
+    def blocks_per_tap_row(self) -> int:
+        """Inner blocks for one tap of the first dimension."""
+        return prod(loop.count for loop in self.outer[1:])

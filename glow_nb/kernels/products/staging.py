@@ -1,0 +1,144 @@
+"""Source text that copies what one block reads of the left operand to scratch.
+
+*Staging* copies the input of a convolution once for each block of units, between zeros. *Packing*
+copies what the pixels of a block read in one inner block of the sum, pixel after pixel.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+
+from glow_nb.kernels.products.product_nest import ProductNest
+from glow_nb.kernels.products.product_plan import Plan, block_pixels, input_distances
+from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.source import SourceWriter
+
+
+def write_staging(out: SourceWriter, nest: ProductNest, plan: Plan, input: str) -> None:
+    """Copy what ``count`` units of image ``image`` read, from unit ``first`` on, to ``rows``.
+
+    Args:
+        out: Receives the lines.
+        nest: The convolution.
+        plan: How it is cut up.
+        input: Name of the pointer to the input.
+    """
+    if nest.shape.rank == 1:
+        _write_line(out, nest, plan, input)
+        return
+    shape = nest.shape
+    low, size = shape.begins[0], shape.input[0]
+    rows = plus(times("(count - 1)", shape.stride[0]), shape.reach[0])
+    with out.block(f"for row in range({rows}):"):
+        out.line(f"y = {plus(times('first', shape.stride[0]), 'row', -low)}")
+        inside = f"0 <= y < {size}"
+        if shape.rank == 2:
+            _write_row(out, nest, input, inside, "row", "y")
+            return
+        with out.block(f"for column in range({shape.needed[1]}):"):
+            out.line(f"z = {plus('column', -shape.begins[1])}")
+            inside += f" and 0 <= z < {shape.input[1]}"
+            place = f"(row * {shape.needed[1]} + column)"
+            _write_row(out, nest, input, inside, place, f"(y * {shape.input[1]} + z)")
+
+
+def _write_row(
+    out: SourceWriter, nest: ProductNest, input: str, inside: str, place: str, origin: str
+) -> None:
+    """Copy row *origin* of an image to row *place* of the scratch, or write zeros there."""
+    shape, channels = nest.shape, nest.shape.channels
+    width = shape.needed[-1]
+    left = min(shape.begins[-1], width)
+    kept = max(0, min(shape.input[-1], width - left))
+    right = width - left - kept
+    out.line(f"to = {times(place, width * channels)}")
+    with out.block(f"if {inside}:"):
+        if left:
+            out.line(f"clear(rows, to, {left * channels})")
+        if kept:
+            image = times("image", nest.left.image)
+            source = plus(image, times(origin, shape.input[-1] * nest.left.pixel))
+            _write_copy(out, nest, input, plus("to", left * channels), source, str(kept))
+        if right:
+            out.line(f"clear(rows, to + {(left + kept) * channels}, {right * channels})")
+    with out.block("else:"):
+        out.line(f"clear(rows, to, {width * channels})")
+
+
+def _write_line(out: SourceWriter, nest: ProductNest, plan: Plan, input: str) -> None:
+    """Copy a part of the only line, whose ends may lie outside of it."""
+    shape = nest.shape
+    size, channels, stride = shape.input[0], shape.channels, shape.stride[0]
+    out.line(f"pixel_end = {plan.cut.start('(first + count)')}")
+    out.line(f"y = {plus(times('pixel', stride), -shape.begins[0])}")
+    out.line(f"length = {plus(times('(pixel_end - pixel - 1)', stride), shape.reach[0])}")
+    out.line("left = min(max(-y, 0), length)")
+    out.line(f"kept = max(min(y + length, {size}) - max(y, 0), 0)")
+    left = times("left", channels)
+    out.line(f"clear(rows, 0, {left})")
+    source = plus(times("image", nest.left.image), times("max(y, 0)", nest.left.pixel))
+    with out.block("if kept > 0:"):
+        _write_copy(out, nest, input, left, source, "kept")
+    end, rest = times("(left + kept)", channels), times("(length - left - kept)", channels)
+    out.line(f"clear(rows, {end}, {rest})")
+
+
+def _write_copy(
+    out: SourceWriter, nest: ProductNest, input: str, to: str, source: str, pixels: str
+) -> None:
+    """Copy so many neighbouring pixels, which may have gaps between them in the input only."""
+    channels, pixel = nest.shape.channels, nest.left.pixel
+    if pixel == channels:
+        out.line(f"copy(rows, {to}, {input}, {source}, {times(pixels, channels)})")
+        return
+    with out.block(f"for near in range({pixels}):"):
+        places = (plus(to, times("near", channels)), plus(source, times("near", pixel)))
+        out.line(f"copy(rows, {places[0]}, {input}, {places[1]}, {channels})")
+
+
+def write_packing(
+    out: SourceWriter, nest: ProductNest, plan: Plan, source: str, length: str
+) -> None:
+    """Copy what ``count`` units read in the inner block that begins at ``shift`` to ``packed``.
+
+    Args:
+        out: Receives the lines.
+        nest: The product.
+        plan: How it is cut up.
+        source: Name of the pointer to the left operand or its padded copy.
+        length: Expression of the products of a dot.
+    """
+    shape, step = nest.shape, 1 if plan.is_staged else nest.left.step
+    distances = [s * d for s, d in zip(shape.stride, input_distances(nest), strict=True)]
+    image = "0" if plan.is_staged else times("image", nest.left.image)
+    first = "0" if plan.is_staged else "pixel" if shape.rank == 1 else "first"
+    if shape.rank == 1:
+        out.line(f"pixels = {plan.cut.start('(first + count)')} - pixel")
+    else:
+        out.line(f"pixels = count * {prod(shape.output[1:])}")
+    if step > 1:  # neighbours in memory are pixels: so they are in the copy
+        x = plus(image, times(first, distances[0]), "shift", times("near", step))
+        with out.block(f"for near in range({length}):"):
+            to = times("near", block_pixels(shape, plan))
+            out.line(f"copy(packed, {to}, {source}, {x}, pixels)")
+        return
+    with out.block("for near in range(pixels):"):
+        terms = [image, times(first, distances[0]), "shift"]
+        for axis, distance in enumerate(distances):
+            inside = prod(shape.output[axis + 1 :])
+            number = f"near // {inside}" if inside > 1 else "near"
+            number += f" % {shape.output[axis]}" if axis else ""
+            terms.append(times(f"({number})", distance))
+        out.line(f"x = {plus(*terms)}")
+        out.line(f"to = near * {plan.sum.block_products}")
+        with ExitStack() as loops:
+            for number, loop in enumerate(plan.sum.inner):
+                loops.enter_context(out.block(f"for tap{number} in range({loop.count}):"))
+            x, to = "x", "to"
+            for number, loop in enumerate(plan.sum.inner):
+                x, to = (
+                    plus(text, times(f"tap{number}", size))
+                    for text, size in ((x, loop.left), (to, loop.right))
+                )
+            out.line(f"copy(packed, {to}, {source}, {x}, {length})")
