@@ -27,7 +27,6 @@ from glow_nb.hlir.optimize.raise_softmax import raise_softmax
 from glow_nb.hlir.optimize.raise_swish import raise_swish
 from glow_nb.hlir.optimize.simplify_arithmetic import simplify_arithmetic
 from glow_nb.hlir.optimize.simplify_reductions import simplify_reductions
-from glow_nb.hlir.optimize.single_rows_to_sums import single_rows_to_sums
 from glow_nb.hlir.optimize.sink_broadcasts import sink_broadcasts
 from glow_nb.hlir.optimize.sink_channel_shuffles import sink_channel_shuffles
 from glow_nb.hlir.optimize.sink_reshapes import sink_reshapes
@@ -65,7 +64,6 @@ __all__ = [
     "raise_swish",
     "simplify_arithmetic",
     "simplify_reductions",
-    "single_rows_to_sums",
     "sink_broadcasts",
     "sink_channel_shuffles",
     "sink_reshapes",
