@@ -6,7 +6,7 @@ from glow_nb.errors import CompileError, UnsupportedError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
-from glow_nb.kernels.products import convolution, depthwise, matmul
+from glow_nb.kernels.products import convolution, depthwise, matmul, unpacked_matmul
 from glow_nb.kernels.reductions import (
     arg_reduction,
     cumulative_sum,
@@ -49,6 +49,7 @@ __all__ = [
     "softmax",
     "top_k",
     "transpose",
+    "unpacked_matmul",
     "winograd",
 ]
 

@@ -28,7 +28,7 @@ register tiles
     ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_store
     tile_store_masked tile_is_finite tile_load_columns tile_load_masked tile_transpose tile_zip
     tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups tile_winograd_input
-    tile_winograd_output``
+    tile_winograd_output tile_multiply_rows tile_sum_lanes``
 parts of convolutions
     ``copy_patch winograd_taps``
 
@@ -51,6 +51,7 @@ from glow_nb.simd import (
     elementary,
     memory,
     patch,
+    rows,
     scalars,
     stream,
     tile,
@@ -135,6 +136,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     tile: "tile_bias tile_fill tile_zero tile_load tile_fma tile_get tile_set tile_store"
     " tile_store_masked tile_is_finite",
     dot: "tile_dot",
+    rows: "tile_multiply_rows tile_sum_lanes",
     transpose: "tile_transpose tile_load_columns tile_load_masked tile_zip tile_unzip"
     " tile_prefetch",
     patch: "copy_patch",

@@ -14,6 +14,7 @@ from glow_nb.kernels.operators import (
     GroupedConvolution,
     PackedConvolution,
     PackedMatMul,
+    UnpackedMatMul,
     WinogradConvolution,
     WinogradFilter,
 )
@@ -32,6 +33,7 @@ from glow_nb.kernels.products.convolution_cost import (
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.depthwise import suits_lanes
 from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.operand_cost import suits_row_products
 from glow_nb.kernels.target import Target
 from glow_nb.payload import Recipe
 from glow_nb.schema import attributes_of, operands_of
@@ -80,13 +82,22 @@ def select_packed_operators(
         or
         %u = winograd_filter(%w_panels) {tile = [4, 4]}      // <1 x 4 x 6 x 6 x 32 x 16>
         %y = winograd_convolution(%x, %u, %b_panels) {tile = [4, 4], block = 16, ...}
+
+    A right matrix that comes at run time may be read as it lies::
+
+        %t = transpose(%keys : <100 x 64>) {permutation = [1, 0]}
+        %y = mat_mul(%rows : <2 x 64>, %t)
+        ->
+        %y = unpacked_mat_mul(%rows, %keys, none) {lhs_order = [0, 1], rhs_order = [1, 0]}
     """
     chosen = target or Target.host()
     blocks = 1 if threads == 1 else WIDTHS_TO_SHARE
     products = [
         node
         for node in function
-        if isinstance(node, PRODUCTS) and not is_channel_wise(node, chosen)
+        if isinstance(node, PRODUCTS)
+        and not is_channel_wise(node, chosen)
+        and not is_read_in_place(node, chosen)
     ]
     picks = tuner.choose(products, winograd) if tuner else {}
 
@@ -95,6 +106,8 @@ def select_packed_operators(
             return None
         if is_channel_wise(node, chosen):
             return _emit_channel_wise(node, rewriter)
+        if is_read_in_place(node, chosen):
+            return _emit_unpacked(node, rewriter)
         pick = picks.get(product_key(node))
         if pick is None or not suits_weights(node, pick):
             pick = candidates_of(node, chosen, winograd, blocks, threads)[0]
@@ -112,6 +125,19 @@ def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
         return False
     is_depthwise = 1 < node.group == node.input.type.shape[-1]
     return is_depthwise or suits_lanes(_shape_of(node), node.type.kind, target.lanes)
+
+
+def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyConnected]:
+    """Return whether *node* is a product whose right matrix is not laid out in panels.
+
+    It comes at run time, its sums run along the last axis in memory, and there are few left rows.
+    """
+    if isinstance(node, Convolution):
+        return False
+    matrix, order = _as_it_lies(_matrices(node)[1])
+    if isinstance(matrix, Constant) or order[-2] != len(order) - 1:
+        return False
+    return suits_row_products(_product_shape(node), node.type.kind, target)
 
 
 def candidates_of(
@@ -135,7 +161,7 @@ def candidates_of(
         if suits_weights(node, *ways):
             return ways
         return [way for way in ways if way.tile is None]
-    matrix = node.rhs if isinstance(node, MatMul) else node.weights
+    _, matrix = _matrices(node)
     is_laid_out = isinstance(matrix, (Constant, Transpose))  # a transpose writes panels instead
     shape = _product_shape(node)
     return product_candidates(shape, kind, target, blocks=blocks, is_laid_out=is_laid_out)
@@ -248,8 +274,34 @@ def _shape_of(node: Convolution) -> ConvolutionShape:
 
 
 def _product_shape(node: MatMul | FullyConnected) -> MatMulShape:
-    lhs, rhs = (node.lhs, node.rhs) if isinstance(node, MatMul) else (node.input, node.weights)
+    lhs, rhs = _matrices(node)
     return MatMulShape.of(lhs.type.shape, rhs.type.shape[-1], is_batched=rhs.type.rank > 2)
+
+
+def _matrices(node: MatMul | FullyConnected) -> tuple[Value, Value]:
+    """Return the left and the right matrix."""
+    return (node.lhs, node.rhs) if isinstance(node, MatMul) else (node.input, node.weights)
+
+
+def _as_it_lies(matrix: Value) -> tuple[Value, tuple[int, ...]]:
+    """Return what is transposed to *matrix*, or itself, and the order of the axes."""
+    if isinstance(matrix, Transpose) and matrix.predicate is None:
+        return matrix.input, matrix.permutation
+    return matrix, tuple(range(matrix.type.rank))
+
+
+def _emit_unpacked(node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
+    left, right = _matrices(node)
+    bias = node.bias if isinstance(node, FullyConnected) else None
+    lhs, lhs_order = _as_it_lies(left)
+    if lhs_order[-1] != left.type.rank - 1:  # the left sums do not run along the last axis
+        lhs, lhs_order = left, tuple(range(left.type.rank))
+    rhs, rhs_order = _as_it_lies(right)
+    return rewriter.emit(
+        UnpackedMatMul(
+            lhs, rhs, bias, lhs_order=lhs_order, rhs_order=rhs_order, predicate=node.predicate
+        )
+    )
 
 
 def _emit_product(

@@ -12,6 +12,7 @@ from glow_nb.kernels.operators.packed import (
     PackedConvolution,
     PackedMatMul,
 )
+from glow_nb.kernels.operators.unpacked import UnpackedMatMul
 from glow_nb.kernels.operators.winograd import WinogradConvolution, WinogradFilter
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "GroupedConvolution",
     "PackedConvolution",
     "PackedMatMul",
+    "UnpackedMatMul",
     "WinogradConvolution",
     "WinogradFilter",
     "packed_instructions",

@@ -1,0 +1,91 @@
+"""The matrix product of operands that lie as they came, which a backend may read in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.costs import Cost
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
+from glow_nb.types import Array, TensorType
+
+
+@define_node("unpacked_mat_mul")
+class UnpackedMatMul(Node):
+    """Multiply matrices like :class:`MatMul`, transposing the operands, and add a bias row.
+
+    Axis ``i`` of what is multiplied is axis ``order[i]`` of the operand, as in ``transpose``. So
+    transposed, ``lhs`` is ``[batch..., M, K]``, and ``rhs`` is ``[batch..., K, N]`` with the same
+    batch or ``[K, N]``; ``bias`` is ``[N]`` or absent; the result is ``[batch..., M, N]``.
+
+    Attributes:
+        lhs_order: Order of the axes of the left operand.
+        rhs_order: Order of the axes of the right operand.
+    """
+
+    lhs: Value
+    rhs: Value
+    bias: Value | None
+    lhs_order: tuple[int, ...]
+    rhs_order: tuple[int, ...]
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "lhs", self.lhs.type, NUMBERS)
+        lhs, rhs = self._turned("lhs"), self._turned("rhs")
+        self.require(
+            lhs.kind == rhs.kind
+            and lhs.shape[-1] == rhs.shape[-2]
+            and rhs.shape[:-2] in ((), lhs.shape[:-2]),
+            f"operands do not fit: transposed, 'lhs' is {lhs} and 'rhs' {rhs}",
+        )
+        wanted = TensorType(lhs.kind, rhs.shape[-1:])
+        if self.bias is not None:
+            found = self.bias.type
+            self.require(found == wanted, f"'bias' is {found}, but 'rhs' needs {wanted}")
+        return lhs.with_shape((*lhs.shape[:-1], rhs.shape[-1]))
+
+    def _turned(self, name: str) -> TensorType:
+        """Return the type of an operand once it is transposed."""
+        type: TensorType = getattr(self, name).type
+        order: tuple[int, ...] = getattr(self, f"{name}_order")
+        self.require(
+            type.rank >= 2 and sorted(order) == list(range(type.rank)),
+            f"'{name}' is {type} and {name}_order {order}; give a matrix, or a batch of matrices, "
+            "and an order that holds each of its axes once",
+        )
+        return type.with_shape(tuple(type.shape[axis] for axis in order))
+
+    @override
+    def evaluate(self, lhs: Array, rhs: Array, bias: Array | None) -> Array:
+        left, right = lhs.transpose(self.lhs_order), rhs.transpose(self.rhs_order)
+        with np.errstate(all="ignore"):
+            result: Any = widest(left) @ widest(right)
+            result = result if bias is None else result + widest(bias)
+        return fitted(result, self.type)
+
+    @override
+    def cost(self) -> Cost:
+        bias = 0 if self.bias is None else self.type.size
+        return Cost(self.type.size * self._turned("lhs").shape[-1], bias)
+
+
+@define_instruction("unpacked_mat_mul", node=UnpackedMatMul)
+class UnpackedMatMulInst(NodeInstruction):
+    """Multiply matrices that lie as they came, transposing the operands, and add a bias.
+
+    Lhs ``[..., M, K]`` and rhs ``[..., K, N]`` or ``[K, N]`` once their axes are in the orders
+    given, bias ``[N]`` or absent, dest ``[..., M, N]``.
+    """
+
+    dest: Out
+    lhs: In
+    rhs: In
+    bias: OptionalIn
+    lhs_order: tuple[int, ...]
+    rhs_order: tuple[int, ...]

@@ -1,0 +1,47 @@
+"""Where the matrices of a batch lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.loops import Nest
+from glow_nb.llir.program import Buffer
+
+
+@dataclass(frozen=True)
+class MatrixLayout:
+    """Distances in elements between the parts of a batch of matrices.
+
+    Attributes:
+        batch: (count, distance) of the loops over matrices, from the outside in.
+        row: From row to row.
+        column: From column to column.
+    """
+
+    batch: tuple[tuple[int, int], ...]
+    row: int
+    column: int
+
+    @classmethod
+    def of(cls, buffer: Buffer, order: Sequence[int]) -> MatrixLayout:
+        """Return that of *buffer*, whose axes in *order* are ``[batch..., rows, columns]``."""
+        *axes, row, column = order
+        sizes = tuple(buffer.type.shape[axis] for axis in axes)
+        nest = Nest(sizes, (tuple(buffer.strides[axis] for axis in axes),)).collapsed()
+        batch = tuple(zip(nest.sizes, nest.strides[0], strict=True))
+        return cls(batch, buffer.strides[row], buffer.strides[column])
+
+    def start(self, number: str) -> str:
+        """Return where matrix *number* begins, a name or an expression in brackets."""
+        counts = [count for count, _ in self.batch]
+        terms = []
+        for axis, (count, distance) in enumerate(self.batch):
+            if count == 1:
+                continue
+            below = prod(counts[axis + 1 :])
+            index = number if below == 1 else f"({number} // {below})"
+            terms.append(times(f"({index} % {count})" if axis else index, distance))
+        return plus(*terms)

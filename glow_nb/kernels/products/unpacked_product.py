@@ -1,0 +1,48 @@
+"""A matrix product of operands that lie as they came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
+from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.matrix_layout import MatrixLayout
+from glow_nb.llir.program import pixel_stride
+
+
+@dataclass(frozen=True)
+class UnpackedProduct:
+    """A product of matrices as they lie.
+
+    Attributes:
+        shape: Sizes.
+        left: Where the left matrices lie.
+        right: Where the right matrices lie.
+        dest_stride: Elements of the result from row to row, of all matrices.
+    """
+
+    shape: MatMulShape
+    left: MatrixLayout
+    right: MatrixLayout
+    dest_stride: int
+
+    @classmethod
+    def of(cls, instruction: UnpackedMatMulInst, dest_stride: int | None) -> UnpackedProduct:
+        """Return what *instruction* computes into rows *dest_stride* apart, or without gaps.
+
+        Left matrices that share the right one are as one if their rows follow one another.
+        """
+        lhs, rhs = instruction.lhs, instruction.rhs
+        sizes = [lhs.type.shape[axis] for axis in instruction.lhs_order]
+        depth = rhs.type.shape[instruction.rhs_order[-1]]
+        left = MatrixLayout.of(lhs, instruction.lhs_order)
+        right = MatrixLayout.of(rhs, instruction.rhs_order)
+        shape = MatMulShape.of(sizes, depth, is_batched=True)
+        if rhs.type.rank == 2:
+            is_in_order = instruction.lhs_order == tuple(range(lhs.type.rank))
+            step = pixel_stride(lhs) if is_in_order else None
+            if step is not None:
+                left = MatrixLayout((), step, 1)
+                shape = MatMulShape.of(sizes, depth, is_batched=False)
+            right = MatrixLayout(((shape.batch, 0),), right.row, right.column)
+        return cls(shape, left, right, dest_stride or depth)

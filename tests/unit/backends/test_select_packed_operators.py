@@ -1,0 +1,62 @@
+"""Which packed operators the cpu backend selects for matrix products."""
+
+import numpy as np
+import pytest
+
+from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops import FullyConnected, MatMul, Transpose
+from glow_nb.kernels.operators import PackedMatMul, UnpackedMatMul
+from glow_nb.kernels.target import Target
+
+Shape = tuple[int, ...]
+
+
+def selected(
+    left: Shape, right: Shape, orders: tuple[Shape, Shape], *, has_bias: bool = False
+) -> Node:
+    """Return what becomes of a product of inputs that are transposed."""
+    builder = Builder("product")
+    operands: list[Value] = []
+    for name, shape, order in (("lhs", left, orders[0]), ("rhs", right, orders[1])):
+        value: Value = builder.input(name, f"float32<{' x '.join(map(str, shape))}>")
+        if order != tuple(range(len(shape))):
+            value = builder.emit(Transpose(value, order))
+        operands.append(value)
+    if has_bias:
+        columns = operands[1].type.shape[-1]
+        bias = builder.constant("bias", np.ones(columns, np.float32))
+        builder.save(builder.emit(FullyConnected(*operands, bias)), "y")
+    else:
+        builder.save(builder.emit(MatMul(*operands)), "y")
+    function = select_packed_operators(builder.function(), target=Target.host())
+    found = [n for n in function if isinstance(n, (PackedMatMul, UnpackedMatMul))]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_few_rows_read_a_transposed_matrix_where_it_lies(has_bias: bool) -> None:
+    node = selected((2, 64), (100, 64), ((0, 1), (1, 0)), has_bias=has_bias)
+    assert isinstance(node, UnpackedMatMul)
+    assert (node.lhs.name, node.rhs.name) == ("lhs", "rhs")
+    assert (node.bias is not None) == has_bias
+    assert (node.lhs_order, node.rhs_order) == ((0, 1), (1, 0))
+
+
+def test_heads_are_read_where_they_lie() -> None:
+    node = selected((1, 2, 4, 64), (1, 99, 4, 64), ((0, 2, 1, 3), (0, 2, 3, 1)))
+    assert isinstance(node, UnpackedMatMul)
+    assert (node.lhs.name, node.rhs.name) == ("lhs", "rhs")
+    assert (node.lhs_order, node.rhs_order) == ((0, 2, 1, 3), (0, 2, 3, 1))
+
+
+def test_left_rows_that_are_no_vectors_are_transposed_before() -> None:
+    node = selected((64, 2), (100, 64), ((1, 0), (1, 0)))
+    assert isinstance(node, UnpackedMatMul)
+    assert isinstance(node.lhs, Transpose)
+
+
+def test_many_rows_read_panels() -> None:
+    assert isinstance(selected((512, 64), (100, 64), ((0, 1), (1, 0))), PackedMatMul)

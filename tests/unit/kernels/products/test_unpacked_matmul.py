@@ -1,0 +1,144 @@
+"""Kernels of products over operands that lie as they came, against the operator's meaning."""
+
+import numpy as np
+import pytest
+
+from glow_nb.errors import VerifyError
+from glow_nb.hlir import ops
+from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
+from glow_nb.kernels.products.matrix_layout import MatrixLayout
+from glow_nb.kernels.products.row_products import tile_of
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.llir.instructions.derived import instruction_for
+from glow_nb.llir.program import Buffer, Register, View
+from glow_nb.llir.stack import StackInst
+from glow_nb.types import Array, ElementKind, TensorType
+from tests.unit.kernels.cases import check, instruction_of, run
+from tests.unit.kernels.running import RunningKernel
+
+FLOAT32 = ElementKind.FLOAT32
+Shape = tuple[int, ...]
+Case = tuple[Shape, Shape, Shape, Shape]
+"""Shapes and orders of both operands."""
+
+TRANSPOSED: dict[str, Case] = {
+    "one row": ((1, 100), (77, 100), (0, 1), (1, 0)),
+    "few rows": ((5, 33), (9, 33), (0, 1), (1, 0)),
+    "one column": ((6, 20), (1, 20), (0, 1), (1, 0)),
+    "one product": ((3, 1), (4, 1), (0, 1), (1, 0)),
+    "many rows": ((21, 40), (11, 40), (0, 1), (1, 0)),
+    "batch": ((3, 2, 18), (3, 7, 18), (0, 1, 2), (0, 2, 1)),
+    "shared matrix": ((3, 2, 18), (7, 18), (0, 1, 2), (1, 0)),
+    "shared matrix, heads": ((2, 5, 3, 18), (7, 18), (0, 2, 1, 3), (1, 0)),
+    "heads": ((2, 3, 4, 18), (2, 7, 4, 18), (0, 2, 1, 3), (0, 2, 3, 1)),
+    "no rows": ((0, 5), (4, 5), (0, 1), (1, 0)),
+    "no columns": ((3, 5), (0, 5), (0, 1), (1, 0)),
+    "empty sum": ((3, 0), (5, 0), (0, 1), (1, 0)),
+}
+"""Rows times rows: the last axis of both operands is that of the sum."""
+
+
+def product_of(
+    case: Case, kind: ElementKind = FLOAT32, *, has_bias: bool = False
+) -> UnpackedMatMulInst:
+    lhs, rhs, lhs_order, rhs_order = case
+    shapes = [lhs, rhs, *([(rhs[rhs_order[-1]],)] if has_bias else [])]
+    types = [TensorType(kind, shape) for shape in shapes]
+    made = instruction_of(UnpackedMatMulInst, types, lhs_order=lhs_order, rhs_order=rhs_order)
+    assert isinstance(made, UnpackedMatMulInst)
+    return made
+
+
+def whole_numbers(*shapes: Shape, kind: ElementKind = FLOAT32) -> list[Array]:
+    """Return operands whose sums are exact in every order."""
+    random = np.random.default_rng(0)
+    least = -2 if kind.is_signed else 0
+    return [random.integers(least, 3, shape).astype(kind.dtype) for shape in shapes]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_rows_times_rows(name: str) -> None:
+    target = Target.host(LANE_COUNTS[len(name) % len(LANE_COUNTS)])
+    instruction = product_of(TRANSPOSED[name], has_bias=len(name) % 2 == 0)
+    operands = [instruction.lhs, instruction.rhs, instruction.bias]
+    arrays = whole_numbers(*(b.type.shape for b in operands if b is not None))
+    check(instruction, target, operands=arrays, ulp=0)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ElementKind.FLOAT64,
+        ElementKind.FLOAT16,
+        ElementKind.BFLOAT16,
+        ElementKind.INT32,
+        ElementKind.UINT8,
+    ],
+)
+def test_other_kinds_share_the_generator(kind: ElementKind, lanes: int) -> None:
+    instruction = product_of(TRANSPOSED["few rows"], kind, has_bias=True)
+    arrays = whole_numbers((5, 33), (9, 33), (9,), kind=kind)
+    check(instruction, Target.host(lanes), operands=arrays, ulp=0)
+
+
+@pytest.mark.jit
+def test_operands_and_result_may_be_windows_with_gaps() -> None:
+    plain = product_of(TRANSPOSED["few rows"])
+    bases = [Buffer(name, TensorType(FLOAT32, (9, 50))) for name in ("dest", "lhs", "rhs")]
+    dest, lhs, rhs = (
+        View(base.name, buffer.type, base, steps=(50, 1))
+        for base, buffer in zip(bases, (plain.dest, plain.lhs, plain.rhs), strict=True)
+    )
+    windowed = UnpackedMatMulInst(dest, lhs, rhs, None, lhs_order=(0, 1), rhs_order=(1, 0))
+    left, right = whole_numbers((9, 50), (9, 50))
+    result = np.full((9, 50), 7, np.float32)
+    target = Target.host()
+    RunningKernel(generate_kernel(windowed, target), target)(result, left, right)
+    wanted = np.full((9, 50), 7, np.float32)
+    wanted[:5, :9] = left[:5, :33] @ right[:, :33].T
+    np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.jit
+def test_an_epilogue_is_applied_to_the_sums() -> None:
+    plain = product_of(TRANSPOSED["many rows"])
+    made = Register("made", plain.dest.type)
+    head = UnpackedMatMulInst(made, plain.lhs, plain.rhs, None, lhs_order=(0, 1), rhs_order=(1, 0))
+    stack = StackInst.of([head, instruction_for(ops.Relu)(plain.dest, made)])
+    left, right = whole_numbers((21, 40), (11, 40))
+    (found,) = run(stack, [left, right], Target.host(8))
+    np.testing.assert_array_equal(found, np.maximum(left @ right.T, 0))
+
+
+@pytest.mark.parametrize("registers", [16, 32])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 13])
+def test_tiles_fit_the_registers(rows: int, registers: int) -> None:
+    cut, columns = tile_of(rows, registers)
+    assert cut.rows * columns + min(cut.rows, columns) + 1 <= registers
+    assert cut.large * cut.rows + cut.small * (cut.rows - 1) == rows
+
+
+def test_matrices_of_heads_are_found_by_their_number() -> None:
+    buffer = Buffer("x", TensorType(FLOAT32, (2, 5, 3, 7)))
+    layout = MatrixLayout.of(buffer, (0, 2, 1, 3))
+    numbers = np.arange(2 * 5 * 3 * 7).reshape(2, 5, 3, 7).transpose(0, 2, 1, 3).reshape(6, 5, 7)
+    starts = [eval(layout.start("n"), {"n": n}) for n in range(6)]
+    assert starts == [int(matrix[0, 0]) for matrix in numbers]
+    assert (layout.row, layout.column) == (21, 1)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (((2, 3), (3, 4), (0, 1), (1, 0)), "operands do not fit.*<2 x 3>.*<4 x 3>"),
+        (((2, 3), (3, 4), (0, 0), (0, 1)), "lhs_order .0, 0.*holds each of its axes once"),
+        (((5, 2, 3), (4, 3, 2), (0, 1, 2), (0, 1, 2)), "operands do not fit"),
+    ],
+)
+def test_operands_that_do_not_fit_are_refused(case: Case, message: str) -> None:
+    with pytest.raises(VerifyError, match=message):
+        product_of(case)
