@@ -15,7 +15,7 @@ from glow_nb.llir.traits import KernelTraits
 
 
 @head_kernel_for(
-    WinogradConvolutionInst, traits=KernelTraits(fuses_epilogue=True, strided=("dest",))
+    WinogradConvolutionInst, traits=KernelTraits(fuses_epilogue=True, strided=("dest", "input"))
 )
 def winograd_convolution_source(
     instruction: WinogradConvolutionInst, target: Target, fusion: Fusion
@@ -33,7 +33,6 @@ def winograd_convolution_source(
         instruction.tile,
         instruction.input.type.kind,
         instruction.block,
-        fusion.dest_stride,
         instruction.guarded,
     )
     return generate_winograd(nest, plan_winograd(nest, target), fusion)

@@ -108,11 +108,6 @@ class GuardedWriter(WinogradWriter):
                 )
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, t)")
 
-    def _write_patch(self) -> None:
-        """Copy the input of a tile to scratch."""
-        sizes = (*self.shape.input, self.shape.channels, *self.nest.sizes)
-        self.out.line(f"copy_patch(patch, input, image, top, left, {', '.join(map(str, sizes))})")
-
     @override
     def _finished_line(self, tag: str, pixels: int) -> str:
         lanes, wide = self.plan.lanes, self.nest.sizes[1]

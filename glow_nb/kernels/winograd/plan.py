@@ -31,7 +31,6 @@ class WinogradNest:
         tile: Outputs of a tile in each dimension.
         kind: Element kind of all operands.
         block: Output channels of one panel of the filter.
-        dest_stride: Elements from pixel to pixel of a result that is a window of a wider tensor.
         guarded: Tiles with results that are not finite are summed up directly.
     """
 
@@ -39,7 +38,6 @@ class WinogradNest:
     tile: tuple[int, ...]
     kind: ElementKind
     block: int
-    dest_stride: int | None = None
     guarded: bool = False
 
     @property
@@ -76,11 +74,6 @@ class WinogradNest:
     def tiles(self) -> int:
         """Tiles of all images."""
         return self.shape.batch * prod(self.counts)
-
-    @property
-    def pixel_stride(self) -> int:
-        """Elements of the result from pixel to pixel."""
-        return self.dest_stride or self.shape.depth
 
     @property
     def panels(self) -> int:

@@ -9,6 +9,7 @@ from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
 from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import SourceWriter
 
@@ -18,7 +19,8 @@ class WinogradWriter:
 
     def __init__(self, nest: WinogradNest, plan: WinogradPlan, fusion: Fusion) -> None:
         self.nest, self.shape, self.plan, self.fusion = nest, nest.shape, plan, fusion
-        self.tiles = TileStore(fusion, plan.lanes, nest.pixel_stride)
+        self.tiles = TileStore(fusion, plan.lanes)
+        self.step = elements_between_pixels(fusion.input)
         self.scratch = Scratch.of(nest, plan)
         self.out = SourceWriter()
 
@@ -96,24 +98,19 @@ class WinogradWriter:
         self._write_corner()
         inside = f"0 <= top <= {height - high} and 0 <= left <= {width - wide}"
         with out.block(f"if {inside}:"):
-            start = times(f"((image * {height} + top) * {width} + left)", channels)
-            out.line(f"source = at(input, {start})\nrow_step = {width * channels}")
+            start = times(f"((image * {height} + top) * {width} + left)", self.step)
+            out.line(f"source = at(input, {start})")
+            out.line(f"row_step = {width * self.step}\npixel_step = {self.step}")
         with out.block("else:"):
-            out.line(f"source = patch\nrow_step = {wide * channels}")
-            out.line(f"low = min(max(-left, 0), {wide})")
-            out.line(f"high = max(min({width} - left, {wide}), low)")
-            with out.block(f"for row in range({high}):"):
-                out.line(f"to = row * {wide * channels}")
-                with out.block(f"if 0 <= top + row < {height}:"):
-                    first = f"((image * {height} + top + row) * {width} + left + low)"
-                    sizes = [times(s, channels) for s in ("low", "(high - low)", "high")]
-                    rest = times(f"({wide} - high)", channels)
-                    out.line(f"clear(patch, to, {sizes[0]})")
-                    from_ = times(first, channels)
-                    out.line(f"copy(patch, to + {sizes[0]}, input, {from_}, {sizes[1]})")
-                    out.line(f"clear(patch, to + {sizes[2]}, {rest})")
-                with out.block("else:"):
-                    out.line(f"clear(patch, to, {wide * channels})")
+            self._write_patch()
+            out.line("source = patch")
+            out.line(f"row_step = {wide * channels}\npixel_step = {channels}")
+
+    def _write_patch(self) -> None:
+        """Copy the input of a tile to scratch."""
+        shape, sizes = self.shape, self.nest.sizes
+        numbers = ", ".join(map(str, (*shape.input, shape.channels, self.step, *sizes)))
+        self.out.line(f"copy_patch(patch, input, image, top, left, {numbers})")
 
     def _write_factors(self) -> None:
         """Transform the input of one tile: first along its rows, then along its columns."""
@@ -126,14 +123,15 @@ class WinogradWriter:
             self._write_factor(str(whole * lanes), rest)
 
     def _write_factor(self, channel: str, count: int | None) -> None:
-        out, lanes, channels = self.out, self.plan.lanes, self.shape.channels
+        out, lanes = self.out, self.plan.lanes
+        pixel_step = self.step if self.step == self.shape.channels else "pixel_step"
         (high, wide), (tile_high, tile_wide) = self.nest.sizes, self.nest.tile
         kernel_high, kernel_wide = self.shape.kernel
         with out.block(f"for i in range({high}):"):
             start = f"i * row_step + {channel}"
-            row = f"tile_load(source, {start}, {channels}, {wide}, 1, {lanes})"
+            row = f"tile_load(source, {start}, {pixel_step}, {wide}, 1, {lanes})"
             if count:
-                row = f"tile_load_masked(source, {start}, {channels}, {wide}, {lanes}, {count})"
+                row = f"tile_load_masked(source, {start}, {pixel_step}, {wide}, {lanes}, {count})"
             row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide})"
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, {row})")
         with out.block(f"for j in range({wide}):"):
@@ -242,8 +240,7 @@ class WinogradWriter:
         """Store the outputs that are in the image, *count* channels from *column* on."""
         out, (height, width), (tile_high, tile_wide) = self.out, self.shape.output, self.nest.tile
         with out.block(f"for i in range(min({height} - y, {tile_high})):"):
-            pixel = f"((image * {height} + y + i) * {width} + x)"
-            out.line(f"index = {plus(times(pixel, self.nest.pixel_stride), 'channel', column)}")
+            out.line(f"pixel = (image * {height} + y + i) * {width} + x")
             edge = width % tile_wide
             if edge and width > tile_wide:
                 with out.block(f"if x < {width - edge}:"):
@@ -258,7 +255,7 @@ class WinogradWriter:
         result = self._finished_line(tag, pixels)
         self.out.line(f"t_{tag} = {result}")
         first = plus("channel", column)
-        self.tiles.write(self.out, f"t_{tag}", pixels, columns=count, index="index", channel=first)
+        self.tiles.write(self.out, f"t_{tag}", pixels, columns=count, pixel="pixel", channel=first)
 
     def _finished_line(self, tag: str, pixels: int) -> str:
         """Return one line of outputs: transformed along its rows, with the bias."""
