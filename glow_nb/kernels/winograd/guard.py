@@ -43,7 +43,7 @@ class GuardedWriter(WinogradWriter):
     def _write_scratch(self) -> None:
         super()._write_scratch()
         scratch = self.scratch
-        self.out.line(f"taps = at(sums, {scratch.elements * scratch.sums_plane})")
+        self.out.line(f"taps = at(sums, {scratch.sums * scratch.sums_plane})")
         self.out.line(f"taps_of = as_int64(at(taps, {self.taps_elements}))\nput(taps_of, 0, -1)")
 
     @override

@@ -20,7 +20,9 @@ def elements_between_pixels(buffer: Buffer) -> int:
         UnsupportedError: Its pixels do not lie at equal distances, one after the other.
     """
     channels = buffer.type.shape[-1] if buffer.type.shape else 1
-    step = channels if buffer.is_contiguous or not buffer.type.size else pixel_stride(buffer)
+    if buffer.is_contiguous or not buffer.type.size:
+        return channels
+    step = pixel_stride(buffer)
     if step is None or step <= 0:
         raise UnsupportedError(
             f"{buffer!r} : {buffer.type} has strides {list(buffer.strides)}, but the kernel walks "

@@ -30,7 +30,7 @@ def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program
     The value must be an activation that is complete before the copy, and the kernel of every
     instruction that touches it must take strided operands there, as its *traits* say. Nothing else
     may need the memory at the same time. Copies are looked at last to first, so that a concat of
-    concats becomes one.
+    concats becomes one, those of whole values before those of parts.
 
     What is copied may be a part of an activation, which then lies around the window as far as it
     reaches, or a whole one in another shape. Other copies of it that would move nothing from there
@@ -38,13 +38,22 @@ def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program
     outputs is made in one of them and copied to the other.
     """
     work = Work(program.work)
-    for number in reversed(work.numbers):
-        members = members_of(work[number]) if number in work else ()
-        for index in reversed(range(len(members))):
-            copy = members_of(work[number])[index] if number in work else None
-            if isinstance(copy, CopyInst) and copy.predicate is None:
-                _make_in_place(work, number, copy, traits)
+    for of_parts in (False, True):  # what lies around a part may be in the way of whole values
+        for number, copy in _copies(work, of_parts=of_parts):
+            _make_in_place(work, number, copy, traits)
     return work.result(program)
+
+
+def _copies(work: Work, *, of_parts: bool) -> Iterator[tuple[int, CopyInst]]:
+    """Yield the copies of parts of a region, or of whole ones, last to first; some may go on it."""
+    for number in reversed(work.numbers):
+        count = len(members_of(work[number])) if number in work else 0
+        for index in reversed(range(count)):
+            copy = members_of(work[number])[index] if number in work else None
+            if not isinstance(copy, CopyInst) or copy.predicate is not None:
+                continue
+            if of_parts == (copy.src.type.size < copy.src.root.type.size):
+                yield number, copy
 
 
 @dataclass(frozen=True)
