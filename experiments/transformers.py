@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from experiments.mobile_networks import write
+from experiments.layers import write
 from glow_nb.types import Array
 
 OPSET = 13

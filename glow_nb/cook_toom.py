@@ -75,17 +75,21 @@ class ShortConvolution:
 
 
 def is_known(outputs: int, taps: int) -> bool:
-    """True if there are points for so many inputs; one tap and one output need none."""
-    return outputs >= 1 and taps >= 1 and (outputs + taps - 1 in (1, *POINT_PAIRS))
+    """True if there are points for so many inputs; one output needs none."""
+    return taps >= 1 and (outputs == 1 or (outputs > 1 and outputs + taps - 1 in POINT_PAIRS))
 
 
 @cache
 def short_convolution(outputs: int, taps: int) -> ShortConvolution:
-    """Return the matrices; there must be points for ``outputs + taps - 1`` inputs."""
+    """Return the matrices; there must be points for ``outputs + taps - 1`` inputs.
+
+    One output is the sum of its products, as many as there are taps.
+    """
     size = outputs + taps - 1
-    if size == 1:
-        one = np.ones((1, 1))
-        return ShortConvolution(outputs, taps, one, one, one, one)
+    if outputs == 1:
+        unchanged = np.eye(taps)
+        ones = np.ones((1, taps))
+        return ShortConvolution(outputs, taps, unchanged, unchanged, ones, unchanged)
     points = [0.0, *(sign * point for point in POINT_PAIRS[size] for sign in (1.0, -1.0))]
     output, filter = (np.vander(points, count, increasing=True) for count in (outputs, taps))
     input = np.zeros((size, size))

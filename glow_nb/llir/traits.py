@@ -28,7 +28,8 @@ class KernelTraits:
             otherwise only such as have the shape of the result, vary along the last axis only, or
             are one number.
         strided: Operands that may be windows with gaps between pixels (rows along the last axis);
-            those of a data-parallel instruction may always have any strides.
+            those of a data-parallel instruction may always have any strides. If ``dest`` is among
+            them, so may what the epilogue reads and writes in the shape of the result.
     """
 
     fuses_epilogue: bool = False

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.llir.in_place import covers_root
 from glow_nb.llir.program import (
     Buffer,
     Instruction,
     View,
     contiguous_strides,
-    mutated,
+    kernel_operands,
     pixel_stride,
-    read,
 )
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import Traits, traits_of
-from glow_nb.schema import operand_specs
+from glow_nb.llir.verify import element_interval
+from glow_nb.schema import operand_specs, operands_of
 
 
 @dataclass
@@ -67,6 +68,60 @@ def rebased(buffer: Buffer, old: Buffer, new: Buffer) -> Buffer | None:
     return View(buffer.name, buffer.type, new, start, tuple(steps))
 
 
+def laid_around(place: Buffer, part: Buffer) -> Buffer | None:
+    """Return where the region of *part* lies if *part*, of the type of *place*, lies at *place*.
+
+    None if that is nowhere: *part* has another order or another type, or what lies around it would
+    reach beyond the region of *place*, or its elements would fall upon each other.
+    """
+    whole = part.root
+    if part.type != place.type:
+        return None
+    if part is whole:
+        return place
+    if covers_root(part):
+        return View(whole.name, whole.type, place) if place.is_contiguous else None
+    seen = _seen_whole(part)
+    if seen is None:
+        return None
+    start, rest = place.offset, part.offset
+    for before, step in zip(part.strides, place.strides, strict=True):
+        start -= rest // before * step
+        rest %= before
+    laid = View(seen.name, seen.type, place.root, start, place.strides)
+    first, last = element_interval(laid)
+    if first < 0 or last >= place.root.type.size or not _are_distinct(laid):
+        return None
+    found = rebased(View(whole.name, whole.type, seen), seen, laid)
+    return found and View(whole.name, whole.type, place.root, found.offset, found.strides)
+
+
+def _seen_whole(part: Buffer) -> Buffer | None:
+    """Return the region of *part* in the shape in which *part* is a box of it; None if in none."""
+    sizes, step = [], part.root.type.size
+    for stride in part.strides:
+        if stride <= 0 or step % stride:
+            return None
+        sizes.append(step // stride)
+        step = stride
+    if step != 1 or not part.type.size:
+        return None
+    return Buffer(part.root.name, part.type.with_shape(tuple(sizes)))
+
+
+def _are_distinct(buffer: Buffer) -> bool:
+    """True if no two elements of *buffer* lie at one place, as its strides show."""
+    steps = sorted(
+        (abs(s), n) for s, n in zip(buffer.strides, buffer.type.shape, strict=True) if n > 1
+    )
+    reach = 1
+    for step, size in steps:
+        if step < reach:
+            return False
+        reach = (size - 1) * step + reach
+    return True
+
+
 def _runs(shape: tuple[int, ...], steps: tuple[int, ...]) -> list[_Run]:
     """Return the axes of a contiguous *shape* that has *steps* elsewhere, as few as possible."""
     runs = [_Run(1, 1, 1)]
@@ -100,22 +155,21 @@ def may_have_gaps(instruction: Instruction, buffer: Buffer, traits: Traits) -> b
 
 
 def _stack_can_be_strided(stack: StackInst, buffer: Buffer, place: Buffer, traits: Traits) -> bool:
-    """A stack on tiles stores its result by pixels, if it reads nothing else of that shape."""
+    """A stack on tiles reads and stores by pixels what has the shape of its result."""
     head = stack.head
     if head is None:
         return True
     can = traits_of(head, traits)
-    if buffer in read(head) or (can.reaches_all and buffer in mutated(head)):
-        return can_be_strided(head, buffer, place, traits)
+    if buffer in kernel_operands(head) and not can_be_strided(head, buffer, place, traits):
+        return False
     if can.reaches_all:
         return _has_pixels(place)
-    others = (b for b in stack.sources if b not in read(head))
-    return (
-        stack.results == (buffer,)
-        and "dest" in can.strided
-        and _has_pixels(place)
-        and not any(b.type.shape == buffer.type.shape for b in others)
+    before, after = (
+        {operand for member in part for operand in operands_of(member)}
+        for part in (stack.prologue, stack.epilogue)
     )
+    by_pixels = "dest" in can.strided and _has_pixels(place)
+    return buffer not in before and (buffer not in after or by_pixels)
 
 
 def _has_pixels(place: Buffer) -> bool:

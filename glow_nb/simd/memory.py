@@ -142,6 +142,13 @@ def to_index(context: Any, builder: Any, value: Any, value_type: Any) -> Any:
     return context.cast(builder, value, value_type, types.int64)
 
 
+def advanced(builder: Any, index: Any, count: int, step: Any) -> Any:
+    """Return *index* and *count* times *step* more, both as from :func:`to_index`."""
+    if isinstance(step, ir.Constant):
+        return builder.add(index, ir.Constant(INDEX, step.constant * count))
+    return builder.add(index, builder.mul(step, ir.Constant(INDEX, count)))
+
+
 @intrinsic(prefer_literal=True)
 def load(typing: Any, pointer: Any, index: Any, lanes: Any) -> Any:
     """``load(p, i, lanes)``: elements i, i + 1, ... as a vector."""

@@ -24,15 +24,17 @@ def copy_patch(
     height: Any,
     width: Any,
     channels: Any,
+    step: Any,
     high: Any,
     wide: Any,
 ) -> Any:
-    """``copy_patch(p, q, image, top, left, height, width, channels, high, wide)``.
+    """``copy_patch(p, q, image, top, left, height, width, channels, step, high, wide)``.
 
     Copy the high x wide pixels at row *top* and column *left*, which may be negative, of image
-    number *image* of ``q[images, height, width, channels]`` to p; outside the image are zeros.
+    number *image* of ``q[images, height, width, channels]`` to p; outside the image are zeros. The
+    pixels of q lie *step* elements apart, those of p side by side.
     """
-    sizes = (height, width, channels, high, wide)
+    sizes = (height, width, channels, step, high, wide)
     if not (isinstance(dest, Pointer) and dest == source and are_literal(*sizes)):
         return None
 
@@ -40,29 +42,41 @@ def copy_patch(
         number, first, column = (
             to_index(context, builder, arguments[k], signature.args[k]) for k in (2, 3, 4)
         )
-        zero, rows, columns, depth, *window = (
+        zero, rows, columns, depth, apart, *window = (
             ir.Constant(INDEX, size) for size in (0, *map(literal, sizes))
         )
 
         def clipped(pixel: Any) -> Any:
-            """Clip a column of the image to the patch, and return its first element there."""
+            """Return the place in the patch of a column of the image, clipped to it."""
             pixel = _choose(builder, ">", builder.sub(pixel, column), zero)
-            return builder.mul(_choose(builder, "<", pixel, window[1]), depth)
+            return _choose(builder, "<", pixel, window[1])
 
-        begin, end = clipped(zero), clipped(columns)
+        def copy(to: Any, start: Any, pixels: Any) -> None:
+            """Copy pixels of one row, from element *start* of the image to *to* of the patch."""
+            if literal(step) == literal(channels):
+                size = builder.mul(pixels, depth)
+                copy_elements(builder, arguments[0], to, arguments[1], start, dest, size)
+                return
+            with cgutils.for_range(builder, pixels, intp=INDEX) as each:
+                place = builder.add(to, builder.mul(each.index, depth))
+                found = builder.add(start, builder.mul(each.index, apart))
+                copy_elements(builder, arguments[0], place, arguments[1], found, dest, depth)
+
+        first_pixel, end_pixel = clipped(zero), clipped(columns)
+        begin, end = (builder.mul(pixel, depth) for pixel in (first_pixel, end_pixel))
         line = builder.mul(window[1], depth)
         with cgutils.for_range(builder, window[0], intp=INDEX) as loop:
             row = builder.add(first, loop.index)
             place = builder.mul(loop.index, line)
             is_inside = builder.icmp_unsigned("<", row, rows)
             pixel = builder.mul(builder.add(builder.mul(number, rows), row), columns)
-            start = builder.add(builder.mul(builder.add(pixel, column), depth), begin)
+            pixel = builder.add(builder.add(pixel, column), first_pixel)
             with builder.if_else(is_inside) as (inside, outside):
                 with inside:
                     to, after = builder.add(place, begin), builder.add(place, end)
                     clear_elements(builder, arguments[0], dest, place, begin)
-                    size = builder.sub(end, begin)
-                    copy_elements(builder, arguments[0], to, arguments[1], start, dest, size)
+                    count = builder.sub(end_pixel, first_pixel)
+                    copy(to, builder.mul(pixel, apart), count)
                     clear_elements(builder, arguments[0], dest, after, builder.sub(line, end))
                 with outside:
                     clear_elements(builder, arguments[0], dest, place, line)

@@ -17,6 +17,7 @@ from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import FLOAT32, Lanes, first_lanes, splat_value
 from glow_nb.simd.memory import (
     address,
+    advanced,
     are_literal,
     literal,
     load_scalar,
@@ -117,15 +118,16 @@ def tile_load(
     typing: Any, pointer: Any, index: Any, stride: Any, rows: Any, vectors: Any, lanes: Any
 ) -> Any:
     """``tile_load(p, i, stride, rows, vectors, lanes)``: row r starts at element i + r * stride."""
-    if not (isinstance(pointer, Pointer) and are_literal(stride, rows, vectors, lanes)):
+    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes)):
         return None
     tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         index = to_index(context, builder, arguments[1], signature.args[1])
+        step = to_index(context, builder, arguments[2], signature.args[2])
         result = _empty(tile)
         for row in range(tile.rows):
-            start = _offset(builder, index, row * literal(stride))
+            start = advanced(builder, index, row, step)
             for column, vector in enumerate(_load_row(builder, arguments[0], start, pointer, tile)):
                 result = builder.insert_value(result, vector, row * tile.vectors + column)
         return result

@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 from glow_nb.simd.lanes import I32
 from glow_nb.simd.memory import (
     address,
+    advanced,
     are_literal,
     hint_second_level,
     literal,
@@ -168,7 +169,7 @@ def tile_load_masked(
 
     One vector a row; the other lanes are zero and their memory is not touched.
     """
-    if not (isinstance(pointer, Pointer) and are_literal(stride, rows, lanes, columns)):
+    if not (isinstance(pointer, Pointer) and are_literal(rows, lanes, columns)):
         return None
     tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), 1)
 
@@ -177,8 +178,9 @@ def tile_load_masked(
         mask = mask_of(builder, columns, None, tile.lanes)
         vector = llvm_vector(tile.kind, tile.lanes)
         value = ir.Constant(ir.ArrayType(vector, tile.rows), ir.Undefined)
+        step = to_index(context, builder, arguments[2], signature.args[2])
         for row in range(tile.rows):
-            start = builder.add(index, ir.Constant(INDEX, row * literal(stride)))
+            start = advanced(builder, index, row, step)
             place = address(builder, arguments[0], start, tile.kind)
             loaded = load_vector_masked(builder, place, tile.kind, tile.lanes, mask)
             value = builder.insert_value(value, loaded, row)

@@ -45,6 +45,7 @@ def tile_slide(
     tile: Any,
     source: Any,
     start: Any,
+    step: Any,
     weights: Any,
     index: Any,
     channels: Any,
@@ -55,18 +56,15 @@ def tile_slide(
     begin: Any,
     end: Any,
 ) -> Any:
-    """``tile_slide(t, x, i, w, j, channels, taps, stride, dilation, n, begin, end)``.
+    """``tile_slide(t, x, i, step, w, j, channels, taps, stride, dilation, n, begin, end)``.
 
     Slide one line of a window over the pixels of a tile:
-    ``t[r, c] += x[i + p * channels + c] * w[j + k * channels + c]`` for every row r and tap k,
+    ``t[r, c] += x[i + p * step + c] * w[j + k * channels + c]`` for every row r and tap k,
     where ``p = r * stride + k * dilation``, if ``begin <= p < end``, for the first n columns c.
     Nothing else is read.
     """
-    if not (
-        isinstance(tile, RegisterTile) and are_literal(channels, taps, stride, dilation, columns)
-    ):
-        return None
-    if not are_literal(begin, end):
+    literals = (step, channels, taps, stride, dilation, columns, begin, end)
+    if not (isinstance(tile, RegisterTile) and are_literal(*literals)):
         return None
     pairs = _pairs(tile, taps, stride, dilation, range(literal(begin), literal(end)))
     if (literal(taps) + tile.rows) * tile.vectors <= WINDOW_REGISTERS:
@@ -78,17 +76,17 @@ def tile_slide(
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first = to_index(context, builder, arguments[2], signature.args[2])
-        place = to_index(context, builder, arguments[4], signature.args[4])
+        place = to_index(context, builder, arguments[5], signature.args[5])
 
         @cache
         def pixel(p: int) -> list[Any]:
-            at = builder.add(first, ir.Constant(INDEX, p * literal(channels)))
+            at = builder.add(first, ir.Constant(INDEX, p * literal(step)))
             return _load_columns(builder, arguments[1], at, source, tile, literal(columns))
 
         @cache
         def weight(k: int) -> list[Any]:
             at = builder.add(place, ir.Constant(INDEX, k * literal(channels)))
-            return _load_columns(builder, arguments[3], at, weights, tile, literal(columns))
+            return _load_columns(builder, arguments[4], at, weights, tile, literal(columns))
 
         value = arguments[0]
         for r, k, p in pairs:
@@ -96,8 +94,8 @@ def tile_slide(
                 value = _accumulate(builder, tile, value, r * tile.vectors + v, x, w)
         return value
 
-    operands = (tile, source, start, weights, index, channels, taps, stride, dilation, columns)
-    return tile(*operands, begin, end), codegen
+    operands = (tile, source, start, step, weights, index, channels, taps, stride, dilation)
+    return tile(*operands, columns, begin, end), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -106,6 +104,7 @@ def tile_slide_groups(
     tile: Any,
     source: Any,
     start: Any,
+    step: Any,
     weights: Any,
     index: Any,
     channels: Any,
@@ -117,34 +116,33 @@ def tile_slide_groups(
     begin: Any,
     end: Any,
 ) -> Any:
-    """``tile_slide_groups(t, x, i, w, j, channels, m, taps, stride, dilation, n, begin, end)``.
+    """``tile_slide_groups(t, x, i, step, w, j, channels, m, taps, stride, ...)``.
 
     Like tile_slide, for groups of m channels, which lie in one vector:
-    ``t[r, c] += x[i + p * channels + c - c % m + g] * w[j + (k * m + g) * channels + c]`` for
+    ``t[r, c] += x[i + p * step + c - c % m + g] * w[j + (k * m + g) * channels + c]`` for
     every row r, tap k and channel g of a group. Each pixel is loaded once, each of its channels
     spread over its group once, and the weights are operands in memory.
     """
-    if not (isinstance(tile, RegisterTile) and are_literal(channels, size, taps, stride, dilation)):
-        return None
-    if not are_literal(columns, begin, end):
+    literals = (step, channels, size, taps, stride, dilation, columns, begin, end)
+    if not (isinstance(tile, RegisterTile) and are_literal(*literals)):
         return None
     group = literal(size)
     pairs = _pairs(tile, taps, stride, dilation, range(literal(begin), literal(end)))
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first = to_index(context, builder, arguments[2], signature.args[2])
-        place = to_index(context, builder, arguments[4], signature.args[4])
+        place = to_index(context, builder, arguments[5], signature.args[5])
 
         @cache
         def weight(k: int, g: int) -> list[Any]:
-            step = (k * group + g) * literal(channels)
-            at = builder.add(place, ir.Constant(INDEX, step))
-            return _load_columns(builder, arguments[3], at, weights, tile, literal(columns))
+            offset = (k * group + g) * literal(channels)
+            at = builder.add(place, ir.Constant(INDEX, offset))
+            return _load_columns(builder, arguments[4], at, weights, tile, literal(columns))
 
         value = arguments[0]
         for p in sorted({p for _, _, p in pairs}):
             here = [(r, k) for r, k, pixel in pairs if pixel == p]
-            at = builder.add(first, ir.Constant(INDEX, p * literal(channels)))
+            at = builder.add(first, ir.Constant(INDEX, p * literal(step)))
             vectors = _load_columns(builder, arguments[1], at, source, tile, literal(columns))
             for g in range(group):
                 lanes = [lane - lane % group + g for lane in range(tile.lanes)]
@@ -154,7 +152,7 @@ def tile_slide_groups(
                         value = _accumulate(builder, tile, value, r * tile.vectors + v, x, w)
         return value
 
-    operands = (tile, source, start, weights, index, channels, size, taps, stride, dilation)
+    operands = (tile, source, start, step, weights, index, channels, size, taps, stride, dilation)
     return tile(*operands, columns, begin, end), codegen
 
 

@@ -19,7 +19,7 @@ import pytest
 from onnx import numpy_helper
 
 import glow_nb
-from experiments.mobile_networks import NETWORKS, odd
+from experiments import branched_networks, mobile_networks, video_and_audio_networks
 from experiments.transformers import NETWORKS as TRANSFORMERS
 from experiments.twins import NAMES, make_twin
 from glow_nb import compiler
@@ -144,7 +144,10 @@ def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "network",
-    [n if n is odd else pytest.param(n, marks=pytest.mark.slow) for n in NETWORKS],
+    [
+        n if n is mobile_networks.odd else pytest.param(n, marks=pytest.mark.slow)
+        for n in mobile_networks.NETWORKS
+    ],
 )
 def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.ModelProto]) -> None:
     model = network()
@@ -168,3 +171,55 @@ def test_transformers_agree_with_onnxruntime(name: str) -> None:
     for backend, threads in ENGINES:
         net = glow_nb.compile(model, backend=backend, threads=threads)
         assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
+
+
+@pytest.mark.parametrize(
+    ("network", "image"),
+    [
+        (branched_networks.cross_stage, (1, 3, 64, 64)),
+        pytest.param(branched_networks.elan, (1, 3, 64, 64), marks=pytest.mark.slow),
+        pytest.param(branched_networks.ghostnet, (1, 3, 64, 64), marks=pytest.mark.slow),
+        pytest.param(branched_networks.res2net, (1, 3, 64, 64), marks=pytest.mark.slow),
+        (video_and_audio_networks.r2plus1d, (1, 3, 4, 24, 24)),
+        pytest.param(video_and_audio_networks.i3d, (1, 3, 8, 32, 32), marks=pytest.mark.slow),
+        pytest.param(video_and_audio_networks.temporal, (1, 16, 200), marks=pytest.mark.slow),
+        pytest.param(video_and_audio_networks.wav2vec, (1, 1, 2000), marks=pytest.mark.slow),
+        pytest.param(video_and_audio_networks.speech, (1, 20, 50), marks=pytest.mark.slow),
+    ],
+)
+def test_branched_video_and_audio_networks_agree_with_onnxruntime(
+    network: Callable[[tuple[int, ...]], onnx.ModelProto], image: tuple[int, ...]
+) -> None:
+    model = network(image)
+    feeds = random_feeds(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = session.run(None, feeds)
+    net = glow_nb.compile(model, threads=2)
+    assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("network", "copies"),
+    [
+        (branched_networks.cross_stage, 0),
+        (branched_networks.elan, 0),
+        (branched_networks.ghostnet, 0),
+        (branched_networks.res2net, 6),
+        (mobile_networks.shufflenet_v2, 0),
+    ],
+)
+def test_parts_of_channels_stay_where_they_are(
+    network: Callable[[tuple[int, ...]], onnx.ModelProto], copies: int
+) -> None:
+    """In a Res2Net block, the copy of the last part could go if the first were not in its way.
+
+    A convolution would then write over its own input.
+    """
+    cpu = backend_named("cpu")
+    function = glow_nb.load(network((1, 3, 64, 64)))
+    assert isinstance(function, Function)
+    program = compiler.build_program(compiler.lower_for(function, cpu), cpu)
+    members = [m for instruction in program.work for m in members_of(instruction)]
+    assert [m.opcode for m in members].count("copy") == copies
+    assert program.arena is not None
+    assert program.arena.size_bytes == program.arena.lower_bound_bytes

@@ -26,7 +26,7 @@ from glow_nb.kernels.operators.packed import check_panels, unpacked_filter
 from glow_nb.types import Array, ElementKind, TensorType
 
 KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
-MOST_DIMENSIONS = 2
+MOST_DIMENSIONS = 3
 
 COLUMNS = 512
 """Of a filter, transformed in one product."""
@@ -129,7 +129,7 @@ class WinogradConvolution(Node):
 
     Attributes:
         depth: Output channels.
-        kernel: Taps r in each spatial dimension; there may be 1 or 2.
+        kernel: Taps r in each spatial dimension; there may be 1, 2 or 3.
         tile: Outputs m of a tile in each dimension.
         pads: Cells of padding: the begins of all dimensions, then the ends.
         group: Channels are cut into so many groups that are convolved apart.
@@ -214,7 +214,8 @@ class WinogradConvolution(Node):
         for axis, each in zip(axes, self.transforms, strict=True):
             taps = np.moveaxis(np.tensordot(each.recovery, taps, axes=(1, axis)), 0, axis)
         noise = tap_noise(self.tile, self.kernel, self.type.kind)
-        is_noise = np.abs(taps) < noise * np.abs(taps).max(axis=axes, keepdims=True)
+        mixed = axes if self.tile[0] > 1 else axes[-2:]  # see WinogradNest.volume
+        is_noise = np.abs(taps) < noise * np.abs(taps).max(axis=mixed, keepdims=True)
         return np.where(is_noise, 0.0, taps)
 
     def _tiles(self, input: Array) -> Array:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_loops import generate_product
-from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
+from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
 
 
 @head_kernel_for(
     PackedConvolutionInst,
-    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest",)),
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "input")),
 )
 def packed_convolution_source(
     instruction: PackedConvolutionInst, target: Target, fusion: Fusion
@@ -35,12 +36,7 @@ def packed_convolution_source(
         dilation=instruction.dilation,
         group=instruction.group,
     )
-    nest = ProductNest.packed(
-        shape.simplified(),
-        ProductKinds.of(kind),
-        instruction.block,
-        dest_stride=fusion.dest_stride,
-    )
-    return generate_product(
-        nest, target, fusion, family="convolution", title=shape.description(kind)
-    )
+    title, shape = shape.description(kind), shape.simplified()
+    left = LeftLayout.by_pixels(shape, elements_between_pixels(fusion.input))
+    nest = ProductNest.packed(shape, ProductKinds.of(kind), instruction.block, left=left)
+    return generate_product(nest, target, fusion, family="convolution", title=title)

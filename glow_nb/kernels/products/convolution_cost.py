@@ -31,7 +31,7 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import plan_product, staged_elements, units_of
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
+from glow_nb.kernels.winograd.plan import VOLUME, WinogradNest, plan_winograd, suits_winograd
 from glow_nb.kernels.writing.shares import largest_share
 from glow_nb.types import ElementKind
 
@@ -123,8 +123,10 @@ def convolution_candidates(
 def _tiles(shape: ConvolutionShape) -> list[tuple[int, ...]]:
     """Return the tiles to try."""
     tiles: list[tuple[int, ...]] = [()]
-    for taps in shape.kernel:
+    for axis, taps in enumerate(shape.kernel):
         sizes = (1,) if taps == 1 else LARGEST_TILES.get(taps, ())
+        if axis == 0 and shape.rank == VOLUME and taps > 1:
+            sizes = (1, *sizes)
         tiles = [(*tile, size) for tile in tiles for size in sizes]
     return tiles
 
@@ -208,7 +210,7 @@ def _winograd(
     matrices = nest.elements * shape.group
     cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, kind, target)
     cycles *= WINOGRAD_FACTOR
-    cycles += TILE_CYCLES * nest.elements * nest.panels * plan.cut.tiles
+    cycles += TILE_CYCLES * nest.sums * nest.panels * plan.cut.tiles
     unit_part, panel_part = largest_share(
         plan.cut.tiles, nest.panels, threads, panels_first=plan.panels_first
     )

@@ -142,15 +142,16 @@ class ConvolutionShape:
                 as many pixels as there are in so many lines.
         """
         shape = self
-        while shape.rank > 1 and shape._is_plain(0):
+        while shape.rank > 1 and shape.is_plain(0):
             shape = shape._without(0, batch=shape.batch * shape.input[0])
-        while shape.rank > 1 and shape._is_plain(-1) and shape._can_absorb_last(keeps_lines):
+        while shape.rank > 1 and shape.is_plain(-1) and shape._can_absorb_last(keeps_lines):
             shape = shape._with_last_absorbed()
         if shape.rank == 1 and shape._covers_line():
             return replace(shape, batch=1, input=(shape.batch * shape.input[0],))
         return shape
 
-    def _is_plain(self, axis: int) -> bool:
+    def is_plain(self, axis: int) -> bool:
+        """True if each output along *axis* is made of the one input at its place."""
         return (
             self.kernel[axis] == self.stride[axis] == 1
             and self.begins[axis] == self.ends[axis] == 0

@@ -26,6 +26,7 @@ from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.traits import KernelTraits
@@ -45,7 +46,7 @@ MIN_CHUNK = 4
 @head_kernel_for(
     DepthwiseConvolutionInst,
     GroupedConvolutionInst,
-    traits=KernelTraits(fuses_epilogue=True, stores_once=True),
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "input")),
 )
 def depthwise_convolution_source(
     instruction: DepthwiseConvolutionInst | GroupedConvolutionInst, target: Target, fusion: Fusion
@@ -112,7 +113,8 @@ class DepthwiseWriter:
     ) -> None:
         self.shape, self.kind, self.fusion, self.target = shape, kind, fusion, target
         self.lanes = lanes_of(kind, target)
-        self.tiles = TileStore(fusion, self.lanes, shape.depth)
+        self.tiles = TileStore(fusion, self.lanes)
+        self.step = elements_between_pixels(fusion.input)
         self.vectors, limit = tile_size(shape, self.lanes, registers_of(target))
         self.block = self.vectors * self.lanes
         self.cut = Cut.balanced(max(1, shape.output[-1]), limit)
@@ -123,6 +125,7 @@ class DepthwiseWriter:
             self.begin, self.pixels = 0, shape.needed[0]
         self.is_staged = self.is_expanded or self.is_padded
         self.source = "rows" if self.is_staged else "input"
+        self.source_step = shape.depth if self.is_staged else self.step
         self.outer = "zy"[3 - shape.rank :]
         self.out = SourceWriter()
 
@@ -193,12 +196,12 @@ class DepthwiseWriter:
         multiplier = shape.depth // shape.channels
         before, length = shape.begins[-1] - self.begin, shape.input[-1]
         with self._taps("e"):
-            out.line(f"from_e = {times(self._input_line('e'), shape.channels)}")
+            out.line(f"from_e = {times(self._input_line('e'), self.step)}")
             place = times(self._tap("e"), self.pixels * shape.depth)
             out.line(f"to_e = {plus(place, before * shape.depth)}")
             # A store writes beyond its m elements what the next one writes again.
             with out.block(f"for i_e in range({shape.input[-1] * shape.channels}):"):
-                out.line(f"value_e = broadcast(input, from_e + i_e, {self.lanes})")
+                out.line(f"value_e = broadcast(input, from_e + {self._element()}, {self.lanes})")
                 for part in range(0, multiplier, self.lanes):
                     place = plus("to_e", times("i_e", multiplier), part)
                     out.line(f"store(rows, {place}, value_e)")
@@ -206,6 +209,13 @@ class DepthwiseWriter:
             rest = self.pixels - before - length
             out.line(f"clear(rows, 0, {before * shape.depth})")
             out.line(f"clear(rows, {(before + length) * shape.depth}, {rest * shape.depth})")
+
+    def _element(self) -> str:
+        """Return where element ``i_e`` of an input line lies, from the first one on."""
+        channels = self.shape.channels
+        if self.step == channels:
+            return "i_e"
+        return f"i_e // {channels} * {self.step} + i_e % {channels}"
 
     def _write_padded_line(self) -> None:
         """Copy the channels of the thread's panels to scratch, for every pixel, or zeros."""
@@ -216,7 +226,7 @@ class DepthwiseWriter:
             out.line(f"x_e = {plus('i_e', -shape.begins[0])}")
             out.line(f"to_e = i_e * {shape.depth} + from_e")
             with out.block(f"if 0 <= x_e < {shape.input[0]}:"):
-                place = f"({plus(self._input_line('e'), 'x_e')}) * {shape.depth} + from_e"
+                place = f"({plus(self._input_line('e'), 'x_e')}) * {self.step} + from_e"
                 out.line(f"copy(rows, to_e, input, {place}, count_e)")
             with out.block("else:"):
                 out.line("clear(rows, to_e, count_e)")
@@ -277,18 +287,18 @@ class DepthwiseWriter:
             if self.is_staged:
                 line = times(self._tap(name), self.pixels)
             first = plus(line, times(at, shape.stride[-1]), -self.begin)
-            out.line(f"x_{name} = {plus(times(f'({first})', shape.depth), f'channel_{name}')}")
+            x = plus(times(f"({first})", self.source_step), f"channel_{name}")
+            out.line(f"x_{name} = {x}")
             line_weights = shape.kernel[-1] * shape.channels_per_group * shape.depth
             weights = times(self._tap(name), line_weights)
             out.line(f"w_{name} = {plus(weights, f'channel_{name}')}")
             self._write_slide(name, columns, pixel)
-        out.line(f"d_{name} = (line * {shape.output[-1]} + {at}) * {shape.depth} + channel_{name}")
         self.tiles.write(
             out,
             f"t_{name}",
             rows,
             columns=columns,
-            index=f"d_{name}",
+            pixel=f"({plus(times('line', shape.output[-1]), at)})",
             channel=f"channel_{name}",
         )
 
@@ -304,8 +314,8 @@ class DepthwiseWriter:
         if shape.channels_per_group > 1:
             slide, size = "tile_slide_groups", f", {shape.channels_per_group}"
         self.out.line(
-            f"t_{name} = {slide}(t_{name}, {self.source}, x_{name}, filter, w_{name}, "
-            f"{shape.depth}{size}, {window}, {columns}, {begin}, {end})"
+            f"t_{name} = {slide}(t_{name}, {self.source}, x_{name}, {self.source_step}, filter, "
+            f"w_{name}, {shape.depth}{size}, {window}, {columns}, {begin}, {end})"
         )
 
     @contextmanager

@@ -9,10 +9,11 @@ from math import prod
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_loops import generate_product
-from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
+from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
 
@@ -47,7 +48,10 @@ class MatMulShape:
         return cls(count, rows, inner, depth) if is_batched else cls(1, count * rows, inner, depth)
 
 
-@head_kernel_for(PackedMatMulInst, traits=KernelTraits(fuses_epilogue=True, stores_once=True))
+@head_kernel_for(
+    PackedMatMulInst,
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs")),
+)
 def packed_mat_mul_source(
     instruction: PackedMatMulInst, target: Target, fusion: Fusion
 ) -> KernelSource:
@@ -70,7 +74,11 @@ def packed_mat_mul_source(
         dilation=(1,),
     )
     nest = ProductNest.packed(
-        line, ProductKinds.of(kind), instruction.block, filter_per_image=shape.batch > 1
+        line,
+        ProductKinds.of(kind),
+        instruction.block,
+        filter_per_image=shape.batch > 1,
+        left=LeftLayout.by_pixels(line, elements_between_pixels(fusion.input)),
     )
     sizes = f"{shape.batch} x {shape.rows} x {shape.inner}"
     return generate_product(

@@ -52,7 +52,7 @@ class ProductWriter:
 
     def __init__(self, nest: ProductNest, plan: Plan, fusion: Fusion) -> None:
         self.nest, self.shape, self.plan, self.fusion = nest, nest.shape, plan, fusion
-        self.tiles = TileStore(fusion, plan.lanes, nest.pixel_stride)
+        self.tiles = TileStore(fusion, plan.lanes)
         _, *operands = kernel_operands(fusion.head)
         self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
         self.out = SourceWriter()
@@ -331,10 +331,9 @@ class ProductWriter:
         return times(f"begin_{tag}", row), times(f"end_{tag}", row)
 
     def _write_store(self, name: str, rows: int, columns: int, place: str) -> None:
-        line = f"{place} * {self.shape.output[-1]} + at_{name}"
-        self.out.line(f"y_{name} = ({line}) * {self.nest.pixel_stride} + channel")
+        pixel = f"({place} * {self.shape.output[-1]} + at_{name})"
         self.tiles.write(
-            self.out, f"t_{name}", rows, columns=columns, index=f"y_{name}", channel="channel"
+            self.out, f"t_{name}", rows, columns=columns, pixel=pixel, channel="channel"
         )
 
     def _write_sum(self, name: str, columns: int) -> None:

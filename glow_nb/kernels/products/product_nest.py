@@ -50,9 +50,9 @@ class LeftLayout:
     image: int
 
     @classmethod
-    def contiguous(cls, shape: ConvolutionShape) -> LeftLayout:
-        """Return that of a tensor ``[image, *pixels, channel]`` without gaps."""
-        return cls(shape.channels, 1, prod(shape.input) * shape.channels)
+    def by_pixels(cls, shape: ConvolutionShape, pixel: int) -> LeftLayout:
+        """Return that of a tensor ``[image, *pixels, channel]`` with *pixel* elements for each."""
+        return cls(pixel, 1, prod(shape.input) * pixel)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,6 @@ class ProductNest:
         block: Columns of one panel of the right operand.
         left: Where the left operand lies.
         right: Where the right operand lies.
-        dest_stride: Elements from pixel to pixel of a result that is a window of a wider tensor.
     """
 
     shape: ConvolutionShape
@@ -103,7 +102,6 @@ class ProductNest:
     block: int
     left: LeftLayout
     right: RightLayout
-    dest_stride: int | None = None
 
     @classmethod
     def packed(
@@ -113,24 +111,20 @@ class ProductNest:
         block: int,
         *,
         filter_per_image: bool = False,
-        dest_stride: int | None = None,
+        left: LeftLayout | None = None,
     ) -> ProductNest:
-        """Return the product of a left operand without gaps and a right one in panels.
+        """Return the product of a left operand and a right one in panels.
 
         Args:
             shape: Sizes.
             kinds: Kinds of the operands and of the sums.
             block: Columns of a panel.
             filter_per_image: Each image has panels of its own (a batched matrix product).
-            dest_stride: Elements from pixel to pixel of the result, if there are gaps.
+            left: Where the left operand lies, by default without gaps.
         """
+        left = left or LeftLayout.by_pixels(shape, shape.channels)
         right = RightLayout.packed(shape, block, per_image=filter_per_image)
-        return cls(shape, kinds, block, LeftLayout.contiguous(shape), right, dest_stride)
-
-    @property
-    def pixel_stride(self) -> int:
-        """Elements of the result from pixel to pixel."""
-        return self.dest_stride or self.shape.depth
+        return cls(shape, kinds, block, left, right)
 
     @property
     def left_bytes(self) -> int:

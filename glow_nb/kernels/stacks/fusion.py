@@ -26,7 +26,6 @@ from glow_nb.llir.program import (
     Instruction,
     kernel_operands,
     mutated,
-    pixel_stride,
     read,
 )
 from glow_nb.llir.scalar_functions import CostClass
@@ -142,12 +141,6 @@ class Fusion:
         operands = read(self.head)
         made = self.prologue.results if self.prologue else ()
         return next((buffer for buffer in operands if buffer in made), operands[0])
-
-    @property
-    def dest_stride(self) -> int | None:
-        """Elements from pixel to pixel of the first result; None if they lie without gaps."""
-        dest = self.results[0]
-        return None if dest.is_contiguous else pixel_stride(dest)
 
     @property
     def made(self) -> Buffer:

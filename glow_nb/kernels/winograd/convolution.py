@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.winograd_instructions import WinogradConvolutionInst
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.guard import GuardedWriter
-from glow_nb.kernels.winograd.plan import WinogradNest, WinogradPlan, plan_winograd
+from glow_nb.kernels.winograd.plan import WinogradNest, WinogradPlan, is_flat, plan_winograd
 from glow_nb.kernels.winograd.writer import WinogradWriter
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
 
 
 @head_kernel_for(
-    WinogradConvolutionInst, traits=KernelTraits(fuses_epilogue=True, strided=("dest",))
+    WinogradConvolutionInst, traits=KernelTraits(fuses_epilogue=True, strided=("dest", "input"))
 )
 def winograd_convolution_source(
     instruction: WinogradConvolutionInst, target: Target, fusion: Fusion
 ) -> KernelSource:
-    """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue."""
+    """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue.
+
+    Raises:
+        UnsupportedError: Tiles have several outputs in too many dimensions.
+    """
     shape = ConvolutionShape.of(
         instruction.input.type.shape,
         instruction.depth,
@@ -28,12 +33,16 @@ def winograd_convolution_source(
         instruction.pads,
         group=instruction.group,
     )
+    if not is_flat(shape, instruction.tile):
+        raise UnsupportedError(
+            f"{instruction!r}: there is no kernel for tiles of {list(instruction.tile)} outputs of "
+            f"{list(instruction.kernel)} taps; choose one output along the first dimension"
+        )
     nest = WinogradNest(
         shape,
         instruction.tile,
         instruction.input.type.kind,
         instruction.block,
-        fusion.dest_stride,
         instruction.guarded,
     )
     return generate_winograd(nest, plan_winograd(nest, target), fusion)
@@ -43,7 +52,7 @@ def generate_winograd(nest: WinogradNest, plan: WinogradPlan, fusion: Fusion) ->
     """Return the kernel of *nest*, cut up as *plan* says."""
     fusion = fusion.named_by_field()
     form = GuardedWriter if nest.guarded else WinogradWriter
-    writer = form(nest.plane, plan, fusion)
+    writer = form(nest.volume, plan, fusion)
     text = writer.write(_title(nest))
     return KernelSource(
         "winograd", text, fusion.kinds, writer.scratch_elements * nest.kind.size_bytes

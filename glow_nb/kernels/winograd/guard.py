@@ -43,7 +43,7 @@ class GuardedWriter(WinogradWriter):
     def _write_scratch(self) -> None:
         super()._write_scratch()
         scratch = self.scratch
-        self.out.line(f"taps = at(sums, {scratch.elements * scratch.sums_plane})")
+        self.out.line(f"taps = at(sums, {scratch.sums * scratch.sums_plane})")
         self.out.line(f"taps_of = as_int64(at(taps, {self.taps_elements}))\nput(taps_of, 0, -1)")
 
     @override
@@ -67,8 +67,8 @@ class GuardedWriter(WinogradWriter):
 
     def _write_guarded_rows(self) -> None:
         """Transform the rows too, and find out whether all outputs are finite."""
-        out, lanes, wide = self.out, self.plan.lanes, self.nest.sizes[1]
-        (tile_high, tile_wide), kernel_wide = self.nest.tile, self.shape.kernel[1]
+        out, lanes, wide = self.out, self.plan.lanes, self.sizes[1]
+        (tile_high, tile_wide), kernel_wide = self.tile, self.kernel[1]
         out.line(f"guard = tile_fill(filter, 0, {tile_wide}, 1, {lanes})")
         with out.block(f"for i in range({tile_high}):"):
             load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
@@ -78,43 +78,46 @@ class GuardedWriter(WinogradWriter):
 
     def _write_outputs_directly(self) -> None:
         """Sum up the outputs of one vector of channels, to where the transform leaves them."""
-        out, shape, lanes, inner = (
-            self.out,
-            self.shape,
-            self.plan.lanes,
-            self.shape.channels_per_group,
-        )
-        (high, wide), (tile_high, tile_wide), block = (
-            self.nest.sizes,
-            self.nest.tile,
-            self.nest.block,
-        )
-        kernel_wide, size = shape.kernel[1], inner * block
+        out, lanes, wide = self.out, self.plan.lanes, self.sizes[1]
         with out.block("if get(taps_of, 0) != panel:"):
-            sizes = ", ".join(map(str, (size, *self.nest.tile, *shape.kernel, lanes)))
-            out.line(f"winograd_taps(taps, filter, panel * {high * wide * size}, {sizes})")
+            self._write_taps()
             out.line("put(taps_of, 0, panel)")
-        self._write_corner()
-        self._write_patch()
-        with out.block(f"for i in range({tile_high}):"):
-            out.line(f"t = tile_fill(taps, 0, {tile_wide}, 1, {lanes})")
-            with out.block(f"for tap in range({prod(shape.kernel)}):"):
-                pixel = f"((i + tap // {kernel_wide}) * {wide} + tap % {kernel_wide})"
-                group = times(f"(panel // {self.plan.columns.panels})", inner)
-                x = plus(times(pixel, shape.channels), group if shape.group > 1 else "0")
-                out.line(
-                    f"t = tile_dot(t, patch, {x}, {shape.channels}, 1, taps, tap * {size} + c, "
-                    f"{block}, {lanes}, {inner}, 0, 0)"
-                )
-            out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, t)")
+        out.line(f"clear(line, 0, {self.scratch.sums * lanes})")
+        with self._planes() as tap:
+            self._write_corner(tap)
+            self._write_patch()
+            with out.block(f"for i in range({self.tile[0]}):"):
+                place = f"line, i * {wide * lanes}, {lanes}"
+                out.line(f"t = tile_load({place}, {self.tile[1]}, 1, {lanes})")
+                self._write_dots(tap)
+                out.line(f"tile_store({place}, t)")
 
-    def _write_patch(self) -> None:
-        """Copy the input of a tile to scratch."""
-        sizes = (*self.shape.input, self.shape.channels, *self.nest.sizes)
-        self.out.line(f"copy_patch(patch, input, image, top, left, {', '.join(map(str, sizes))})")
+    def _write_taps(self) -> None:
+        """Recover the taps of a panel."""
+        size = self.shape.channels_per_group * self.nest.block
+        sizes = ", ".join(map(str, (size, *self.tile, *self.kernel, self.plan.lanes)))
+        with self._planes() as tap:
+            number = plus(times("panel", self.deep), tap)
+            filter = times(f"({number})", self.scratch.sums * size)
+            taps = times(tap, prod(self.kernel) * size)
+            self.out.line(f"winograd_taps(at(taps, {taps}), filter, {filter}, {sizes})")
+
+    def _write_dots(self, tap: str) -> None:
+        """Add the products of one plane to one line of outputs."""
+        shape, inner, block = self.shape, self.shape.channels_per_group, self.nest.block
+        taps, kernel_wide, wide = prod(self.kernel), self.kernel[1], self.sizes[1]
+        with self.out.block(f"for k in range({taps}):"):
+            pixel = f"((i + k // {kernel_wide}) * {wide} + k % {kernel_wide})"
+            group = times(f"(panel // {self.plan.columns.panels})", inner)
+            x = plus(times(pixel, shape.channels), group if shape.group > 1 else "0")
+            number = plus(times(tap, taps), "k")
+            self.out.line(
+                f"t = tile_dot(t, patch, {x}, {shape.channels}, 1, taps, "
+                f"({number}) * {inner * block} + c, {block}, {self.plan.lanes}, {inner}, 0, 0)"
+            )
 
     @override
     def _finished_line(self, tag: str, pixels: int) -> str:
-        lanes, wide = self.plan.lanes, self.nest.sizes[1]
+        lanes, wide = self.plan.lanes, self.sizes[1]
         load = f"tile_load(line, i * {wide * lanes}, {lanes}, {pixels}, 1, {lanes})"
         return f"add({load}, offsets)"

@@ -4,6 +4,10 @@ The tiles of all images are the rows of ``n x n`` matrix products. They are take
 is transformed into scratch, and for one panel of filters after the other all products of the block
 are computed into scratch, transformed back and stored. So what is between the transforms stays in
 the caches.
+
+Of three dimensions the first is not transformed: tiles are flat, and the taps along it are summed
+up as channels are. The transform of a plane of the input is then made once for each of these taps,
+but the products that it spares are as many times more.
 """
 
 from __future__ import annotations
@@ -21,17 +25,19 @@ PAD_BYTES = 64
 """Gap between the matrices of scratch, so that the elements of one tile, which are written
 together, do not all fall into the same set of the cache."""
 
+VOLUME = 3
+"""Dimensions that a kernel is written for; what has fewer gets dimensions of size 1 in front."""
+
 
 @dataclass(frozen=True)
 class WinogradNest:
-    """A convolution by tiles of ``tile`` outputs; one or two spatial dimensions.
+    """A convolution by tiles of ``tile`` outputs; one to three spatial dimensions.
 
     Attributes:
         shape: Sizes; stride and dilation are 1.
         tile: Outputs of a tile in each dimension.
         kind: Element kind of all operands.
         block: Output channels of one panel of the filter.
-        dest_stride: Elements from pixel to pixel of a result that is a window of a wider tensor.
         guarded: Tiles with results that are not finite are summed up directly.
     """
 
@@ -39,23 +45,27 @@ class WinogradNest:
     tile: tuple[int, ...]
     kind: ElementKind
     block: int
-    dest_stride: int | None = None
     guarded: bool = False
 
     @property
-    def plane(self) -> WinogradNest:
-        """The same with two dimensions."""
-        if self.shape.rank == 2:
-            return self
+    def volume(self) -> WinogradNest:
+        """The same with three dimensions, along the first of which a tile has one output."""
+        input, kernel, tile = self.shape.input, self.shape.kernel, self.tile
+        begins, ends = self.shape.begins, self.shape.ends
+        if len(tile) == VOLUME and tile[0] > 1:  # lines and columns are plain, and one dimension
+            input, kernel, tile = (input[0], prod(input[1:])), (kernel[0], 1), (tile[0], 1)
+            begins, ends = (begins[0], 0), (ends[0], 0)
+        missing = VOLUME - len(tile)
+        ones, zeros = (1,) * missing, (0,) * missing
         shape = replace(
             self.shape,
-            input=(1, *self.shape.input),
-            kernel=(1, *self.shape.kernel),
-            stride=(1, 1),
-            pads=(0, self.shape.pads[0], 0, self.shape.pads[1]),
-            dilation=(1, 1),
+            input=(*ones, *input),
+            kernel=(*ones, *kernel),
+            stride=(1,) * VOLUME,
+            pads=(*zeros, *begins, *zeros, *ends),
+            dilation=(1,) * VOLUME,
         )
-        return replace(self, shape=shape, tile=(1, *self.tile))
+        return replace(self, shape=shape, tile=(*ones, *tile))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -68,6 +78,11 @@ class WinogradNest:
         return prod(self.sizes)
 
     @property
+    def sums(self) -> int:
+        """Elements of a tile in which these products are summed up."""
+        return prod(self.volume.sizes[1:])
+
+    @property
     def counts(self) -> tuple[int, ...]:
         """Tiles in each dimension."""
         return tuple(-(-o // m) for o, m in zip(self.shape.output, self.tile, strict=True))
@@ -78,11 +93,6 @@ class WinogradNest:
         return self.shape.batch * prod(self.counts)
 
     @property
-    def pixel_stride(self) -> int:
-        """Elements of the result from pixel to pixel."""
-        return self.dest_stride or self.shape.depth
-
-    @property
     def panels(self) -> int:
         """Panels of all groups."""
         return self.shape.group * -(-self.shape.depth_per_group // self.block)
@@ -91,12 +101,17 @@ class WinogradNest:
 def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
     """True if there is an algorithm for these taps and tiles that saves products."""
     return (
-        shape.rank <= 2
-        and set(shape.stride) == set(shape.dilation) == {1}
+        set(shape.stride) == set(shape.dilation) == {1}
         and all(is_known(m, r) for m, r in zip(tile, shape.kernel, strict=True))
-        and prod(shape.kernel) > 1
+        and any(m > 1 and r > 1 for m, r in zip(tile, shape.kernel, strict=True))
         and shape.channels > 0
+        and is_flat(shape, tile)
     )
+
+
+def is_flat(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
+    """True if tiles have one output along the first of three dimensions, or can be seen so."""
+    return shape.rank < VOLUME or tile[0] == 1 or all(map(shape.is_plain, (1, 2)))
 
 
 @dataclass(frozen=True)
@@ -125,7 +140,7 @@ class WinogradPlan:
 
 def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> WinogradPlan:
     """Cut up *nest* for *target*, in blocks of at most *block_tiles*, by default what fits."""
-    nest = nest.plane
+    nest = nest.volume
     shape, lanes = nest.shape, lanes_of(nest.kind, target)
     columns = Columns(shape.depth_per_group, nest.block, lanes)
     cut = Cut.balanced(max(1, nest.tiles), row_limit(columns.vectors, registers_of(target)))
@@ -162,6 +177,7 @@ class Scratch:
         plane: Elements from product to product of the transformed input.
         sums_plane: Elements from product to product of the products.
         elements: Products of a tile for a pair of channels.
+        sums: Elements of a tile in which they are summed up.
     """
 
     patch: int
@@ -170,25 +186,28 @@ class Scratch:
     plane: int
     sums_plane: int
     elements: int
+    sums: int
 
     @classmethod
     def of(cls, nest: WinogradNest, plan: WinogradPlan) -> Scratch:
-        """Lay out the scratch of *plan*; *nest* has two dimensions."""
+        """Lay out the scratch of *plan*."""
         pad = PAD_BYTES // nest.kind.size_bytes
         rows = -(-nest.shape.channels // plan.lanes) * plan.lanes
         return cls(
-            patch=rounded_up(nest.elements * nest.shape.channels, pad),
-            line=rounded_up(nest.elements * plan.lanes, pad),
+            patch=rounded_up(nest.sums * nest.shape.channels, pad),
+            line=rounded_up(nest.sums * plan.lanes, pad),
             rows=rows,
             plane=rounded_up(plan.block_tiles * rows, pad) + pad,
             sums_plane=rounded_up(plan.block_tiles * nest.block, pad) + pad,
             elements=nest.elements,
+            sums=nest.sums,
         )
 
     @property
     def size(self) -> int:
         """Elements in all."""
-        return self.patch + self.line + self.elements * (self.plane + self.sums_plane)
+        products = self.elements * self.plane + self.sums * self.sums_plane
+        return self.patch + self.line + products
 
 
 def rounded_up(number: int, multiple: int) -> int:

@@ -9,6 +9,7 @@ from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
 from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import SourceWriter
 
@@ -18,8 +19,11 @@ class WinogradWriter:
 
     def __init__(self, nest: WinogradNest, plan: WinogradPlan, fusion: Fusion) -> None:
         self.nest, self.shape, self.plan, self.fusion = nest, nest.shape, plan, fusion
-        self.tiles = TileStore(fusion, plan.lanes, nest.pixel_stride)
+        self.tiles = TileStore(fusion, plan.lanes)
+        self.step = elements_between_pixels(fusion.input)
         self.scratch = Scratch.of(nest, plan)
+        self.deep, *kernel = self.shape.kernel
+        self.tile, self.sizes, self.kernel = nest.tile[1:], nest.sizes[1:], tuple(kernel)
         self.out = SourceWriter()
 
     @property
@@ -66,10 +70,11 @@ class WinogradWriter:
             out.line(f"end = {plan.cut.start('(unit + count)')}")
             with out.block("for tile in range(begin, end):"):
                 self._write_place()
-                self._write_source()
-                self._write_factors()
+                with self._planes() as tap:
+                    self._write_source(tap)
+                    self._write_factors(tap)
             with out.block("for panel in range(panel_begin, panel_end):"):
-                with out.block(f"for element in range({self.nest.elements}):"):
+                with out.block(f"for element in range({self.nest.sums}):"):
                     self._write_products()
                 self._write_channel()
                 with out.block("for tile in range(begin, end):"):
@@ -78,47 +83,63 @@ class WinogradWriter:
             out.line("unit += count")
 
     def _write_place(self) -> None:
-        """Locate tile number ``tile``: its image, and its first output ``y``, ``x``."""
-        out, (high, wide), (rows, columns) = self.out, self.nest.tile, self.nest.counts
+        """Locate tile number ``tile``: its plane of the outputs, and the first one, ``y, x``."""
+        out, (high, wide), (rows, columns) = self.out, self.tile, self.nest.counts[1:]
         out.line(f"image = tile // {rows * columns}")
         out.line(f"y = {times(f'(tile // {columns} % {rows})', high)}")
         out.line(f"x = {times(f'(tile % {columns})', wide)}")
 
-    def _write_corner(self) -> None:
-        """Find the first pixel of the input of a tile; it may lie outside the image."""
-        top, left = (plus(name, -pad) for name, pad in zip("yx", self.shape.begins, strict=True))
-        self.out.line(f"top = {top}\nleft = {left}")
+    @contextmanager
+    def _planes(self) -> Iterator[str]:
+        """Write a loop over the planes of the input that a tile reads; yield their number."""
+        if self.deep == 1:
+            yield "0"
+            return
+        with self.out.block(f"for tap in range({self.deep}):"):
+            yield "tap"
 
-    def _write_source(self) -> None:
-        """Find the input of a tile: in place, or copied to scratch where zeros surround it."""
-        out, shape, nest = self.out, self.shape, self.nest
-        (height, width), (high, wide), channels = shape.input, nest.sizes, shape.channels
-        self._write_corner()
+    def _write_corner(self, tap: str) -> None:
+        """Find the first pixel of the input of a tile in one plane; it may lie outside.
+
+        A plane that is outside itself is seen as rows below the last one, which are zeros.
+        """
+        out, shape = self.out, self.shape
+        depth, height, _ = shape.input
+        top, left = (plus(name, -pad) for name, pad in zip("yx", shape.begins[1:], strict=True))
+        if self.deep == 1 and not shape.begins[0] and not shape.ends[0]:
+            out.line(f"plane = image\ntop = {top}\nleft = {left}")
+            return
+        images = shape.output[0]
+        out.line(f"front = {plus(f'image % {images}', tap, -shape.begins[0])}")
+        out.line(f"plane = {plus(times(f'(image // {images})', depth), 'front')}")
+        out.line(f"top = {top} if 0 <= front < {depth} else {height}\nleft = {left}")
+
+    def _write_source(self, tap: str) -> None:
+        """Find the input of a tile in one plane: in place, or a copy where zeros surround it."""
+        out, shape = self.out, self.shape
+        (_, height, width), (high, wide), channels = shape.input, self.sizes, shape.channels
+        self._write_corner(tap)
         inside = f"0 <= top <= {height - high} and 0 <= left <= {width - wide}"
         with out.block(f"if {inside}:"):
-            start = times(f"((image * {height} + top) * {width} + left)", channels)
-            out.line(f"source = at(input, {start})\nrow_step = {width * channels}")
+            start = times(f"((plane * {height} + top) * {width} + left)", self.step)
+            out.line(f"source = at(input, {start})")
+            out.line(f"row_step = {width * self.step}\npixel_step = {self.step}")
         with out.block("else:"):
-            out.line(f"source = patch\nrow_step = {wide * channels}")
-            out.line(f"low = min(max(-left, 0), {wide})")
-            out.line(f"high = max(min({width} - left, {wide}), low)")
-            with out.block(f"for row in range({high}):"):
-                out.line(f"to = row * {wide * channels}")
-                with out.block(f"if 0 <= top + row < {height}:"):
-                    first = f"((image * {height} + top + row) * {width} + left + low)"
-                    sizes = [times(s, channels) for s in ("low", "(high - low)", "high")]
-                    rest = times(f"({wide} - high)", channels)
-                    out.line(f"clear(patch, to, {sizes[0]})")
-                    from_ = times(first, channels)
-                    out.line(f"copy(patch, to + {sizes[0]}, input, {from_}, {sizes[1]})")
-                    out.line(f"clear(patch, to + {sizes[2]}, {rest})")
-                with out.block("else:"):
-                    out.line(f"clear(patch, to, {wide * channels})")
+            self._write_patch()
+            out.line("source = patch")
+            out.line(f"row_step = {wide * channels}\npixel_step = {channels}")
 
-    def _write_factors(self) -> None:
-        """Transform the input of one tile: first along its rows, then along its columns."""
+    def _write_patch(self) -> None:
+        """Copy the input of a tile to scratch."""
+        shape = self.shape
+        numbers = (*shape.input[1:], shape.channels, self.step, *self.sizes)
+        self.out.line(f"copy_patch(patch, input, plane, top, left, {', '.join(map(str, numbers))})")
+
+    def _write_factors(self, tap: str) -> None:
+        """Transform one plane of a tile: first along its rows, then along its columns."""
         lanes, (whole, rest) = self.plan.lanes, divmod(self.shape.channels, self.plan.lanes)
-        self.out.line(f"to = (tile - begin) * {self.scratch.rows}")
+        plane = times(tap, self.scratch.sums * self.scratch.plane)
+        self.out.line(f"to = {plus(f'(tile - begin) * {self.scratch.rows}', plane)}")
         if whole:
             with self.out.block(f"for c in range(0, {whole * lanes}, {lanes}):"):
                 self._write_factor("c", None)
@@ -126,14 +147,15 @@ class WinogradWriter:
             self._write_factor(str(whole * lanes), rest)
 
     def _write_factor(self, channel: str, count: int | None) -> None:
-        out, lanes, channels = self.out, self.plan.lanes, self.shape.channels
-        (high, wide), (tile_high, tile_wide) = self.nest.sizes, self.nest.tile
-        kernel_high, kernel_wide = self.shape.kernel
+        out, lanes = self.out, self.plan.lanes
+        pixel_step = self.step if self.step == self.shape.channels else "pixel_step"
+        (high, wide), (tile_high, tile_wide) = self.sizes, self.tile
+        kernel_high, kernel_wide = self.kernel
         with out.block(f"for i in range({high}):"):
             start = f"i * row_step + {channel}"
-            row = f"tile_load(source, {start}, {channels}, {wide}, 1, {lanes})"
+            row = f"tile_load(source, {start}, {pixel_step}, {wide}, 1, {lanes})"
             if count:
-                row = f"tile_load_masked(source, {start}, {channels}, {wide}, {lanes}, {count})"
+                row = f"tile_load_masked(source, {start}, {pixel_step}, {wide}, {lanes}, {count})"
             row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide})"
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, {row})")
         with out.block(f"for j in range({wide}):"):
@@ -190,12 +212,18 @@ class WinogradWriter:
             ):
                 out.line(f"row_{name} = {plus(times(f'u_{name}', rows), skipped)} - begin")
                 out.line(f"t_{name} = tile_fill(filter, 0, {rows}, {vectors}, {self.plan.lanes})")
-                x = f"origin + row_{name} * {self.scratch.rows}"
-                out.line(
-                    f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, 1, filter, "
-                    f"weights, {self.nest.block}, {vectors * self.plan.lanes}, {inner}, "
-                    f"next_weights + (u_{name} - unit) * {inner * pace}, {pace})"
-                )
+                with self._planes() as tap:
+                    x = plus(
+                        f"origin + row_{name} * {self.scratch.rows}",
+                        times(tap, self.scratch.sums * self.scratch.plane),
+                    )
+                    further = times(tap, self.scratch.sums * inner * self.nest.block)
+                    ahead = f"next_weights + (u_{name} - unit) * {inner * pace}"
+                    out.line(
+                        f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, 1, "
+                        f"filter, {plus('weights', further)}, {self.nest.block}, "
+                        f"{vectors * self.plan.lanes}, {inner}, {plus(ahead, further)}, {pace})"
+                    )
                 to = f"place + row_{name} * {self.nest.block}"
                 out.line(f"tile_store(sums, {to}, {self.nest.block}, t_{name})")
 
@@ -229,8 +257,8 @@ class WinogradWriter:
     def _write_columns(self, start: str, column: str) -> None:
         """Transform the columns of one vector of channels back, from *column* of the panel on."""
         out, lanes, scratch = self.out, self.plan.lanes, self.scratch
-        (high, wide), (tile_high, _) = self.nest.sizes, self.nest.tile
-        kernel_high = self.shape.kernel[0]
+        (high, wide), (tile_high, _) = self.sizes, self.tile
+        kernel_high = self.kernel[0]
         out.line(f"{start} = {plus(f'(tile - begin) * {self.nest.block}', column)}")
         with out.block(f"for j in range({wide}):"):
             rows = f"{start} + j * {scratch.sums_plane}"
@@ -240,10 +268,9 @@ class WinogradWriter:
 
     def _write_rows(self, tag: str, column: str, count: int) -> None:
         """Store the outputs that are in the image, *count* channels from *column* on."""
-        out, (height, width), (tile_high, tile_wide) = self.out, self.shape.output, self.nest.tile
+        out, (_, height, width), (tile_high, tile_wide) = self.out, self.shape.output, self.tile
         with out.block(f"for i in range(min({height} - y, {tile_high})):"):
-            pixel = f"((image * {height} + y + i) * {width} + x)"
-            out.line(f"index = {plus(times(pixel, self.nest.pixel_stride), 'channel', column)}")
+            out.line(f"pixel = (image * {height} + y + i) * {width} + x")
             edge = width % tile_wide
             if edge and width > tile_wide:
                 with out.block(f"if x < {width - edge}:"):
@@ -258,11 +285,11 @@ class WinogradWriter:
         result = self._finished_line(tag, pixels)
         self.out.line(f"t_{tag} = {result}")
         first = plus("channel", column)
-        self.tiles.write(self.out, f"t_{tag}", pixels, columns=count, index="index", channel=first)
+        self.tiles.write(self.out, f"t_{tag}", pixels, columns=count, pixel="pixel", channel=first)
 
     def _finished_line(self, tag: str, pixels: int) -> str:
         """Return one line of outputs: transformed along its rows, with the bias."""
-        lanes, wide = self.plan.lanes, self.nest.sizes[1]
+        lanes, wide = self.plan.lanes, self.sizes[1]
         load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
-        tile, taps = self.nest.tile[1], self.shape.kernel[1]
+        tile, taps = self.tile[1], self.kernel[1]
         return f"add(tile_winograd_output({load}, {tile}, {taps}, {pixels}), bias_{tag[0]})"

@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import Block, Site
-from glow_nb.llir.program import Buffer
+from glow_nb.llir.program import Buffer, pixel_stride
+
+
+def elements_between_pixels(buffer: Buffer) -> int:
+    """Return the elements from pixel to pixel of *buffer*, which may be a window of a wider one.
+
+    Raises:
+        UnsupportedError: Its pixels do not lie at equal distances, one after the other.
+    """
+    channels = buffer.type.shape[-1] if buffer.type.shape else 1
+    if buffer.is_contiguous or not buffer.type.size:
+        return channels
+    step = pixel_stride(buffer)
+    if step is None or step <= 0:
+        raise UnsupportedError(
+            f"{buffer!r} : {buffer.type} has strides {list(buffer.strides)}, but the kernel walks "
+            "over pixels at equal distances; copy it to a place without gaps"
+        )
+    return step
 
 
 @dataclass(frozen=True)

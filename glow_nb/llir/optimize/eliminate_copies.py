@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from glow_nb.llir.in_place import covers_root
+from glow_nb.llir.in_place import is_same_region
 from glow_nb.llir.instructions.shape import CopyInst
-from glow_nb.llir.program import (
-    Activation,
-    Bound,
-    Buffer,
-    Instruction,
-    Program,
-    View,
-    mutated,
-    read,
-)
+from glow_nb.llir.program import Activation, Bound, Buffer, Instruction, Program, mutated
 from glow_nb.llir.stack import members_of, without
 from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.llir.verify import may_overlap
-from glow_nb.llir.windows import can_be_strided, rebased
+from glow_nb.llir.windows import can_be_strided, laid_around, rebased
 from glow_nb.llir.work import Work
+from glow_nb.schema import operands_of
 
 
 def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program:
@@ -34,25 +27,53 @@ def eliminate_copies(program: Program, *, traits: Traits = NO_TRAITS) -> Program
         copy @out %window, @in %a
         reduce_sum @out %s, @in %both                        reduce_sum @out %s, @in %both
 
-    Nothing else may write to the window, the value must be an activation that is complete before
-    the copy, and the kernel of every instruction that touches the value must take strided operands
-    there, as its *traits* say. Copies
-    are looked at last to first, so that a concat of concats becomes one. What is copied may be a
-    whole activation in another shape, and the copy a member of a stack that makes it. A value that
-    is two outputs is made in one of them and copied to the other.
+    The value must be an activation that is complete before the copy, and the kernel of every
+    instruction that touches it must take strided operands there, as its *traits* say. Nothing else
+    may need the memory at the same time. Copies are looked at last to first, so that a concat of
+    concats becomes one, those of whole values before those of parts.
+
+    What is copied may be a part of an activation, which then lies around the window as far as it
+    reaches, or a whole one in another shape. Other copies of it that would move nothing from there
+    go as well. A copy may be a member of a stack that makes what it reads. A value that is two
+    outputs is made in one of them and copied to the other.
     """
     work = Work(program.work)
-    for number in reversed(work.numbers):
-        for index in reversed(range(len(members_of(work[number])))):
-            copy = members_of(work[number])[index] if number in work else None
-            if isinstance(copy, CopyInst) and copy.predicate is None:
-                _make_in_place(work, number, copy, traits)
+    for of_parts in (False, True):  # what lies around a part may be in the way of whole values
+        for number, copy in _copies(work, of_parts=of_parts):
+            _make_in_place(work, number, copy, traits)
     return work.result(program)
+
+
+def _copies(work: Work, *, of_parts: bool) -> Iterator[tuple[int, CopyInst]]:
+    """Yield the copies of parts of a region, or of whole ones, last to first; some may go on it."""
+    for number in reversed(work.numbers):
+        count = len(members_of(work[number])) if number in work else 0
+        for index in reversed(range(count)):
+            copy = members_of(work[number])[index] if number in work else None
+            if not isinstance(copy, CopyInst) or copy.predicate is not None:
+                continue
+            if of_parts == (copy.src.type.size < copy.src.root.type.size):
+                yield number, copy
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An operand of an instruction, where it lies or would lie.
+
+    Attributes:
+        number: Of the instruction.
+        place: The operand.
+        writes: True if the instruction writes it.
+    """
+
+    number: int
+    place: Buffer
+    writes: bool
 
 
 def _make_in_place(work: Work, number: int, copy: CopyInst, traits: Traits) -> None:
     """Make what *copy* reads where it puts it, and take out *copy*, unless that is wrong."""
-    src, dest = copy.src.root, _place_of_root(copy)
+    src, dest = copy.src.root, laid_around(copy.dest, copy.src)
     if not isinstance(src, Activation) or dest is None or dest.root is src:
         return
     if not isinstance(dest.root, Activation | Bound):
@@ -60,41 +81,27 @@ def _make_in_place(work: Work, number: int, copy: CopyInst, traits: Traits) -> N
     rest = without(work[number], copy)
     if rest is not None and _is_written_after(copy, members_of(work[number])):
         return
-    movers = [(n, i) for n, i in work.touching(src) if n != number]
-    movers += [] if rest is None else [(number, rest)]
-    if not all(_is_movable(n, i, number, src, dest, traits) for n, i in movers):
+    there = {} if rest is None else {number: rest}
+    movers = {n: i for n, i in work.touching(src) if n != number} | there
+    places = _places(movers.values(), src, dest, traits)
+    if places is None:
         return
-    if not _window_is_free(work, number, dest, {n for n, _ in movers}):
+    copies = {n: i for n, i in movers.items() if n != number and _moves_nothing(i, places)}
+    gone = {number, *copies}
+    others = {n: i for n, i in work.overlapping(dest) if n not in gone} | movers
+    value = [replace(u, place=places[u.place]) for u in _uses_of(movers) if u.place in places]
+    value.append(_Use(number, copy.dest, writes=False))
+    writes = [use for use in _uses_of(copies | {number: copy}) if use.writes]
+    beside = [u for u in _uses_of(others) if u.place.root is dest.root and u.number not in copies]
+    if not _is_right(value, writes, beside):
         return
-    places: dict[Buffer, Buffer] = {}
-
-    def place(buffer: Buffer) -> Buffer:
-        if buffer not in places:
-            moved = rebased(buffer, src, dest)
-            assert moved is not None, buffer
-            places[buffer] = moved
-        return places[buffer]
-
+    for n in copies:
+        work.remove(n)
     if rest is None:
         work.remove(number)
     else:
         work.replace(number, rest)
-    work.move(src, place)
-
-
-def _place_of_root(copy: CopyInst) -> Buffer | None:
-    """Return where the region that *copy* reads will lie; None if it reads a part, or repeats it.
-
-    Read in another shape, the region lies as in its own, if the place has no gaps.
-    """
-    src, dest = copy.src, copy.dest
-    if src.type != dest.type:
-        return None
-    if src.root is src:
-        return dest
-    if not covers_root(src) or not dest.is_contiguous:
-        return None
-    return View(src.root.name, src.root.type, dest)
+    work.move(src, places.__getitem__)
 
 
 def _is_written_after(copy: CopyInst, members: Sequence[Instruction]) -> bool:
@@ -103,32 +110,52 @@ def _is_written_after(copy: CopyInst, members: Sequence[Instruction]) -> bool:
     return any(b.root is copy.src.root for member in later for b in mutated(member))
 
 
-def _is_movable(
-    place: int, instruction: Instruction, copy: int, src: Buffer, dest: Buffer, traits: Traits
-) -> bool:
-    """True if *instruction* works with *src* where *dest* is, and does not write it too late."""
-    if place > copy and any(b.root is src for b in mutated(instruction)):
+def _places(
+    movers: Iterable[Instruction], src: Buffer, dest: Buffer, traits: Traits
+) -> dict[Buffer, Buffer] | None:
+    """Return where the operands of *movers* lie once *src* lies at *dest*; None if they cannot."""
+    places: dict[Buffer, Buffer] = {}
+    for instruction in movers:
+        for buffer in (b for b in operands_of(instruction) if b.root is src):
+            place = places.get(buffer) or rebased(buffer, src, dest)
+            if place is None or not can_be_strided(instruction, buffer, place, traits):
+                return None
+            places[buffer] = place
+    return places
+
+
+def _moves_nothing(instruction: Instruction, places: Mapping[Buffer, Buffer]) -> bool:
+    """True for a copy of what will lie, in *places*, where it is copied to."""
+    if not isinstance(instruction, CopyInst) or instruction.predicate is not None:
         return False
-    operands = (*read(instruction), *mutated(instruction))
-    places = [dest]
-    for buffer in (b for b in operands if b.root is src):
-        moved = rebased(buffer, src, dest)
-        if moved is None or not can_be_strided(instruction, buffer, moved, traits):
-            return False
-        places.append(moved)
-    beside = [b for b in operands if b.root is dest.root]
-    return not any(may_overlap(b, p) for b in beside for p in places)
+    src, dest = places.get(instruction.src), instruction.dest
+    return src is not None and src.root is dest.root and is_same_region(src, dest)
 
 
-def _window_is_free(work: Work, copy: int, dest: Buffer, movers: set[int]) -> bool:
-    """True if nothing else writes the window, and nothing reads it before the copy."""
-    for number, instruction in work.overlapping(dest):
-        if number == copy or number in movers:
-            continue
-        if any(b.root is dest.root and may_overlap(b, dest) for b in mutated(instruction)):
+def _uses_of(instructions: Mapping[int, Instruction]) -> Iterator[_Use]:
+    """Yield the operands of *instructions*, by their numbers."""
+    for number, instruction in instructions.items():
+        written = mutated(instruction)
+        yield from (_Use(number, b, b in written) for b in operands_of(instruction))
+
+
+def _is_right(value: Sequence[_Use], copies: Sequence[_Use], others: Sequence[_Use]) -> bool:
+    """True if the uses of a value may be where *copies* put it, and *others* use memory, too.
+
+    What a copy reads is not written afterwards, and where others need the same memory, they come
+    after all uses of the value and after the copies.
+    """
+    for use in value:
+        if use.writes and any(c.number < use.number and _meet(c, use) for c in copies):
             return False
-        if number < copy and any(
-            b.root is dest.root and may_overlap(b, dest) for b in read(instruction)
-        ):
-            return False
-    return True
+    needed = [*value, *copies]
+    last = max(use.number for use in needed)
+    early = [other for other in others if other.number <= last]
+    return not any(
+        other.number <= use.number and _meet(other, use) for other in early for use in needed
+    )
+
+
+def _meet(left: _Use, right: _Use) -> bool:
+    """True if one of the two writes what the other one uses."""
+    return (left.writes or right.writes) and may_overlap(left.place, right.place)

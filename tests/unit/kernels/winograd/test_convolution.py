@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from glow_nb.distance import distance
+from glow_nb.errors import UnsupportedError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -101,6 +102,13 @@ NESTS = {
     "row": (conv(1, 6, 9, (5, 14), (1, 7), pads=(0, 3, 0, 3)), (1, 2)),
     "column": (conv(1, 6, 9, (14, 5), (3, 1), pads=(1, 0, 1, 0)), (4, 1)),
     "rank 1": (conv(2, 5, 12, (29,), (3,), pads=(3, 1)), (4,)),
+    "planes": (conv(2, 5, 12, (3, 7, 9), (1, 3, 3), pads=(0, 1, 1, 0, 1, 1)), (1, 4, 4)),
+    "padded planes": (conv(1, 5, 9, (2, 5, 6), (1, 3, 3), pads=(1, 1, 1, 2, 1, 1)), (1, 2, 4)),
+    "depth": (conv(2, 5, 12, (9, 3, 4), (3, 1, 1), pads=(1, 0, 0, 2, 0, 0)), (4, 1, 1)),
+    "volume": (conv(2, 5, 12, (4, 7, 6), (3, 3, 3), pads=1), (1, 4, 4)),
+    "volume without pads": (conv(1, 9, 20, (5, 8, 6), (3, 3, 3)), (1, 2, 4)),
+    "volume with groups": (conv(1, 8, 18, (3, 6, 6), (2, 3, 3), pads=1, group=2), (1, 4, 4)),
+    "depth and lines": (conv(1, 6, 9, (4, 9, 5), (3, 3, 1), pads=(2, 1, 0, 0, 1, 0)), (1, 4, 1)),
     "huge pads": (conv(1, 2, 4, (2, 3), (3, 3), pads=4), (4, 4)),
     "kernel beyond input": (conv(1, 2, 4, (1, 1), (3, 3), pads=1), (4, 4)),
     "no images": (conv(0, 2, 4, (3, 3), (3, 3), pads=1), (2, 2)),
@@ -132,11 +140,14 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
         return int(random.integers(low, high + 1))
 
     group, lanes = pick(1, 2), LANE_COUNTS[pick(0, 2)]
-    kernel = (3, 3) if pick(0, 3) else ((1, 3), (5, 5), (3, 5), (7, 1))[pick(0, 3)]
+    kernel: tuple[int, ...] = (3, 3)
+    if not pick(0, 2):
+        kernel = ((3,), (1, 3), (5, 5), (3, 5), (7, 1), (1, 3, 3), (3, 3, 3), (3, 1, 3))[pick(0, 7)]
     sizes = {1: (1, 1), 3: (2, 4), 5: (2, 4), 7: (2, 2)}
     tile = tuple(sizes[taps][pick(0, 1)] for taps in kernel)
-    pads = tuple(pick(0, 2) for _ in range(4))
-    smallest = [taps - min(pads[i], pads[i + 2]) for i, taps in enumerate(kernel)]
+    tile = (1, *tile[1:]) if len(tile) == 3 else tile
+    pads = tuple(pick(0, 2) for _ in 2 * kernel)
+    smallest = [taps - min(pads[i], pads[i + len(kernel)]) for i, taps in enumerate(kernel)]
     shape = conv(
         pick(1, 3),
         group * pick(1, 40),
@@ -205,4 +216,16 @@ def test_what_winograd_is_for() -> None:
     assert not suits_winograd(shape, (3, 3))
     for change in ({"stride": (2, 2)}, {"dilation": (2, 2)}, {"channels": 0}, {"kernel": (1, 1)}):
         assert not suits_winograd(replace(shape, **change), (4, 4))
-    assert not suits_winograd(conv(1, 8, 8, (5, 5, 5), (3, 3, 3)), (4, 4, 4))
+    volume = conv(1, 8, 8, (5, 5, 5), (3, 3, 3))
+    assert suits_winograd(volume, (1, 4, 4))
+    for tile in ((4, 4, 4), (2, 1, 1), (1, 1, 1)):
+        assert not suits_winograd(volume, tile)
+    assert suits_winograd(conv(1, 8, 8, (5, 5, 5), (3, 1, 1)), (4, 1, 1))
+    assert not suits_winograd(conv(1, 8, 8, (5, 5, 5), (3, 1, 1), pads=1), (4, 1, 1))
+
+
+def test_tiles_with_several_outputs_along_the_depth_are_refused() -> None:
+    nest = WinogradNest(conv(1, 8, 8, (5, 5, 5), (3, 3, 3)), (2, 4, 4), FLOAT32, 16)
+    message = r"no kernel for tiles of \[2, 4, 4\] outputs of \[3, 3, 3\] taps; choose one output"
+    with pytest.raises(UnsupportedError, match=message):
+        generate_kernel(convolution_of(nest), Target.host())

@@ -254,6 +254,117 @@ def test_the_copy_stays_where_the_whole_cannot_be_there(body: str) -> None:
     assert all_copies_left(body) == 1
 
 
+PARTS = """declare @main {
+  %x = input float32<2 x 6>
+  %y = output float32<2 x 9>
+  %z = output float32<2 x 3>
+}
+program {
+  %a = alloc float32<2 x 6>
+  %low = tensor_view %a {start = 0, steps = [6, 1]} : float32<2 x 3>
+  %high = tensor_view %a {start = 3, steps = [6, 1]} : float32<2 x 3>
+  %pairs = tensor_view %a {start = 0, steps = [6, 3, 1]} : float32<2 x 2 x 3>
+  %all = alloc float32<2 x 9>
+  %first = tensor_view %all {start = 0, steps = [9, 1]} : float32<2 x 3>
+  %second = tensor_view %all {start = 3, steps = [9, 1]} : float32<2 x 3>
+  %third = tensor_view %all {start = 6, steps = [9, 1]} : float32<2 x 3>
+  %x_low = tensor_view %x {start = 0, steps = [6, 1]} : float32<2 x 3>
+  exp @out %a, @in %x
+"""
+REST_OF_PARTS = """
+  copy @out %y, @in %all
+  dealloc %a
+  dealloc %all
+}
+"""
+
+
+def copies_of_parts_left(body: str) -> int:
+    """Return how many copies but that to %y are left of *body*; the results must stay the same."""
+    program = parse_program(PARTS + body + REST_OF_PARTS)
+    after = run_passes(program, ("eliminate_copies",))
+    x = np.random.default_rng(0).standard_normal((2, 6), np.float32)
+    results = []
+    for each in (program, after):
+        made = compiler.compile_program(allocate(each), backend_named("interpreter"), threads=1)
+        results.append(made.executable.run([x]))
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_array_equal(got, want)
+    return sum(i.opcode == "copy" and i.dest.name != "y" for i in after.work)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            "copy @out %first, @in %low\n copy @out %second, @in %high\n"
+            " tanh @out %third, @in %high\n neg @out %z, @in %low",
+            id="neighbours of a split are neighbours in the concat",
+        ),
+        pytest.param(
+            "tanh @out %z, @in %high\n copy @out %first, @in %low\n"
+            " neg @out %second, @in %x_low\n neg @out %third, @in %x_low",
+            id="what is written over the other part comes after its last reader",
+        ),
+        pytest.param(
+            "neg @out %z, @in %low\n copy @out %third, @in %high\n"
+            " neg @out %second, @in %x_low\n neg @out %first, @in %x_low",
+            id="the last part",
+        ),
+        pytest.param(
+            "%six = tensor_view %all {start = 0, steps = [9, 3, 1]} : float32<2 x 2 x 3>\n"
+            " %front = tensor_view %pairs {start = 0, steps = [6, 3, 1]} : float32<2 x 1 x 3>\n"
+            " %there = tensor_view %all {start = 3, steps = [9, 3, 1]} : float32<2 x 1 x 3>\n"
+            " copy @out %there, @in %front\n neg @out %z, @in %high\n"
+            " neg @out %first, @in %x_low\n neg @out %third, @in %x_low",
+            id="a box of the region in another shape",
+        ),
+    ],
+)
+def test_a_part_brings_the_rest_along(body: str) -> None:
+    assert copies_of_parts_left(body) == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            "copy @out %first, @in %low\n neg @out %second, @in %x_low\n"
+            " tanh @out %z, @in %high\n neg @out %third, @in %x_low",
+            id="the other part is read after its place is written",
+        ),
+        pytest.param(
+            "copy @out %third, @in %low\n neg @out %second, @in %x_low\n"
+            " tanh @out %z, @in %high\n neg @out %first, @in %x_low",
+            id="the other part reaches beyond the region",
+        ),
+        pytest.param(
+            "neg @out %second, @in %x_low\n tanh @out %a, @in %x\n copy @out %first, @in %low\n"
+            " tanh @out %z, @in %high\n neg @out %third, @in %x_low",
+            id="the place of the other part is in use",
+        ),
+        pytest.param(
+            "copy @out %first, @in %low\n exp @out %second, @in %high\n"
+            " neg @out %third, @in %x_low\n neg @out %z, @in %x_low",
+            id="one instruction reads a part and writes over it",
+        ),
+        pytest.param(
+            "copy @out %first, @in %low\n neg @out %low, @in %x_low\n tanh @out %z, @in %low\n"
+            " neg @out %second, @in %x_low\n neg @out %third, @in %x_low",
+            id="the part is written again",
+        ),
+        pytest.param(
+            "%odd = tensor_view %a {start = 0, steps = [6, 2]} : float32<2 x 3>\n"
+            " copy @out %first, @in %odd\n tanh @out %z, @in %high\n"
+            " neg @out %second, @in %x_low\n neg @out %third, @in %x_low",
+            id="elements that are no box",
+        ),
+    ],
+)
+def test_a_part_stays_where_the_rest_has_no_place(body: str) -> None:
+    assert copies_of_parts_left(body) == 1
+
+
 @pytest.mark.parametrize("outputs", [1, 2, 3])
 def test_outputs_that_show_one_value_are_copies_of_the_first(outputs: int) -> None:
     """A value that is read on and saved is made in its output; only more outputs need copies."""
