@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.property.onnx_draws import (  # noqa: F401 - each registers its recipes
+    attention,
     elementwise,
     indexing,
     moves,

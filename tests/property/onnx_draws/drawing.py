@@ -69,7 +69,7 @@ class Drawing:
         self.source = random.Random(seed)
         self.numbers = np.random.default_rng(seed)
         self.opset = opset or self.source.choice(
-            [10, 11, 12, 13, 14, 16, 17, 17, 18, 19, 20, 21, 22]
+            [10, 11, 12, 13, 14, 16, 17, 17, 18, 19, 20, 21, 22, 23]
         )
         self.float = self.source.choice(["float32"] * 7 + ["float64", "float16"])
         self.reuse = self.source.choice([0.5, 0.9])

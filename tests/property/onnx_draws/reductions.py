@@ -100,6 +100,15 @@ def layer_normalization(g: Drawing, op: str) -> None:
     g.add(op, operands, g.one_of(1, 1, 3), axis=axis, **options)
 
 
+@recipe("RMSNormalization")
+def root_mean_square_normalization(g: Drawing, op: str) -> None:
+    g.since(23)
+    x = g.tensor(ranks=(1, 2, 3, 4))
+    axis = g.axis(g.rank_of(x))
+    scale = g.like(x, g.shape_of(x)[axis % g.rank_of(x) :])
+    g.add(op, [x, scale], axis=axis, **g.some(epsilon=0.01))
+
+
 @recipe("InstanceNormalization")
 def instance_normalization(g: Drawing, op: str) -> None:
     x = g.tensor(("float32",), (3, 4, 5))

@@ -2,6 +2,7 @@
 
 from glow_nb.importers.onnx.rules import (
     arithmetic,
+    attention,
     constants,
     control,
     conversion,
@@ -31,6 +32,7 @@ from glow_nb.importers.onnx.rules import (
 
 __all__ = [
     "arithmetic",
+    "attention",
     "constants",
     "control",
     "conversion",
