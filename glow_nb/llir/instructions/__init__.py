@@ -7,6 +7,7 @@ formula are derived (:mod:`glow_nb.llir.instructions.derived`).
 from __future__ import annotations
 
 from glow_nb.llir.instructions import (
+    attention,
     derived,
     gather,
     matrix,
@@ -20,6 +21,7 @@ from glow_nb.llir.instructions import (
 )
 
 __all__ = [
+    "attention",
     "derived",
     "gather",
     "matrix",

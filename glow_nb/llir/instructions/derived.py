@@ -120,11 +120,5 @@ def _annotation(spec: FieldSpec) -> Any:
     return OptionalIn if spec.is_optional else In
 
 
-for _node_class in (
-    ops.Attention,
-    ops.BatchNormalization,
-    ops.Convolution,
-    ops.FullyConnected,
-    ops.MatMul,
-):
+for _node_class in (ops.BatchNormalization, ops.Convolution, ops.FullyConnected, ops.MatMul):
     derive_instruction(_node_class)

@@ -1,0 +1,1 @@
+"""The kernel of attention: scores of a block of keys, a running softmax, sums of values."""

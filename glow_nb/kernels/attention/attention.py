@@ -1,0 +1,180 @@
+"""The kernel of attention: for blocks of keys, scores, running softmax and sums of values.
+
+No matrix of queries and keys is stored (Milakov and Gimelshein 2018; Dao and others 2022). Each
+row of queries has a peak ``m``, the largest score so far, a total ``l`` of exponentials and sums
+``o`` of values. A block of keys with scores ``s`` changes them to::
+
+    m' = max(m, s),  e = exp(s - m'),  l' = l * exp(m - m') + sum(e),  o' = o * exp(m - m') + e @ v
+
+and the result is ``o / l``. Where all scores so far are -inf, 0 takes the place of ``m'``, so that
+nothing becomes NaN; a total of 0 is left then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.fuse.expression import number_text
+from glow_nb.hlir.ops.attention import ZERO
+from glow_nb.kernels.attention.packing import Packing
+from glow_nb.kernels.attention.plan import AttentionPlan, plan_attention
+from glow_nb.kernels.attention.products import Products
+from glow_nb.kernels.attention.shape import AttentionShape
+from glow_nb.kernels.attention.softmax import RunningSoftmax
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import index_text, plus, times
+from glow_nb.kernels.writing.loops import loops
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.kernels.writing.vectors import blocks_of
+from glow_nb.llir.instructions.attention import AttentionInst
+from glow_nb.llir.program import kernel_operands
+from glow_nb.llir.traits import KernelTraits
+
+
+@kernel_for(AttentionInst, traits=KernelTraits(strided=("dest", "query", "key", "value")))
+def attention_source(instruction: AttentionInst, target: Target) -> KernelSource:
+    """Return the kernel ``(dest, query, key, value[, mask])`` of an attention."""
+    shape = AttentionShape.of(instruction)
+    kinds = tuple(buffer.type.kind for buffer in kernel_operands(instruction))
+    out = SourceWriter()
+    heads = f"{shape.batch} x {shape.groups} x {shape.share} heads"
+    sizes = f"{shape.queries} queries, {shape.keys} keys of {shape.depth}, values of {shape.width}"
+    out.line(f"# attention of {shape.kind.value}: {heads}, {sizes}")
+    mask = "mask, " if shape.mask else ""
+    header = f"def kernel(dest, query, key, value, {mask}scratch, thread, threads):"
+    if 0 in (shape.units, shape.rows, shape.width, shape.keys):
+        with out.block(header):
+            _write_zeros(out, shape)
+        return KernelSource("attention", out.text, kinds)
+    plan = plan_attention(shape, target)
+    out.line(f"# {_described(plan)}")
+    with out.block(header):
+        _AttentionWriter(out, shape, plan, instruction).write()
+    return KernelSource("attention", out.text, kinds, plan.scratch_bytes)
+
+
+def _described(plan: AttentionPlan) -> str:
+    tiles = f"tiles of {plan.rows} rows x {plan.score_vectors} and {plan.sum_vectors} vectors"
+    blocks = f"blocks of {plan.block_rows} rows and {plan.block_keys} keys"
+    return f"{tiles} of {plan.lanes}, {blocks}, chunks of {plan.chunk_rows} rows"
+
+
+def _write_zeros(out: SourceWriter, shape: AttentionShape) -> None:
+    """Write the sums of no values."""
+    sizes = [shape.batch, shape.groups * shape.share, shape.queries]
+    if 0 in (*sizes, shape.width):
+        out.line("return")
+        return
+    with loops(out, sizes, shared=True) as indices:
+        place = shape.dest
+        at = index_text(indices, [place.image, place.head, place.token])
+        out.line(f"clear(dest, {at}, {shape.width})")
+
+
+@dataclass(frozen=True)
+class _AttentionWriter:
+    """Writes the loops of one kernel, from the outside in.
+
+    Attributes:
+        out: Receives the lines.
+        shape: What is computed.
+        plan: Its blocks.
+        instruction: The attention.
+    """
+
+    out: SourceWriter
+    shape: AttentionShape
+    plan: AttentionPlan
+    instruction: AttentionInst
+
+    def write(self) -> None:
+        """Write the body: each thread has a share of the tiles of all heads."""
+        out, shape, plan = self.out, self.shape, self.plan
+        for name, offset in plan.offsets.items():
+            place = f"at(scratch, {offset})" if offset else "scratch"
+            out.line(f"{name} = as_{shape.computed.value}({place})")
+        tiles = -(-shape.rows // plan.rows)
+        pieces = shape.units * tiles
+        out.line(f"piece = thread * {pieces} // threads")
+        out.line(f"piece_end = (thread + 1) * {pieces} // threads")
+        with out.block("while piece < piece_end:"):
+            out.line(f"unit = piece // {tiles}")
+            out.line(f"first = piece % {tiles}")
+            out.line(f"count = min(piece_end - piece, {tiles} - first)")
+            out.line(f"count = min(count, {plan.block_rows // plan.rows})")
+            out.line("piece = piece + count")
+            out.line(f"first = {times('first', plan.rows)}")
+            out.line(f"count = min({times('count', plan.rows)}, {shape.rows} - first)")
+            out.line(f"image = unit // {shape.groups}")
+            out.line(f"group = unit % {shape.groups}")
+            for name, tensor in (("key", shape.key), ("value", shape.value)):
+                at = index_text(["image", "group"], [tensor.image, tensor.head])
+                out.line(f"first_{name} = {at}")
+            self._write_queries()
+            self._write_blocks()
+            self._write_results()
+
+    def _write_queries(self) -> None:
+        """Copy the queries of the block, multiplied; nothing is summed up yet."""
+        out, shape, lanes = self.out, self.shape, self.plan.lanes
+        kind, widened = shape.computed.value, Packing(shape, self.plan).widened
+        factor = number_text(self.instruction.scale / (self.instruction.softcap or 1))
+        with out.block("for row in range(count):"):
+            out.line(f"query_at = {shape.place_of('first + row', shape.query)}")
+            for block in blocks_of(out, shape.depth, lanes):
+                x = widened(block.load("query", plus("query_at", block.column)))
+                x = f"mul({x}, splat_{kind}({factor}, {block.lanes}))"
+                at = plus(times("row", shape.depth), block.column)
+                out.line(block.store("queries", at, x))
+            out.line(f"store(peaks, {times('row', lanes)}, splat_{kind}(-1e999, {lanes}))")
+        out.line(f"clear(totals, 0, {times('count', lanes)})")
+        out.line(f"clear(sums, 0, {times('count', self.plan.width)})")
+
+    def _write_blocks(self) -> None:
+        """Write the loop over the blocks of keys that some row sees."""
+        out, shape, plan = self.out, self.shape, self.plan
+        packing = Packing(shape, plan)
+        end, first_chunk = str(shape.keys), "0"
+        if shape.offset is not None:
+            last = shape.query_of("first + count - 1")
+            end = f"min({shape.keys}, max({plus(last, shape.offset + 1)}, 0))"
+            row = f"max({shape.first_row('begin')} - first, 0)"
+            first_chunk = f"{row} // {plan.chunk_rows} * {plan.chunk_rows}"
+        with out.block(f"for begin in range(0, {end}, {plan.block_keys}):"):
+            out.line(f"length = min({plan.block_keys}, {shape.keys} - begin)")
+            if plan.packs_keys:
+                packing.write_keys(out)
+            if plan.packs_values:
+                packing.write_values(out)
+            with out.block(f"for chunk in range({first_chunk}, count, {plan.chunk_rows}):"):
+                self._write_chunk(Products(shape, plan, packing))
+
+    def _write_chunk(self, products: Products) -> None:
+        """Write what a block of keys does to a chunk of rows."""
+        out, shape, plan = self.out, self.shape, self.plan
+        out.line(f"chunk_rows = min({plan.chunk_rows}, count - chunk)")
+        out.line(f"tiles = (chunk_rows + {plan.rows - 1}) // {plan.rows}")
+        is_causal = shape.offset is not None
+        reach = shape.limit_of("first + chunk + chunk_rows - 1") if is_causal else "length"
+        out.line(f"reach = {reach}")
+        products.write_scores(out)
+        RunningSoftmax(shape, plan, self.instruction.softcap).write(out)
+        products.write_sums(out)
+
+    def _write_results(self) -> None:
+        """Divide the sums by the totals."""
+        out, shape, plan = self.out, self.shape, self.plan
+        kind, lanes = shape.computed.value, plan.lanes
+        with out.block("for row in range(count):"):
+            out.line(f"dest_at = {shape.place_of('first + row', shape.dest)}")
+            out.line(f"total = reduce_add(load(totals, {times('row', lanes)}, {lanes}))")
+            for block in blocks_of(out, shape.width, lanes):
+                total = f"splat_{kind}(total, {block.lanes})"
+                at = plus(times("row", plan.width), block.column)
+                y = f"mul(load(sums, {at}, {block.lanes}), reciprocal({total}))"
+                if self.instruction.masked_rows == ZERO:
+                    zero = f"splat_{kind}(0.0, {block.lanes})"
+                    y = f"where(equal({total}, {zero}), {zero}, {y})"
+                y = y if shape.kind is shape.computed else f"convert_{shape.kind.value}({y})"
+                out.line(block.store("dest", plus("dest_at", block.column), y))

@@ -1,0 +1,97 @@
+"""Keys turned over and values copied to scratch, as the tiles of a product read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.kernels.attention.plan import AttentionPlan
+from glow_nb.kernels.attention.shape import AttentionShape
+from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.source import SourceWriter
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Writes the copies of the keys and values from number ``begin`` on, ``length`` of them.
+
+    Attributes:
+        shape: The attention.
+        plan: Its blocks.
+    """
+
+    shape: AttentionShape
+    plan: AttentionPlan
+
+    def widened(self, value: str) -> str:
+        """Return *value*, a vector or tile of the operands' kind, in the kind of the sums."""
+        shape = self.shape
+        is_wide = shape.kind is shape.computed
+        return value if is_wide else f"convert_{shape.computed.value}({value})"
+
+    def write_keys(self, out: SourceWriter) -> None:
+        """Write the keys to ``keys``: panels of ``[depth, panel_keys]``."""
+        lanes, step = self.plan.lanes, self.shape.key.token
+        rest = self.shape.keys % lanes
+        with out.block(f"for square in range(length // {lanes}):"):
+            self._write_square(out, lanes, step)
+        if rest:
+            with out.block(f"if length % {lanes}:"):
+                out.line(f"square = length // {lanes}")
+                self._write_square(out, rest, step)
+
+    def _write_square(self, out: SourceWriter, rows: int, step: int) -> None:
+        """Turn over *rows* keys, as many as lanes or the rest, from ``square * lanes`` on."""
+        plan, lanes, depth = self.plan, self.plan.lanes, self.shape.depth
+        vectors = plan.score_vectors
+        panel, beside = ("square", "0")
+        if vectors > 1:
+            panel, beside = f"square // {vectors}", times(f"square % {vectors}", lanes)
+        out.line(f"packed_at = {plus(times(f'({panel})', depth * plan.panel_keys), beside)}")
+        out.line(f"key_at = first_key + {times(f'(begin + square * {lanes})', step)}")
+        whole, rest = depth - depth % lanes, depth % lanes
+        if whole:
+            with out.block(f"for d in range(0, {whole}, {lanes}):"):
+                tile = f"tile_load(key, key_at + d, {step}, {rows}, 1, {lanes})"
+                self._write_turned(out, "d", tile, lanes)
+        if rest:
+            tile = f"tile_load_masked(key, key_at + {whole}, {step}, {rows}, {lanes}, {rest})"
+            self._write_turned(out, str(whole), tile, rest)
+
+    def _write_turned(self, out: SourceWriter, first: str, tile: str, columns: int) -> None:
+        step = self.plan.panel_keys
+        turned = f"tile_transpose({self.widened(tile)}, {columns})"
+        out.line(f"tile_store(keys, packed_at + {times(first, step)}, {step}, {turned})")
+
+    def write_values(self, out: SourceWriter) -> None:
+        """Write the values to ``values``: panels of ``[block_keys, panel_width]``."""
+        plan, width = self.plan, self.shape.width
+        columns, size = plan.panel_width, plan.block_keys * plan.panel_width
+        whole = width // columns
+        out.line(f"values_at = first_value + {times('begin', self.shape.value.token)}")
+        if whole:
+            with out.block(f"for panel in range({whole}):"), out.block("for k in range(length):"):
+                at = plus("values_at", self._token, times("panel", columns))
+                tile = f"tile_load(value, {at}, 0, 1, {plan.sum_vectors}, {plan.lanes})"
+                to = plus(times("panel", size), times("k", columns))
+                out.line(f"tile_store(values, {to}, 0, {self.widened(tile)})")
+        if width % columns:
+            with out.block("for k in range(length):"):
+                self._write_last_panel(out, whole * columns, whole * size)
+
+    def _write_last_panel(self, out: SourceWriter, first: int, place: int) -> None:
+        """Write value number ``k`` from column *first* on, with zeros behind it."""
+        lanes, kind = self.plan.lanes, self.shape.computed.value
+        for number in range(self.plan.sum_vectors):
+            column = first + number * lanes
+            at, count = plus("values_at", self._token, column), self.shape.width - column
+            vector = f"splat_{kind}(0.0, {lanes})"
+            if count >= lanes:
+                vector = self.widened(f"load(value, {at}, {lanes})")
+            elif count > 0:
+                vector = self.widened(f"load_masked(value, {at}, {lanes}, {count})")
+            to = plus(times("k", self.plan.panel_width), place + number * lanes)
+            out.line(f"store(values, {to}, {vector})")
+
+    @property
+    def _token(self) -> str:
+        return times("k", self.shape.value.token)

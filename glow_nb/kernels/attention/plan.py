@@ -1,0 +1,197 @@
+"""How attention is cut up: register tiles, blocks of keys and of queries, scratch.
+
+For a block of keys, packed once, chunks of queries pass by: their scores, then the exponentials of
+these, then the sums of values. Of all queries of a block only sums, peaks and totals wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, product
+
+from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.kernels.attention.shape import AttentionShape
+from glow_nb.kernels.products.blocking import (
+    MAX_VECTORS,
+    PRODUCT_LOAD_CYCLES,
+    registers_of,
+    row_limit,
+    step_cycles,
+)
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.vectors import LANE_BYTES, native_lanes
+
+LEVEL_2_SHARE = 0.5
+"""The part of the second-level cache that a block of keys and a chunk of queries may fill."""
+
+LONGEST_BLOCK = 512
+"""Keys of a block at most: its products are one chain of roundings."""
+
+CHUNK_ROWS = 48
+"""Rows that share each panel which is brought into the first-level cache, at least."""
+
+SOFTMAX_ROWS = (4, 5, 3, 2)
+"""Rows whose exponentials may be computed together, the best number first: what one waits for fills
+the time of the others."""
+
+BLOCK_ROWS = 1024
+"""Rows that share a packed block of keys, at most: packing costs as much as about eight rows. Less,
+if what waits of them fills the second-level cache."""
+
+FEWEST_PACKED = 4
+"""From so many rows on keys are transposed: less, and dot products along the depth cost less."""
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """The numbers that the loops of a kernel are made of.
+
+    Attributes:
+        lanes: Elements of a vector.
+        rows: Rows of a register tile.
+        score_vectors: Vectors of keys in a tile of scores.
+        sum_vectors: Vectors of the width in a tile of sums.
+        softmax_rows: Rows whose exponentials are computed together; divides ``chunk_rows``.
+        chunk_rows: Rows whose scores are computed before their sums; a multiple of ``rows``.
+        block_rows: Rows that pass by one packed block of keys; a multiple of ``chunk_rows``.
+        block_keys: Keys of a block, a multiple of the columns of a panel.
+        packs_keys: True if keys are transposed to scratch.
+        packs_values: True if values are copied to scratch.
+        depth: Elements of a query.
+        width: Elements of a value, with what fills up the last tile.
+        element_bytes: Size of what is computed with.
+    """
+
+    lanes: int
+    rows: int
+    score_vectors: int
+    sum_vectors: int
+    softmax_rows: int
+    chunk_rows: int
+    block_rows: int
+    block_keys: int
+    packs_keys: bool
+    packs_values: bool
+    depth: int
+    width: int
+    element_bytes: int
+
+    @property
+    def panel_keys(self) -> int:
+        """Keys of a panel."""
+        return self.score_vectors * self.lanes
+
+    @property
+    def panel_width(self) -> int:
+        """Columns of a panel of values."""
+        return self.sum_vectors * self.lanes
+
+    @property
+    def score_stride(self) -> int:
+        """Elements from row to row of scores: one more line, or all rows would be in few sets."""
+        return self.block_keys + CACHE_LINE_BYTES // self.element_bytes
+
+    @cached_property
+    def regions(self) -> dict[str, int]:
+        """Elements of each part of the scratch, by the name of its pointer."""
+        rows = self.block_rows
+        parts = {
+            "queries": rows * self.depth,
+            "sums": rows * self.width,
+            "peaks": rows * self.lanes,
+            "totals": rows * self.lanes,
+        }
+        if not self.packs_keys:
+            parts["margin"] = self.lanes  # dot products may begin before the block
+        parts["scores"] = self.chunk_rows * self.score_stride
+        if self.packs_keys:
+            parts["keys"] = self.block_keys * self.depth
+        if self.packs_values:
+            parts["values"] = self.block_keys * self.width
+        return parts
+
+    @cached_property
+    def offsets(self) -> dict[str, int]:
+        """Where each part of the scratch begins, in bytes."""
+        ends = accumulate(_lines(self.element_bytes * n) for n in self.regions.values())
+        return dict(zip(self.regions, (0, *ends), strict=False))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch of one thread."""
+        return sum(_lines(self.element_bytes * elements) for elements in self.regions.values())
+
+
+def _lines(size: int) -> int:
+    """Return *size* in bytes, rounded up to whole cache lines."""
+    return _rounded_up(size, CACHE_LINE_BYTES)
+
+
+def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
+    """Cut up *shape*, which has no empty axis but maybe that of the depth, for *target*."""
+    kind, lanes = shape.computed, native_lanes(target, shape.computed)
+    packs_keys = shape.rows >= FEWEST_PACKED
+    rows, score_vectors, sum_vectors = _tiles(shape, target, packs_keys=packs_keys)
+    width = _rounded_up(shape.width, sum_vectors * lanes)
+    chunk_rows = _rounded_up(min(CHUNK_ROWS, shape.rows), rows)
+    waiting = target.l2_bytes // (kind.size_bytes * (shape.depth + width + 2 * lanes))
+    chunks = min(max(1, min(BLOCK_ROWS, waiting) // chunk_rows), -(-shape.rows // chunk_rows))
+    elements = int(target.l2_bytes * LEVEL_2_SHARE) // kind.size_bytes
+    most = min(LONGEST_BLOCK, elements // (shape.depth + width + chunk_rows))
+    panel = score_vectors * lanes
+    blocks = -(-shape.keys // max(panel, most // panel * panel))
+    is_whole = shape.kind is kind and shape.width == width
+    return AttentionPlan(
+        lanes=lanes,
+        rows=rows,
+        score_vectors=score_vectors,
+        sum_vectors=sum_vectors,
+        softmax_rows=next((n for n in SOFTMAX_ROWS if chunk_rows % n == 0), 1),
+        chunk_rows=chunk_rows,
+        block_rows=chunks * chunk_rows,
+        block_keys=_rounded_up(-(-shape.keys // blocks), panel),
+        packs_keys=packs_keys,
+        packs_values=not is_whole or (packs_keys and shape.value.token != shape.width),
+        depth=shape.depth,
+        width=width,
+        element_bytes=kind.size_bytes,
+    )
+
+
+def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[int, int, int]:
+    """Return rows and vectors of the tiles of scores and of sums that take the fewest cycles."""
+    lanes, registers = native_lanes(target, shape.computed), registers_of(target)
+    vector_bytes = target.lanes * LANE_BYTES
+    keys, widths = -(-shape.keys // lanes), -(-shape.width // lanes)
+
+    def cycles(rows: int, vectors: int, needed: int, steps: int) -> float:
+        panel_bytes = vectors * vector_bytes * steps
+        step = step_cycles(rows, vectors, vector_bytes, panel_bytes)
+        return -(-needed // vectors) * (step + PRODUCT_LOAD_CYCLES * (rows + vectors)) * steps
+
+    def cost(tile: tuple[int, int, int]) -> float:
+        rows, of_keys, of_width = tile
+        scores = cycles(rows, of_keys, keys, shape.depth) if packs_keys else 0.0
+        return -(-shape.rows // rows) * (scores + cycles(rows, of_width, widths, shape.keys))
+
+    def limited(vectors: int) -> int:
+        return min(row_limit(vectors, registers), shape.rows)
+
+    def widths_of(needed: int) -> range:
+        return range(1, min(MAX_VECTORS, needed) + 1)
+
+    tiles = (
+        (_balanced(shape.rows, min(limited(of_keys), limited(of_width))), of_keys, of_width)
+        for of_keys, of_width in product(widths_of(keys if packs_keys else 1), widths_of(widths))
+    )
+    return min(tiles, key=cost)
+
+
+def _balanced(rows: int, limit: int) -> int:
+    """Return the rows of as few equal tiles of at most *limit* as *rows* need."""
+    return -(-rows // -(-rows // limit))
+
+
+def _rounded_up(number: int, step: int) -> int:
+    return -(-number // step) * step

@@ -1,0 +1,151 @@
+"""The running softmax of a kernel of attention: a chunk of scores becomes exponentials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.fuse.expression import number_text
+from glow_nb.kernels.attention.plan import AttentionPlan
+from glow_nb.kernels.attention.shape import AttentionShape, Mask
+from glow_nb.kernels.writing.index_text import index_text, plus, times
+from glow_nb.kernels.writing.source import SourceWriter
+from glow_nb.types import ElementKind
+
+
+@dataclass(frozen=True)
+class RunningSoftmax:
+    """Writes what happens to the scores of ``chunk_rows`` rows, from row ``chunk`` of the block on.
+
+    ``scores`` become exponentials; ``peaks``, ``totals`` and ``sums`` of the rows follow. A few
+    rows are taken together, as the steps of one wait for each other. Keys up to ``reach`` are seen
+    by the last row of the chunk.
+
+    Attributes:
+        shape: The attention.
+        plan: Its blocks.
+        softcap: Bound of the scores, 0 for none.
+    """
+
+    shape: AttentionShape
+    plan: AttentionPlan
+    softcap: float
+
+    def write(self, out: SourceWriter) -> None:
+        """Write the loops over the rows of the chunk."""
+        plan, lanes = self.plan, self.plan.lanes
+        if self.shape.mask or self.softcap:
+            with out.block("for row in range(chunk_rows):"):
+                out.line(f"row_at = {times('row', plan.score_stride)}")
+                self._write_masked(out)
+        with out.block(f"for row in range(0, chunk_rows, {plan.softmax_rows}):"):
+            out.line(f"scores_at = {times('row', plan.score_stride)}")
+            limit = "length"
+            if self.shape.offset is not None:
+                limit = self.shape.limit_of(f"first + chunk + row + {plan.softmax_rows - 1}")
+            out.line(f"seen = ({limit} + {lanes - 1}) // {lanes} * {lanes}")
+            self._write_hidden(out)
+            self._write_peaks(out)
+            self._write_exponentials(out)
+
+    @property
+    def _kind(self) -> str:
+        return self.shape.computed.value
+
+    @property
+    def _hidden(self) -> str:
+        return self._splat(float("-inf"))
+
+    def _splat(self, number: float) -> str:
+        return f"splat_{self._kind}({number_text(number)}, {self.plan.lanes})"
+
+    def _rows(self, pointer: str, at: str, stride: int) -> str:
+        """Return a vector of each of the rows that are taken together."""
+        rows = self.plan.softmax_rows
+        return f"tile_load({pointer}, {at}, {stride}, {rows}, 1, {self.plan.lanes})"
+
+    @property
+    def _scores(self) -> str:
+        return self._rows("scores", "scores_at + c", self.plan.score_stride)
+
+    def _write_masked(self, out: SourceWriter) -> None:
+        """Bound the scores of a row, and mask them; a mask is not read beyond its row."""
+        shape, lanes, mask = self.shape, self.plan.lanes, self.shape.mask
+        score = f"load(scores, row_at + c, {lanes})"
+        if self.softcap:  # the queries' factor has divided by the bound
+            score = f"mul(tanh({score}), {self._splat(self.softcap)})"
+        rest = shape.keys % lanes if mask and mask.key else 0
+        end = f"min(reach, ({shape.keys} - begin) // {lanes} * {lanes})" if rest else "reach"
+        if mask:
+            row = "first + chunk + row"
+            indices = ["image", shape.head_of(row), shape.query_of(row), "begin"]
+            steps = (mask.image, mask.head, mask.query, mask.key)
+            out.line(f"mask_at = {index_text(indices, steps)}")
+        with out.block(f"for c in range(0, {end}, {lanes}):"):
+            load = f"load(mask, mask_at + c, {lanes})"
+            if mask and not mask.key:
+                load = f"broadcast(mask, mask_at, {lanes})"
+            out.line(f"store(scores, row_at + c, {self._with_mask(mask, score, load)})")
+        if rest:
+            with out.block(f"if reach > {shape.keys - rest} - begin:"):
+                out.line(f"c = {shape.keys - rest} - begin")
+                load = f"load_masked(mask, mask_at + c, {lanes}, {rest})"
+                out.line(f"store(scores, row_at + c, {self._with_mask(mask, score, load)})")
+
+    def _with_mask(self, mask: Mask | None, score: str, load: str) -> str:
+        if mask is None:
+            return score
+        if mask.kind is ElementKind.BOOL:
+            return f"where({load}, {score}, {self._hidden})"
+        wide = load if mask.kind is self.shape.computed else f"convert_{self._kind}({load})"
+        return f"add({score}, {wide})"
+
+    def _write_hidden(self, out: SourceWriter) -> None:
+        """Hide what the last vectors of the rows have beyond the keys that they see."""
+        shape, plan, lanes = self.shape, self.plan, self.plan.lanes
+        score = f"load(scores, c, {lanes})"
+        if shape.offset is not None:
+            with out.block(f"for beside in range(row, row + {plan.softmax_rows}):"):
+                out.line(f"limit = {shape.limit_of('first + chunk + beside')}")
+                out.line(f"row_at = {times('beside', plan.score_stride)}")
+                with out.block(f"for c in range(limit // {lanes} * {lanes}, seen, {lanes}):"):
+                    inside = f"less(iota_int32({lanes}), splat_int32(limit - c, {lanes}))"
+                    score = f"load(scores, row_at + c, {lanes})"
+                    out.line(f"store(scores, row_at + c, where({inside}, {score}, {self._hidden}))")
+                with out.block(f"for c in range(seen, reach, {lanes}):"):
+                    out.line(f"store(scores, row_at + c, {self._splat(0.0)})")
+        elif shape.keys % lanes:
+            with out.block(f"if length % {lanes}:"):
+                out.line(f"c = length // {lanes} * {lanes}")
+                inside = f"less(iota_int32({lanes}), splat_int32({shape.keys % lanes}, {lanes}))"
+                seen = f"where({inside}, {self._scores}, {self._hidden})"
+                out.line(f"tile_store(scores, scores_at + c, {plan.score_stride}, {seen})")
+
+    def _write_peaks(self, out: SourceWriter) -> None:
+        """Find the largest scores so far. NaN is not looked for: it comes back in exponentials."""
+        lanes = self.plan.lanes
+        out.line(f"peaks_at = (chunk + row) * {lanes}")
+        out.line(f"old = {self._rows('peaks', 'peaks_at', lanes)}")
+        out.line("peak = old")
+        with out.block(f"for c in range(0, seen, {lanes}):"):
+            out.line(f"x = {self._scores}")
+            out.line("peak = where(less(peak, x), x, peak)")
+        for row in range(self.plan.softmax_rows):
+            largest = f"reduce_largest(tile_get(peak, {row}, 0))"
+            splat = f"splat_{self._kind}({largest}, {lanes})"
+            out.line(f"peak = tile_set(peak, {row}, 0, {splat})")
+        out.line(f"tile_store(peaks, peaks_at, {lanes}, peak)")
+
+    def _write_exponentials(self, out: SourceWriter) -> None:
+        plan, lanes = self.plan, self.plan.lanes
+        out.line(f"base = where(equal(peak, {self._hidden}), tile_zero(peak), peak)")
+        out.line("factor = exp_nonpositive(sub(old, base))")
+        out.line(f"total = mul({self._rows('totals', 'peaks_at', lanes)}, factor)")
+        with out.block(f"for c in range(0, seen, {lanes}):"):
+            out.line(f"e = exp_nonpositive(sub({self._scores}, base))")
+            out.line(f"tile_store(scores, scores_at + c, {plan.score_stride}, e)")
+            out.line("total = add(total, e)")
+        out.line(f"tile_store(totals, peaks_at, {lanes}, total)")
+        out.line(f"sums_at = {times('(chunk + row)', plan.width)}")
+        with out.block(f"for c in range(0, {plan.width}, {lanes}):"):
+            sums = self._rows("sums", plus("sums_at", "c"), plan.width)
+            out.line(f"tile_store(sums, sums_at + c, {plan.width}, mul({sums}, factor))")

@@ -1,0 +1,90 @@
+"""How attention is cut up for caches of all sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from glow_nb.kernels.attention.plan import LEVEL_2_SHARE, LONGEST_BLOCK, plan_attention
+from glow_nb.kernels.attention.shape import AttentionShape, Place
+from glow_nb.kernels.products.blocking import registers_of, row_limit
+from glow_nb.kernels.target import KIBIBYTE, LANE_COUNTS, Target
+from glow_nb.types import ElementKind
+
+SIZES = [(1500, 1500, 64), (197, 197, 64), (128, 128, 32), (8, 4096, 128), (1, 8192, 64)]
+
+
+def shape_of(rows: int, keys: int, depth: int) -> AttentionShape:
+    """Return an attention of 12 heads, all of whose tensors are by tokens."""
+    place = Place(12 * depth * keys, depth, 12 * depth)
+    places = dict.fromkeys(("dest", "query", "key", "value"), place)
+    return AttentionShape(
+        batch=1,
+        groups=12,
+        share=1,
+        queries=rows,
+        keys=keys,
+        depth=depth,
+        width=depth,
+        kind=ElementKind.FLOAT32,
+        mask=None,
+        offset=None,
+        **places,
+    )
+
+
+@pytest.mark.parametrize("l2", [256, 512, 1024, 2048])
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_block_of_keys_and_a_chunk_of_rows_stay_in_their_share(
+    sizes: tuple[int, int, int], lanes: int, l2: int
+) -> None:
+    target = replace(Target.host(lanes), l2_bytes=l2 * KIBIBYTE)
+    shape = shape_of(*sizes)
+    plan = plan_attention(shape, target)
+    depth, width = plan.depth, plan.width
+    elements = plan.block_keys * (depth + width) + plan.chunk_rows * plan.score_stride
+    slack = plan.panel_keys * (depth + width + plan.chunk_rows)  # blocks are whole panels
+    margin = plan.chunk_rows * (plan.score_stride - plan.block_keys)
+    assert 4 * (elements - slack - margin) <= LEVEL_2_SHARE * target.l2_bytes
+    assert plan.block_keys <= LONGEST_BLOCK
+    waiting = plan.block_rows * (depth + width + 2 * plan.lanes)
+    assert 4 * waiting <= max(target.l2_bytes, 4 * plan.chunk_rows * (depth + width + 2 * lanes))
+
+
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_parts_divide_each_other_and_tiles_fit_the_registers(
+    sizes: tuple[int, int, int], lanes: int
+) -> None:
+    target = Target.host(lanes)
+    plan = plan_attention(shape_of(*sizes), target)
+    assert plan.chunk_rows % plan.rows == 0
+    assert plan.chunk_rows % plan.softmax_rows == 0
+    assert plan.block_rows % plan.chunk_rows == 0
+    assert plan.block_keys % plan.panel_keys == 0
+    for vectors in (plan.score_vectors, plan.sum_vectors):
+        assert plan.rows <= row_limit(vectors, registers_of(target))
+
+
+def test_few_queries_read_keys_and_values_where_they_lie() -> None:
+    plan = plan_attention(shape_of(1, 8192, 64), Target.host())
+    assert not plan.packs_keys
+    assert not plan.packs_values
+    assert plan.scratch_bytes < 16 * KIBIBYTE
+
+
+def test_scratch_grows_with_the_rows_and_not_with_their_square() -> None:
+    short, long = (
+        plan_attention(shape_of(n, n, 64), Target.host()).scratch_bytes for n in (4096, 16384)
+    )
+    assert long == short
+
+
+def test_parts_of_the_scratch_begin_at_cache_lines() -> None:
+    plan = plan_attention(shape_of(13, 37, 13), Target.host(4))
+    assert all(offset % 64 == 0 for offset in plan.offsets.values())
+    ends = [plan.offsets[name] + 4 * size for name, size in plan.regions.items()]
+    begins = [*list(plan.offsets.values())[1:], plan.scratch_bytes]
+    assert all(end <= begin for end, begin in zip(ends, begins, strict=True))
