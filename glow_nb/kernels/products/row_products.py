@@ -158,10 +158,9 @@ class RowProductWriter:
         if self.bias:
             bias = f"tile_bias_masked({self.bias[0]}, channel, {rows}, 1, {width}, {columns})"
             out.line(f"s_{name} = add(s_{name}, {bias})")
-        index = f"(image * {product.shape.rows} + at_{name}) * {product.dest_stride} + channel"
-        out.line(f"y_{name} = {index}")
-        store = TileStore(self.fusion, width, product.dest_stride)
-        store.write(out, f"s_{name}", rows, columns=columns, index=f"y_{name}", channel="channel")
+        row = f"(image * {product.shape.rows} + at_{name})"
+        store = TileStore(self.fusion, width)
+        store.write(out, f"s_{name}", rows, columns=columns, pixel=row, channel="channel")
 
     def _write_products(self, tag: str, name: str, k: str, count: int) -> None:
         left, right = self.product.left, self.product.right

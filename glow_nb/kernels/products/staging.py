@@ -133,12 +133,10 @@ def write_packing(
         out.line(f"x = {plus(*terms)}")
         out.line(f"to = near * {plan.sum.block_products}")
         with ExitStack() as loops:
-            for number, loop in enumerate(plan.sum.inner):
-                loops.enter_context(out.block(f"for tap{number} in range({loop.count}):"))
+            for depth, loop in enumerate(plan.sum.inner):
+                loops.enter_context(out.block(f"for tap{depth} in range({loop.count}):"))
             x, to = "x", "to"
-            for number, loop in enumerate(plan.sum.inner):
-                x, to = (
-                    plus(text, times(f"tap{number}", size))
-                    for text, size in ((x, loop.left), (to, loop.right))
-                )
+            for depth, loop in enumerate(plan.sum.inner):
+                x = plus(x, times(f"tap{depth}", loop.left))
+                to = plus(to, times(f"tap{depth}", loop.right))
             out.line(f"copy(packed, {to}, {source}, {x}, {length})")

@@ -24,5 +24,5 @@ def unpacked_mat_mul_source(
     Raises:
         UnsupportedError: There is no kernel for these kinds or orders.
     """
-    product = UnpackedProduct.of(instruction, fusion.dest_stride)
+    product = UnpackedProduct.of(instruction)
     return generate_row_products(product, instruction.lhs.type.kind, target, fusion)

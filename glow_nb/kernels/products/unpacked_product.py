@@ -18,17 +18,15 @@ class UnpackedProduct:
         shape: Sizes.
         left: Where the left matrices lie.
         right: Where the right matrices lie.
-        dest_stride: Elements of the result from row to row, of all matrices.
     """
 
     shape: MatMulShape
     left: MatrixLayout
     right: MatrixLayout
-    dest_stride: int
 
     @classmethod
-    def of(cls, instruction: UnpackedMatMulInst, dest_stride: int | None) -> UnpackedProduct:
-        """Return what *instruction* computes into rows *dest_stride* apart, or without gaps.
+    def of(cls, instruction: UnpackedMatMulInst) -> UnpackedProduct:
+        """Return what *instruction* computes.
 
         Left matrices that share the right one are as one if their rows follow one another.
         """
@@ -45,4 +43,4 @@ class UnpackedProduct:
                 left = MatrixLayout((), step, 1)
                 shape = MatMulShape.of(sizes, depth, is_batched=False)
             right = MatrixLayout(((shape.batch, 0),), right.row, right.column)
-        return cls(shape, left, right, dest_stride or depth)
+        return cls(shape, left, right)

@@ -27,9 +27,9 @@ def selected(
     if has_bias:
         columns = operands[1].type.shape[-1]
         bias = builder.constant("bias", np.ones(columns, np.float32))
-        builder.save(builder.emit(FullyConnected(*operands, bias)), "y")
+        builder.save(builder.emit(FullyConnected(operands[0], operands[1], bias)), "y")
     else:
-        builder.save(builder.emit(MatMul(*operands)), "y")
+        builder.save(builder.emit(MatMul(operands[0], operands[1])), "y")
     function = select_packed_operators(builder.function(), target=Target.host())
     found = [n for n in function if isinstance(n, (PackedMatMul, UnpackedMatMul))]
     assert len(found) == 1

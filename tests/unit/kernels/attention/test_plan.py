@@ -8,8 +8,9 @@ import pytest
 
 from glow_nb.kernels.attention.plan import LEVEL_2_SHARE, LONGEST_BLOCK, plan_attention
 from glow_nb.kernels.attention.shape import AttentionShape, Place
+from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.products.blocking import registers_of, row_limit
-from glow_nb.kernels.target import KIBIBYTE, LANE_COUNTS, Target
+from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 
 SIZES = [(1500, 1500, 64), (197, 197, 64), (128, 128, 32), (8, 4096, 128), (1, 8192, 64)]
