@@ -56,7 +56,8 @@ class Access:
         if not self.pitch or self.pitch != other.pitch:
             return False
         shift = (other.begin - self.begin) % self.pitch
-        return self.run <= shift and shift + other.run <= self.pitch
+        run, other_run = (min(a.run, a.end - a.begin) for a in (self, other))
+        return run <= shift and shift + other_run <= self.pitch
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,13 @@ def whole(access: Access) -> Access:
 
 
 def may_conflict(first: Access, second: Access) -> bool:
-    """True if they conflict or at least their intervals do, unless the runs are of one pitch."""
-    if conflict(first, second) or (first.pitch and first.pitch == second.pitch):
+    """True if they conflict or at least their intervals do, in the same part of a common pitch."""
+    if conflict(first, second) or not conflict(whole(first), whole(second)):
         return conflict(first, second)
-    return conflict(whole(first), whole(second))
+    if not first.pitch or first.pitch != second.pitch:
+        return True
+    first_part, second_part = ({b % a.pitch for b in touched(a)} for a in (first, second))
+    return bool(first_part & second_part)
 
 
 @given(st.lists(accesses(), max_size=12))
