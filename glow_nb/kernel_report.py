@@ -28,6 +28,7 @@ class KernelReport:
         origins: The imported nodes that it does the work of: all members of a stack, and what
             passes folded into them.
         opcode: The name of the instruction, ``stack`` for several.
+        threads: Threads that share it; one where sharing would cost more than it saves.
     """
 
     instruction: str
@@ -39,11 +40,13 @@ class KernelReport:
     cost: InstructionCost = field(default_factory=InstructionCost)
     origins: tuple[str, ...] = ()
     opcode: str = ""
+    threads: int = 1
 
     @override
     def __str__(self) -> str:
         origins = ", ".join(map(format_name, self.origins))
-        return f"{self.family}: {origins}" if origins else self.family
+        shared = f" (threads {self.threads})" if self.threads > 1 else ""
+        return f"{self.family}{shared}: {origins}" if origins else f"{self.family}{shared}"
 
 
 class KernelList(tuple[KernelReport, ...]):

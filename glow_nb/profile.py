@@ -182,10 +182,12 @@ class Profile:
             return
         spans = _spans(self.timings)
         stamps = self.timings.stamps[int(np.argsort(spans)[len(spans) // 2])]
-        begin = int(stamps.min())
+        begin = _begin(stamps)
         for thread, row in enumerate(stamps.tolist()):
             before = begin
             for kernel, (start, end) in zip(self.kernels, row, strict=True):
+                if not end:
+                    continue  # the thread had no part in it
                 if start - before >= SHORTEST_GAP_NS:
                     yield _bar("wait", "wait", thread, before - begin, start - before, {})
                 arguments = _trace_arguments(kernel)
@@ -272,8 +274,13 @@ def _spans(timings: Timings) -> Array:
     stamps = timings.stamps
     if not stamps.size:
         return np.zeros(len(stamps), np.int64)
-    ends: Array = stamps[..., 1].max(axis=(1, 2)) - stamps[..., 0].min(axis=(1, 2))
-    return ends
+    return np.array([int(run.max()) - _begin(run) for run in stamps])
+
+
+def _begin(stamps: Array) -> int:
+    """Return the first begin among *stamps*, but for threads without a part in the kernel."""
+    begins, ends = stamps[..., 0], stamps[..., 1]
+    return int(begins.min(where=ends > 0, initial=ends.max()))
 
 
 def _median(values: Sequence[float]) -> float:
@@ -287,6 +294,7 @@ def _kernel_json(kernel: KernelTime) -> dict[str, Any]:
         "nodes": list(report.origins),
         "family": report.family,
         "symbol": report.symbol,
+        "threads": report.threads,
         "instruction": report.instruction,
         "min_seconds": kernel.min_seconds,
         "median_seconds": kernel.median_seconds,

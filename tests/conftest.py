@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from glow_nb.codegen import pool
+from glow_nb.codegen import pool, sharing
 
 # The default run repeats the same examples, so that a failure is the fault of the change at hand;
 # the slow profile looks for new ones. Compiling takes longer than hypothesis's deadline allows.
@@ -64,4 +64,13 @@ def compiles_in_this_process() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "MOST_WORKERS", 0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def sharing_is_free() -> Iterator[None]:
+    """Let threads share every kernel that has work: those of small graphs, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for price in ("START_NS", "BARRIER_NS", "BARRIER_THREAD_NS"):
+            patch.setattr(sharing, price, 0.0)
         yield

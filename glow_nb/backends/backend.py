@@ -29,7 +29,7 @@ class Timings:
 
     Attributes:
         stamps: Nanoseconds of one clock, ``int64[runs, threads, kernels, 2]``: begin and end of the
-            share that a thread had of a kernel.
+            share that a thread had of a kernel, zeros if it had none.
         plain_seconds: Wall time of ordinary runs, made in turn with those.
     """
 

@@ -1,8 +1,10 @@
 """The entry: the generated function that calls the kernels of a program in order.
 
-Every thread runs the whole entry and does its share of each kernel. Offsets are constants; inputs
-and outputs come through ``bindings``, an array of pointers. Only names and numbers of ours appear
-in the text, never one from a model.
+Barriers cut the calls into phases. One call of the entry does one share of one phase: of each call
+its share, of those that one thread makes alone everything or nothing. All shares of a phase may be
+done at the same time, and are done before the next phase begins. Offsets are constants; inputs and
+outputs come through ``bindings``, an array of pointers. Only names and numbers of ours appear in
+the text, never one from a model.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import textwrap
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Literal
 
 from glow_nb.alignment import aligned_bytes
@@ -23,9 +27,15 @@ from glow_nb.types import ElementKind
 
 Space = Literal["constants", "arena", "binding"]
 
+_LONE = "if share == 0:  # to share this would cost more than it saves"
+
 STAMP_BYTES = 16
 """For each call of a profiled entry, what a thread writes: the times of its begin and its end."""
-LINE_LENGTH = 100
+CALL_LENGTH = 84
+"""Columns of a call, which is indented up to four times."""
+
+PARAMETERS = ("constants", "arena", "bindings", "scratch", "thread", "phase", "share", "shares")
+"""Of every entry: where memory begins, and who does which share of which phase."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +86,17 @@ class Region:
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel applied to its operands, which are its pointer arguments in order."""
+    """One kernel applied to its operands.
+
+    Attributes:
+        source: The kernel.
+        operands: Its pointer arguments in order.
+        alone: Whether one thread makes the call, because sharing it would cost more than it saves.
+    """
 
     source: KernelSource
     operands: tuple[Region, ...]
+    alone: bool = False
 
     def __post_init__(self) -> None:
         kinds = tuple(operand.kind for operand in self.operands)
@@ -92,10 +109,19 @@ class Call:
 
 @dataclass(frozen=True)
 class EntrySource:
-    """Generated text of an entry and the per-thread scratch that its kernels need."""
+    """Generated text of an entry, and what it takes to run it.
+
+    Attributes:
+        text: The function.
+        scratch_bytes: What the kernels need for each thread.
+        threads: Shares of each phase, and threads that do them.
+        phases: How many phases there are.
+    """
 
     text: str
     scratch_bytes: int
+    threads: int = 1
+    phases: int = 1
 
     @cached_property
     def symbol(self) -> str:
@@ -104,57 +130,99 @@ class EntrySource:
 
 
 def generate_entry(
-    calls: Sequence[Call], stamps: int | None = None, labels: Sequence[str] = ()
+    calls: Sequence[Call],
+    threads: int,
+    stamps: int | None = None,
+    labels: Sequence[str] = (),
 ) -> EntrySource:
     """Return the entry of a program that makes *calls* in order.
 
-    A barrier stands before a call only if it depends on one since the barrier before (see
-    ``hazards``), and one at the end: when thread 0 returns, every share is done.
-
     Args:
         calls: Kernels with their operands.
+        threads: Threads that share them; if each call is made by one thread, one is enough.
         stamps: For a profiled entry, the binding that takes the times: ``int64[threads, calls, 2]``
-            with begin and end of each thread's share of each call, in nanoseconds.
+            with begin and end of each share of each call, in nanoseconds. What a share has no part
+            in stays as it is.
         labels: What the comment above each call says besides; for text that is read by people and
             never compiled, since names of a model may stand there.
     """
+    threads = 1 if all(call.alone for call in calls) else threads
     scratch_bytes = aligned_bytes(max((call.source.scratch_bytes for call in calls), default=0))
     bindings = sorted({o.binding for c in calls for o in c.operands if o.space == "binding"})
+    hazards = plan_hazards(calls, [call.alone or threads == 1 for call in calls])
+    phases = _phases(hazards)
     out = SourceWriter()
-    with out.block("def entry(constants, arena, bindings, scratch, thread, threads, sync):"):
+    with out.block(f"def entry({', '.join(PARAMETERS)}):"):
         out.line(f"own = scratch_at(scratch, thread, {scratch_bytes})")
         for binding in bindings:
             out.line(f"bound{binding} = bound(bindings, {binding})")
         if stamps is not None:
             row_bytes = len(calls) * STAMP_BYTES
-            out.line(f"stamps = scratch_at(bound(bindings, {stamps}), thread, {row_bytes})")
-        for number, (call, hazard) in enumerate(zip(calls, _hazards(calls), strict=True)):
-            if hazard:
-                out.line(f"barrier(sync, threads)  # {_reason(number, hazard)}")
-            label = f": {labels[number]}" if labels and labels[number] else ""
-            out.line(f"# {number}: {call.source.family}{label}")
-            if stamps is None:
-                out.line(_call_text(call))
-                continue
-            out.line(f"{STAMP_SYMBOL}(int64_at(stamps, {number * STAMP_BYTES}))")
-            out.line(_call_text(call))
-            out.line(f"{STAMP_SYMBOL}(int64_at(stamps, {number * STAMP_BYTES + 8}))")
-        out.line("barrier(sync, threads)  # every share is done")
-    return EntrySource(out.text, scratch_bytes)
+            out.line(f"stamps = scratch_at(bound(bindings, {stamps}), share, {row_bytes})")
+        write = _CallWriter(out, calls, labels, stamped=stamps is not None)
+        if len(phases) == 1:
+            write.calls(phases[0], threads)
+            return EntrySource(out.text, scratch_bytes, threads)
+        with out.block("match phase:"):
+            for index, numbers in enumerate(phases):
+                with out.block(f"case {index}:{_reason(numbers[0], hazards[numbers[0]])}"):
+                    write.calls(numbers, threads)
+    return EntrySource(out.text, scratch_bytes, threads, len(phases))
 
 
-def _hazards(calls: Sequence[Call]) -> list[Hazard | None]:
-    return plan_barriers(
-        [
-            [operand.access for operand in call.operands if operand.space != "constants"]
-            for call in calls
-        ]
-    )
+def plan_hazards(calls: Sequence[Call], alone: Sequence[bool]) -> list[Hazard | None]:
+    """Return for each call why a barrier stands before it, None where there is none.
+
+    Those that are *alone* are made by one thread.
+    """
+    accesses = [[o.access for o in call.operands if o.space != "constants"] for call in calls]
+    return plan_barriers(accesses, alone)
 
 
-def _reason(number: int, hazard: Hazard) -> str:
+def _phases(hazards: Sequence[Hazard | None]) -> list[list[int]]:
+    """Return the numbers of the calls of each phase."""
+    phases: list[list[int]] = [[]]
+    for number, hazard in enumerate(hazards):
+        if hazard:
+            phases.append([])
+        phases[-1].append(number)
+    return phases
+
+
+def _reason(number: int, hazard: Hazard | None) -> str:
+    """Return the comment that says why a phase begins with call *number*."""
+    if hazard is None:
+        return ""
     span = f"{hazard.space}[{hazard.begin}:{hazard.end}]"
-    return f"{number} {hazard.later_verb} {span}, which {hazard.earlier} {hazard.earlier_verb}"
+    return f"  # {number} {hazard.later_verb} {span}, which {hazard.earlier} {hazard.earlier_verb}"
+
+
+@dataclass(frozen=True)
+class _CallWriter:
+    """Writes calls of kernels with what stands around them."""
+
+    out: SourceWriter
+    all_calls: Sequence[Call]
+    labels: Sequence[str]
+    stamped: bool
+
+    def calls(self, numbers: Sequence[int], threads: int) -> None:
+        """Write the calls *numbers*, which *threads* threads make."""
+        for alone, group in groupby(numbers, lambda number: self.all_calls[number].alone):
+            is_one_of_many = alone and threads > 1
+            with self.out.block(_LONE) if is_one_of_many else nullcontext():
+                for number in group:
+                    self.call(number)
+
+    def call(self, number: int) -> None:
+        """Write one call, below a comment, between stamps if there are any."""
+        call, label = self.all_calls[number], self.labels[number] if self.labels else ""
+        self.out.line(f"# {number}: {call.source.family}{label and ': '}{label}")
+        if self.stamped:
+            self.out.line(f"{STAMP_SYMBOL}(int64_at(stamps, {number * STAMP_BYTES}))")
+        self.out.line(_call_text(call))
+        if self.stamped:
+            self.out.line(f"{STAMP_SYMBOL}(int64_at(stamps, {number * STAMP_BYTES + 8}))")
 
 
 def _call_text(call: Call) -> str:
@@ -162,15 +230,15 @@ def _call_text(call: Call) -> str:
     pointers = [
         f"{o.kind.value}_at({o.base}, {o.offset_bytes + o.lead_bytes})" for o in call.operands
     ]
-    arguments = ", ".join([*pointers, "own, thread, threads"])
-    line = f"{call.source.symbol}({arguments})"
-    if len(INDENT + line) <= LINE_LENGTH:
+    rest = ["own, 0, 1" if call.alone else "own, share, shares"]
+    line = f"{call.source.symbol}({', '.join([*pointers, *rest])})"
+    if len(line) <= CALL_LENGTH:
         return line
     # A no-break space keeps each pointer on one line while the arguments are wrapped.
-    unbroken = ", ".join([p.replace(" ", "\xa0") for p in pointers] + ["own, thread, threads"])
+    unbroken = ", ".join([p.replace(" ", "\xa0") for p in pointers] + rest)
     wrapped = textwrap.fill(
         unbroken,
-        LINE_LENGTH - len(INDENT),
+        CALL_LENGTH,
         initial_indent=INDENT,
         subsequent_indent=INDENT,
         break_long_words=False,

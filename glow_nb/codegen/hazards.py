@@ -1,8 +1,11 @@
 """Where the barriers of a program stand: between calls that touch the same bytes.
 
 Threads run the same calls in the same order, each its own share, and wait for each other only at
-barriers. A call must wait if it reads what an earlier call wrote (read after write), or writes what
-an earlier call read or wrote (write after read, write after write), and no barrier stands between.
+barriers. Some calls are made by one thread alone, the same for all of them. A call must wait if it
+reads what an earlier call wrote (read after write), or writes what an earlier call read or wrote
+(write after read, write after write), and no barrier stands between, nor did the same one thread
+make both.
+
 Bytes are compared as intervals of a space: the arena, and each bound tensor as a space of its own.
 Channels of one tensor that lie side by side, as the parts of a concat do, are apart although their
 intervals overlap::
@@ -56,7 +59,8 @@ class Access:
         if not self.pitch or self.pitch != other.pitch:
             return False
         shift = (other.begin - self.begin) % self.pitch
-        return self.run <= shift and shift + other.run <= self.pitch
+        run, other_run = (min(a.run, a.end - a.begin) for a in (self, other))
+        return run <= shift and shift + other_run <= self.pitch
 
 
 @dataclass(frozen=True)
@@ -198,16 +202,21 @@ class _Epoch:
             self.written.add(access, call)
 
 
-def plan_barriers(calls: Sequence[Iterable[Access]]) -> list[Hazard | None]:
-    """Return for each call the hazard that puts a barrier before it, or None for no barrier."""
+def plan_barriers(calls: Sequence[Iterable[Access]], alone: Sequence[bool]) -> list[Hazard | None]:
+    """Return for each call the hazard that puts a barrier before it, or None for no barrier.
+
+    Calls that are *alone*, made by the same one thread, do not wait for each other.
+    """
     plan: list[Hazard | None] = []
-    epoch = _Epoch()
-    for number, accesses in enumerate(calls):
+    shared_calls, lone_calls = _Epoch(), _Epoch()
+    for number, (accesses, is_alone) in enumerate(zip(calls, alone, strict=True)):
         accesses = tuple(accesses)
-        hazard = next(filter(None, map(epoch.hazard, accesses)), None)
+        others = (shared_calls,) if is_alone else (shared_calls, lone_calls)
+        hazards = (epoch.hazard(access) for access in accesses for epoch in others)
+        hazard = next(filter(None, hazards), None)
         if hazard:
-            epoch = _Epoch()
+            shared_calls, lone_calls = _Epoch(), _Epoch()
         for access in accesses:
-            epoch.add(access, number)
+            (lone_calls if is_alone else shared_calls).add(access, number)
         plan.append(hazard)
     return plan

@@ -179,10 +179,9 @@ class _Context:
             self.pointers[index] = block.ctypes.data
         self.team = Team(
             code,
-            native.entry.symbol,
+            native.entry,
             constants=memory.constants,
             arena=aligned_empty(memory.arena_bytes),
             bindings=self.pointers,
             scratch=aligned_empty(native.scratch_bytes),
-            threads=native.threads,
         )

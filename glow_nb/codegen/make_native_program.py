@@ -43,7 +43,7 @@ def make_native_program(
         inputs: What a run reads, in the order in which it takes them.
         outputs: What a run writes, likewise. Regions name bindings by their index among the
             borrowed blocks of *memory*, the *inputs* and the *outputs*.
-        threads: Threads that share each kernel.
+        threads: Threads that share each kernel that is not one thread's alone.
         target: Processor, by default this one.
         kernels: What each call computes.
         stamped: Whether a run takes the time of each call: one more output, ``int64[threads, calls,
@@ -68,7 +68,7 @@ def make_native_program(
     sources = [call.source for call in calls]
     objects = compile_objects(sources, target, cache=cache, workers=workers, progress=progress)
     stopwatch.lap("compile_kernels")
-    entry = generate_entry(calls, len(bound) if stamped else None)
+    entry = generate_entry(calls, threads, len(bound) if stamped else None)
     stopwatch.lap("generate_source")
     for symbol, key, make in (
         (RUNTIME, object_key("", "runtime", target), partial(compile_runtime, target)),
@@ -81,7 +81,7 @@ def make_native_program(
         objects[symbol] = cache.load_or_make(symbol, key, make)
     if stamped:
         objects[STAMP_SYMBOL] = compile_clock(target)
-        times = TensorType(ElementKind.INT64, (threads, len(calls), 2))
+        times = TensorType(ElementKind.INT64, (entry.threads, len(calls), 2))
         outputs = [*outputs, OutputBinding(times, STAMP_SYMBOL)]
     stopwatch.lap("compile_kernels")
     return NativeProgram(
@@ -91,7 +91,6 @@ def make_native_program(
         inputs=tuple(inputs),
         outputs=tuple(outputs),
         target=target,
-        threads=threads,
         kernels=tuple(kernels),
     )
 

@@ -75,7 +75,6 @@ class NativeProgram:
         inputs: What a run reads, in the order in which it takes them.
         outputs: What a run writes, likewise.
         target: The processor that the code is for.
-        threads: Threads that share each kernel.
         kernels: What each call of the entry computes, in order; without the source of the kernel.
     """
 
@@ -85,7 +84,6 @@ class NativeProgram:
     inputs: tuple[Binding, ...]
     outputs: tuple[OutputBinding, ...]
     target: Target
-    threads: int = 1
     kernels: tuple[KernelReport, ...] = ()
 
     def __post_init__(self) -> None:
@@ -103,6 +101,10 @@ class NativeProgram:
         """Raise CompileError unless a run needs threads, and memory that there may be."""
         if not 1 <= self.threads <= MOST_THREADS:
             raise CompileError(f"threads={self.threads}: there must be 1 to {MOST_THREADS}")
+        if self.entry.phases < 1:
+            raise CompileError(
+                f"the entry has {self.entry.phases} phases; it must have one or more"
+            )
         if self.entry.scratch_bytes < 0:
             raise CompileError(f"scratch: {self.entry.scratch_bytes} bytes for each thread")
         if self.memory.arena_bytes + self.scratch_bytes > LARGEST_RUN_BYTES:
@@ -122,6 +124,11 @@ class NativeProgram:
         raise CompileError(f"{output}: there is no input {index} of this type to begin as")
 
     @property
+    def threads(self) -> int:
+        """Threads that work on one run."""
+        return self.entry.threads
+
+    @property
     def scratch_bytes(self) -> int:
         """Working memory of the kernels in one run, for all threads."""
         return self.threads * self.entry.scratch_bytes
@@ -138,7 +145,6 @@ class NativeProgram:
             inputs=self.inputs,
             outputs=self.outputs,
             target=self.target,
-            threads=self.threads,
             kernels=self.kernels,
         )
         texts = {
@@ -187,7 +193,6 @@ class _Manifest:
     inputs: tuple[Binding, ...]
     outputs: tuple[OutputBinding, ...]
     target: Target
-    threads: int
     kernels: tuple[KernelReport, ...]
 
 
@@ -225,7 +230,6 @@ def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
         inputs=manifest.inputs,
         outputs=manifest.outputs,
         target=manifest.target,
-        threads=manifest.threads,
         kernels=manifest.kernels,
     )
 

@@ -1,20 +1,40 @@
-"""The few native functions that threads need, as LLVM text: a barrier and a team.
+"""The few native functions that threads need, as LLVM text: a team that works in phases.
 
-A *sync* block holds three words, each in its own cache line: how many threads have arrived at the
-barrier, the turn (how often it has opened), and how long to spin before yielding. A *team* block is
-a sync block and behind it the present job, and how long a worker without one spins before it
-sleeps. Workers live inside ``glow_team_serve``: they need no Python lock to start a job, and a job
-is posted by one native call, so no signal can come between waking the workers and joining them.
-Written in Python the three functions would be::
+An entry has phases, and each phase as many *shares* as the team has threads. All shares of a phase
+must be done before the next one begins, but any thread may do any of them: a share is claimed
+before it is done. Each thread claims its own first, so that data stay in its caches. A thread that
+has none left to do claims those that nobody has begun. So nobody waits for a thread that the system
+has put aside, or that is still asleep: at worst one thread does everything, about as fast as if it
+were alone. What is computed does not depend on who computes it.
 
-    def glow_barrier(sync, threads):
-        if threads < 2: return
-        turn = sync.turn
-        if atomic_add(sync.arrived, 1) + 1 == threads:   # the last one opens it for all
-            sync.arrived = 0
-            sync.turn = turn + 1
-        else:
-            spin_while(sync.turn == turn, sync.spins)    # first by pausing, then by sched_yield
+Phases are counted over the life of the team, from 1. ``claims[share]`` is the last phase in which
+the share was claimed. A thread that comes late finds all claims ahead of its own count, and walks
+through the phases that it has missed without touching anything.
+
+A worker lives inside ``glow_team_serve``: it needs no Python lock to start a job, and a job is
+posted by one native call, so no signal can come between posting it and doing it. What one thread
+writes while others look at it has a cache line of its own. Written in Python the functions are::
+
+    def take(team, thread, step, phase, share):     # step: the phase within the entry
+        if not compare_and_swap(team.claims[share], phase - 1, phase):
+            return False
+        team.entry(team.constants, ..., thread, step, share, team.threads)
+        if atomic_add(team.done, 1) + 1 == phase * team.threads:  # all shares of all phases
+            team.opened = phase                     # the last one lets all go on
+        return True
+
+    def work(team, thread, job):
+        grace = team.grace
+        for step in range(team.phases):
+            phase = (job - 1) * team.phases + step + 1
+            take(team, thread, step, phase, thread)
+            pauses, grace_after = 0, team.grace
+            while team.opened < phase:
+                if pauses >= grace and any([take(..., s) for s in range(team.threads)]):
+                    pauses, grace_after = 0, 0      # who was late once is not waited for again
+                elif pauses < max(grace, team.spins): pauses += pause()
+                else: sched_yield()
+            grace = grace_after
 
     def glow_team_serve(team, thread):
         seen = 0
@@ -26,9 +46,9 @@ Written in Python the three functions would be::
                 team.sleepers -= 1
             seen = team.job
             if team.stopped: return
-            team.entry(team.constants, ..., thread, team.threads, team)
+            work(team, thread, seen)
 
-    def glow_team_post(team):            # glow_team_run: post, then entry(..., thread=0, ...)
+    def glow_team_post(team):                       # glow_team_run: post, then work(thread=0)
         team.job += 1
         if team.sleepers:
             with team.mutex: team.condition.notify_all()
@@ -49,76 +69,51 @@ from glow_nb.kernels.target import Target
 
 
 class TeamField(IntEnum):
-    """Offsets in bytes of what a team block holds; the first three are those of a sync block.
+    """Offsets in bytes of what a team block holds, in the order in which it is explained above."""
 
-    What one thread writes while others look at it has a cache line of its own. The address of the
-    entry is followed by its arguments, but for the thread and the team itself.
-    """
-
-    ARRIVED = 0
-    TURN = CACHE_LINE_BYTES
-    SPINS = 2 * CACHE_LINE_BYTES
-    JOB = 3 * CACHE_LINE_BYTES
-    STOPPED = 4 * CACHE_LINE_BYTES
-    SLEEPERS = 5 * CACHE_LINE_BYTES
-    ENTRY = 6 * CACHE_LINE_BYTES
+    DONE = 0
+    OPENED = CACHE_LINE_BYTES
+    JOB = 2 * CACHE_LINE_BYTES
+    STOPPED = 3 * CACHE_LINE_BYTES
+    SLEEPERS = 4 * CACHE_LINE_BYTES
+    ENTRY = 5 * CACHE_LINE_BYTES
     CONSTANTS = ENTRY + 8
     ARENA = ENTRY + 16
     BINDINGS = ENTRY + 24
     SCRATCH = ENTRY + 32
     THREADS = ENTRY + 40
-    PATIENCE = ENTRY + 48
-    MUTEX = 9 * CACHE_LINE_BYTES
-    CONDITION = 11 * CACHE_LINE_BYTES
+    PHASES = ENTRY + 48
+    GRACE = ENTRY + 56
+    SPINS = 6 * CACHE_LINE_BYTES
+    PATIENCE = SPINS + 8
+    MUTEX = 7 * CACHE_LINE_BYTES
+    CONDITION = 9 * CACHE_LINE_BYTES
+    CLAIMS = 11 * CACHE_LINE_BYTES
 
 
-TEAM_BYTES = 13 * CACHE_LINE_BYTES
-"""Size of a team block. A mutex and a condition take less than two lines each on any system."""
+def team_bytes(threads: int) -> int:
+    """Return the size of the block of a team: the fields, and a line for each claim.
 
-_BARRIER = """
-define void @glow_barrier(ptr %sync, i64 %threads) {
+    A mutex and a condition take less than two lines each on any system.
+    """
+    return TeamField.CLAIMS + threads * CACHE_LINE_BYTES
+
+
+_WORK = """
+define private i1 @take(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %share) {
 start:
-  %alone = icmp ult i64 %threads, 2
-  br i1 %alone, label %done, label %arrive
-arrive:
-  %turn_place = getelementptr i8, ptr %sync, i64 $TURN
-  %turn = load atomic i64, ptr %turn_place acquire, align 8
-  %before = atomicrmw add ptr %sync, i64 1 acq_rel
-  %arrived = add i64 %before, 1
-  %last = icmp eq i64 %arrived, %threads
-  br i1 %last, label %open, label %closed
-open:
-  store atomic i64 0, ptr %sync monotonic, align 8
-  %next = add i64 %turn, 1
-  store atomic i64 %next, ptr %turn_place release, align 8
-  br label %done
-closed:
-  %spins_place = getelementptr i8, ptr %sync, i64 $SPINS
-  %spins = load i64, ptr %spins_place
-  br label %spin
-spin:
-  %left = phi i64 [ %spins, %closed ], [ %less, %pause ], [ 0, %yield ]
-  %now = load atomic i64, ptr %turn_place acquire, align 8
-  %same = icmp eq i64 %now, %turn
-  br i1 %same, label %wait, label %done
-wait:
-  %patient = icmp ne i64 %left, 0
-  br i1 %patient, label %pause, label %yield
-pause:
-  $PAUSE
-  %less = sub i64 %left, 1
-  br label %spin
-yield:
-  %ignored = call i32 @sched_yield()
-  br label %spin
-done:
-  ret void
-}
-declare i32 @sched_yield()
-"""
-
-_TEAM = """
-define private void @run_entry(ptr %team, i64 %thread) {
+  %claims = getelementptr i8, ptr %team, i64 $CLAIMS
+  %distance = mul i64 %share, $LINE
+  %claim = getelementptr i8, ptr %claims, i64 %distance
+  %before = sub i64 %phase, 1
+  %seen = load atomic i64, ptr %claim monotonic, align 8
+  %free = icmp eq i64 %seen, %before
+  br i1 %free, label %try, label %taken
+try:
+  %exchange = cmpxchg ptr %claim, i64 %before, i64 %phase acq_rel monotonic
+  %won = extractvalue { i64, i1 } %exchange, 1
+  br i1 %won, label %mine, label %taken
+mine:
   %entry_place = getelementptr i8, ptr %team, i64 $ENTRY
   %entry = load ptr, ptr %entry_place
   %constants_place = getelementptr i8, ptr %team, i64 $CONSTANTS
@@ -132,10 +127,91 @@ define private void @run_entry(ptr %team, i64 %thread) {
   %threads_place = getelementptr i8, ptr %team, i64 $THREADS
   %threads = load i64, ptr %threads_place
   call void %entry(ptr %constants, ptr %arena, ptr %bindings, ptr %scratch, i64 %thread,
-                   i64 %threads, ptr %team)
-  ret void
+                   i64 %step, i64 %share, i64 %threads)
+  %done_before = atomicrmw add ptr %team, i64 1 acq_rel
+  %done = add i64 %done_before, 1
+  %all = mul i64 %phase, %threads
+  %last = icmp eq i64 %done, %all
+  br i1 %last, label %open, label %made
+open:
+  %opened_place = getelementptr i8, ptr %team, i64 $OPENED
+  store atomic i64 %phase, ptr %opened_place release, align 8
+  br label %made
+made:
+  ret i1 true
+taken:
+  ret i1 false
 }
 
+define private i1 @take_any(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %threads) {
+start:
+  br label %next
+next:
+  %share = phi i64 [ 0, %start ], [ %share_after, %next ]
+  %any = phi i1 [ false, %start ], [ %any_after, %next ]
+  %took = call i1 @take(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %share)
+  %any_after = or i1 %any, %took
+  %share_after = add i64 %share, 1
+  %more = icmp ult i64 %share_after, %threads
+  br i1 %more, label %next, label %done
+done:
+  ret i1 %any_after
+}
+
+define private void @work(ptr %team, i64 %thread, i64 %job) {
+start:
+  %opened_place = getelementptr i8, ptr %team, i64 $OPENED
+  %threads_place = getelementptr i8, ptr %team, i64 $THREADS
+  %threads = load i64, ptr %threads_place
+  %phases_place = getelementptr i8, ptr %team, i64 $PHASES
+  %phases = load i64, ptr %phases_place
+  %grace_place = getelementptr i8, ptr %team, i64 $GRACE
+  %most_grace = load i64, ptr %grace_place
+  %spins_place = getelementptr i8, ptr %team, i64 $SPINS
+  %spins = load i64, ptr %spins_place
+  %jobs_before = sub i64 %job, 1
+  %first = mul i64 %jobs_before, %phases
+  br label %begin
+begin:
+  %step = phi i64 [ 0, %start ], [ %step_after, %done ]
+  %grace = phi i64 [ %most_grace, %start ], [ %grace_after, %done ]
+  %step_after = add i64 %step, 1
+  %phase = add i64 %first, %step_after
+  %own = call i1 @take(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %thread)
+  br label %look
+look:
+  %pauses = phi i64 [ 0, %begin ], [ %more_pauses, %pause ], [ %pauses, %yield ], [ 0, %help ]
+  %grace_after = phi i64 [ %most_grace, %begin ], [ %grace_after, %pause ],
+                         [ %grace_after, %yield ], [ 0, %help ]
+  %now = load atomic i64, ptr %opened_place acquire, align 8
+  %open = icmp uge i64 %now, %phase
+  br i1 %open, label %done, label %closed
+closed:
+  %more_pauses = add i64 %pauses, 1
+  %in_grace = icmp ult i64 %pauses, %grace
+  br i1 %in_grace, label %pause, label %help
+help:
+  %helped = call i1 @take_any(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %threads)
+  br i1 %helped, label %look, label %wait
+wait:
+  %spinning = icmp ult i64 %pauses, %spins
+  br i1 %spinning, label %pause, label %yield
+pause:
+  $PAUSE
+  br label %look
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %look
+done:
+  %more = icmp ult i64 %step_after, %phases
+  br i1 %more, label %begin, label %end
+end:
+  ret void
+}
+declare i32 @sched_yield()
+"""
+
+_TEAM = """
 define void @glow_team_prepare(ptr %team) {
   %mutex = getelementptr i8, ptr %team, i64 $MUTEX
   %condition = getelementptr i8, ptr %team, i64 $CONDITION
@@ -190,7 +266,7 @@ awake:
   %stop = icmp ne i64 %stopped, 0
   br i1 %stop, label %done, label %work
 work:
-  call void @run_entry(ptr %team, i64 %thread)
+  call void @work(ptr %team, i64 %thread, i64 %job)
   br label %idle
 done:
   ret void
@@ -216,7 +292,9 @@ done:
 
 define void @glow_team_run(ptr %team) {
   call void @glow_team_post(ptr %team)
-  call void @run_entry(ptr %team, i64 0)
+  %job_place = getelementptr i8, ptr %team, i64 $JOB
+  %job = load i64, ptr %job_place
+  call void @work(ptr %team, i64 0, i64 %job)
   ret void
 }
 
@@ -246,7 +324,7 @@ _PAUSES = {
 RUNTIME = "glow_runtime"
 """The name of the object in the cache; it is the same for all programs."""
 
-RUNTIME_DIGEST = hashlib.sha256(f"{_BARRIER}{_TEAM}{list(TeamField)}".encode()).hexdigest()[:20]
+RUNTIME_DIGEST = hashlib.sha256(f"{_WORK}{_TEAM}{list(TeamField)}".encode()).hexdigest()[:20]
 """What a team block and the entry look like: code that was made with another does not fit."""
 
 
@@ -255,8 +333,9 @@ def compile_runtime(target: Target) -> bytes:
     """Return the object that defines the functions above."""
     architecture = target.triple.split("-")[0]
     name, parameter, argument = _PAUSES.get(architecture, ("", "", ""))
-    text = Template(_BARRIER + _TEAM).substitute(
+    text = Template(_WORK + _TEAM).substitute(
         {field.name: field.value for field in TeamField},
+        LINE=CACHE_LINE_BYTES,
         PAUSE=f"call void {name}({argument})" if name else "",
     )
     text += f"declare void {name}({parameter})\n" if name else ""

@@ -19,46 +19,53 @@ import numpy as np
 
 from glow_nb.alignment import Bytes, aligned_empty
 from glow_nb.codegen.cores import available_cores
+from glow_nb.codegen.entry import EntrySource
 from glow_nb.codegen.loaded_code import LoadedCode
-from glow_nb.codegen.runtime import TEAM_BYTES, TeamField
+from glow_nb.codegen.runtime import TeamField, team_bytes
 from glow_nb.errors import GlowError
 
-SPINS, PATIENCE = 500, 4000
-"""Pauses of some 30 nanoseconds: before a thread at a barrier yields, and before a worker that has
-no job sleeps. To wake one takes as long as a small network, and the next run is often near."""
+GRACE, SPINS, PATIENCE = 50, 500, 4000
+"""Pauses of some 30 nanoseconds: before a thread takes a share that its own thread has not begun,
+before one that has nothing left to take yields its core, and before a worker that has no job
+sleeps. To wake one takes as long as a small network, and the next run is often near."""
 
 _ON_TEAM = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 class Team:
-    """``threads`` threads, the caller's among them, that run one entry together."""
+    """The threads, the caller's among them, that run one entry together."""
 
     def __init__(
         self,
         code: LoadedCode,
-        entry: str,
+        entry: EntrySource,
         *,
         constants: Bytes,
         arena: Bytes,
         bindings: ctypes.Array[Any],
         scratch: Bytes,
-        threads: int,
     ) -> None:
         """Start the workers of the function *entry* of *code*, with the memory that it uses."""
-        self._block = aligned_empty(TEAM_BYTES)
+        threads = entry.threads
+        self._block = aligned_empty(team_bytes(threads))
         self._memory = (constants, arena, bindings, scratch)
         self._block[:] = 0
         fields = {
-            TeamField.ENTRY: code.address(entry),
+            TeamField.ENTRY: code.address(entry.symbol),
             TeamField.CONSTANTS: constants.ctypes.data,
             TeamField.ARENA: arena.ctypes.data,
             TeamField.BINDINGS: ctypes.addressof(bindings),
             TeamField.SCRATCH: scratch.ctypes.data,
             TeamField.THREADS: threads,
+            TeamField.PHASES: entry.phases,
         }
         if threads <= available_cores():
-            fields |= {TeamField.SPINS: SPINS, TeamField.PATIENCE: PATIENCE}
+            fields |= {
+                TeamField.GRACE: GRACE,
+                TeamField.SPINS: SPINS,
+                TeamField.PATIENCE: PATIENCE,
+            }
         words = self._block.view(np.int64)
         for field, value in fields.items():
             words[field // words.itemsize] = value

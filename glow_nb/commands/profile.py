@@ -165,12 +165,13 @@ def print_profile(profile: Profile, order: str, top: int | None) -> None:
 
 
 def _print_kernels(console: Console, kernels: Sequence[KernelTime]) -> None:
-    columns = ["kernel", "made from", "#min", "#median", "#share", "#GFLOP/s", "#GB/s"]
+    columns = ["kernel", "made from", "#threads", "#min", "#median", "#share", "#GFLOP/s", "#GB/s"]
     table = make_table(console, "kernels", [*columns, "#of limit", "limit"])
     for kernel in kernels:
         table.add_row(
             kernel.report.family,
             _short_list(kernel.report.origins),
+            str(kernel.report.threads),
             duration(kernel.min_seconds),
             duration(kernel.median_seconds),
             f"{100 * kernel.share:.1f} %",

@@ -173,6 +173,7 @@ def test_a_bare_array_will_do_for_one_input() -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.usefixtures("sharing_is_free")
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_many_callers_at_once_get_their_own_answers(threads: int) -> None:
     net = glow_nb.compile(one_input(), threads=threads)

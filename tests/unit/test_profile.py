@@ -99,6 +99,16 @@ def test_trace_shows_long_waits() -> None:
     assert [(wait["tid"], wait["ts"], wait["dur"]) for wait in waits] == [(1, 0.05, 1.95)]
 
 
+def test_a_thread_without_a_part_in_a_kernel_has_no_bar() -> None:
+    stamps = np.array([[[[1000, 1100], [1100, 4000]], [[0, 0], [2100, 2300]]]], np.int64)
+    timings = Timings(stamps, (1.0,))
+    profile = Profile("net", 2, kernel_times(REPORTS, timings), timings)
+    assert profile.run_seconds == [pytest.approx(3000e-9)]
+    bars = [event for event in profile.chrome_trace()["traceEvents"] if event["ph"] == "X"]
+    second = [(bar["name"], bar["ts"], bar["dur"]) for bar in bars if bar["tid"] == 1]
+    assert second == [("wait", 0.0, 1.1), ("out", 1.1, 0.2)]
+
+
 def test_without_limits_there_is_no_bound() -> None:
     kernel = kernel_times(REPORTS, Timings(STAMPS, ()))[0]
     assert (kernel.bound, kernel.bound_seconds, kernel.fraction) == ("", 0.0, 0.0)
@@ -132,12 +142,14 @@ def dense(folder: Path, batch: int | str = 2, **options: object) -> glow_nb.Netw
 
 
 @pytest.mark.jit
+@pytest.mark.usefixtures("sharing_is_free")
 def test_kernels_of_a_compiled_network(tmp_path: Path) -> None:
     network = dense(tmp_path)
     x = np.ones((2, 3), np.float32)
     before = network.run(x)["y"]
     profile = network.profile(x, runs=3, limits=False)
     assert profile.timings.stamps.shape == (3, 2, len(network.kernels), 2)
+    assert [kernel.threads for kernel in network.kernels] == [2] * len(network.kernels)
     assert [kernel.report for kernel in profile.kernels] == list(network.kernels)
     assert all(k.instruction.startswith(f"{k.opcode} ") for k in network.kernels)
     stamps = profile.timings.stamps
@@ -180,7 +192,7 @@ def test_command_prints_a_table_and_totals(tmp_path: Path) -> None:
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[1].split()[:5] == ["kernel", "made", "from", "min", "median"]
+    assert lines[1].split()[:5] == ["kernel", "made", "from", "threads", "min"]
     assert [line.split()[0] for line in lines[2:4]] == ["mat_mul", "relu"]
     assert any(line.startswith("plain run") for line in lines)
     assert not any(line.endswith(" ") for line in lines)

@@ -40,9 +40,9 @@ class Use:
         return ", ".join(names[:_MOST_NAMES]) + (f" and {left_out} more" if left_out > 0 else "")
 
 
-def annotated_entry(calls: Sequence[Call], uses: Sequence[Use]) -> str:
+def annotated_entry(calls: Sequence[Call], uses: Sequence[Use], threads: int) -> str:
     """Return the entry's text with the nodes of each call beside the kernel's family."""
-    return generate_entry(calls, labels=[use.nodes for use in uses]).text
+    return generate_entry(calls, threads, labels=[use.nodes for use in uses]).text
 
 
 def annotated_kernel(source: KernelSource, uses: Sequence[Use]) -> str:

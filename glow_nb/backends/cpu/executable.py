@@ -16,10 +16,11 @@ from glow_nb.backends.cpu.constant_block import ConstantBlock
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.codegen.cache import ObjectCache
-from glow_nb.codegen.entry import Call
+from glow_nb.codegen.entry import Call, plan_hazards
 from glow_nb.codegen.loaded_program import load
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, OutputBinding
+from glow_nb.codegen.sharing import estimate_ns, plan_sharing
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.kernel_report import KernelReport
 from glow_nb.kernels.target import Target
@@ -62,9 +63,10 @@ class CpuExecutable:
         work = [i for i in program.work if _computes(i)]
         stopwatch.lap("fill_constants")
         with constants.being_filled():  # while the kernels are written
-            self._calls = [places.call(instruction, target) for instruction in work]
+            calls = [places.call(instruction, target) for instruction in work]
             self._uses = [Use(*numbered) for numbered in enumerate(_without_numbers(work))]
-            kernels = tuple(map(_report, self._uses, self._calls))
+            reports = list(map(_report, self._uses, calls))
+            threads, self._calls, kernels = _shared(calls, reports, threads, target)
             stopwatch.lap("generate_source")
         stopwatch.lap("fill_constants")
         self._cache = ObjectCache()
@@ -107,7 +109,7 @@ class CpuExecutable:
             kernels.setdefault(call.source, []).append(use)
         texts = [annotated_kernel(source, uses) for source, uses in kernels.items()]
         functions = glossary("\n".join(source.text for source in kernels))
-        entry = annotated_entry(self._calls, self._uses)
+        entry = annotated_entry(self._calls, self._uses, self.native.threads)
         return "\n".join([entry, *texts, f"# The functions that kernels call:\n{functions}"])
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -132,7 +134,8 @@ class CpuExecutable:
     def stamped_run(self, inputs: Sequence[Array]) -> Callable[[], npt.NDArray[np.int64]]:
         """Return a function that runs on *inputs* and returns the time stamps of the kernels.
 
-        They are ``int64[threads, kernels, 2]``: begin and end in nanoseconds.
+        They are ``int64[threads, kernels, 2]``: begin and end in nanoseconds, zeros where a
+        thread has no part in a kernel.
         """
         plain = self.native
         stamped = make_native_program(
@@ -178,6 +181,24 @@ def _outputs(program: Program) -> list[OutputBinding]:
     """Return what a run writes; an output may be an input as well."""
     fed: dict[Bound, int] = {buffer: place for place, buffer in enumerate(program.inputs)}
     return [OutputBinding(b.type, b.name, fed.get(b), b.counted) for b in program.outputs]
+
+
+def _shared(
+    calls: Sequence[Call], reports: Sequence[KernelReport], threads: int, target: Target
+) -> tuple[int, list[Call], tuple[KernelReport, ...]]:
+    """Return how many threads are worth it, and *calls* and *reports* that say who makes them."""
+    hazards = plan_hazards(calls, [False] * len(calls))
+    sharing = plan_sharing(
+        [estimate_ns(report.cost, target.lanes) for report in reports],
+        [hazard is not None for hazard in hazards],
+        threads,
+    )
+    numbers = (1 if alone else sharing.threads for alone in sharing.alone)
+    return (
+        sharing.threads,
+        [replace(call, alone=alone) for call, alone in zip(calls, sharing.alone, strict=True)],
+        tuple(replace(report, threads=n) for report, n in zip(reports, numbers, strict=True)),
+    )
 
 
 def _report(use: Use, call: Call) -> KernelReport:

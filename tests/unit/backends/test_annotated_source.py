@@ -70,6 +70,7 @@ def test_a_long_name_and_many_nodes_are_cut_short() -> None:
     assert "and 4 more" in " ".join(kernel.source.split())
 
 
+@pytest.mark.usefixtures("sharing_is_free")
 def test_the_text_parses_as_python() -> None:
     ast.parse(glow_nb.compile(two_layers(), threads=2).source)
 

@@ -35,21 +35,29 @@ def conflict(first: Access, second: Access) -> bool:
     return bool(shares) and (first.mode != "in" or second.mode != "in")
 
 
+def plan_shared(calls: list[list[Access]]) -> list[Hazard | None]:
+    """Return the plan for calls that all threads share."""
+    return plan_barriers(calls, [False] * len(calls))
+
+
 def whole(access: Access) -> Access:
     """Return the interval of *access*."""
     return replace(access, run=0, pitch=0)
 
 
 def may_conflict(first: Access, second: Access) -> bool:
-    """True if they conflict or at least their intervals do, unless the runs are of one pitch."""
-    if conflict(first, second) or (first.pitch and first.pitch == second.pitch):
+    """True if they conflict or at least their intervals do, in the same part of a common pitch."""
+    if conflict(first, second) or not conflict(whole(first), whole(second)):
         return conflict(first, second)
-    return conflict(whole(first), whole(second))
+    if not first.pitch or first.pitch != second.pitch:
+        return True
+    first_part, second_part = ({b % a.pitch for b in touched(a)} for a in (first, second))
+    return bool(first_part & second_part)
 
 
 @given(st.lists(accesses(), max_size=12))
 def test_a_barrier_separates_every_conflicting_pair(calls: list[list[Access]]) -> None:
-    plan = plan_barriers(calls)
+    plan = plan_shared(calls)
     for later in range(len(calls)):
         for earlier in range(later):
             if any(conflict(a, b) for a in calls[earlier] for b in calls[later]):
@@ -59,7 +67,7 @@ def test_a_barrier_separates_every_conflicting_pair(calls: list[list[Access]]) -
 @given(st.lists(accesses(), max_size=12))
 def test_every_barrier_names_a_conflict_since_the_one_before(calls: list[list[Access]]) -> None:
     last = 0
-    for number, hazard in enumerate(plan_barriers(calls)):
+    for number, hazard in enumerate(plan_shared(calls)):
         if hazard:
             assert last <= hazard.earlier < number
             mode = "out" if hazard.earlier_verb == "wrote" else "in"
@@ -69,6 +77,19 @@ def test_every_barrier_names_a_conflict_since_the_one_before(calls: list[list[Ac
             pairs = [(a, b) for a in earlier for b in calls[number] if may_conflict(a, b)]
             assert any(conflict(shared, whole(a)) and conflict(shared, whole(b)) for a, b in pairs)
             last = number
+
+
+@given(st.lists(st.tuples(accesses(), st.booleans()), max_size=12))
+def test_one_thread_does_not_wait_for_itself(drawn: list[tuple[list[Access], bool]]) -> None:
+    calls, alone = [accesses for accesses, _ in drawn], [is_alone for _, is_alone in drawn]
+    plan = plan_barriers(calls, alone)
+    for later in range(len(calls)):
+        for earlier in range(later):
+            if any(conflict(a, b) for a in calls[earlier] for b in calls[later]):
+                is_one_thread = alone[earlier] and alone[later]
+                assert is_one_thread or any(plan[earlier + 1 : later + 1]), (earlier, later)
+    for number, hazard in enumerate(plan):
+        assert hazard is None or not (alone[number] and alone[hazard.earlier])
 
 
 @pytest.mark.parametrize(
@@ -84,32 +105,32 @@ def test_every_barrier_names_a_conflict_since_the_one_before(calls: list[list[Ac
 def test_kinds_of_hazard(first: str, second: str, verbs: tuple[str, str] | None) -> None:
     calls = [[Access("arena", 0, 8, first)], [Access("arena", 4, 12, second)]]  # type: ignore[arg-type]
     expected = Hazard(0, *verbs, "arena", 4, 8) if verbs else None
-    assert plan_barriers(calls) == [None, expected]
+    assert plan_shared(calls) == [None, expected]
 
 
 def test_the_last_call_that_touched_a_byte_is_named() -> None:
     reads = [[Access("arena", 0, 4, "in")], [Access("arena", 2, 6, "in")]]
-    assert plan_barriers([*reads, [Access("arena", 0, 1, "out")]])[2] == Hazard(
+    assert plan_shared([*reads, [Access("arena", 0, 1, "out")]])[2] == Hazard(
         0, "read", "writes", "arena", 0, 1
     )
-    assert plan_barriers([*reads, [Access("arena", 3, 9, "out")]])[2] == Hazard(
+    assert plan_shared([*reads, [Access("arena", 3, 9, "out")]])[2] == Hazard(
         1, "read", "writes", "arena", 3, 6
     )
 
 
 def test_touching_intervals_do_not_conflict() -> None:
     calls = [[Access("arena", 0, 8, "out")], [Access("arena", 8, 16, "inout")]]
-    assert plan_barriers(calls) == [None, None]
+    assert plan_shared(calls) == [None, None]
 
 
 def test_spaces_are_apart() -> None:
     calls = [[Access("arena", 0, 8, "out")], [Access("bound0", 0, 8, "in")]]
-    assert plan_barriers(calls) == [None, None]
+    assert plan_shared(calls) == [None, None]
 
 
 def test_independent_calls_take_time_in_proportion() -> None:
     calls = [[Access("arena", 8 * i, 8 * i + 8, "out")] for i in range(20_000)]
-    assert not any(plan_barriers(calls))
+    assert not any(plan_shared(calls))
 
 
 def test_unknown_mode_is_refused() -> None:
@@ -119,11 +140,11 @@ def test_unknown_mode_is_refused() -> None:
 
 def test_channels_side_by_side_are_written_without_a_barrier() -> None:
     parts = [[Access("arena", begin, 3 * 64, "out", 32, 64)] for begin in (0, 32)]
-    assert plan_barriers(parts) == [None, None]
+    assert plan_shared(parts) == [None, None]
     whole_tensor = [Access("arena", 0, 3 * 64, "in")]
-    assert plan_barriers([*parts, whole_tensor])[2]
+    assert plan_shared([*parts, whole_tensor])[2]
     overlapping = [Access("arena", 16, 3 * 64, "out", 32, 64)]
-    assert plan_barriers([parts[0], overlapping])[1]
+    assert plan_shared([parts[0], overlapping])[1]
 
 
 def test_channels_side_by_side_are_not_compared_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,5 +159,5 @@ def test_channels_side_by_side_are_not_compared_in_pairs(monkeypatch: pytest.Mon
     count, run = 1000, 32
     pitch = run * count
     parts = [[Access("arena", n * run, 3 * pitch, "out", run, pitch)] for n in range(count)]
-    assert not any(plan_barriers(parts))
+    assert not any(plan_shared(parts))
     assert len(compared) <= count

@@ -37,7 +37,7 @@ def test_missing_symbol_is_an_error_and_not_the_end_of_the_process() -> None:
 
 def test_unknown_address() -> None:
     code = LoadedCode([compile_runtime(HOST)], HOST)
-    assert code.address("glow_barrier")
+    assert code.address("glow_team_run")
     with pytest.raises(CompileError, match="glow_nothing: not defined"):
         code.address("glow_nothing")
 

@@ -4,6 +4,7 @@ import _thread
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,40 @@ def test_barriers_hold_under_stress() -> None:
         y[:] = np.nan
         program.run_into([x], [y])
         assert (y == chain.expected(x)).all()
+
+
+@pytest.mark.parametrize("lone", [{0}, {8}, {3, 4, 5}, {0, 2, 4, 6, 8}, set(range(9))])
+def test_calls_of_one_thread_among_shared_ones(lone: set[int]) -> None:
+    chain = Chain(9)
+    chain.calls = [replace(call, alone=n in lone) for n, call in enumerate(chain.calls)]
+    program = chain.load(threads=3)
+    for seed in range(20):
+        x, y = feed(seed)
+        program.run_into([x], [y])
+        assert (y == chain.expected(x)).all()
+
+
+def test_nobody_waits_for_threads_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads.Team, "_start", lambda *_: None)
+    chain = Chain(9)
+    program = chain.load(threads=4)
+    for seed in range(5):
+        x, y = feed(seed)
+        program.run_into([x], [y])
+        assert (y == chain.expected(x)).all()
+
+
+def test_threads_that_come_late_find_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers sleep at once when they have nothing to do, and miss phases or whole jobs."""
+    monkeypatch.setattr(threads, "PATIENCE", 0)
+    monkeypatch.setattr(threads, "GRACE", 0)
+    chain = Chain(9)
+    program = chain.load(threads=4)
+    for seed in range(300):
+        x, y = feed(seed)
+        program.run_into([x], [y])
+        assert (y == chain.expected(x)).all()
+        time.sleep(1e-4 if seed % 3 == 0 else 0)
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -173,6 +173,17 @@ def test_a_mapped_file_is_read_in_place(tmp_path: Path) -> None:
     assert load(again).run([x])[0].tobytes() == load(native).run([x])[0].tobytes()
 
 
+def test_stamps_of_a_kernel_that_one_thread_runs() -> None:
+    chain = Chain(3)
+    chain.calls[1] = dataclasses.replace(chain.calls[1], alone=True)
+    x = np.arange(SIZE, dtype=np.float32)
+    y, stamps = np.zeros_like(x), np.zeros((2, 3, 2), np.int64)
+    load(chain.make(stamped=True, threads=2)).run_into([x], [y, stamps])
+    assert (y == chain.expected(x)).all()
+    assert (stamps[1, 1] == 0).all()
+    assert (stamps[0] > 0).all() and (stamps[1, (0, 2)] > 0).all()
+
+
 def test_stamped_program_comes_back_with_its_clock() -> None:
     chain = Chain(3)
     native = NativeProgram.from_bytes(chain.make(stamped=True, threads=2).to_bytes())
@@ -186,9 +197,10 @@ def test_stamped_program_comes_back_with_its_clock() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("threads",), 0, "threads=0"),
-        (("threads",), 1 << 70, "there must be 1 to 1024"),
-        (("threads",), "1", "description.threads: '1' stands where int"),
+        (("entry", "threads"), 0, "threads=0"),
+        (("entry", "threads"), 1 << 70, "there must be 1 to 1024"),
+        (("entry", "threads"), "1", "description.entry.threads: '1' stands where int"),
+        (("entry", "phases"), 0, "the entry has 0 phases"),
         (("arena_bytes",), -1, "arena: -1 bytes"),
         (("arena_bytes",), 1 << 60, "no machine has more"),
         (("entry", "text"), "def entry(): ...", "objects: there is none of glow_entry_"),

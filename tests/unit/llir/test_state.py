@@ -46,6 +46,7 @@ def decay() -> Function:
 
 
 @pytest.mark.jit
+@pytest.mark.usefixtures("sharing_is_free")
 @pytest.mark.parametrize("backend", ["interpreter", "cpu"])
 @pytest.mark.parametrize("make", [accumulate, swap, decay])
 def test_the_old_numbers_are_read_and_the_new_returned(make: object, backend: str) -> None:

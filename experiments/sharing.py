@@ -1,0 +1,116 @@
+"""What does it cost to share a kernel among threads, and from which size on does it pay?
+
+Kernels that depend on each other in a row run with each kernel made by one thread, and with each
+shared. What sharing costs is how much longer a shared kernel takes than its part of the lone time;
+where the two times meet, sharing begins to pay. Shares read what the same thread has written, or in
+another table what another one has: the kernels of networks lie between. The arithmetic is little,
+so that the way of the data from core to core shows. ``glow_nb/codegen/sharing.py`` has the prices
+that plans are made with::
+
+    python -m experiments.sharing --threads 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from glow_nb.alignment import aligned_empty
+from glow_nb.codegen.entry import Call, Region
+from glow_nb.codegen.loaded_program import LoadedProgram, load
+from glow_nb.codegen.make_native_program import make_native_program
+from glow_nb.codegen.native_program import Binding, OutputBinding
+from glow_nb.codegen.program_memory import ProgramMemory
+from glow_nb.codegen.sharing import BARRIER_NS, BARRIER_THREAD_NS
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.types import ElementKind, TensorType
+
+FLOAT32 = ElementKind.FLOAT32
+DEPTH = 40
+ROUNDS = 400
+SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
+"""Bytes of a tensor, in vectors."""
+
+
+def kernel(vectors: int, lanes: int, *, crosses: bool) -> KernelSource:
+    """Return ``y[i] = sqrt(x[i]) + 1``, or of ``x[-1 - i]`` if data cross to other threads."""
+    place = f"{vectors - 1} - i" if crosses else "i"
+    text = f"""
+def kernel(dest, input, scratch, thread, threads):
+    for i in range({vectors} * thread // threads, {vectors} * (thread + 1) // threads):
+        x = load(input, ({place}) * {lanes}, {lanes})
+        store(dest, i * {lanes}, add(sqrt(x), splat_float32(1.0, {lanes})))
+"""
+    return KernelSource("roots", text, (FLOAT32, FLOAT32))
+
+
+def chain(vectors: int, threads: int, *, alone: bool, crosses: bool) -> LoadedProgram:
+    """Return :data:`DEPTH` kernels in a row, made by one thread or shared.
+
+    The last is shared in any case, so that both programs start the same threads.
+    """
+    target = Target.host()
+    size_bytes = vectors * target.lanes * FLOAT32.size_bytes
+    source = kernel(vectors, target.lanes, crosses=crosses)
+
+    def place(step: int) -> Region:
+        if step in (0, DEPTH):
+            return Region("binding", FLOAT32, size_bytes, "in", binding=int(step > 0))
+        return Region("arena", FLOAT32, size_bytes, "in", offset_bytes=step % 2 * size_bytes)
+
+    calls = [
+        Call(
+            source, (replace(place(step + 1), mode="out"), place(step)), alone and step < DEPTH - 1
+        )
+        for step in range(DEPTH)
+    ]
+    tensor = TensorType(FLOAT32, (vectors * target.lanes,))
+    native = make_native_program(
+        calls,
+        ProgramMemory(2 * size_bytes, aligned_empty(0)),
+        [Binding(tensor)],
+        [OutputBinding(tensor)],
+        threads=threads,
+        progress=False,
+    )
+    return load(native)
+
+
+def kernel_ns(vectors: int, threads: int, *, crosses: bool) -> tuple[float, float]:
+    """Return the nanoseconds of a kernel that one thread makes, and of one that is shared."""
+    programs = [chain(vectors, threads, alone=a, crosses=crosses) for a in (True, False)]
+    x = np.ones(programs[0].native.inputs[0].type.shape, np.float32)
+    best = [float("inf")] * 2
+    for _ in range(ROUNDS):
+        for index, program in enumerate(programs):
+            program.run([x])  # its threads are awake, its data in the caches
+            began = time.perf_counter()
+            program.run([x])
+            best[index] = min(best[index], time.perf_counter() - began)
+    lone, shared = (seconds * 1e9 / DEPTH for seconds in best)
+    return lone, shared
+
+
+def main() -> None:
+    """Print a line for each size."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--threads", type=int, default=2)
+    threads = parser.parse_args().threads
+    barrier = BARRIER_NS + BARRIER_THREAD_NS * threads
+    print(f"a barrier of {threads} threads is planned with as {barrier:.0f} ns")
+    for crosses in (False, True):
+        print(f"shares read what {'another' if crosses else 'the same'} thread has written:")
+        for vectors in SIZES:
+            lone, shared = kernel_ns(vectors, threads, crosses=crosses)
+            print(
+                f"{vectors:6d} vectors   one thread {lone:8.0f} ns   shared {shared:8.0f} ns"
+                f"   sharing costs {shared - lone / threads:6.0f} ns"
+            )
+
+
+if __name__ == "__main__":
+    main()
