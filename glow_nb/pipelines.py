@@ -10,6 +10,8 @@ INFERENCE: Pipeline = (
     "eliminate_common_nodes",  # a pattern is found only if its nodes share their operands
     Repeat(
         (
+            "raise_attention",  # before passes that move what it is made of
+            "lay_out_attention",  # transposes around attention cost nothing if it makes them
             "sink_transposes",  # a transpose that meets its inverse is dropped with it
             "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
             "sink_broadcasts",  # elementwise operators repeat small operands by themselves

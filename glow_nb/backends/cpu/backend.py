@@ -49,6 +49,7 @@ class CpuBackend(Backend):
     def graph_pipeline(self) -> Pipeline:
         """Choose packed operators, then lay out their constant operands."""
         return (
+            *super().graph_pipeline,  # what passes found again and no kernel does is lowered again
             Step(
                 select_packed_operators.__name__,
                 {

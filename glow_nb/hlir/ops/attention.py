@@ -12,9 +12,9 @@ from glow_nb.costs import Cost
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.activation import Tanh
-from glow_nb.hlir.ops.arithmetic import Add, Div, Mul
-from glow_nb.hlir.ops.comparison import Equal, Select
-from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Or
+from glow_nb.hlir.ops.comparison import Select
+from glow_nb.hlir.ops.elementwise import ConvertTo, IsInf, IsNaN
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.normalization import Softmax
@@ -28,8 +28,8 @@ from glow_nb.types import Array, ElementKind, TensorType
 HEADS, TOKENS = "heads", "tokens"
 """Layouts: ``[batch, heads, tokens, depth]`` and ``[batch, tokens, heads, depth]``."""
 
-ZERO, NAN = "zero", "nan"
-"""What the result holds for a query that may see no key."""
+NAN, ZERO, ZERO_FOR_NAN = "nan", "zero", "zero_for_nan"
+"""What the result holds for a query without weights."""
 
 AXES = {HEADS: (0, 1, 2, 3), TOKENS: (0, 2, 1, 3)}
 """The permutation between each layout and ``heads``, in both directions."""
@@ -51,7 +51,7 @@ class Attention(Node):
 
         scores = scale * query @ transpose(key)             # [M, N]
         scores = softcap * tanh(scores / softcap)           # if softcap is not 0
-        scores = scores + mask                              # or -inf where a bool mask is false
+        scores = scores + mask                              # or fill where a bool mask is false
         scores[i, j] = -inf where j > i + offset            # if causal
         result = softmax(scores) @ value                    # [M, E]
 
@@ -70,8 +70,10 @@ class Attention(Node):
         causal: Whether query ``i`` may see no key beyond ``i + offset``.
         offset: Number of keys before that of the first query; it counts only if *causal*.
         softcap: Bound of the scores before the mask, 0 for none.
+        fill: The score of what a bool mask hides; less than infinity.
         masked_rows: What the result is where all scores of a query are -inf: ``nan``, as the
-            formula has it, or ``zero``, as ONNX's operator has it.
+            formula has it; ``zero``, as ONNX's operator has it; ``zero_for_nan``, as PyTorch
+            exports it, also if a score is NaN or +inf.
         query_layout: ``heads`` for ``[B, H, M, D]``, ``tokens`` for ``[B, M, H, D]``.
         key_layout: The same for ``key``.
         value_layout: The same for ``value``.
@@ -86,7 +88,8 @@ class Attention(Node):
     causal: bool = False
     offset: int = 0
     softcap: float = 0.0
-    masked_rows: Annotated[str, OneOf(NAN, ZERO)] = NAN
+    fill: float = -math.inf
+    masked_rows: Annotated[str, OneOf(NAN, ZERO, ZERO_FOR_NAN)] = NAN
     query_layout: Layout = HEADS
     key_layout: Layout = HEADS
     value_layout: Layout = HEADS
@@ -150,6 +153,7 @@ class Attention(Node):
             0 <= self.softcap < math.inf,
             f"softcap is {self.softcap}, but must be finite and positive, or 0 for none",
         )
+        self.require(self.fill < math.inf, f"fill is {self.fill}, but must be less than infinity")
 
     @override
     def evaluate(self, query: Array, key: Array, value: Array, mask: Array | None) -> Array:
@@ -167,9 +171,12 @@ class Attention(Node):
             scores = self._hidden(self._capped(self.scale * (q @ k.swapaxes(2, 3))), mask)
             largest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
             powers = np.exp(scores - largest)
-            result = (powers / np.sum(powers, axis=-1, keepdims=True)) @ v
-        if self.masked_rows == ZERO:
-            result = np.where(largest == -np.inf, 0, result)
+            total = np.sum(powers, axis=-1, keepdims=True)
+            result = (powers / total) @ v
+        if self.masked_rows != NAN:
+            is_empty = largest == -np.inf
+            is_undefined = is_empty if self.masked_rows == ZERO else is_empty | np.isnan(total)
+            result = np.where(is_undefined, 0, result)
         return fitted(result.transpose(AXES[self.result_layout]), self.type)
 
     def _capped(self, scores: Any) -> Any:
@@ -178,7 +185,7 @@ class Attention(Node):
     def _hidden(self, scores: Any, mask: Array | None) -> Any:
         """Return *scores* with what a query may not see made -inf."""
         if mask is not None and mask.dtype == np.bool_:
-            scores = np.where(mask, scores, -np.inf)
+            scores = np.where(mask, scores, self.fill)
         elif mask is not None:
             scores = scores + wide(mask)
         if self.causal:
@@ -216,8 +223,8 @@ def lower_attention(node: Attention, rewriter: Rewriter) -> Value:
     weights = _shaped(rewriter, weights, (batch, groups, rows, keys))
     product: Value = emit(MatMul(weights, value))
     product = _shaped(rewriter, product, (batch, heads, queries, width))
-    if node.masked_rows == ZERO:
-        product = zero_where_masked(rewriter, scores, product)
+    if node.masked_rows != NAN:
+        product = zero_where_undefined(rewriter, scores, product, node.masked_rows)
     return _ordered(rewriter, product, AXES[node.result_layout])
 
 
@@ -245,10 +252,10 @@ def emit_scores(node: Attention, builder: Builder) -> tuple[Value, Value, Value]
 
 
 def _masked(node: Attention, scores: Value, builder: Builder) -> Value:
-    hidden = splat(builder, scores.type, -np.inf, "attention_hidden")
     mask = node.mask
     if mask is not None and mask.type.kind is ElementKind.BOOL:
-        scores = builder.emit(Select(mask, scores, hidden))
+        fill = splat(builder, scores.type, node.fill, "attention_fill")
+        scores = builder.emit(Select(mask, scores, fill))
     elif mask is not None:
         if mask.type.kind is not scores.type.kind:
             mask = builder.emit(ConvertTo(mask, scores.type.kind))
@@ -258,17 +265,19 @@ def _masked(node: Attention, scores: Value, builder: Builder) -> Value:
     visible = node.visible(*scores.type.shape[2:])
     if visible.all():
         return scores
-    return builder.emit(
-        Select(builder.constant("attention_visible", visible[None, None]), scores, hidden)
-    )
+    seen = builder.constant("attention_visible", visible[None, None])
+    hidden = splat(builder, scores.type, -np.inf, "attention_hidden")
+    return builder.emit(Select(seen, scores, hidden))
 
 
-def zero_where_masked(builder: Builder, scores: Value, rows: Value) -> Value:
-    """Emit *rows*, ``[B, H, M, any]``, with zeros for queries whose *scores* are all -inf."""
+def zero_where_undefined(builder: Builder, scores: Value, rows: Value, masked_rows: str) -> Value:
+    """Emit *rows*, ``[B, H, M, any]``, with zeros where *masked_rows* wants them for *scores*."""
     largest = builder.emit(ReduceMax(scores, (3,)))
-    hidden = splat(builder, largest.type, -np.inf, "attention_hidden")
-    is_masked = builder.emit(Equal(largest, hidden))
-    return builder.emit(Select(is_masked, splat(builder, rows.type, 0, "attention_zero"), rows))
+    is_lenient = masked_rows == ZERO_FOR_NAN
+    undefined: Value = builder.emit(IsInf(largest, positive=is_lenient))
+    if is_lenient:
+        undefined = builder.emit(Or(undefined, builder.emit(IsNaN(largest))))
+    return builder.emit(Select(undefined, splat(builder, rows.type, 0, "attention_zero"), rows))
 
 
 def _ordered(builder: Builder, value: Value, permutation: tuple[int, ...]) -> Value:

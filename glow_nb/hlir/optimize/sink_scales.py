@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.ops import Div, MatMul, Mul, Reshape, Transpose
+from glow_nb.hlir.ops import Broadcast, Div, MatMul, Mul, Reshape, Transpose
 from glow_nb.hlir.ops.families import NARROW_FLOATS, splat
 from glow_nb.hlir.optimize.uniform import uniform
 from glow_nb.hlir.passes import register_pass
@@ -21,9 +21,9 @@ def sink_scales(function: Function) -> Function:
     """Take numbers that scale an operand of a product behind it, and make one factor of two.
 
     There the scale rides on the product's own kernel, where that of an operand, as attention has
-    it, is often a pass of its own over memory. Reshapes and transposes may lie in between, if
-    nothing else reads them. Only of float32 and float64: narrow kinds are scaled early so that the
-    product does not overflow.
+    it, is often a pass of its own over memory. Reshapes, transposes and broadcasts may lie in
+    between, if nothing else reads them. Only of float32 and float64: narrow kinds are scaled early
+    so that the product does not overflow.
 
     ::
 
@@ -44,7 +44,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     return None
 
 
-def _scale_of(value: Value) -> tuple[float, Value] | None:
+def scale_of(value: Value) -> tuple[float, Value] | None:
     """Return ``(c, x)`` if *value* is ``c * x`` or ``x / (1 / c)`` of a moderate number ``c``."""
     if not isinstance(value, Mul | Div) or value.predicate is not None:
         return None
@@ -62,7 +62,7 @@ def _scale_of(value: Value) -> tuple[float, Value] | None:
 def _sink(node: MatMul, rewriter: Rewriter) -> Replacement:
     if node.lhs is node.rhs:
         return None
-    scales = {name: _without_scale(getattr(node, name), rewriter) for name in ("lhs", "rhs")}
+    scales = {name: without_scale(getattr(node, name), rewriter) for name in ("lhs", "rhs")}
     found = {name: scale for name, scale in scales.items() if scale is not None}
     if not found:
         return None
@@ -76,25 +76,25 @@ def _sink(node: MatMul, rewriter: Rewriter) -> Replacement:
     return rewriter.emit(Mul(product, factor))
 
 
-def _without_scale(value: Value, rewriter: Rewriter) -> tuple[float, Value] | None:
+def without_scale(value: Value, rewriter: Rewriter) -> tuple[float, Value] | None:
     """Return the number that scales *value* and what it is without; None if nothing does."""
     if rewriter.use_count(value) != 1:
         return None
     match value:
-        case Reshape(predicate=None) | Transpose(predicate=None):
-            inner = _without_scale(value.input, rewriter)
+        case Reshape(predicate=None) | Transpose(predicate=None) | Broadcast(predicate=None):
+            inner = without_scale(value.input, rewriter)
             if inner is None:
                 return None
             return inner[0], rewriter.emit(dataclasses.replace(value, input=inner[1]))
-    return _scale_of(value)
+    return scale_of(value)
 
 
 def _merge(node: Mul | Div, rewriter: Rewriter) -> Replacement:
     """Make one factor of two, if the first product has no other reader."""
-    outer = _scale_of(node)
+    outer = scale_of(node)
     if outer is None or rewriter.use_count(outer[1]) != 1:
         return None
-    inner = _scale_of(outer[1])
+    inner = scale_of(outer[1])
     if inner is None:
         return None
     number = outer[0] * inner[0]

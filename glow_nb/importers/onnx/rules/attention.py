@@ -9,7 +9,7 @@ import numpy as np
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
-from glow_nb.hlir.ops.attention import HEADS, TOKENS, ZERO, emit_scores, zero_where_masked
+from glow_nb.hlir.ops.attention import HEADS, TOKENS, ZERO, emit_scores, zero_where_undefined
 from glow_nb.hlir.rounding import WIDE, is_narrow
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
@@ -188,4 +188,4 @@ def _scores(ctx: Context, node: OnnxNode, attended: ops.Attention) -> Value:
     if mode < 3:
         return ctx.convert(stages[mode], kind)
     weights = ctx.builder.emit(ops.Softmax(stages[-1], axis=3))
-    return ctx.convert(zero_where_masked(ctx.builder, stages[-1], weights), kind)
+    return ctx.convert(zero_where_undefined(ctx.builder, stages[-1], weights, ZERO), kind)
