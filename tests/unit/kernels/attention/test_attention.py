@@ -12,8 +12,10 @@ from glow_nb.hlir.ops.attention import by_heads
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.attention import AttentionInst
+from glow_nb.llir.program import Buffer, View
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
+from tests.unit.kernels.running import RunningKernel
 
 pytestmark = pytest.mark.jit
 
@@ -192,3 +194,22 @@ def test_source_names_its_operands() -> None:
     source = generate_kernel(Case().build(mask), SMALL)
     assert source.parameters == ("dest", "query", "key", "value", "mask")
     assert source.text.startswith("# attention of float32: 1 x 2 x 1 heads, 9 queries, 21 keys")
+
+
+def test_operands_may_have_gaps_between_rows() -> None:
+    instruction = Case(queries=12, keys=20).build()
+    operands = operands_of(instruction)
+    wide = [np.pad(operand, [(0, 0)] * 3 + [(0, 5)]) for operand in operands]
+
+    def window(buffer: Buffer) -> View:
+        *sizes, columns = buffer.type.shape
+        base = Buffer("wide", buffer.type.with_shape((*sizes, columns + 5)))
+        return View(buffer.name, buffer.type, base, steps=base.strides)
+
+    names = ("dest", "query", "key", "value")
+    windows = {name: window(getattr(instruction, name)) for name in names}
+    result = np.full((1, 2, 12, 13), 7, np.float32)
+    RunningKernel(generate_kernel(replace(instruction, **windows), SMALL), SMALL)(result, *wide)
+    (wanted,) = expected_of(instruction, operands)
+    assert_close(result[..., :8], wanted, absolute=2e-6)
+    assert (result[..., 8:] == 7).all()
