@@ -33,8 +33,10 @@ from glow_nb.kernels.products.convolution_cost import (
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.depthwise import suits_lanes
 from glow_nb.kernels.products.matmul import MatMulShape
-from glow_nb.kernels.products.operand_cost import suits_row_products
+from glow_nb.kernels.products.matrix_layout import MatrixLayout
+from glow_nb.kernels.products.operand_cost import suits_in_place, suits_row_products
 from glow_nb.kernels.target import Target
+from glow_nb.llir.program import contiguous_strides
 from glow_nb.payload import Recipe
 from glow_nb.schema import attributes_of, operands_of
 
@@ -83,7 +85,7 @@ def select_packed_operators(
         %u = winograd_filter(%w_panels) {tile = [4, 4]}      // <1 x 4 x 6 x 6 x 32 x 16>
         %y = winograd_convolution(%x, %u, %b_panels) {tile = [4, 4], block = 16, ...}
 
-    A right matrix that comes at run time may be read as it lies::
+    A right matrix that comes at run time is read as it lies where a copy would take longer::
 
         %t = transpose(%keys : <100 x 64>) {permutation = [1, 0]}
         %y = mat_mul(%rows : <2 x 64>, %t)
@@ -130,14 +132,17 @@ def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
 def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyConnected]:
     """Return whether *node* is a product whose right matrix is not laid out in panels.
 
-    It comes at run time, its sums run along the last axis in memory, and there are few left rows.
+    It comes at run time, and there are so few left rows that a copy would cost more.
     """
     if isinstance(node, Convolution):
         return False
     matrix, order = _as_it_lies(_matrices(node)[1])
-    if isinstance(matrix, Constant) or order[-2] != len(order) - 1:
+    if isinstance(matrix, Constant):
         return False
-    return suits_row_products(_product_shape(node), node.type.kind, target)
+    shape, kind = _product_shape(node), node.type.kind
+    if order[-2] == len(order) - 1:
+        return suits_row_products(shape, kind, target)
+    return suits_in_place(shape, kind, target)
 
 
 def candidates_of(
@@ -283,20 +288,29 @@ def _matrices(node: MatMul | FullyConnected) -> tuple[Value, Value]:
     return (node.lhs, node.rhs) if isinstance(node, MatMul) else (node.input, node.weights)
 
 
-def _as_it_lies(matrix: Value) -> tuple[Value, tuple[int, ...]]:
-    """Return what is transposed to *matrix*, or itself, and the order of the axes."""
+def _as_it_lies(matrix: Value, *, evenly: bool = True) -> tuple[Value, tuple[int, ...]]:
+    """Return the value and the order of its axes that a kernel reads as *matrix*.
+
+    The value is what is transposed, if its last axis becomes that of rows or columns, and *matrix*
+    itself otherwise. If *evenly*, matrices whose rows are contiguous must lie at equal distances.
+    """
+    rank = matrix.type.rank
     if isinstance(matrix, Transpose) and matrix.predicate is None:
-        return matrix.input, matrix.permutation
-    return matrix, tuple(range(matrix.type.rank))
+        shape, order = matrix.input.type.shape, matrix.permutation
+        layout = MatrixLayout.of(shape, contiguous_strides(shape), order)
+        fits = layout.is_even or not evenly
+        if order[-2] == rank - 1 or (order[-1] == rank - 1 and fits):
+            return matrix.input, order
+    return matrix, tuple(range(rank))
 
 
 def _emit_unpacked(node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
     left, right = _matrices(node)
     bias = node.bias if isinstance(node, FullyConnected) else None
-    lhs, lhs_order = _as_it_lies(left)
-    if lhs_order[-1] != left.type.rank - 1:  # the left sums do not run along the last axis
-        lhs, lhs_order = left, tuple(range(left.type.rank))
     rhs, rhs_order = _as_it_lies(right)
+    lhs, lhs_order = _as_it_lies(left, evenly=rhs_order[-1] == rhs.type.rank - 1)
+    if lhs_order[-1] != left.type.rank - 1:  # the sums do not run along the last axis
+        lhs, lhs_order = left, tuple(range(left.type.rank))
     return rewriter.emit(
         UnpackedMatMul(
             lhs, rhs, bias, lhs_order=lhs_order, rhs_order=rhs_order, predicate=node.predicate

@@ -8,7 +8,6 @@ from math import prod
 
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.loops import Nest
-from glow_nb.llir.program import Buffer
 
 
 @dataclass(frozen=True)
@@ -26,13 +25,24 @@ class MatrixLayout:
     column: int
 
     @classmethod
-    def of(cls, buffer: Buffer, order: Sequence[int]) -> MatrixLayout:
-        """Return that of *buffer*, whose axes in *order* are ``[batch..., rows, columns]``."""
+    def of(cls, shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> MatrixLayout:
+        """Return that of a tensor whose axes in *order* are ``[batch..., rows, columns]``."""
         *axes, row, column = order
-        sizes = tuple(buffer.type.shape[axis] for axis in axes)
-        nest = Nest(sizes, (tuple(buffer.strides[axis] for axis in axes),)).collapsed()
+        sizes = tuple(shape[axis] for axis in axes)
+        nest = Nest(sizes, (tuple(strides[axis] for axis in axes),)).collapsed()
         batch = tuple(zip(nest.sizes, nest.strides[0], strict=True))
-        return cls(batch, buffer.strides[row], buffer.strides[column])
+        return cls(batch, strides[row], strides[column])
+
+    @property
+    def is_even(self) -> bool:
+        """True if the matrices lie at equal distances."""
+        return len(self.batch) < 2
+
+    @property
+    def distance(self) -> int:
+        """Elements from matrix to matrix; they must lie at equal distances."""
+        assert self.is_even, f"{self} has no single distance"
+        return next((distance for count, distance in self.batch if count > 1), 0)
 
     def start(self, number: str) -> str:
         """Return where matrix *number* begins, a name or an expression in brackets."""

@@ -15,18 +15,41 @@ from glow_nb.kernels.products.blocking import (
     LOADS_PER_CYCLE,
     lanes_of,
     registers_of,
+    row_limit,
 )
 from glow_nb.kernels.products.convolution_cost import COPY_CYCLES, product_candidates
+from glow_nb.kernels.products.in_place import in_place_block
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.row_products import tile_of
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
+
+NEAR_CYCLES, FAR_CYCLES = 0.005, 0.02
+"""Of each byte of a right matrix that is read in place, for each tile of left rows, beside what a
+byte of a panel takes: where its rows are near each other, and where they are not. Sixteen tiles
+read 4 MiB without a loss that could be measured; eight tiles lose on 16 MiB what a copy takes."""
+
+PAGE_BYTES, NEAR_PAGES = 4096, 2048
+"""A matrix of so many pages has its addresses at hand (in second-level TLBs of 2,048 entries, which
+are not the largest). Rows whole pages apart fall into few sets of the caches."""
 
 LANE_SUM_CYCLES = 1.5
 """Of each step in which the lanes of a vector of sums are added up."""
 
 TILE_CYCLES = 20.0
 """Of a tile beside its products: until the first and after the last sum of lanes."""
+
+
+def suits_in_place(shape: MatMulShape, kind: ElementKind, target: Target) -> bool:
+    """Return whether to read a row-major right matrix as it lies is faster than to copy it."""
+    right_bytes, row_bytes = (
+        shape.inner * shape.depth * kind.size_bytes,
+        shape.depth * kind.size_bytes,
+    )
+    block = in_place_block(shape, kind, target)
+    tiles = -(-shape.rows // row_limit(block // lanes_of(kind, target), registers_of(target)))
+    is_near = right_bytes <= NEAR_PAGES * PAGE_BYTES and row_bytes % PAGE_BYTES != 0
+    return tiles == 1 or tiles * (NEAR_CYCLES if is_near else FAR_CYCLES) < COPY_CYCLES
 
 
 def suits_row_products(shape: MatMulShape, kind: ElementKind, target: Target) -> bool:

@@ -78,12 +78,6 @@ class RightLayout:
         panels = shape.group * -(-shape.depth_per_group // block)
         return cls(block, panel, panels * panel if per_image else 0)
 
-    @classmethod
-    def in_place(cls, shape: ConvolutionShape, block: int, *, per_image: bool) -> RightLayout:
-        """Return that of matrices ``[(image,) inner, depth]`` as they are."""
-        image = shape.steps * shape.depth if per_image else 0
-        return cls(shape.depth, block, image, is_padded=False)
-
 
 @dataclass(frozen=True)
 class ProductNest:

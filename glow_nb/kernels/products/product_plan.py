@@ -20,11 +20,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, registers_of, row_limit
+from glow_nb.kernels.products.blocking import (
+    FMA_PER_CYCLE,
+    Columns,
+    Cut,
+    lanes_of,
+    registers_of,
+    row_limit,
+)
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 from glow_nb.kernels.target import Target
+from glow_nb.types import ElementKind
 
 LEVEL_1_SHARE = 0.5
 """Part of the first-level cache for a panel's part of an inner block. The left rows of a tile and
@@ -36,6 +44,15 @@ The right operand passes through the rest, and what a neighbour on the core keep
 
 LEVEL_2_CYCLES, LEVEL_3_CYCLES, MEMORY_CYCLES = 0.02, 0.05, 0.1
 """Of each byte that comes from this level, beside the arithmetic that hides most of it."""
+
+
+SWEPT_ROWS = 8
+"""Rows of a right matrix that are read side by side if it is swept in its own order: as many
+streams of memory as processors follow well. Of 4, 8, 16 and 32, 8 were the fastest or close to it
+for matrices in the second-level cache, in the third and in memory."""
+
+SWEEP_FACTOR = 1.35
+"""What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,9 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     columns = Columns(shape.depth_per_group, nest.block, lanes)
     cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers_of(target)))
     limit = int(LEVEL_1_SHARE * target.l1_bytes) // (nest.block * nest.kinds.right.size_bytes)
+    is_swept = _is_swept(nest, cut, target)
+    if is_swept:
+        limit = min(limit, SWEPT_ROWS)
     distances = input_distances(nest)
     whole = Plan(
         lanes=lanes,
@@ -85,9 +105,23 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     )
     orders = [whole]
     if whole.sum.blocks > 1 and columns.panels > 1 and shape.group == 1 and _can_pack(nest):
-        orders.append(replace(whole, panels_inside=True))
+        inside = replace(whole, panels_inside=True)
+        orders = [inside] if is_swept else [whole, inside]
     plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
     return min(plans, key=lambda plan: traffic_cycles(nest, plan, target))
+
+
+def is_swept_by_rows(rows: int, right_bytes: int, target: Target) -> bool:
+    """Return whether a right matrix that is read in place is best read in its own order.
+
+    It is where the multiply-adds of so few left *rows* take no longer than to fetch it. Then a few
+    of its rows are multiplied at a time from end to end, which memory delivers faster than the
+    narrow columns that whole sums need.
+    """
+    vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
+    arithmetic = SWEEP_FACTOR * rows / (FMA_PER_CYCLE * vector_bytes)
+    is_near = right_bytes <= LEVEL_2_SHARE * target.l2_bytes
+    return not is_near and arithmetic <= byte_cycles(right_bytes, target)
 
 
 def units_of(shape: ConvolutionShape, cut: Cut) -> int:
@@ -161,6 +195,11 @@ def byte_cycles(size: int, target: Target) -> float:
     if size <= LEVEL_2_SHARE * target.l2_bytes:
         return LEVEL_2_CYCLES
     return LEVEL_3_CYCLES if size <= target.l3_bytes else MEMORY_CYCLES
+
+
+def _is_swept(nest: ProductNest, cut: Cut, target: Target) -> bool:
+    is_candidate = not nest.right.is_padded and cut.tiles == 1 and _can_pack(nest)
+    return is_candidate and is_swept_by_rows(cut.rows, nest.right_bytes, target)
 
 
 def _can_pack(nest: ProductNest) -> bool:

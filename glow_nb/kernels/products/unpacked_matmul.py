@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
+from glow_nb.kernels.products.in_place import in_place_nest
+from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.row_products import generate_row_products
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.registry import head_kernel_for
@@ -24,5 +27,21 @@ def unpacked_mat_mul_source(
     Raises:
         UnsupportedError: There is no kernel for these kinds or orders.
     """
-    product = UnpackedProduct.of(instruction)
-    return generate_row_products(product, instruction.lhs.type.kind, target, fusion)
+    product, kind = UnpackedProduct.of(instruction), instruction.lhs.type.kind
+    if product.right.column != 1 and product.right.row == product.left.column == 1:
+        return generate_row_products(product, kind, target, fusion)
+    if product.right.column != 1 or not (product.left.is_even and product.right.is_even):
+        raise UnsupportedError(
+            f"{instruction!r}: no kernel for operands in the orders {instruction.lhs_order} and "
+            f"{instruction.rhs_order} of {instruction.lhs.type} and {instruction.rhs.type}; "
+            "transpose them before"
+        )
+    shape = product.shape
+    return generate_product(
+        in_place_nest(product, kind, target),
+        target,
+        fusion,
+        family="mat_mul",
+        title=f"product of {kind.value}<{shape.batch} x {shape.rows} x {shape.inner}> and "
+        f"{shape.depth} columns as they lie",
+    )

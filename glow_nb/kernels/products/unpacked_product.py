@@ -33,8 +33,8 @@ class UnpackedProduct:
         lhs, rhs = instruction.lhs, instruction.rhs
         sizes = [lhs.type.shape[axis] for axis in instruction.lhs_order]
         depth = rhs.type.shape[instruction.rhs_order[-1]]
-        left = MatrixLayout.of(lhs, instruction.lhs_order)
-        right = MatrixLayout.of(rhs, instruction.rhs_order)
+        left = MatrixLayout.of(lhs.type.shape, lhs.strides, instruction.lhs_order)
+        right = MatrixLayout.of(rhs.type.shape, rhs.strides, instruction.rhs_order)
         shape = MatMulShape.of(sizes, depth, is_batched=True)
         if rhs.type.rank == 2:
             is_in_order = instruction.lhs_order == tuple(range(lhs.type.rank))

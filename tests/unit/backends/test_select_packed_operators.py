@@ -60,3 +60,23 @@ def test_left_rows_that_are_no_vectors_are_transposed_before() -> None:
 
 def test_many_rows_read_panels() -> None:
     assert isinstance(selected((512, 64), (100, 64), ((0, 1), (1, 0))), PackedMatMul)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "form"),
+    [(1, 768, UnpackedMatMul), (77, 768, UnpackedMatMul), (2000, 768, PackedMatMul)],
+)
+def test_a_matrix_is_copied_for_many_rows_only(rows: int, columns: int, form: type[Node]) -> None:
+    assert isinstance(selected((rows, 64), (64, columns), ((0, 1), (0, 1))), form)
+
+
+def test_values_of_heads_at_equal_distances_are_read_where_they_lie() -> None:
+    node = selected((1, 4, 3, 50), (1, 50, 4, 64), ((0, 1, 2, 3), (0, 2, 1, 3)))
+    assert isinstance(node, UnpackedMatMul)
+    assert (node.rhs.name, node.rhs_order) == ("rhs", (0, 2, 1, 3))
+
+
+def test_values_of_heads_at_other_distances_are_transposed_before() -> None:
+    node = selected((2, 4, 3, 50), (2, 50, 4, 64), ((0, 1, 2, 3), (0, 2, 1, 3)))
+    assert isinstance(node, UnpackedMatMul)
+    assert isinstance(node.rhs, Transpose)

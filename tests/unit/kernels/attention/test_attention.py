@@ -207,7 +207,7 @@ def test_operands_may_have_gaps_between_rows() -> None:
         return View(buffer.name, buffer.type, base, steps=base.strides)
 
     names = ("dest", "query", "key", "value")
-    windows = {name: window(getattr(instruction, name)) for name in names}
+    windows: dict[str, Any] = {name: window(getattr(instruction, name)) for name in names}
     result = np.full((1, 2, 12, 13), 7, np.float32)
     RunningKernel(generate_kernel(replace(instruction, **windows), SMALL), SMALL)(result, *wide)
     (wanted,) = expected_of(instruction, operands)

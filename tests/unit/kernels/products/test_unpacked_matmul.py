@@ -1,14 +1,21 @@
 """Kernels of products over operands that lie as they came, against the operator's meaning."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from glow_nb.errors import VerifyError
+from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
+from glow_nb.kernels.products.in_place import SWEPT_BYTES, in_place_nest
+from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
+from glow_nb.kernels.products.product_plan import SWEPT_ROWS, plan_product
 from glow_nb.kernels.products.row_products import tile_of
+from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, View
@@ -39,6 +46,28 @@ TRANSPOSED: dict[str, Case] = {
 """Rows times rows: the last axis of both operands is that of the sum."""
 
 
+ROW_MAJOR: dict[str, Case] = {
+    "one row": ((1, 100), (100, 77), (0, 1), (0, 1)),
+    "few rows": ((5, 33), (33, 19), (0, 1), (0, 1)),
+    "one column": ((6, 20), (20, 1), (0, 1), (0, 1)),
+    "many rows": ((41, 40), (40, 53), (0, 1), (0, 1)),
+    "left transposed": ((40, 21), (40, 37), (1, 0), (0, 1)),
+    "batch": ((3, 2, 18), (3, 18, 7), (0, 1, 2), (0, 1, 2)),
+    "batch of one": ((1, 9, 18), (1, 18, 70), (0, 1, 2), (0, 1, 2)),
+    "shared matrix": ((3, 2, 18), (18, 40), (0, 1, 2), (0, 1)),
+    "heads": ((1, 3, 4, 18), (1, 18, 4, 20), (0, 2, 1, 3), (0, 2, 1, 3)),
+    "no rows": ((0, 5), (5, 4), (0, 1), (0, 1)),
+    "no columns": ((3, 5), (5, 0), (0, 1), (0, 1)),
+    "empty sum": ((3, 0), (0, 5), (0, 1), (0, 1)),
+}
+"""The columns of the right matrix are neighbours."""
+
+
+def with_small_caches(lanes: int) -> Target:
+    """Return a target on which sums are cut into blocks, and few rows sweep the right matrix."""
+    return replace(Target.host(lanes), l1_bytes=2048, l2_bytes=4096, l3_bytes=65536)
+
+
 def product_of(
     case: Case, kind: ElementKind = FLOAT32, *, has_bias: bool = False
 ) -> UnpackedMatMulInst:
@@ -65,6 +94,42 @@ def test_rows_times_rows(name: str) -> None:
     operands = [instruction.lhs, instruction.rhs, instruction.bias]
     arrays = whole_numbers(*(b.type.shape for b in operands if b is not None))
     check(instruction, target, operands=arrays, ulp=0)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target_of", [Target.host, with_small_caches])
+@pytest.mark.parametrize("name", ROW_MAJOR)
+def test_a_row_major_matrix_is_read_in_place(name: str, target_of: Callable[[int], Target]) -> None:
+    target = target_of(LANE_COUNTS[len(name) % len(LANE_COUNTS)])
+    instruction = product_of(ROW_MAJOR[name], has_bias=len(name) % 2 == 0)
+    operands = [instruction.lhs, instruction.rhs, instruction.bias]
+    arrays = whole_numbers(*(b.type.shape for b in operands if b is not None))
+    check(instruction, target, operands=arrays, ulp=0)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.INT32])
+def test_other_kinds_are_read_in_place(kind: ElementKind) -> None:
+    instruction = product_of(ROW_MAJOR["few rows"], kind, has_bias=True)
+    arrays = whole_numbers((5, 33), (33, 19), (19,), kind=kind)
+    check(instruction, with_small_caches(8), operands=arrays, ulp=0)
+
+
+def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
+    shape = MatMulShape(1, 1, 4096, 4096)
+    target = Target.host()
+    product = UnpackedProduct(shape, MatrixLayout((), 4096, 1), MatrixLayout((), 4096, 1))
+    nest = in_place_nest(product, FLOAT32, target)
+    plan = plan_product(nest, target)
+    assert plan.panels_inside
+    assert plan.sum.dot <= SWEPT_ROWS
+    assert plan.columns.block * 4 <= SWEPT_BYTES
+
+
+def test_orders_that_no_kernel_reads_are_refused() -> None:
+    instruction = product_of(((2, 3, 4, 5), (2, 5, 3, 6), (0, 1, 2, 3), (0, 2, 1, 3)))
+    with pytest.raises(UnsupportedError, match="transpose them before"):
+        generate_kernel(instruction, Target.host(8))
 
 
 @pytest.mark.jit
@@ -124,7 +189,7 @@ def test_tiles_fit_the_registers(rows: int, registers: int) -> None:
 
 def test_matrices_of_heads_are_found_by_their_number() -> None:
     buffer = Buffer("x", TensorType(FLOAT32, (2, 5, 3, 7)))
-    layout = MatrixLayout.of(buffer, (0, 2, 1, 3))
+    layout = MatrixLayout.of(buffer.type.shape, buffer.strides, (0, 2, 1, 3))
     numbers = np.arange(2 * 5 * 3 * 7).reshape(2, 5, 3, 7).transpose(0, 2, 1, 3).reshape(6, 5, 7)
     starts = [eval(layout.start("n"), {"n": n}) for n in range(6)]
     assert starts == [int(matrix[0, 0]) for matrix in numbers]
