@@ -108,7 +108,8 @@ def product_of(
     right = np.swapaxes(right.reshape(batch, inner, -1, block), 1, 2)
     if in_place:
         right = rhs
-        nest = replace(nest, right=RightLayout.in_place(shape, block, per_image=batch > 1))
+        image = inner * depth if batch > 1 else 0
+        nest = replace(nest, right=RightLayout(depth, block, image, is_padded=False))
     operands = [np.ascontiguousarray(left), np.ascontiguousarray(right)]
     instruction = FreeProductInst(
         Buffer("dest", TensorType(kinds.total, (batch, rows, depth))),
