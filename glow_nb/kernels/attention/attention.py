@@ -159,7 +159,8 @@ class _AttentionWriter:
         reach = shape.limit_of("first + chunk + chunk_rows - 1") if is_causal else "length"
         out.line(f"reach = {reach}")
         products.write_scores(out)
-        RunningSoftmax(shape, plan, self.instruction.softcap).write(out)
+        softcap, fill = self.instruction.softcap, self.instruction.fill
+        RunningSoftmax(shape, plan, softcap, fill).write(out)
         products.write_sums(out)
 
     def _write_results(self) -> None:

@@ -24,11 +24,13 @@ class RunningSoftmax:
         shape: The attention.
         plan: Its blocks.
         softcap: Bound of the scores, 0 for none.
+        fill: Score of what a bool mask hides.
     """
 
     shape: AttentionShape
     plan: AttentionPlan
     softcap: float
+    fill: float
 
     def write(self, out: SourceWriter) -> None:
         """Write the loops over the rows of the chunk."""
@@ -95,7 +97,7 @@ class RunningSoftmax:
         if mask is None:
             return score
         if mask.kind is ElementKind.BOOL:
-            return f"where({load}, {score}, {self._hidden})"
+            return f"where({load}, {score}, {self._splat(self.fill)})"
         wide = load if mask.kind is self.shape.computed else f"convert_{self._kind}({load})"
         return f"add({score}, {wide})"
 

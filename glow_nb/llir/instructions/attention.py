@@ -11,7 +11,7 @@ from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
 class AttentionInst(NodeInstruction):
     """``dest = softmax(scale * query @ transpose(key) + mask) @ value`` for each head.
 
-    Layouts, *softcap*, *causal* with its *offset*, and *masked_rows* are those of the operator.
+    Layouts, *softcap*, *causal* with its *offset*, *fill* and *masked_rows* are those of the operator.
     """
 
     dest: Out
@@ -23,6 +23,7 @@ class AttentionInst(NodeInstruction):
     causal: bool
     offset: int
     softcap: float
+    fill: float
     masked_rows: str
     query_layout: str
     key_layout: str
