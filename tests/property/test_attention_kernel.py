@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glow_nb.hlir.ops.attention import HEADS, NAN, TOKENS, ZERO, by_heads
+from glow_nb.hlir.ops.attention import HEADS, NAN, TOKENS, ZERO, ZERO_FOR_NAN, by_heads
 from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.attention import AttentionInst
@@ -47,7 +47,8 @@ def attentions(draw: st.DrawFn) -> tuple[AttentionInst, list[Array]]:
         "causal": draw(st.booleans()),
         "offset": draw(st.integers(-5, 60)),
         "softcap": draw(st.sampled_from([0.0, 0.0, 1.5])),
-        "masked_rows": draw(st.sampled_from([NAN, ZERO])),
+        "fill": draw(st.sampled_from([-np.inf, -1e4])),
+        "masked_rows": draw(st.sampled_from([NAN, ZERO, ZERO_FOR_NAN])),
         **layouts,
     }
     random = np.random.default_rng(draw(st.integers(0, 99)))

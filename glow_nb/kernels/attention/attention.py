@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from glow_nb.fuse.expression import number_text
-from glow_nb.hlir.ops.attention import ZERO
+from glow_nb.hlir.ops.attention import ZERO, ZERO_FOR_NAN
 from glow_nb.kernels.attention.packing import Packing
 from glow_nb.kernels.attention.plan import AttentionPlan, plan_attention
 from glow_nb.kernels.attention.products import Products
@@ -174,8 +174,10 @@ class _AttentionWriter:
                 total = f"splat_{kind}(total, {block.lanes})"
                 at = plus(times("row", plan.width), block.column)
                 y = f"mul(load(sums, {at}, {block.lanes}), reciprocal({total}))"
+                zero = f"splat_{kind}(0.0, {block.lanes})"
                 if self.instruction.masked_rows == ZERO:
-                    zero = f"splat_{kind}(0.0, {block.lanes})"
                     y = f"where(equal({total}, {zero}), {zero}, {y})"
+                elif self.instruction.masked_rows == ZERO_FOR_NAN:
+                    y = f"where(greater({total}, {zero}), {y}, {zero})"
                 y = y if shape.kind is shape.computed else f"convert_{shape.kind.value}({y})"
                 out.line(block.store("dest", plus("dest_at", block.column), y))
