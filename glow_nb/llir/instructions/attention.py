@@ -11,7 +11,8 @@ from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
 class AttentionInst(NodeInstruction):
     """``dest = softmax(scale * query @ transpose(key) + mask) @ value`` for each head.
 
-    Layouts, *softcap*, *causal* with its *offset*, *fill* and *masked_rows* are those of the operator.
+    Layouts, *softcap*, *causal* with its *offset*, *fill* and *masked_rows* are those of the
+    operator.
     """
 
     dest: Out
