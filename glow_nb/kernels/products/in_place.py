@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from glow_nb.kernels.products.blocking import (
+    MAX_VECTORS,
     PRODUCT_LOAD_CYCLES,
     lanes_of,
     rank_blocks,
@@ -43,8 +44,9 @@ def in_place_block(shape: MatMulShape, kind: ElementKind, target: Target) -> int
     """Return the columns of a tile."""
     lanes, registers = lanes_of(kind, target), registers_of(target)
     right_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
-    if row_limit(1, registers) >= shape.rows and is_swept_by_rows(shape.rows, right_bytes, target):
-        vectors = SWEPT_BYTES // (lanes * kind.size_bytes)
+    is_swept = is_swept_by_rows(shape.rows, right_bytes, kind, target)
+    if is_swept and row_limit(1, registers) >= shape.rows:
+        vectors = min(SWEPT_BYTES // (lanes * kind.size_bytes), MAX_VECTORS)
         while vectors > 1 and row_limit(vectors, registers) < shape.rows:
             vectors -= 1
         return lanes * min(vectors, -(-shape.depth // lanes))

@@ -304,9 +304,9 @@ class ProductWriter:
         zeros = f"tile_fill(sums, 0, {size})"
         bias = zeros
         if self.bias:
-            end = "" if self.nest.right.is_padded else f", {columns}"
-            form = "tile_bias_masked" if end else "tile_bias"
-            bias = f"{form}({self.bias[0]}, panel * {self.nest.block}, {size}{end})"
+            bias = f"({self.bias[0]}, panel * {self.nest.block}, {size}"
+            masked = f"tile_bias_masked{bias}, {columns})"
+            bias = f"tile_bias{bias})" if self.nest.right.is_padded else masked
         out.line(f"t_{name} = {zeros if self.is_cut else bias}")
         self._write_sum(name, columns)
         if not self.is_cut:

@@ -88,7 +88,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     columns = Columns(shape.depth_per_group, nest.block, lanes)
     cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers_of(target)))
     limit = int(LEVEL_1_SHARE * target.l1_bytes) // (nest.block * nest.kinds.right.size_bytes)
-    is_swept = _is_swept(nest, cut, target)
+    is_swept = columns.panels > 1 and _is_swept(nest, cut, target)
     if is_swept:
         limit = min(limit, SWEPT_ROWS)
     distances = input_distances(nest)
@@ -111,14 +111,14 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     return min(plans, key=lambda plan: traffic_cycles(nest, plan, target))
 
 
-def is_swept_by_rows(rows: int, right_bytes: int, target: Target) -> bool:
+def is_swept_by_rows(rows: int, right_bytes: int, kind: ElementKind, target: Target) -> bool:
     """Return whether a right matrix that is read in place is best read in its own order.
 
     It is where the multiply-adds of so few left *rows* take no longer than to fetch it. Then a few
     of its rows are multiplied at a time from end to end, which memory delivers faster than the
     narrow columns that whole sums need.
     """
-    vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
+    vector_bytes = lanes_of(kind, target) * kind.size_bytes
     arithmetic = SWEEP_FACTOR * rows / (FMA_PER_CYCLE * vector_bytes)
     is_near = right_bytes <= LEVEL_2_SHARE * target.l2_bytes
     return not is_near and arithmetic <= byte_cycles(right_bytes, target)
@@ -199,7 +199,8 @@ def byte_cycles(size: int, target: Target) -> float:
 
 def _is_swept(nest: ProductNest, cut: Cut, target: Target) -> bool:
     is_candidate = not nest.right.is_padded and cut.tiles == 1 and _can_pack(nest)
-    return is_candidate and is_swept_by_rows(cut.rows, nest.right_bytes, target)
+    kind = nest.kinds.right
+    return is_candidate and is_swept_by_rows(cut.rows, nest.right_bytes, kind, target)
 
 
 def _can_pack(nest: ProductNest) -> bool:

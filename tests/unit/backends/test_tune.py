@@ -34,7 +34,7 @@ HOST = Target.host()
 
 
 def network(kind: str = "float32") -> tuple[Function, list[Product]]:
-    """Return a function with a 3x3 convolution and a product of two inputs, and these nodes."""
+    """Return a function with a 3x3 convolution and a product of many rows, and these nodes."""
     b = Builder()
     x = b.input("x", f"{kind}<1 x 12 x 12 x 16>")
     dtype = x.type.kind.dtype
@@ -44,7 +44,7 @@ def network(kind: str = "float32") -> tuple[Function, list[Product]]:
         ops.Convolution(x, filter, bias, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1)
     )  # fmt: skip
     b.save(convolution, "y")
-    lhs, rhs = b.input("lhs", f"{kind}<5 x 32>"), b.input("rhs", f"{kind}<32 x 45>")
+    lhs, rhs = b.input("lhs", f"{kind}<999 x 32>"), b.input("rhs", f"{kind}<32 x 45>")
     product = b.emit(ops.MatMul(lhs, rhs))
     b.save(product, "z")
     return b.function(), [convolution, product]
