@@ -1,10 +1,13 @@
 """Is anything slow in networks made of attention?
 
 An encoder like BERT-base (arXiv 1810.04805) over 128 and 384 tokens, a smaller one whose heads are
-26 wide, one with odd sizes and a batch of 3; ViT-B/16 (2010.11929); a decoder like GPT-2 over 64
-tokens, and its single step after 64 tokens that are known. They are ONNX models with seeded random
-weights, written as exporters write them: GELU and layer normalization in primitives, masks added or
-chosen. They are written to a folder, for a duel or a profile::
+26 wide, ones over 64, 200 and 512 tokens, one with odd sizes and a batch of 3; an audio encoder
+like Whisper-base (2212.04356) over 30 seconds, 1,500 tokens; ViT-B/16 (2010.11929); a decoder like
+GPT-2 over 64 tokens, and its single step after 64 tokens that are known; one like Llama
+(2302.13971, with groups of heads, 2305.13245) over 256 tokens, and its step after 255. They are
+ONNX models with seeded random weights, written as exporters write them: attention, GELU and
+normalizations in primitives, masks added or chosen. They are written to a folder, for a duel or a
+profile::
 
     python -m experiments.transformers FOLDER --only odd_encoder
     python -m experiments.duel FOLDER/odd_encoder.onnx --threads 2
@@ -41,6 +44,7 @@ class Size:
         tokens: Tokens of a sequence.
         heads: Heads of the attention.
         depth: Channels of a head.
+        groups: Heads of keys and values, if not as many.
     """
 
     layers: int
@@ -48,6 +52,7 @@ class Size:
     tokens: int
     heads: int
     depth: int
+    groups: int = 0
 
     @property
     def width(self) -> int:
@@ -151,9 +156,58 @@ class _Model:
         elif operator == "Where":
             scores = self.emit("Where", mask, scores, self.number(NEVER))
         mixed = self.emit("MatMul", self.emit("Softmax", scores, axis=-1), value)
+        return self.dense(self.joined(mixed), size.width, size.width)
+
+    def joined(self, mixed: str) -> str:
+        """Return the channels of all heads side by side."""
+        size = self.size
         joined = self.emit("Transpose", mixed, perm=[0, 2, 1, 3])
-        joined = self.emit("Reshape", joined, self.sizes(size.batch, size.tokens, size.width))
-        return self.dense(joined, size.width, size.width)
+        return self.emit("Reshape", joined, self.sizes(size.batch, size.tokens, size.width))
+
+    def heads_of(self, x: str, heads: int) -> str:
+        """Return what weights without bias make of *x*, ``[batch, tokens, heads, depth]``."""
+        size = self.size
+        product = self.emit("MatMul", x, self.weights(size.width, heads * size.depth))
+        return self.emit("Reshape", product, self.sizes(size.batch, -1, heads, size.depth))
+
+    def scaled_to_one(self, x: str) -> str:
+        """Return *x* divided by the root of its mean square, in primitives."""
+        square = self.emit("Mul", x, x)
+        mean = self.emit("Add", self.emit("ReduceMean", square, axes=[-1]), self.number(1e-6))
+        inverse = self.emit("Reciprocal", self.emit("Sqrt", mean))
+        return self.emit("Mul", self.emit("Mul", x, inverse), self._near_one())
+
+    def gated(self, x: str) -> str:
+        """Return what two dense layers, the inner one gated by a third, make of *x*."""
+        width = self.size.width
+        gate, inner = (self.emit("MatMul", x, self.weights(width, 3 * width)) for _ in range(2))
+        gate = self.emit("Mul", gate, self.emit("Sigmoid", gate))
+        return self.emit("MatMul", self.emit("Mul", gate, inner), self.weights(3 * width, width))
+
+    def turns(self, first: int) -> tuple[str, str]:
+        """Return cosines and sines of the angles of the tokens from *first* on."""
+        size = self.size
+        rates = 1e4 ** (-np.arange(0, size.depth, 2) / size.depth)
+        angles = np.arange(first, first + size.tokens)[:, None] * np.tile(rates, 2)
+        cosines, sines = (turn(angles)[None, None].astype(np.float32) for turn in (np.cos, np.sin))
+        return self.constant(cosines), self.constant(sines)
+
+    def turned(self, x: str, turns: tuple[str, str]) -> str:
+        """Return heads *x* with each half of their channels turned by the position of the token."""
+        half = self.size.depth // 2
+        first, second = self.emit_several("Split", 2, x, self.sizes(half, half), axis=3)
+        across = self.emit("Concat", self.emit("Neg", second), first, axis=3)
+        cosines, sines = turns
+        return self.emit("Add", self.emit("Mul", x, cosines), self.emit("Mul", across, sines))
+
+    def repeated(self, x: str, tokens: int) -> str:
+        """Return each head of *x* once for each head of queries that reads it."""
+        size = self.size
+        share = size.heads // size.groups
+        apart = self.emit("Unsqueeze", x, self.sizes(2))
+        whole = self.sizes(size.batch, size.groups, share, tokens, size.depth)
+        shape = self.sizes(size.batch, size.heads, tokens, size.depth)
+        return self.emit("Reshape", self.emit("Expand", apart, whole), shape)
 
     def proto(self, name: str, result: str, *shape: int) -> onnx.ModelProto:
         """Return the model with one output of *shape*."""
@@ -211,6 +265,58 @@ def decoder(name: str, size: Size, known: int = 0) -> onnx.ModelProto:
     return m.proto(name, scores, size.batch, size.tokens, VOCABULARY)
 
 
+def audio_encoder(name: str, size: Size, bands: int = 80) -> onnx.ModelProto:
+    """Return an encoder of a spectrogram, of two columns for a token, that normalizes first."""
+    m, width = _Model(size), size.width
+    x = m.input("spectrogram", TensorProto.FLOAT, size.batch, bands, 2 * size.tokens)
+    for channels, stride in ((bands, 1), (width, 2)):
+        filter = m.weights(width, channels, 3, scale=1 / sqrt(3 * channels))
+        bias = m.weights(width, scale=0.1)
+        x = m.emit("Conv", x, filter, bias, kernel_shape=[3], pads=[1, 1], strides=[stride])
+        x = m.gelu(x, "none")
+    x = m.emit("Transpose", x, perm=[0, 2, 1])
+    x = m.emit("Add", x, m.weights(1, size.tokens, width, scale=0.1))
+    for _ in range(size.layers):
+        y = m.normalized(x)
+        query = m.in_heads(m.dense(y, width, width))
+        key = m.in_heads(m.emit("MatMul", y, m.weights(width, width)), (0, 2, 3, 1))
+        value = m.in_heads(m.dense(y, width, width))
+        x = m.emit("Add", x, m.attended(query, key, value, "", ""))
+        x = m.emit("Add", x, m.feed_forward(m.normalized(x)))
+    return m.proto(name, m.normalized(x), size.batch, size.tokens, width)
+
+
+def grouped_decoder(name: str, size: Size, known: int = 0) -> onnx.ModelProto:
+    """Return a decoder whose heads share keys in groups, after *known* tokens whose keys it has."""
+    m, width, keys = _Model(size), size.width, known + size.tokens
+    ids = m.input("input_ids", TensorProto.INT64, size.batch, size.tokens)
+    x = m.emit("Gather", m.weights(VOCABULARY, width, scale=0.1), ids)
+    hidden = np.triu(np.full((size.tokens, keys), np.finfo(np.float32).min), known + 1)
+    causal = m.constant(hidden[None, None].astype(np.float32))
+    turns = m.turns(known)
+    for layer in range(size.layers):
+        y = m.scaled_to_one(x)
+        query, key, value = (
+            m.emit("Transpose", m.heads_of(y, heads), perm=[0, 2, 1, 3])
+            for heads in (size.heads, size.groups, size.groups)
+        )
+        query, key = m.turned(query, turns), m.turned(key, turns)
+        if known:
+            shape = (size.batch, size.groups, known, size.depth)
+            past = [m.input(f"past_{layer}_{n}", TensorProto.FLOAT, *shape) for n in ("k", "v")]
+            key = m.emit("Concat", past[0], key, axis=2)
+            value = m.emit("Concat", past[1], value, axis=2)
+        key, value = m.repeated(key, keys), m.repeated(value, keys)
+        scores = m.emit("MatMul", query, m.emit("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = m.emit("Mul", scores, m.number(size.depth**-0.5))
+        scores = scores if size.tokens == 1 else m.emit("Add", scores, causal)
+        mixed = m.emit("MatMul", m.emit("Softmax", scores, axis=-1), value)
+        x = m.emit("Add", x, m.emit("MatMul", m.joined(mixed), m.weights(width, width)))
+        x = m.emit("Add", x, m.gated(m.scaled_to_one(x)))
+    scores = m.emit("MatMul", m.scaled_to_one(x), m.weights(width, VOCABULARY))
+    return m.proto(name, scores, size.batch, size.tokens, VOCABULARY)
+
+
 def vision(name: str, size: Size, image: int = 224, patch: int = 16) -> onnx.ModelProto:
     """Return a vision transformer over patches of an image; ``size.tokens`` counts the class."""
     m, width = _Model(size), size.width
@@ -239,6 +345,11 @@ def vision(name: str, size: Size, image: int = 224, patch: int = 16) -> onnx.Mod
 NETWORKS = {
     "bert_128": lambda: encoder("bert_128", Size(12, 1, 128, 12, 64)),
     "bert_384": lambda: encoder("bert_384", Size(12, 1, 384, 12, 64)),
+    "encoder_64": lambda: encoder("encoder_64", Size(12, 1, 64, 12, 64)),
+    "encoder_200": lambda: encoder("encoder_200", Size(12, 1, 200, 12, 64)),
+    "encoder_512": lambda: encoder("encoder_512", Size(6, 1, 512, 8, 64)),
+    "audio_encoder": lambda: audio_encoder("audio_encoder", Size(6, 1, 1500, 8, 64)),
+    "odd_audio": lambda: audio_encoder("odd_audio", Size(2, 2, 29, 3, 20), bands=7),
     "narrow_encoder": lambda: encoder("narrow_encoder", Size(4, 1, 128, 12, 26)),
     "odd_encoder": lambda: encoder("odd_encoder", Size(2, 3, 37, 5, 21)),
     "vit_b16": lambda: vision("vit_b16", Size(12, 1, 197, 12, 64)),
@@ -246,6 +357,9 @@ NETWORKS = {
     "gpt_64": lambda: decoder("gpt_64", Size(12, 1, 64, 12, 64)),
     "odd_decoder": lambda: decoder("odd_decoder", Size(2, 3, 19, 3, 28)),
     "gpt_step": lambda: decoder("gpt_step", Size(12, 1, 1, 12, 64), known=64),
+    "llama_256": lambda: grouped_decoder("llama_256", Size(8, 1, 256, 12, 64, 4)),
+    "llama_step": lambda: grouped_decoder("llama_step", Size(8, 1, 1, 12, 64, 4), known=255),
+    "odd_llama": lambda: grouped_decoder("odd_llama", Size(2, 2, 11, 6, 10, 3), known=4),
     "odd_step": lambda: decoder("odd_step", Size(2, 3, 1, 3, 28), known=13),
 }
 """By name; those that are called odd are small."""

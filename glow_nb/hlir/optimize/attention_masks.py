@@ -89,6 +89,7 @@ def joined(maskings: Sequence[Masking], scores: TensorType, rewriter: Rewriter) 
     None if no mask does the same, or none that is not larger than each of them.
     """
     mask, kinds = Mask(), (ElementKind.BOOL, ElementKind.FLOAT32, scores.kind)
+    maskings = [m for m in maskings if m.visible is None or not m.visible.all()]
     for masking in maskings:
         is_bool = masking.value.type.kind is ElementKind.BOOL
         if len(maskings) > 1 and masking.fill != -inf:  # what one hides, another one changes
@@ -96,10 +97,8 @@ def joined(maskings: Sequence[Masking], scores: TensorType, rewriter: Rewriter) 
                 return None
             masking = replace(masking, fill=-inf, visible=None)
         if masking.visible is not None:
-            visible = np.broadcast_to(masking.visible, (*masking.batch, *scores.shape[2:]))
-            offset = diagonal_of(visible)
-            if visible.all():
-                continue
+            rows = (*masking.visible.shape[:-2], *scores.shape[2:])
+            offset = diagonal_of(np.broadcast_to(masking.visible, rows))
             if offset is not None and mask.offset is None:
                 mask = replace(mask, offset=offset)
                 continue
