@@ -16,8 +16,8 @@ logic
     ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and
     bit_or bit_xor bit_not shift_left shift_right``
 functions
-    ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid gelu inverse_fourth_root pow sin cos tan
-    asin acos atan sinh cosh asinh acosh atanh``
+    ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid softplus gelu inverse_fourth_root pow sin
+    cos tan asin acos atan sinh cosh asinh acosh atanh``
 conversion
     ``convert_<kind>(v)`` ``bit_cast_<kind>(v)``
 over lanes, to a plain number
@@ -95,6 +95,7 @@ _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "erf": elementary.erf,
     "sigmoid": elementary.sigmoid,
     "gelu": elementary.gelu,
+    "softplus": elementary.softplus,
     "inverse_fourth_root": elementary.inverse_fourth_root,
     **wide.FUNCTIONS,
 }
