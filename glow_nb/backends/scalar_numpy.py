@@ -107,6 +107,10 @@ def _sigmoid(x: Any) -> Any:
     return np.reciprocal(1 + np.exp(-x))
 
 
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(x.dtype.type(0), x)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -142,6 +146,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "erf": _error_function,
     "gelu": _gelu,
     "sigmoid": _sigmoid,
+    "softplus": _softplus,
     "floor": np.floor,
     "ceil": np.ceil,
     "rint": np.rint,

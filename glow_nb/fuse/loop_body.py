@@ -76,6 +76,12 @@ class LoopBody:
         """What a kernel of the loop has pointers to: stored results, then inputs."""
         return (*self.stored, *self.inputs)
 
+    def trial(self) -> VectorCode:
+        """Return the code for vectors of one lane called ``x0, x1, ...``, to see what it takes."""
+        code = VectorCode(1)
+        self.write(code, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(self.inputs)})
+        return code
+
     def write(self, code: VectorCode, vectors: Mapping[Buffer, Vector]) -> dict[Buffer, Vector]:
         """Append all instructions to *code*.
 

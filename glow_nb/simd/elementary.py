@@ -1,10 +1,11 @@
 """Elementary functions: polynomials for ``float32``, the C library lane by lane for the rest.
 
-Largest errors over every ``float32``, in units of the last place: exp 1.01, expm1 1.46, log 0.83,
-log1p 1.30, tanh 2.61, erf 1.02, sigmoid 2.49, gelu 3.71; ``docs/accuracy.md`` has the arguments.
-NaN, infinities and denormal numbers are right, but where a function says so. Methods: Cody-Waite
-reduction and minimax polynomials (exp fitted here to 0.05 ulp, log by Cephes); erf after N. Juffa's
-two-interval form.
+Largest errors over every ``float32``, in units of the last place: exp 0.90, expm1 1.46, log 0.83,
+log1p 1.30, tanh 2.61, erf 1.02, sigmoid 2.49, softplus 1.95, gelu 3.70; ``docs/accuracy.md`` has
+the arguments. NaN, infinities and denormal numbers are right, but where a function says so.
+Methods: Cody-Waite reduction and minimax polynomials (those without a name fitted here, log by
+Cephes); erf after N. Juffa's two-interval form. As epilogues of products they should cost little:
+few instructions, at most one division, and polynomials that need no second branch.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from glow_nb.simd.arithmetic import absolute, copysign, require_float, sqrt
+from glow_nb.simd.arithmetic import absolute, copysign, neg, require_float, sqrt
 from glow_nb.simd.lanes import FLOAT32, Lanes
 
 LOG2_E = 1.4426950408889634
+LN2 = 0.6931471805599453
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
 ROUND_TO_INTEGER = 12582912.0
 """1.5 * 2**23: adding it leaves the nearest integer in the low bits of a ``float32``."""
+BIAS = 127
+"""What stands in the exponent of 1.0."""
 
-_EXP = (1.3814535923e-3, 8.3687454462e-3, 4.1668392718e-2, 1.6666521132e-1, 4.9999994040e-1)
-"""(exp(r) - 1 - r) / r**2 for |r| <= ln(2) / 2."""
+_EXP = (
+    1.3814535923e-3, 8.3687454462e-3, 4.1668392718e-2, 1.6666521132e-1, 4.9999994040e-1, 1.0, 1.0,
+)  # fmt: skip
+"""exp(r) for |r| <= ln(2) / 2, fitted here to 0.05 ulp."""
 
 _LOG = (
     7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
@@ -30,14 +36,26 @@ _LOG = (
 _ERF_SMALL = (
     -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1,
 )  # fmt: skip
+_ERF_LARGE = (
+    1.72853470e-5, -3.83197126e-4, 3.88396438e-3, -2.42546219e-2, 1.06777877e-1, 6.34846687e-1,
+    1.28717512e-1,
+)  # fmt: skip
+"""-log(1 - erf(t)) / t - 1 for t from 0.92 to 4, which is computed in two halves at first."""
 _MILLS = (
-    -5.7451758534e-2, 1.9297318161e-1, -2.0601752400e-1, 2.7992499992e-2, 4.7144046985e-3,
-    8.4476232529e-2, 1.3404166698e-1, 1.5956261754e-1, 1.5957783163e-1,
+    0.00817948393523693, 0.07641489803791046, 0.3305566906929016, 0.76282799243927,
+    0.8299999833106995,
 )  # fmt: skip
-_NORMAL = (
-    -7.6542046372e-6, 1.1348636326e-4, -1.1863299878e-3, 9.9733229727e-3, -6.6490359604e-2,
-    3.9894229174e-1,
+_MILLS_REST = (0.020436855033040047, 0.1930539309978485, 0.7696400284767151, 1.659999966621399)
+_MILLS_SLOPE = 2.5066332817077637
+"""With p and q, these polynomials in t from 0 to 13.27, the normal distribution function of -t is
+``exp(-t**2 / 2) * p / (slope * t * p + q)``. Of the factors that p and q could have in common,
+this one rounds least where q is near its constant."""
+_LOG1P = (
+    -0.0032910071313381195, 0.020088259130716324, -0.05746026709675789, 0.10661361366510391,
+    -0.15344975888729095, 0.1969212144613266, -0.24958020448684692, 0.33330464363098145,
+    -0.4999993145465851,
 )  # fmt: skip
+"""(log(1 + u) - u) / u**2 for u from 0 to 1."""
 _INFINITY = float("inf")
 _NAN = float("nan")
 
@@ -50,64 +68,81 @@ def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
     return result
 
 
-def _reduce_exp(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
-    """Return n as integers, r, and exp(r) - 1 - r, where x = n ln 2 + r and |r| <= ln(2) / 2."""
-    shifted = x.fma(LOG2_E, ROUND_TO_INTEGER)
-    number = shifted - ROUND_TO_INTEGER
-    rest = number.fma(-LN2_LOW, number.fma(-LN2_HIGH, x))
-    integer = shifted.bits() - x.full(ROUND_TO_INTEGER).bits()
-    return integer, rest, polynomial(rest, _EXP) * (rest * rest)
-
-
-def _power_of_two(exponent: Lanes) -> Lanes:
-    """``2 ** exponent`` for integers in [-126, 127]."""
-    return (exponent + 127).shift_left(23).as_float(FLOAT32)
+def below(x: Lanes, high: float) -> Lanes:
+    """Limit *x* from above; NaN stays."""
+    return (x > high).select(high, x)
 
 
 def between(x: Lanes, low: float, high: float) -> Lanes:
     """Limit *x*; NaN stays."""
-    above = (x < low).select(low, x)
-    return (above > high).select(high, above)
+    return below((x < low).select(low, x), high)
+
+
+def _power_of_two(x: Lanes, factor: float, bias: int = BIAS) -> tuple[Lanes, Lanes]:
+    """Return n, the integer nearest to ``factor * x``, and a number with exponent n + *bias*.
+
+    That is ``2 ** n`` if *bias* is the usual one. The exponent wraps.
+    """
+    offset = ROUND_TO_INTEGER + bias
+    shifted = x.fma(factor, offset)
+    return shifted - offset, shifted.bits().shift_left(23).as_float(FLOAT32)
+
+
+def _reduce_exp(x: Lanes, scale: float = 1.0, bias: int = BIAS) -> tuple[Lanes, Lanes]:
+    """Return ``2 ** n`` and r, where scale * x = n ln 2 + scale * r and |scale * r| <= ln(2) / 2.
+
+    *scale* is a power of two, or minus one; *bias* as in :func:`_power_of_two`.
+    """
+    number, power = _power_of_two(x, scale * LOG2_E, bias)
+    return power, number.fma(-LN2_LOW / scale, number.fma(-LN2_HIGH / scale, x))
+
+
+def _scaled(coefficients: Sequence[float], scale: float) -> list[float]:
+    """Return the coefficients of the polynomial of *scale* times its argument."""
+    powers = range(len(coefficients))[::-1]
+    return [c * scale**power for c, power in zip(coefficients, powers, strict=True)]
+
+
+def _exp_near(rest: Lanes, scale: float = 1.0, factor: float = 1.0) -> Lanes:
+    """``factor * e ** (scale * rest)`` for an exponent within ln(2) / 2."""
+    return polynomial(rest, [factor * c for c in _scaled(_EXP, scale)])
+
+
+def _expm1_near(rest: Lanes, scale: float = 1.0) -> Lanes:
+    """``(e ** (scale * rest) - 1) / scale`` for an exponent within ln(2) / 2."""
+    *tail, _, _ = (c / scale for c in _scaled(_EXP, scale))
+    return polynomial(rest, tail).fma(rest * rest, rest)
 
 
 def exp(x: Lanes) -> Lanes:
-    """``e ** x``; overflows to infinity, underflows gradually."""
+    """``e ** x``; overflows to infinity, underflows gradually.
+
+    The power of two is multiplied in two steps, of which ``2 ** 64`` or its inverse is one.
+    """
     if x.kind is not FLOAT32:
         return x.call_library("exp")
-    integer, rest, tail = _reduce_exp(between(x, -104.5, 89.0))
-    half = integer.shift_right(1)
-    return (tail + rest + 1.0) * _power_of_two(half) * _power_of_two(integer - half)
+    power, rest = _reduce_exp(between(x, -104.5, 89.0), bias=2 * BIAS)
+    last = (x.bits() < 0).select(2.0**-64, x.full(2.0**64))
+    first = (power.bits() - last.bits()).as_float(FLOAT32)
+    return _exp_near(rest) * first * last
 
 
 def exp_nonpositive(x: Lanes) -> Lanes:
     """``e ** x`` for x <= 0, as softmax needs it: at most 1.5 ulp, and 0 below -87.33."""
     if x.kind is not FLOAT32:
         return x.call_library("exp")
-    return (x < -87.33).select(0.0, _exp_normal(x))
-
-
-def _exp_normal(x: Lanes) -> Lanes:
-    """``e ** x`` for x in [-87.33, 89], infinity from 88.38 on."""
-    power, rest = _reduce_exp_normal(x)
-    return polynomial(rest, (*_EXP, 1.0, 1.0)) * power
-
-
-def _reduce_exp_normal(x: Lanes) -> tuple[Lanes, Lanes]:
-    """Return ``2 ** n`` and r where x = n ln 2 + r and |r| <= ln(2) / 2, for -126 <= n <= 128."""
-    shifted = x.fma(LOG2_E, ROUND_TO_INTEGER)
-    number = shifted - ROUND_TO_INTEGER
-    rest = number.fma(-LN2_LOW, number.fma(-LN2_HIGH, x))
-    return (shifted.bits().shift_left(23) + (127 << 23)).as_float(FLOAT32), rest
+    power, rest = _reduce_exp(x)
+    return (x < -87.33).select(0.0, _exp_near(rest) * power)
 
 
 def expm1(x: Lanes) -> Lanes:
     """``e ** x - 1`` without cancellation near zero."""
     if x.kind is not FLOAT32:
         return x.call_library("expm1")
-    integer, rest, tail = _reduce_exp(between(x, -26.0, 89.0))
-    half_scale = _power_of_two(integer - 1)
-    large = (tail + rest).fma(half_scale, half_scale - 0.5) * 2.0
-    small = integer.compare("==", 0).select(tail + rest, large)
+    half, rest = _reduce_exp(between(x, -26.0, 89.0), bias=BIAS - 1)
+    tail = _expm1_near(rest)
+    large = tail.fma(half, half - 0.5) * 2.0
+    small = half.compare("==", 0.5).select(tail, large)
     return x.compare("==", 0.0).select(x, small)
 
 
@@ -148,70 +183,76 @@ def log1p(x: Lanes) -> Lanes:
     return (absolute(x) < 1e-7).select(x, corrected)
 
 
+def softplus(x: Lanes) -> Lanes:
+    """``log(1 + exp(x))`` as ``max(x, 0) + log1p(exp(-|x|))``."""
+    require_float(x, "softplus")
+    positive, size = (x < 0.0).select(0.0, x), absolute(x)
+    if x.kind is not FLOAT32:
+        return positive + log1p(exp(neg(size)))
+    power, rest = _reduce_exp(below(size, 104.5), -1.0, BIAS + 64)
+    small = _exp_near(rest, -1.0) * power * 2.0**-64
+    return positive + (polynomial(small, _LOG1P) * small).fma(small, small)
+
+
 def sigmoid(x: Lanes) -> Lanes:
     """``1 / (1 + exp(-x))``; 0 below -88.38, where it would be denormal."""
     require_float(x, "sigmoid")
-    negative = x.full(-0.0) - x
     if x.kind is not FLOAT32:
-        return x.full(1.0).divide(exp(negative) + 1.0)
-    return x.full(1.0).divide(_exp_normal(between(negative, -87.33, 89.0)) + 1.0)
+        return x.full(1.0).divide(exp(neg(x)) + 1.0)
+    # At the lower limit the power is infinite.
+    power, rest = _reduce_exp(between(x, -89.0, 18.0), -1.0)
+    return x.full(1.0).divide(_exp_near(rest, -1.0).fma(power, 1.0))
 
 
 def tanh(x: Lanes) -> Lanes:
-    """Hyperbolic tangent, ``e / (e + 2)`` with ``e = expm1(2 |x|)``."""
+    """Hyperbolic tangent, ``e / (e + 1)`` with ``e = expm1(2 |x|) / 2``."""
     if x.kind is not FLOAT32:
         return x.call_library("tanh")
-    size = between(absolute(x), 0.0, 10.0)
-    power, rest = _reduce_exp_normal(size + size)
-    tail = polynomial(rest, _EXP).fma(rest * rest, rest)
-    grown = tail.fma(power, power - 1.0)
-    return copysign(grown.divide(grown + 2.0), x)
+    size = below(absolute(x), 10.0)
+    number, power = _power_of_two(size, 2.0 * LOG2_E)
+    near = _expm1_near(number.fma(-0.5 * LN2, size), 2.0)
+    grown = near.fma(power, power.fma(0.5, -0.5))
+    return copysign(grown.divide(grown + 1.0), x)
 
 
 def erf(x: Lanes) -> Lanes:
     """Error function."""
     if x.kind is not FLOAT32:
         return x.call_library("erf")
-    size = between(absolute(x), 0.0, 4.0)
+    size = below(absolute(x), 4.0)
     square = size * size
-    low = size.fma(-1.72853470e-5, 3.83197126e-4)
-    high = size.fma(-3.88396438e-3, 2.42546219e-2)
-    power = low.fma(square, high)
-    for coefficient in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
-        power = power.fma(size, coefficient)
-    far = x.full(1.0) - _exp_normal(power.fma(size, x.full(-0.0) - size))
-    near = polynomial(square, _ERF_SMALL).fma(x, x)
-    return (size > 0.927734375).select(copysign(far, x), near)
+    high, low = (polynomial(size, part) for part in (_ERF_LARGE[:2], _ERF_LARGE[2:4]))
+    exponent = high.fma(square, low)
+    for coefficient in _ERF_LARGE[4:]:
+        exponent = exponent.fma(size, coefficient)
+    exponent = exponent.fma(size, size)
+    power, rest = _reduce_exp(exponent, -1.0)
+    far = _exp_near(rest, -1.0, -1.0).fma(power, 1.0)
+    near = polynomial(square, _ERF_SMALL).fma(size, size)
+    return copysign((size > 0.927734375).select(far, near), x)
 
 
 def gelu(x: Lanes) -> Lanes:
     """``x`` times the normal distribution function of x; 0 where it would be denormal.
 
-    Up to 1 the distribution is ``1 / 2`` and an odd polynomial. Its tail is ``exp(-x**2 / 2)``
-    times a smooth function, which is a polynomial in ``1 / (1 + 0.4 |x|)``; the square is known
-    exactly: what its rounding lost corrects the exponential. Both are fitted here, to 0.1 ulp.
+    That is ``max(x, 0)`` less t = |x| times the distribution of -t, which is ``exp(-t**2 / 2)``
+    times a smooth function: a quotient of polynomials without subtractions (in -t, which saves
+    an instruction). The square is reduced before it is rounded.
     """
     require_float(x, "gelu")
     if x.kind is not FLOAT32:
         return x * 0.5 * (x * -math.sqrt(0.5)).call_library("erfc")
-    size = between(absolute(x), 0.0, 14.5)
-    square = size * size
-    lost = size.fma(size, x.full(-0.0) - square)
-    slope = size.fma(0.4, 1.0)
-    inverse = x.full(1.0).divide(slope)
-    # What rounding made of the slope and its inverse; the tail varies as 1.2 to 1.8 powers of it.
-    off = (size.fma(0.4, x.full(1.0) - slope)).fma(inverse, slope.fma(inverse, -1.0))
-    negative = x.full(-0.0) - x
-    factor = (negative > size).select(negative, size)
-    half = square * -0.5
-    power, rest = _reduce_exp_normal(half)
-    rest = off.fma(-1.5, lost.fma(-0.5, rest))
-    ratio = polynomial(inverse, _MILLS) * (inverse * factor)
-    tail = ratio.fma(polynomial(rest, (*_EXP, 1.0)) * rest, ratio)
-    tail = tail * (half < -87.33).select(0.0, power)
-    far = (x > 0.0).select(x - tail, x.full(-0.0) - tail)
-    near = polynomial(square, _NORMAL).fma(x, 0.5) * x
-    return (size > 1.0).select(far, near)
+    minus = (x.bits() | -(2**31)).as_float(FLOAT32)
+    # From this limit on, what stands in the exponent of the power is 0, and so is the power.
+    t = (minus < -13.26).select(-13.26, minus)
+    number, power = _power_of_two(t * t, -0.5 * LOG2_E)
+    rest = number.fma(2.0 * LN2_LOW, t.fma(t, number * (2.0 * LN2_HIGH)))
+    mills = polynomial(t, _scaled(_MILLS, -1.0))
+    *slopes, constant = _scaled(_MILLS_REST, -1.0)
+    divisor = mills.fma(-_MILLS_SLOPE, polynomial(t, slopes)).fma(t, constant)
+    scaled = mills * power * (x > t).select(t, x)
+    tail = (scaled * rest).fma(polynomial(rest, _scaled(_EXP, -0.5)[:-1]), scaled)
+    return (x < 0.0).select(0.0, x) + tail.divide(divisor)
 
 
 def inverse_fourth_root(x: Lanes) -> Lanes:

@@ -11,6 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from glow_nb.simd.convert import convert
@@ -28,7 +29,15 @@ from glow_nb.simd.memory import (
     to_index,
 )
 from glow_nb.simd.scalars import element_of
-from glow_nb.simd.types import INDEX, Pointer, RegisterTile, Vec, is_narrow, llvm_vector
+from glow_nb.simd.types import (
+    INDEX,
+    POINTER,
+    Pointer,
+    RegisterTile,
+    Vec,
+    is_narrow,
+    llvm_vector,
+)
 from glow_nb.types import ElementKind
 
 
@@ -264,6 +273,20 @@ def tile_is_finite(typing: Any, tile: Any) -> Any:
         return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 0))
 
     return types.boolean(tile), codegen
+
+
+@intrinsic
+def tile_keep(typing: Any, tile: Any) -> Any:
+    """``tile_keep(t)``: the address of a copy of t in memory, which the next call writes over."""
+    if not isinstance(tile, RegisterTile):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        copy = cgutils.alloca_once(builder, tile.llvm)
+        builder.store(arguments[0], copy)
+        return builder.bitcast(copy, POINTER)
+
+    return Pointer(tile.kind)(tile), codegen
 
 
 @intrinsic(prefer_literal=True)

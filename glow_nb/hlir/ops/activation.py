@@ -258,7 +258,7 @@ def lower_hard_swish(node: HardSwish, rewriter: Rewriter) -> Value:
     return rewriter.emit(Mul(node.input, gate))
 
 
-@define_node("softplus", scalar="maximum(input, 0) + log1p(exp(-abs(input)))")
+@define_node("softplus", scalar="softplus(input)")
 class Softplus(UnaryElementwise):
     """Smooth rectifier: ``log(1 + exp(input[i]))``, without overflow for large elements."""
 

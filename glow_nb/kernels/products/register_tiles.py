@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from glow_nb.fuse.expression import Vector, VectorCode
+from glow_nb.fuse.expression import VectorCode
 from glow_nb.kernels.stacks.fusion import Fusion, Place
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import Block, Site
+from glow_nb.llir.scalar_functions import CostClass
+
+MOST_VECTORS = 4
+"""Vectors of a row that go through a long epilogue together: a power of two."""
 
 
 @dataclass(frozen=True)
@@ -50,33 +55,58 @@ class TileStore:
             suffix, mask = ("", "") if is_whole else ("_masked", f", {columns}")
             out.line(f"tile_store{suffix}(dest, {index}, {stride}, {tile}{mask})")
             return
-        kind = self.fusion.made.type.kind
         places = self._write_places(out, tile, pixel, channel)
-        if is_whole:
-            code = VectorCode(self.lanes, f"{tile}_")
-            whole = _WholeTile(self, places, rows, vectors)
-            self._finish(out, whole, code, Vector(tile, kind))
+        if is_whole and self._stays_in_registers:
+            self._finish(out, _WholeTile(self, places, rows, vectors), tile, tile)
             return
-        for row in range(rows):
-            for vector in range(vectors):
-                offset = vector * self.lanes
-                code = VectorCode(self.lanes, f"{tile}_{row}_{vector}_")
-                value = code.assign(f"tile_get({tile}, {row}, {vector})", kind)
-                count = min(self.lanes, columns - offset)
-                block = Block(str(offset), self.lanes, count if count < self.lanes else None)
-                at = {
-                    name: plus(place, row * self.strides.get(name, 0) + offset)
-                    for name, place in places.items()
-                }
-                at |= dict.fromkeys(self.numbers, "0")
-                self._finish(out, Site(block, at, self.numbers), code, value)
+        row = f"row_{tile}"
+        out.line(f"kept_{tile} = tile_keep({tile})")
+        with out.block(f"for {row} in range({rows}):"):
+            at = {
+                name: plus(place, times(row, self.strides.get(name, 0)))
+                for name, place in places.items()
+            }
+            at[f"kept_{tile}"] = times(row, vectors * self.lanes)
+            self._write_row(out, tile, columns, at)
 
-    def _finish(self, out: SourceWriter, place: Place, code: VectorCode, value: Vector) -> None:
-        """Write the epilogue on *value* and the stores, that to ``dest`` last."""
+    def _write_row(
+        self, out: SourceWriter, tile: str, columns: int, places: Mapping[str, str]
+    ) -> None:
+        """Write what becomes of a row of a tile that waits in memory, whole vectors in a loop."""
+        whole, rest = divmod(columns, self.lanes)
+        column = f"column_{tile}"
+        width = self.lanes * math.gcd(whole, MOST_VECTORS)
+        if whole:
+            with out.block(f"for {column} in range(0, {whole * self.lanes}, {width}):"):
+                self._write_block(out, tile, Block(column, width), places)
+        if rest:
+            self._write_block(out, tile, Block(str(whole * self.lanes), self.lanes, rest), places)
+
+    def _write_block(
+        self, out: SourceWriter, tile: str, block: Block, places: Mapping[str, str]
+    ) -> None:
+        """Write what becomes of some columns of a row."""
+        at = {name: plus(place, block.column) for name, place in places.items()}
+        at |= dict.fromkeys(self.numbers, "0")
+        kept = f"kept_{tile}"
+        result = f"load({kept}, {at[kept]}, {block.lanes})"
+        self._finish(out, Site(block, at, self.numbers), tile, result)
+
+    def _finish(self, out: SourceWriter, place: Place, tile: str, result: str) -> None:
+        """Write the epilogue on *result* and the stores, that to ``dest`` last."""
+        code = VectorCode(place.lanes, f"{tile}_")
+        value = code.assign(result, self.fusion.made.type.kind)
         vectors = self.fusion.finish(out, place, code, value)
         dest, *others = self.fusion.results
         for buffer in (*others, dest):
             out.line(place.store(self.fusion.names[buffer], vectors[buffer].name))
+
+    @cached_property
+    def _stays_in_registers(self) -> bool:
+        """True if the epilogue is so short that a whole tile may go through it at once."""
+        assert self.fusion.epilogue is not None
+        calls = self.fusion.epilogue.trial().calls
+        return all(function.cost is CostClass.CHEAP for function, _ in calls)
 
     def _write_places(
         self, out: SourceWriter, tile: str, pixel: str, channel: str

@@ -75,8 +75,7 @@ def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     buffers = body.arguments
     nest = _vectorizable(Nest.over(body.shape, buffers), len(body.stored))
     strides = dict(zip(buffers, nest.strides, strict=True))
-    trial = VectorCode(1)
-    body.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(body.inputs)})
+    trial = body.trial()
     kinds = {buffer.type.kind for buffer in buffers} | {kind for _, kind in trial.calls}
     unroll = _unroll(trial, target.vector_registers)
     lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))

@@ -234,9 +234,7 @@ class Fusion:
         """True if the input is computed in so few operations that it may be computed again."""
         if self.prologue is None:
             return True
-        trial = VectorCode(1)
-        inputs = self.prologue.inputs
-        self.prologue.write(trial, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(inputs)})
+        trial = self.prologue.trial()
         is_plain = all(function.cost is CostClass.CHEAP for function, _ in trial.calls)
         return is_plain and len(trial.lines) <= CHEAP_LINES
 

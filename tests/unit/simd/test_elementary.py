@@ -19,21 +19,21 @@ from tests.unit.kernels.running import RunningKernel
 from tests.unit.simd.every_float import CHUNK, EVERY, worst_of_all
 
 GeluInst = instruction_for(ops.Gelu)
-SoftplusInst = instruction_for(ops.Softplus)
 SwishInst = instruction_for(ops.Swish)
 
 Floats = npt.NDArray[np.floating[Any]]
 FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64
 
 LARGEST_ERROR_ULP = {
-    "exp": 1.01,
+    "exp": 0.9,
     "expm1": 1.46,
     "log": 0.83,
     "log1p": 1.3,
     "tanh": 2.61,
     "erf": 1.02,
     "sigmoid": 2.49,
-    "gelu": 3.71,
+    "softplus": 1.95,
+    "gelu": 3.7,
     **{"sin": 0.6, "cos": 0.6, "tan": 1.48},  # those of the C library, where angles are large
     **dict.fromkeys(("asin", "acos", "atan"), 0.51),
     **dict.fromkeys(("sinh", "cosh", "asinh", "acosh", "atanh"), 0.51),
@@ -42,7 +42,6 @@ OTHERS_ULP = {
     "rsqrt": 1.5,
     "exp_nonpositive": 0.9,
     "inverse_fourth_root": 1.6,
-    "softplus": 2.0,
     "swish": 2.9,
     "gelu_tanh": 194.0,  # where it is 1e-35
 }
@@ -54,7 +53,6 @@ FLUSHED = {
 }
 """They give up where their result would be smaller than this."""
 ACTIVATIONS: dict[str, tuple[type[Instruction], dict[str, Any]]] = {
-    "softplus": (SoftplusInst, {}),
     "swish": (SwishInst, {"alpha": 1.0}),
     "gelu_tanh": (GeluInst, {"approximate": "tanh"}),
 }
@@ -74,6 +72,8 @@ def reference(name: str, x: Floats) -> Floats:
         if name == "sigmoid":
             sigmoid: Floats = 1.0 / (1.0 + np.exp(-wide))
             return sigmoid
+        if name == "softplus":
+            return np.asarray(np.logaddexp(0.0, wide))
         if name == "erf":
             return np.array([math.erf(value) for value in wide.tolist()])
         if name == "gelu":

@@ -1,0 +1,98 @@
+"""Epilogues on the register tiles of products, against NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+
+from glow_nb.hlir import ops
+from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.llir.instructions.derived import instruction_for
+from glow_nb.llir.program import Buffer, Register
+from glow_nb.llir.stack import StackInst
+from glow_nb.types import Array, ElementKind, TensorType
+from tests.unit.kernels.products.test_matmul import packed
+from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+AddInst, GeluInst, HardSwishInst, ReluInst = (
+    instruction_for(node) for node in (ops.Add, ops.Gelu, ops.HardSwish, ops.Relu)
+)
+FLOAT32 = ElementKind.FLOAT32
+BLOCK = 32
+
+
+def gelu_of_sum(
+    rows: int, inner: int, depth: int, target: Target, *, is_in_place: bool = False
+) -> KernelSource:
+    """Return the kernel of ``total = lhs @ rhs + residual`` and ``dest = gelu(total)``.
+
+    With *is_in_place*, the sum is not stored, and the result lies upon the residual.
+    """
+    type = TensorType(FLOAT32, (rows, depth))
+    residual, made = Buffer("residual", type), Register("made", type)
+    total = Register("total", type) if is_in_place else Buffer("total", type)
+    dest = residual if is_in_place else Buffer("dest", type)
+    lhs = Buffer("lhs", TensorType(FLOAT32, (rows, inner)))
+    rhs = Buffer("rhs", TensorType(FLOAT32, (-(-depth // BLOCK), inner, BLOCK)))
+    head = PackedMatMulInst(made, lhs, rhs, None, depth=depth, block=BLOCK)
+    gelu = GeluInst(dest, total, approximate="none")
+    return generate_kernel(StackInst.of([head, AddInst(total, made, residual), gelu]), target)
+
+
+def operands(rows: int, inner: int, depth: int) -> tuple[Array, Array, Array]:
+    """Return two matrices of small integers and a residual."""
+    random = np.random.default_rng(0)
+    lhs = random.integers(-2, 3, (rows, inner)).astype(np.float32)
+    rhs = random.integers(-2, 3, (1, inner, depth)).astype(np.float32)
+    return lhs, rhs, random.normal(0, 1, (rows, depth)).astype(np.float32)
+
+
+def gelu(x: Array) -> Array:
+    tail = [math.erfc(value) for value in (-x.astype(np.float64) / math.sqrt(2)).flat]
+    result: Array = (0.5 * x * np.reshape(tail, x.shape)).astype(np.float32)
+    return result
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize(("rows", "depth"), [(7, 32), (13, 41), (3, 3), (1, 96)])
+def test_long_epilogue_sees_every_element(lanes: int, rows: int, depth: int) -> None:
+    lhs, rhs, residual = operands(rows, 5, depth)
+    kernel = RunningKernel(gelu_of_sum(rows, 5, depth, Target.host(lanes)), Target.host(lanes))
+    total, guarded_total = guarded(residual.shape, FLOAT32)
+    dest, guarded_dest = guarded(residual.shape, FLOAT32)
+    kernel(total, dest, lhs, packed(rhs, BLOCK), residual, threads=2)
+    wanted = lhs @ rhs[0] + residual
+    np.testing.assert_array_equal(total, wanted)
+    np.testing.assert_allclose(dest, gelu(wanted), rtol=1e-6, atol=1e-37)
+    assert guards_are_intact(guarded_total)
+    assert guards_are_intact(guarded_dest)
+
+
+@pytest.mark.jit
+def test_long_epilogue_writes_over_its_operand() -> None:
+    lhs, rhs, residual = operands(13, 5, 41)
+    target = Target.host()
+    kernel = RunningKernel(gelu_of_sum(13, 5, 41, target, is_in_place=True), target)
+    wanted = gelu(lhs @ rhs[0] + residual)
+    kernel(residual, lhs, packed(rhs, BLOCK), residual)
+    np.testing.assert_allclose(residual, wanted, rtol=1e-6, atol=1e-37)
+
+
+def test_long_epilogue_is_written_once_for_a_tile() -> None:
+    text = gelu_of_sum(12, 5, 64, Target.host(8)).text
+    assert text.count("gelu(") == text.count("tile_keep(") > 0
+
+
+def test_short_epilogue_stays_in_registers() -> None:
+    type = TensorType(FLOAT32, (12, 64))
+    lhs = Buffer("lhs", TensorType(FLOAT32, (12, 5)))
+    rhs = Buffer("rhs", TensorType(FLOAT32, (2, 5, BLOCK)))
+    made, dest = Register("made", type), Buffer("dest", type)
+    head = PackedMatMulInst(made, lhs, rhs, None, depth=64, block=BLOCK)
+    for last in (ReluInst(dest, made), HardSwishInst(dest, made)):
+        text = generate_kernel(StackInst.of([head, last]), Target.host(8)).text
+        assert "tile_keep(" not in text
