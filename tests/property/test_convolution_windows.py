@@ -145,3 +145,23 @@ def test_windows_keep_their_meaning_without_copies(case: Case, threads: int) -> 
     copies = [i for i in members if isinstance(i, CopyInst)]
     from_memory = [i for i in copies if not any(isinstance(b, Register) for b in operands_of(i))]
     assert len(from_memory) == 1, net.program  # what lies beside the result
+
+
+@given(st.integers(2, 5), st.integers(1, 12), st.integers(0, 2), st.integers(0, 2), st.booleans())
+@settings(max_examples=10)
+def test_dilated_lines_keep_their_meaning(
+    dilation: int, length: int, begin: int, end: int, adds: bool
+) -> None:
+    """A line whose sizes are multiples of the dilation is convolved as an image."""
+    length = max(length, 3 - begin - end)
+    case = Case(
+        "dense", ElementKind.FLOAT32, 2, (length * dilation,), (3,), (1,), (dilation,),
+        (begin * dilation, end * dilation), 32, 48, 1, (3, 5), adds,
+    )  # fmt: skip
+    function = build(case)
+    feeds = feeds_of(function)
+    net = glow_nb.compile(function, threads=2)
+    expected = glow_nb.evaluate(function, feeds)["y"]
+    assert distance(expected, net.run(feeds)["y"], least=1.0) <= TOLERANCES[case.kind]
+    (convolution,) = (k for k in net.kernels if k.family in ("winograd", "convolution"))
+    assert length < 12 or convolution.family == "winograd"

@@ -61,6 +61,7 @@ class CpuBackend(Backend):
             ),
             "sink_transposes",  # transposes that pack a computed operand become one
             "split_reductions",  # one result is the work of one thread: parts are that of several
+            "sink_reshapes",  # a dilated line that was convolved as an image is one again, later
             "hoist_reshapes",  # parts of a tensor that are reshaped are read where they lie
             "fold_constants",  # constant weights are packed and transformed at compile time
             "eliminate_noops",  # packing leaves reshapes and transposes that move nothing

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
+from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Transpose
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import (
@@ -231,24 +231,10 @@ def _emit_convolution(
     node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool
 ) -> Value:
     depth, block = node.filter.type.shape[0], candidate.block
+    if candidate.tile is not None:
+        return _emit_winograd(node, rewriter, candidate.tile, block, guarded)
     filter = pack_filter(rewriter, node.filter, node.group, block)
     bias = pack_bias(rewriter, node.bias, node.group, block)
-    if candidate.tile is not None:
-        return rewriter.emit(
-            WinogradConvolution(
-                node.input,
-                rewriter.emit(WinogradFilter(filter, candidate.tile)),
-                bias,
-                depth=depth,
-                kernel=node.kernel,
-                tile=candidate.tile,
-                pads=node.pads,
-                group=node.group,
-                block=block,
-                guarded=guarded,
-                predicate=node.predicate,
-            )
-        )
     return rewriter.emit(
         PackedConvolution(
             node.input,
@@ -266,8 +252,38 @@ def _emit_convolution(
     )
 
 
+def _emit_winograd(
+    node: Convolution, rewriter: Rewriter, tile: tuple[int, ...], block: int, guarded: bool
+) -> Value:
+    shape = _shape_of(node)
+    input, filter = node.input, node.filter
+    if shape.rank != len(node.kernel):
+        input = rewriter.emit(Reshape(input, (shape.batch, *shape.input, shape.channels)))
+        filter = rewriter.emit(
+            Reshape(filter, (shape.depth, *shape.kernel, shape.channels_per_group))
+        )
+    filter = pack_filter(rewriter, filter, node.group, block)
+    made = rewriter.emit(
+        WinogradConvolution(
+            input,
+            rewriter.emit(WinogradFilter(filter, tile)),
+            pack_bias(rewriter, node.bias, node.group, block),
+            depth=shape.depth,
+            kernel=shape.kernel,
+            tile=tile,
+            pads=shape.pads,
+            group=node.group,
+            block=block,
+            guarded=guarded,
+            predicate=node.predicate,
+        )
+    )
+    same = made.type == node.type
+    return made if same else rewriter.emit(Reshape(made, node.type.shape))
+
+
 def _shape_of(node: Convolution) -> ConvolutionShape:
-    return ConvolutionShape.of(
+    shape = ConvolutionShape.of(
         node.input.type.shape,
         node.filter.type.shape[0],
         node.kernel,
@@ -276,6 +292,7 @@ def _shape_of(node: Convolution) -> ConvolutionShape:
         dilation=node.dilation,
         group=node.group,
     )
+    return shape.undilated()
 
 
 def _product_shape(node: MatMul | FullyConnected) -> MatMulShape:

@@ -245,6 +245,18 @@ def test_simplified_shape_is_the_same_computation() -> None:
     assert (column.input, column.dilation, column.output) == ((30,), (6,), (18,))
 
 
+def test_a_dilated_line_is_an_image() -> None:
+    line = conv(2, 3, 4, (24,), (3,), pads=(6, 0), dilation=3)
+    image = line.undilated()
+    assert (image.input, image.kernel, image.pads) == ((8, 3), (3, 1), (2, 0, 0, 0))
+    assert image.simplified() == line
+    for change in ({"input": (25,)}, {"pads": (1, 5)}, {"stride": (2,)}, {"dilation": (1,)}):
+        other = replace(line, **change)
+        assert other.undilated() is other
+    plane = conv(1, 3, 4, (8, 8), (3, 3), pads=2, dilation=2)
+    assert plane.undilated() is plane
+
+
 def test_windows_side_by_side_are_one_line() -> None:
     patches = replace(conv(1, 3, 4, (5, 12), (1, 4)), stride=(1, 4), batch=2)
     line = patches.simplified()
