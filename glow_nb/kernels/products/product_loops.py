@@ -375,9 +375,7 @@ class ProductWriter:
         if self.shape.rank > 1:
             tiles *= prod(self.shape.output[1:-1]) * plan.cut.tiles
         is_dense = right.row == self.nest.block and (plan.panels_inside or not sum.inner)
-        if not (
-            1 < tiles <= self.nest.block and plan.is_streamed and is_dense and self.plan.is_cut
-        ):
+        if not (1 < tiles <= self.nest.block and plan.is_streamed and is_dense and plan.is_cut):
             return "0", 0
         pace = -(-self.nest.block // tiles)
         size = right.panel if plan.panels_inside else sum.dot * right.row
