@@ -14,6 +14,7 @@ from glow_nb.kernels.products.product_plan import (
     packed_elements,
     plan_product,
     staged_elements,
+    tile_steps,
     units_of,
     waiting_elements,
 )
@@ -67,26 +68,6 @@ class ProductWriter:
         self.packed_at, self.sums_at = staged, staged + packed
         self.scratch_bytes = staged + packed + waiting
 
-    @property
-    def steps(self) -> tuple[int, int]:
-        """Elements from pixel to pixel of a tile, and from factor to factor, where it reads."""
-        plan, left = self.plan, self.nest.left
-        if plan.panels_inside and left.step > 1 and not plan.is_staged:
-            return 1, block_pixels(self.shape, plan)
-        if plan.panels_inside:
-            return plan.sum.block_products, 1
-        stride = self.shape.stride[-1]
-        return (
-            (stride * self.shape.channels, 1)
-            if plan.is_staged
-            else (stride * left.pixel, left.step)
-        )
-
-    @property
-    def is_cut(self) -> bool:
-        """True if sums wait between inner blocks."""
-        return self.plan.sum.blocks > 1
-
     def write(self, title: str) -> str:
         """Return the whole text."""
         out, kinds = self.out, self.nest.kinds
@@ -126,7 +107,7 @@ class ProductWriter:
             out.line(f"count = min(unit_end - unit, {self.units} - first)")
             if self.plan.block_units < self.units:
                 out.line(f"count = min(count, {self.plan.block_units})")
-            if self.shape.rank == 1 and (self.plan.is_staged or self.is_cut):
+            if self.shape.rank == 1 and (self.plan.is_staged or self.plan.is_cut):
                 out.line(f"pixel = {self.plan.cut.start('first')}")
             if self.plan.is_staged:
                 write_staging(out, self.nest, self.plan, self.input)
@@ -164,7 +145,7 @@ class ProductWriter:
 
         ``shift`` counts elements of the left operand, ``row`` rows of the right one.
         """
-        if not self.is_cut:
+        if not self.plan.is_cut:
             yield
             return
         out, sum = self.out, self.plan.sum
@@ -185,9 +166,9 @@ class ProductWriter:
     def _write_pass(self) -> None:
         """Compute all tiles of the block for one panel and inner block."""
         out, columns = self.out, self.plan.columns
-        row = times("row", self.nest.right.row) if self.is_cut else "0"
+        row = times("row", self.nest.right.row) if self.plan.is_cut else "0"
         out.line(f"weights = {plus('panel_start', row)}")
-        if self.is_cut:
+        if self.plan.is_cut:
             waiting = block_pixels(self.shape, self.plan) * self.nest.block
             panel = times("(panel - panel_begin)", waiting) if self.plan.panels_inside else "0"
             out.line(f"waiting = {panel}")
@@ -244,7 +225,7 @@ class ProductWriter:
             low, high = f"({low}) // {step}", f"({high}) // {step}"
         out.line(f"begin_{tag} = min(max(0, {low}), {taps - 1})")
         out.line(f"end_{tag} = max(min({taps}, {high}), begin_{tag} + 1)")
-        if self.is_cut:
+        if self.plan.is_cut:
             with out.block(f"if not begin_{tag} <= step0 < end_{tag}:"):
                 out.line("continue")
 
@@ -287,29 +268,29 @@ class ProductWriter:
     ) -> None:
         """Sum up one tile, from pixel ``at_<name>`` on, and store it or let it wait."""
         out, shape, plan = self.out, self.shape, self.plan
-        pixel_step, step = self.steps
+        pixel_step, step = tile_steps(self.nest, self.plan)
         pixel = f"at_{name}"
-        if shape.rank == 1 and (plan.is_staged or self.is_cut):
+        if shape.rank == 1 and (plan.is_staged or self.plan.is_cut):
             pixel = f"(at_{name} - pixel)"
-        if self.is_cut:
+        if self.plan.is_cut:
             out.line(f"near_{name} = {plus(times(line, shape.output[-1]), pixel)}")
         if plan.panels_inside:
             out.line(f"x_{name} = {times(f'near_{name}', pixel_step)}")
         else:
             pixel = pixel if plan.is_staged else f"at_{name}"
             group = times("group", shape.channels_per_group * step) if shape.group > 1 else "0"
-            shift = "shift" if self.is_cut else "0"
+            shift = "shift" if self.plan.is_cut else "0"
             out.line(f"x_{name} = {plus(origin, times(pixel, pixel_step), group, shift)}")
         size = f"{rows}, {-(-columns // plan.lanes)}, {plan.lanes}"
         zeros = f"tile_fill(sums, 0, {size})"
         bias = zeros
         if self.bias:
-            bias = f"({self.bias[0]}, panel * {self.nest.block}, {size}"
-            masked = f"tile_bias_masked{bias}, {columns})"
-            bias = f"tile_bias{bias})" if self.nest.right.is_padded else masked
-        out.line(f"t_{name} = {zeros if self.is_cut else bias}")
+            end = "" if self.nest.right.is_padded else f", {columns}"
+            form = "tile_bias_masked" if end else "tile_bias"
+            bias = f"{form}({self.bias[0]}, panel * {self.nest.block}, {size}{end})"
+        out.line(f"t_{name} = {zeros if self.plan.is_cut else bias}")
         self._write_sum(name, columns)
-        if not self.is_cut:
+        if not self.plan.is_cut:
             self._write_store(name, rows, columns, place)
             return
         begin, end = self._part_range(name[0])
@@ -348,7 +329,7 @@ class ProductWriter:
             loop = loops[0]
             tap = f"{'kij'[-len(loops)]}_{name}"
             ends = str(loop.count)
-            if self.skips_padding and not self.is_cut and loops is self.plan.sum.inner:
+            if self.skips_padding and not self.plan.is_cut and loops is self.plan.sum.inner:
                 ends = f"begin_{name[0]}, end_{name[0]}"
             with self.out.block(f"for {tap} in range({ends}):"):
                 self.out.line(f"x_{tap} = {x} + {times(tap, loop.left)}")
@@ -374,7 +355,7 @@ class ProductWriter:
             else self._dot_length()
         )
         source = "packed" if plan.panels_inside else self.source
-        stride, step = self.steps
+        stride, step = tile_steps(self.nest, self.plan)
         if right.is_padded:
             used = -(-columns // self.plan.lanes) * self.plan.lanes
         ahead, pace = self._next_weights(name)
@@ -394,7 +375,7 @@ class ProductWriter:
         if self.shape.rank > 1:
             tiles *= prod(self.shape.output[1:-1]) * plan.cut.tiles
         is_dense = right.row == self.nest.block and (plan.panels_inside or not sum.inner)
-        if not (1 < tiles <= self.nest.block and plan.is_streamed and is_dense and self.is_cut):
+        if not (1 < tiles <= self.nest.block and plan.is_streamed and is_dense and plan.is_cut):
             return "0", 0
         pace = -(-self.nest.block // tiles)
         size = right.panel if plan.panels_inside else sum.dot * right.row

@@ -28,23 +28,12 @@ from glow_nb.kernels.products.blocking import (
     registers_of,
     row_limit,
 )
+from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
-
-LEVEL_1_SHARE = 0.5
-"""Part of the first-level cache for a panel's part of an inner block. The left rows of a tile and
-the sums that wait pass through the rest."""
-
-LEVEL_2_SHARE = 0.5
-"""Part of the second-level cache for the left rows of a block of units and the sums of one panel.
-The right operand passes through the rest, and what a neighbour on the core keeps there."""
-
-LEVEL_2_CYCLES, LEVEL_3_CYCLES, MEMORY_CYCLES = 0.02, 0.05, 0.1
-"""Of each byte that comes from this level, beside the arithmetic that hides most of it."""
-
 
 SWEPT_ROWS = 8
 """Rows of a right matrix that are read side by side if it is swept in its own order: as many
@@ -81,13 +70,18 @@ class Plan:
     panels_first: bool
     is_streamed: bool
 
+    @property
+    def is_cut(self) -> bool:
+        """True if sums wait between inner blocks."""
+        return self.sum.blocks > 1
+
 
 def plan_product(nest: ProductNest, target: Target) -> Plan:
     """Cut up *nest* for *target*."""
     shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
     columns = Columns(shape.depth_per_group, nest.block, lanes)
     cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers_of(target)))
-    limit = int(LEVEL_1_SHARE * target.l1_bytes) // (nest.block * nest.kinds.right.size_bytes)
+    limit = longest_dot(nest.block * nest.kinds.right.size_bytes, target)
     is_swept = columns.panels > 1 and _is_swept(nest, cut, target)
     if is_swept:
         limit = min(limit, SWEPT_ROWS)
@@ -96,19 +90,20 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         lanes=lanes,
         columns=columns,
         cut=cut,
-        sum=Reduction.of(shape, distances, 1 if shape.is_padded else nest.left.step, max(1, limit)),
+        sum=Reduction.of(shape, distances, 1 if shape.is_padded else nest.left.step, limit),
         panels_inside=False,
         is_staged=shape.is_padded,
         block_units=1,
         panels_first=nest.right_bytes > nest.left_bytes,
-        is_streamed=nest.right_bytes > LEVEL_2_SHARE * target.l2_bytes,
+        is_streamed=nest.right_bytes > level_2_bytes(target),
     )
     orders = [whole]
-    if whole.sum.blocks > 1 and columns.panels > 1 and shape.group == 1 and _can_pack(nest):
+    if whole.is_cut and columns.panels > 1 and shape.group == 1 and _can_pack(nest):
         inside = replace(whole, panels_inside=True)
         orders = [inside] if is_swept else [whole, inside]
     plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
-    return min(plans, key=lambda plan: traffic_cycles(nest, plan, target))
+    fitting = [plan for plan in plans if block_bytes(nest, plan) <= level_2_bytes(target)]
+    return min(fitting or plans, key=lambda plan: traffic_cycles(nest, plan, target))
 
 
 def is_swept_by_rows(rows: int, right_bytes: int, kind: ElementKind, target: Target) -> bool:
@@ -120,7 +115,7 @@ def is_swept_by_rows(rows: int, right_bytes: int, kind: ElementKind, target: Tar
     """
     vector_bytes = lanes_of(kind, target) * kind.size_bytes
     arithmetic = SWEEP_FACTOR * rows / (FMA_PER_CYCLE * vector_bytes)
-    is_near = right_bytes <= LEVEL_2_SHARE * target.l2_bytes
+    is_near = right_bytes <= level_2_bytes(target)
     return not is_near and arithmetic <= byte_cycles(right_bytes, target)
 
 
@@ -141,6 +136,18 @@ def input_distances(nest: ProductNest) -> tuple[int, ...]:
     return tuple(prod(sizes[axis + 1 :]) * last for axis in range(shape.rank))
 
 
+def tile_steps(nest: ProductNest, plan: Plan) -> tuple[int, int]:
+    """Return the elements from pixel to pixel and from factor to factor of what the tiles read."""
+    shape, left = nest.shape, nest.left
+    if plan.panels_inside and left.step > 1 and not plan.is_staged:
+        return 1, block_pixels(shape, plan)
+    if plan.panels_inside:
+        return plan.sum.block_products, 1
+    if plan.is_staged:
+        return shape.stride[-1] * shape.channels, 1
+    return shape.stride[-1] * left.pixel, left.step
+
+
 def staged_elements(nest: ProductNest, plan: Plan) -> int:
     """Return the elements of the padded copy of one block, 0 if there is none."""
     return _input_elements(nest.shape, plan.cut, plan.block_units) if plan.is_staged else 0
@@ -153,7 +160,7 @@ def packed_elements(nest: ProductNest, plan: Plan) -> int:
 
 def waiting_elements(nest: ProductNest, plan: Plan) -> int:
     """Return the sums of one block that wait in scratch between inner blocks."""
-    if plan.sum.blocks < 2:
+    if not plan.is_cut:
         return 0
     panels = plan.columns.panels * nest.shape.group if plan.panels_inside else 1
     return panels * block_pixels(nest.shape, plan) * nest.block
@@ -171,7 +178,7 @@ def block_bytes(nest: ProductNest, plan: Plan) -> int:
     """
     shape, pixels = nest.shape, block_pixels(nest.shape, plan)
     left = packed_elements(nest, plan) or _input_elements(shape, plan.cut, plan.block_units)
-    waiting = pixels * nest.block if plan.sum.blocks > 1 else 0
+    waiting = pixels * nest.block if plan.is_cut else 0
     return left * nest.kinds.left.size_bytes + waiting * nest.kinds.total.size_bytes
 
 
@@ -190,13 +197,6 @@ def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     return cycles + moves * waiting * byte_cycles(waiting, target)
 
 
-def byte_cycles(size: int, target: Target) -> float:
-    """Return what a byte takes from the nearest cache that holds *size* bytes."""
-    if size <= LEVEL_2_SHARE * target.l2_bytes:
-        return LEVEL_2_CYCLES
-    return LEVEL_3_CYCLES if size <= target.l3_bytes else MEMORY_CYCLES
-
-
 def _is_swept(nest: ProductNest, cut: Cut, target: Target) -> bool:
     is_candidate = not nest.right.is_padded and cut.tiles == 1 and _can_pack(nest)
     kind = nest.kinds.right
@@ -213,7 +213,7 @@ def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:
     """Return how many units, balanced, keep a block within its share of the second-level cache."""
     units = units_of(nest.shape, plan.cut)
     one, two = (block_bytes(nest, replace(plan, block_units=number)) for number in (1, 2))
-    left = int(LEVEL_2_SHARE * target.l2_bytes) - one
+    left = level_2_bytes(target) - one
     most = max(1, 1 + left // max(1, two - one))
     return -(-units // -(-units // most)) if units else 1
 

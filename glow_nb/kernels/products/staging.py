@@ -132,11 +132,10 @@ def write_packing(
             terms.append(times(f"({number})", distance))
         out.line(f"x = {plus(*terms)}")
         out.line(f"to = near * {plan.sum.block_products}")
+        x, to = "x", "to"
         with ExitStack() as loops:
             for depth, loop in enumerate(plan.sum.inner):
-                loops.enter_context(out.block(f"for tap{depth} in range({loop.count}):"))
-            x, to = "x", "to"
-            for depth, loop in enumerate(plan.sum.inner):
-                x = plus(x, times(f"tap{depth}", loop.left))
-                to = plus(to, times(f"tap{depth}", loop.right))
+                tap = f"tap{depth}"
+                loops.enter_context(out.block(f"for {tap} in range({loop.count}):"))
+                x, to = plus(x, times(tap, loop.left)), plus(to, times(tap, loop.right))
             out.line(f"copy(packed, {to}, {source}, {x}, {length})")

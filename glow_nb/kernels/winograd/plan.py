@@ -1,9 +1,12 @@
 """How a Winograd convolution is cut up: tiles of outputs, blocks of tiles, panels, scratch.
 
-The tiles of all images are the rows of ``n x n`` matrix products. They are taken in blocks: a block
-is transformed into scratch, and for one panel of filters after the other all products of the block
-are computed into scratch, transformed back and stored. So what is between the transforms stays in
-the caches.
+The tiles of all images are the rows of ``n x n`` matrix products, one for each *element* of a tile.
+They are taken in blocks: a block is transformed into scratch, its *factors*, and for one panel of
+filters after the other all products of the block are computed into scratch, transformed back and
+stored. One element's factors and all products of a panel stay in the second-level cache. The
+factors of all elements may come from the last-level cache, if the filter, which passes by for each
+block, costs more: they are read in order, once a panel. Sums over many channels are cut into inner
+blocks, as those of all products are.
 
 Of three dimensions the first is not transformed: tiles are flat, and the taps along it are summed
 up as channels are. The transform of a plane of the input is then made once for each of these taps,
@@ -17,6 +20,12 @@ from math import prod
 
 from glow_nb.cook_toom import is_known
 from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, registers_of, row_limit
+from glow_nb.kernels.products.caches import (
+    LEVEL_3_SHARE,
+    MEMORY_CYCLES,
+    level_2_bytes,
+    longest_dot,
+)
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
@@ -27,6 +36,10 @@ together, do not all fall into the same set of the cache."""
 
 VOLUME = 3
 """Dimensions that a kernel is written for; what has fewer gets dimensions of size 1 in front."""
+
+
+STREAM_CYCLES = 0.02
+"""Of each byte of factors or filter that comes from the last-level cache in order, ahead of use."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +135,7 @@ class WinogradPlan:
         lanes: Elements of a vector.
         columns: Output channels of one group in panels.
         cut: All tiles, as rows of register tiles.
+        dot: The most channels of an inner block of a sum.
         block_units: Register tiles of one block.
         panels_first: True if threads share panels before they share tiles.
     """
@@ -129,6 +143,7 @@ class WinogradPlan:
     lanes: int
     columns: Columns
     cut: Cut
+    dot: int
     block_units: int
     panels_first: bool
 
@@ -144,26 +159,54 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
     shape, lanes = nest.shape, lanes_of(nest.kind, target)
     columns = Columns(shape.depth_per_group, nest.block, lanes)
     cut = Cut.balanced(max(1, nest.tiles), row_limit(columns.vectors, registers_of(target)))
-    most = block_tiles or _most_tiles(nest, target)
-    blocks = -(-cut.tiles // max(1, most // cut.rows))
     filter_elements = nest.elements * shape.channels_per_group * shape.depth
     input_elements = shape.batch * prod(shape.input) * shape.channels
-    return WinogradPlan(
+    row_bytes = shape.kernel[0] * nest.block * nest.kind.size_bytes
+    parts = -(-shape.channels_per_group // longest_dot(row_bytes, target))
+    plan = WinogradPlan(
         lanes=lanes,
         columns=columns,
         cut=cut,
-        block_units=-(-cut.tiles // blocks),
+        dot=-(-shape.channels_per_group // parts),
+        block_units=cut.tiles,
         panels_first=filter_elements > input_elements,
     )
+    if block_tiles:
+        return _in_blocks(plan, block_tiles)
+    size = nest.kind.size_bytes
+    tile_bytes = nest.elements * shape.channels * size
+    near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * size)
+    far = level_2_bytes(target) // block_bytes(nest, 1)
+    far = min(far, int(LEVEL_3_SHARE * target.l3_bytes) // tile_bytes)
+    plans = [_in_blocks(plan, tiles) for tiles in (near, far)]
+    return min(plans, key=lambda plan: traffic_cycles(nest, plan, target))
 
 
-def _most_tiles(nest: WinogradNest, target: Target) -> int:
-    """Return the tiles whose factors fill half of the second-level cache; more if they are few.
+def _in_blocks(plan: WinogradPlan, tiles: int) -> WinogradPlan:
+    """Return *plan* with balanced blocks of at most so many tiles, one register tile at least."""
+    blocks = -(-plan.cut.tiles // max(1, tiles // plan.cut.rows))
+    return replace(plan, block_units=-(-plan.cut.tiles // blocks))
 
-    With fewer than these, the filter would pass by too often.
-    """
-    budget = target.l2_bytes // 2
-    return max(24, budget // (nest.elements * nest.shape.channels * nest.kind.size_bytes))
+
+def block_bytes(nest: WinogradNest, tiles: int) -> int:
+    """Return the bytes of an element's factors and of a panel's products, for so many tiles."""
+    factors = nest.elements // nest.sums * nest.shape.channels_per_group
+    return tiles * (factors + nest.sums * nest.block) * nest.kind.size_bytes
+
+
+def traffic_cycles(nest: WinogradNest, plan: WinogradPlan, target: Target) -> float:
+    """Estimate the cycles that the filter, and factors in far caches, take on their way."""
+    channels, columns = nest.shape.channels_per_group, nest.panels * nest.block
+    filter_bytes = nest.elements * channels * columns * nest.kind.size_bytes
+    blocks = -(-plan.cut.tiles // max(1, plan.block_units))
+    is_near = filter_bytes <= target.l3_bytes
+    cycles = blocks * filter_bytes * (STREAM_CYCLES if is_near else MEMORY_CYCLES)
+    tile_bytes = plan.block_tiles * nest.kind.size_bytes
+    between = nest.elements * nest.shape.channels + nest.sums * nest.block
+    if tile_bytes * between > level_2_bytes(target):
+        factors = tile_bytes * nest.elements * channels
+        cycles += blocks * nest.panels * factors * STREAM_CYCLES
+    return cycles
 
 
 @dataclass(frozen=True)

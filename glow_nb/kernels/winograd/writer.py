@@ -170,14 +170,21 @@ class WinogradWriter:
         Meanwhile the weights of the next element or panel are brought into the cache.
         """
         out, columns, shape = self.out, self.plan.columns, self.shape
-        size = shape.channels_per_group * self.nest.block
-        out.line(f"weights = (panel * {self.nest.elements} + element) * {size}")
-        out.line(f"next_weights = weights + {size}")
+        inner, dot, block = shape.channels_per_group, self.plan.dot, self.nest.block
         source = f"element * {self.scratch.plane}"
         if shape.group > 1:
-            source += f" + panel // {columns.panels} * {shape.channels_per_group}"
-        out.line(f"origin = {source}")
+            source += f" + panel // {columns.panels} * {inner}"
+        weights = f"(panel * {self.nest.elements} + element) * {inner * block}"
         out.line(f"place = element * {self.scratch.sums_plane}")
+        if dot == inner:
+            out.line(f"origin = {source}\nweights = {weights}")
+            self._write_panel()
+            return
+        with out.block(f"for part in range(0, {inner}, {dot}):"):
+            out.line(f"origin = {source} + part\nweights = {weights} + part * {block}")
+            self._write_panel()
+
+    def _write_panel(self) -> None:
         with self._if_whole() as cases:
             for tag, vectors in cases:
                 self._write_register_tiles(tag, vectors)
@@ -201,31 +208,37 @@ class WinogradWriter:
         yield cases()
 
     def _write_register_tiles(self, tag: str, vectors: int) -> None:
-        out, cut, inner = self.out, self.plan.cut, self.shape.channels_per_group
-        units = self.plan.block_units  # a single one is as fast as memory in any case
-        pace = -(-self.nest.block // units) if units > 1 else 0
-        for number, (first, last, rows) in enumerate(cut.runs):
+        out, plan, block = self.out, self.plan, self.nest.block
+        inner, dot = self.shape.channels_per_group, plan.dot
+        units = plan.block_units  # a single one is as fast as memory in any case
+        pace = -(-block // units) if units > 1 else 0
+        count = str(dot) if inner % dot == 0 else f"min({dot}, {inner} - part)"
+        size = f"{vectors}, {plan.lanes}"
+        for number, (first, last, rows) in enumerate(plan.cut.runs):
             name = f"{tag}{number}"
-            skipped = first * (cut.rows - rows)
+            skipped = first * (plan.cut.rows - rows)
             with out.block(
                 f"for u_{name} in range(max(unit, {first}), min(unit + count, {last})):"
             ):
                 out.line(f"row_{name} = {plus(times(f'u_{name}', rows), skipped)} - begin")
-                out.line(f"t_{name} = tile_fill(filter, 0, {rows}, {vectors}, {self.plan.lanes})")
+                out.line(f"t_{name} = tile_fill(filter, 0, {rows}, {size})")
                 with self._planes() as tap:
                     x = plus(
                         f"origin + row_{name} * {self.scratch.rows}",
                         times(tap, self.scratch.sums * self.scratch.plane),
                     )
-                    further = times(tap, self.scratch.sums * inner * self.nest.block)
-                    ahead = f"next_weights + (u_{name} - unit) * {inner * pace}"
+                    w = plus("weights", times(tap, self.scratch.sums * inner * block))
+                    ahead = f"{w} + {dot * block} + (u_{name} - unit) * {dot * pace}"
                     out.line(
                         f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, 1, "
-                        f"filter, {plus('weights', further)}, {self.nest.block}, "
-                        f"{vectors * self.plan.lanes}, {inner}, {plus(ahead, further)}, {pace})"
+                        f"filter, {w}, {block}, {vectors * plan.lanes}, {count}, {ahead}, {pace})"
                     )
-                to = f"place + row_{name} * {self.nest.block}"
-                out.line(f"tile_store(sums, {to}, {self.nest.block}, t_{name})")
+                to = f"place + row_{name} * {block}"
+                if dot < inner:
+                    with out.block("if part:"):
+                        waiting = f"tile_load(sums, {to}, {block}, {rows}, {size})"
+                        out.line(f"t_{name} = add(t_{name}, {waiting})")
+                out.line(f"tile_store(sums, {to}, {block}, t_{name})")
 
     def _write_channel(self) -> None:
         """Find the first output channel of the panel, and how many whole vectors it has."""

@@ -133,6 +133,16 @@ def test_winograd_keeps_its_meaning(name: str, is_guarded: bool) -> None:
     check(nest, Target.host(lanes), threads=1 + len(name) % 4)
 
 
+@pytest.mark.jit
+@pytest.mark.parametrize("name", ["groups", "many channels", "images share tiles", "5x5", "column"])
+def test_cut_sums_are_the_same(name: str) -> None:
+    lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
+    target = replace(Target.host(lanes), l1_bytes=128)
+    nest = WinogradNest(*NESTS[name], FLOAT32, 2 * lanes, guarded=name == "5x5")
+    assert plan_winograd(nest, target).dot < nest.shape.channels_per_group
+    check(nest, target, threads=1 + len(name) % 3, block_tiles=9)
+
+
 def random_nest(seed: int) -> tuple[WinogradNest, int]:
     random = np.random.default_rng(seed)
 
