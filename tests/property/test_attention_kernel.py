@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glow_nb.hlir.ops.attention import HEADS, NAN, TOKENS, ZERO, by_heads
-from glow_nb.kernels.target import KIBIBYTE, LANE_COUNTS, Target
+from glow_nb.kernels.host_caches import KIBIBYTE
+from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
