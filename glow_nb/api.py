@@ -235,8 +235,8 @@ def as_threads(threads: int | None) -> int:
     cores = whole_number("threads", threads, 1, MOST_THREADS)
     if cores > available:
         warnings.warn(
-            f"threads={cores}: this process may use {available} cores; threads that share a core "
-            f"wait for each other, so that threads={available} is faster",
+            f"threads={cores}: this process may use {available} cores, and no more "
+            f"threads work at the same time; threads={available} is as fast",
             GlowWarning,
             stacklevel=3,
         )

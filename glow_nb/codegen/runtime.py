@@ -1,6 +1,6 @@
 """The few native functions that threads need, as LLVM text: a team that works in phases.
 
-An entry has phases, and each phase as many *shares* as the team has threads. All shares of a phase
+An entry has phases, and each phase a number of *shares*, one for each thread. All shares of a phase
 must be done before the next one begins, but any thread may do any of them: a share is claimed
 before it is done. Each thread claims its own first, so that data stay in its caches. A thread that
 has none left to do claims those that nobody has begun. So nobody waits for a thread that the system
@@ -18,8 +18,8 @@ writes while others look at it has a cache line of its own. Written in Python th
     def take(team, thread, step, phase, share):     # step: the phase within the entry
         if not compare_and_swap(team.claims[share], phase - 1, phase):
             return False
-        team.entry(team.constants, ..., thread, step, share, team.threads)
-        if atomic_add(team.done, 1) + 1 == phase * team.threads:  # all shares of all phases
+        team.entry(team.constants, ..., thread, step, share, team.shares)
+        if atomic_add(team.done, 1) + 1 == phase * team.shares:  # all shares of all phases
             team.opened = phase                     # the last one lets all go on
         return True
 
@@ -30,7 +30,7 @@ writes while others look at it has a cache line of its own. Written in Python th
             take(team, thread, step, phase, thread)
             pauses, grace_after = 0, team.grace
             while team.opened < phase:
-                if pauses >= grace and any([take(..., s) for s in range(team.threads)]):
+                if pauses >= grace and any([take(..., s) for s in range(team.shares)]):
                     pauses, grace_after = 0, 0      # who was late once is not waited for again
                 elif pauses < max(grace, team.spins): pauses += pause()
                 else: sched_yield()
@@ -81,7 +81,7 @@ class TeamField(IntEnum):
     ARENA = ENTRY + 16
     BINDINGS = ENTRY + 24
     SCRATCH = ENTRY + 32
-    THREADS = ENTRY + 40
+    SHARES = ENTRY + 40
     PHASES = ENTRY + 48
     GRACE = ENTRY + 56
     SPINS = 6 * CACHE_LINE_BYTES
@@ -124,13 +124,13 @@ mine:
   %bindings = load ptr, ptr %bindings_place
   %scratch_place = getelementptr i8, ptr %team, i64 $SCRATCH
   %scratch = load ptr, ptr %scratch_place
-  %threads_place = getelementptr i8, ptr %team, i64 $THREADS
-  %threads = load i64, ptr %threads_place
+  %shares_place = getelementptr i8, ptr %team, i64 $SHARES
+  %shares = load i64, ptr %shares_place
   call void %entry(ptr %constants, ptr %arena, ptr %bindings, ptr %scratch, i64 %thread,
-                   i64 %step, i64 %share, i64 %threads)
+                   i64 %step, i64 %share, i64 %shares)
   %done_before = atomicrmw add ptr %team, i64 1 acq_rel
   %done = add i64 %done_before, 1
-  %all = mul i64 %phase, %threads
+  %all = mul i64 %phase, %shares
   %last = icmp eq i64 %done, %all
   br i1 %last, label %open, label %made
 open:
@@ -143,7 +143,7 @@ taken:
   ret i1 false
 }
 
-define private i1 @take_any(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %threads) {
+define private i1 @take_any(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %shares) {
 start:
   br label %next
 next:
@@ -152,7 +152,7 @@ next:
   %took = call i1 @take(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %share)
   %any_after = or i1 %any, %took
   %share_after = add i64 %share, 1
-  %more = icmp ult i64 %share_after, %threads
+  %more = icmp ult i64 %share_after, %shares
   br i1 %more, label %next, label %done
 done:
   ret i1 %any_after
@@ -161,8 +161,8 @@ done:
 define private void @work(ptr %team, i64 %thread, i64 %job) {
 start:
   %opened_place = getelementptr i8, ptr %team, i64 $OPENED
-  %threads_place = getelementptr i8, ptr %team, i64 $THREADS
-  %threads = load i64, ptr %threads_place
+  %shares_place = getelementptr i8, ptr %team, i64 $SHARES
+  %shares = load i64, ptr %shares_place
   %phases_place = getelementptr i8, ptr %team, i64 $PHASES
   %phases = load i64, ptr %phases_place
   %grace_place = getelementptr i8, ptr %team, i64 $GRACE
@@ -191,7 +191,7 @@ closed:
   %in_grace = icmp ult i64 %pauses, %grace
   br i1 %in_grace, label %pause, label %help
 help:
-  %helped = call i1 @take_any(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %threads)
+  %helped = call i1 @take_any(ptr %team, i64 %thread, i64 %step, i64 %phase, i64 %shares)
   br i1 %helped, label %look, label %wait
 wait:
   %spinning = icmp ult i64 %pauses, %spins

@@ -34,7 +34,10 @@ _SERVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 class Team:
-    """The threads, the caller's among them, that run one entry together."""
+    """The threads, the caller's among them, that run one entry together.
+
+    There are no more than cores: shares beyond that are done by those that are there.
+    """
 
     def __init__(
         self,
@@ -47,8 +50,8 @@ class Team:
         scratch: Bytes,
     ) -> None:
         """Start the workers of the function *entry* of *code*, with the memory that it uses."""
-        threads = entry.threads
-        self._block = aligned_empty(team_bytes(threads))
+        threads = min(entry.threads, available_cores())
+        self._block = aligned_empty(team_bytes(entry.threads))
         self._memory = (constants, arena, bindings, scratch)
         self._block[:] = 0
         fields = {
@@ -57,15 +60,12 @@ class Team:
             TeamField.ARENA: arena.ctypes.data,
             TeamField.BINDINGS: ctypes.addressof(bindings),
             TeamField.SCRATCH: scratch.ctypes.data,
-            TeamField.THREADS: threads,
+            TeamField.SHARES: entry.threads,
             TeamField.PHASES: entry.phases,
+            TeamField.GRACE: GRACE if threads == entry.threads else 0,
+            TeamField.SPINS: SPINS,
+            TeamField.PATIENCE: PATIENCE,
         }
-        if threads <= available_cores():
-            fields |= {
-                TeamField.GRACE: GRACE,
-                TeamField.SPINS: SPINS,
-                TeamField.PATIENCE: PATIENCE,
-            }
         words = self._block.view(np.int64)
         for field, value in fields.items():
             words[field // words.itemsize] = value

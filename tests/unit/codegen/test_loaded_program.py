@@ -27,6 +27,12 @@ from tests.unit.codegen.samples import FLOAT32, SIZE, Chain, region, source
 pytestmark = pytest.mark.jit
 
 
+@pytest.fixture(autouse=True)
+def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let teams be as large as they are asked for, on machines of few cores, too."""
+    monkeypatch.setattr(threads, "available_cores", lambda: 8)
+
+
 def feed(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     x = np.random.default_rng(seed).integers(0, 9, SIZE).astype(np.float32)
     return x, np.full(SIZE, np.nan, np.float32)
@@ -72,6 +78,17 @@ def test_nobody_waits_for_threads_that_do_not_come(monkeypatch: pytest.MonkeyPat
         x, y = feed(seed)
         program.run_into([x], [y])
         assert (y == chain.expected(x)).all()
+
+
+def test_there_are_no_more_threads_than_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "available_cores", lambda: 2)
+    chain = Chain(9)
+    program = chain.load(threads=5)
+    for seed in range(20):
+        x, y = feed(seed)
+        program.run_into([x], [y])
+        assert (y == chain.expected(x)).all()
+    assert workers(id(program.code), 1) == 1
 
 
 def test_threads_that_come_late_find_their_place(monkeypatch: pytest.MonkeyPatch) -> None:

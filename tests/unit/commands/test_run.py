@@ -188,7 +188,7 @@ def test_more_threads_than_cores_get_a_warning(
 ) -> None:
     monkeypatch.setattr(api, "available_cores", lambda: 2)
     model = write_dense(tmp_path)
-    wanted = "threads=3: this process may use 2 cores; "
+    wanted = "threads=3: this process may use 2 cores, "
     with pytest.warns(GlowWarning, match=wanted) as caught:
         glow_nb.compile(str(model), backend="interpreter", threads=3)
     assert caught[0].filename == __file__
