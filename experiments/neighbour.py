@@ -44,6 +44,7 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "vgg19": lambda: make_twin("vgg19"),
     "mobilenet_v2": mobile_networks.mobilenet_v2,
     "bert_128": transformers.NETWORKS["bert_128"],
+    "audio_encoder": transformers.NETWORKS["audio_encoder"],
 }
 STREAMED_CACHES = 4
 """The neighbour copies so many times as much memory as the last-level cache holds."""

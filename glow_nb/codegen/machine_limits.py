@@ -25,6 +25,7 @@ class MemoryLevel:
         copy_rate: Bytes a second, read and written ones together, that can be copied within it.
         cores: Cores that share one cache; 0 where the system does not tell.
         caches: How many caches of this level the threads can work in.
+        streamed_rate: Like *copy_rate*, for a copy that writes past the caches; 0 in a cache.
     """
 
     name: str
@@ -33,6 +34,7 @@ class MemoryLevel:
     copy_rate: float
     cores: int = 0
     caches: int = 1
+    streamed_rate: float = 0.0
 
     @property
     def all_bytes(self) -> int:
@@ -42,7 +44,8 @@ class MemoryLevel:
     @property
     def write_rate(self) -> float:
         """Bytes a second that can be written: what a copy takes beyond reading is writing."""
-        return 1 / max(2 / self.copy_rate - 1 / self.read_rate, 0.5 / self.copy_rate)
+        best = max(self.copy_rate, self.streamed_rate)
+        return 1 / max(2 / best - 1 / self.read_rate, 0.5 / best)
 
     def seconds(self, read_bytes: float, written_bytes: float) -> float:
         """Return the least time for this traffic."""

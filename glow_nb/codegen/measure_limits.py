@@ -1,8 +1,9 @@
-"""Measure what this machine can do at best, with three small generated kernels.
+"""Measure what this machine can do at best, with small generated kernels.
 
 ``arithmetic`` keeps enough independent fused multiply-adds in registers to fill the pipelines.
 ``read`` sums a block of memory again and again, ``copy`` moves one half of it to the other; blocks
 of half a cache give the rate of that cache, a block far larger than all caches that of the DRAM.
+There, a copy that writes past the caches is measured, too: it is spared reading what it writes.
 Every thread has a block of its own. The best of several tries counts. Measuring takes well under a
 second; results are kept in the cache folder, one file for each number of threads, and belong to the
 machine with the same processor and caches. A cache that seems slower than the next one was measured
@@ -21,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glow_nb.alignment import aligned_bytes, aligned_empty
+from glow_nb.alignment import CACHE_LINE_BYTES, aligned_bytes, aligned_empty
 from glow_nb.codegen.cache import default_folder, write_whole
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.loaded_program import load
@@ -117,6 +118,7 @@ def larger_rates(limits: MachineLimits, others: MachineLimits) -> MachineLimits:
                 one,
                 read_rate=max(one.read_rate, other.read_rate),
                 copy_rate=max(one.copy_rate, other.copy_rate),
+                streamed_rate=max(one.streamed_rate, other.streamed_rate),
             )
             for one, other in levels
         ),
@@ -128,18 +130,33 @@ def measure_limits(threads: int, target: Target) -> MachineLimits:
     levels = _levels(threads, target)
     blocks = [level.all_bytes // 2 // threads for level in levels[:-1]]
     blocks.append(min(4 * target.l3_bytes, BLOCK_LIMIT_BYTES) // threads)
-    memory = _memory(threads, max(blocks))
-    read, copy = (_Probe(text, target, memory) for text in _memory_texts(target))
+    probes = MemoryProbes(threads, target, max(blocks))
+    *near, far = zip(levels, blocks, strict=True)
     return MachineLimits(
         threads,
         _arithmetic_rate(target, threads),
-        tuple(
+        (
+            *(probes.measured(level, block) for level, block in near),
             dataclasses.replace(
-                level, read_rate=read.byte_rate(block), copy_rate=copy.byte_rate(block)
-            )
-            for level, block in zip(levels, blocks, strict=True)
+                probes.measured(*far), streamed_rate=probes.streamed_copy.byte_rate(far[1])
+            ),
         ),
     )
+
+
+class MemoryProbes:
+    """Kernels that read and copy blocks of memory, a block for each thread."""
+
+    def __init__(self, threads: int, target: Target, block_bytes: int) -> None:
+        """Make them, and the memory for blocks of at most *block_bytes*."""
+        memory = _memory(threads, block_bytes)
+        texts = _memory_texts(target)
+        self.read, self.copy, self.streamed_copy = (_Probe(t, target, memory) for t in texts)
+
+    def measured(self, level: MemoryLevel, block_bytes: int) -> MemoryLevel:
+        """Return *level* with the rates of blocks of *block_bytes*."""
+        rates = self.read.byte_rate(block_bytes), self.copy.byte_rate(block_bytes)
+        return dataclasses.replace(level, read_rate=rates[0], copy_rate=rates[1])
 
 
 def _levels(threads: int, target: Target) -> list[MemoryLevel]:
@@ -235,8 +252,8 @@ def _arithmetic_text(target: Target) -> str:
     return _kernel_text(body, CHAINS, target.lanes)
 
 
-def _memory_texts(target: Target) -> tuple[str, str]:
-    """Return the text of the kernel that reads a block and of the one that copies its halves."""
+def _memory_texts(target: Target) -> tuple[str, str, str]:
+    """Return the texts of the kernels that read a block, copy one half of it, and stream one."""
     lanes, row = target.lanes, 16 * STREAMS
     vectors = row // lanes
 
@@ -247,14 +264,22 @@ def _memory_texts(target: Target) -> tuple[str, str]:
                 chain = vector % STREAMS
                 out.line(f"sum{chain} = add(sum{chain}, load(own, {place}, {lanes}))")
 
-    def copy(out: SourceWriter) -> None:
+    def copy(out: SourceWriter, store: str = "store", lanes: int = lanes) -> None:
         out.line("half = get(numbers, 1) // 2")
         with out.block("for step in range(half):"):
-            for vector in range(vectors):
-                place = f"step * {row} + {vector * lanes}"
-                out.line(f"store(own, {place}, load(own, {place} + half * {row}, {lanes}))")
+            for place in range(0, row, lanes):
+                to = f"step * {row} + {place}"
+                out.line(f"{store}(own, {to}, load(own, {to} + half * {row}, {lanes}))")
 
-    return _kernel_text(read, STREAMS, lanes), _kernel_text(copy, 0, lanes)
+    def stream(out: SourceWriter) -> None:
+        copy(out, "store_streaming", CACHE_LINE_BYTES // FLOAT_BYTES)
+        out.line("fence()")
+
+    return (
+        _kernel_text(read, STREAMS, lanes),
+        _kernel_text(copy, 0, lanes),
+        _kernel_text(stream, 0, lanes),
+    )
 
 
 def _kernel_text(body: Callable[[SourceWriter], None], sums: int, lanes: int) -> str:
@@ -314,6 +339,7 @@ def _load(path: Path, threads: int) -> MachineLimits | None:
                 float(level["copy_rate"]),
                 int(level["cores"]),
                 int(level["caches"]),
+                float(level["streamed_rate"]),
             )
             for level in stored["levels"]
         )

@@ -29,7 +29,8 @@ def machine(threads: int | None, again: bool, as_json: bool) -> None:
     folder, for the roofline of glow-nb profile. Measure while nothing else runs.
 
     A size is that of one cache. Beside it stand the number of cores that share this cache, and the
-    number of such caches that the threads can work in.
+    number of such caches that the threads can work in. A copy counts bytes read and written; a
+    streamed one writes past the caches.
     """
     from glow_nb.codegen.measure_limits import machine_limits  # --help needs no compiler
 
@@ -40,7 +41,9 @@ def machine(threads: int | None, again: bool, as_json: bool) -> None:
     for line in describe_limits(limits):
         click.echo(line)
     console = make_console()
-    table = make_table(console, "", ["memory", "#size", "#cores", "#caches", "#read", "#copy"])
+    table = make_table(
+        console, "", ["memory", "#size", "#cores", "#caches", "#read", "#copy", "#streamed"]
+    )
     table.title = None
     for level in limits.levels:
         table.add_row(
@@ -50,6 +53,7 @@ def machine(threads: int | None, again: bool, as_json: bool) -> None:
             str(level.caches) if level.size_bytes else "",
             scaled(level.read_rate, "B/s"),
             scaled(level.copy_rate, "B/s"),
+            scaled(level.streamed_rate, "B/s") if level.streamed_rate else "",
         )
     print_table(console, table)
 

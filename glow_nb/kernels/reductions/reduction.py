@@ -25,8 +25,9 @@ from glow_nb.llir.instructions.reduction import (
 from glow_nb.llir.traits import FUSES_BOTH
 from glow_nb.types import ElementKind
 
-UNROLL = 4
-"""Vectors of totals: operations on one need not wait for those on another."""
+UNROLL, UNROLL_ACROSS = 4, 8
+"""Vectors of totals: operations on one need not wait for those on another. Across rows, a longer
+piece of each one is read at a time, which memory is faster at."""
 
 _FUNCTIONS: dict[type[ReductionInstruction], str] = {
     ReduceSumInst: "add",
@@ -57,6 +58,9 @@ def reduction_source(
     )
     lanes = UNROLL * native_lanes(target, wide)
     walk = Walk.over(shape, axes, tensors, lanes)
+    is_far = instruction.input.type.size_bytes > target.l2_bytes
+    if is_far and fusion.prologue is None and not walk.is_along:
+        walk = Walk.over(shape, axes, tensors, lanes // UNROLL * UNROLL_ACROSS)
     mean_of = None
     if isinstance(instruction, ReduceMeanInst):
         mean_of = prod(shape[axis] for axis in axes)

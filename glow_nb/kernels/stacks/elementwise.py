@@ -19,10 +19,15 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, loops, share
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import ceil_power_of_two, floor_power_of_two, native_lanes
+from glow_nb.kernels.writing.streams import FEWEST_STREAMED, may_stream
+from glow_nb.kernels.writing.vectors import (
+    ceil_power_of_two,
+    floor_power_of_two,
+    native_lanes,
+    only_last_thread,
+)
 from glow_nb.llir.program import Buffer, Instruction, kernel_operands
 from glow_nb.llir.scalar_functions import CostClass
-from glow_nb.llir.verify import may_overlap
 from glow_nb.types import ElementKind
 
 UNROLL = 4
@@ -81,26 +86,26 @@ def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
-    streams = len(nest.sizes) == 1 and _may_stream(body, lanes, target)
+    streams = _streams(body, nest, lanes, target)
     is_light = len(trial.lines) <= 2
     return _Loop(body, nest.sizes, strides, pointers, lanes, is_light, streams)
 
 
-def _may_stream(body: LoopBody, lanes: int, target: Target) -> bool:
-    """True if the one result should go past the caches, since it does not fit there anyhow.
+def _streams(body: LoopBody, nest: Nest, lanes: int, target: Target) -> bool:
+    """True if the one result goes past the caches, row by row; vectors must fill lines.
 
-    Vectors must fill lines, and lines that have been read for an operand are there already.
+    Several rows do not if nothing is read along with them: then it took longer, measured on Zen 5.
     """
     if len(body.stored) != 1:
         return False
     (dest,) = body.stored
-    kind = dest.type.kind
+    size_bytes = dest.type.kind.size_bytes
+    reads = any(buffer.type.size == dest.type.size for buffer in body.inputs)
     return (
-        dest.type.size_bytes >= target.l3_bytes
-        and dest.is_contiguous
-        and kind is not ElementKind.BOOL
-        and lanes * kind.size_bytes % CACHE_LINE_BYTES == 0
-        and not any(may_overlap(dest, buffer) for buffer in body.inputs)
+        may_stream(dest, body.inputs, target)
+        and lanes * size_bytes % CACHE_LINE_BYTES == 0
+        and nest.sizes[-1] * size_bytes >= FEWEST_STREAMED
+        and (reads or len(nest.sizes) == 1)
     )
 
 
@@ -156,7 +161,7 @@ class _Loop:
         pointers: Name of the argument that points to each buffer.
         lanes: Elements of the wide vectors; 1 if elements of a row do not lie side by side.
         is_light: The code of a piece is short enough to be repeated.
-        streams: There is one row and one result, which is written past the caches.
+        streams: There is one result, which is written past the caches.
     """
 
     body: LoopBody
@@ -175,18 +180,22 @@ class _Loop:
         with loops(out, outer, shared=share_rows) as indices:
             offsets = self._write_offsets(out, indices)
             if self.streams:
-                self._write_stream(out, offsets)
-                return
-            if share_rows:
+                self._write_stream(out, offsets, shared=not share_rows)
+            elif share_rows:
                 self._write_blocks(out, offsets, range(0, blocks * self.lanes, self.lanes))
                 self._write_rest(out, offsets, blocks * self.lanes)
-                return
-            whole = blocks if blocks > 1 else 0
-            if whole:
-                self._write_shared_blocks(out, offsets, blocks)
-            if columns > whole * self.lanes:
-                with out.block("if thread == threads - 1:"):
-                    self._write_rest(out, offsets, whole * self.lanes)
+            else:
+                self._write_shared_row(out, offsets, blocks if blocks > 1 else 0)
+        if self.streams:
+            out.line("fence()")
+
+    def _write_shared_row(self, out: SourceWriter, offsets: dict[Buffer, str], whole: int) -> None:
+        """Write the thread's share of *whole* wide vectors of a row; the last one has the rest."""
+        if whole:
+            self._write_shared_blocks(out, offsets, whole)
+        if self.sizes[-1] > whole * self.lanes:
+            with only_last_thread(out):
+                self._write_rest(out, offsets, whole * self.lanes)
 
     def _write_offsets(self, out: SourceWriter, indices: Sequence[str]) -> dict[Buffer, str]:
         """Write the offset of the present row of each buffer; equal ones have one name."""
@@ -219,22 +228,19 @@ class _Loop:
             out.line(f"j = block * {self.lanes}")
             piece.write(out, "j")
 
-    def _write_stream(self, out: SourceWriter, offsets: dict[Buffer, str]) -> None:
-        """Write the thread's share of a long row: whole lines, and what is left at its ends."""
+    def _write_stream(self, out: SourceWriter, offsets: dict[Buffer, str], *, shared: bool) -> None:
+        """Write a long row, or the thread's share of it: whole lines, and what is at its ends."""
         columns, (dest,) = self.sizes[-1], self.body.stored
-        out.line(f"first = to_line({self.pointers[dest]})")
+        out.line(f"first = to_line(at({self.pointers[dest]}, {offsets[dest]}))")
         out.line(f"blocks = ({columns} - first) // {self.lanes}")
         out.line(f"rest = first + blocks * {self.lanes}")
-        with out.block("if thread == threads - 1:"):
+        with only_last_thread(out, shared):
             self._begin_piece(out, offsets, self.lanes).write(out, "0", "first")
             self._begin_piece(out, offsets, self.lanes).write(out, "rest", f"{columns} - rest")
         piece = self._begin_piece(out, offsets, self.lanes)
-        with out.block(
-            "for block in range(thread * blocks // threads, (thread + 1) * blocks // threads):"
-        ):
+        with out.block(f"for block in {share('blocks') if shared else 'range(blocks)'}:"):
             out.line(f"j = first + block * {self.lanes}")
             piece.write(out, "j", streams=True)
-        out.line("fence()")
 
     def _write_rest(
         self, out: SourceWriter, offsets: dict[Buffer, str], begin: int, end: int | None = None

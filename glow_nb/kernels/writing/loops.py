@@ -67,7 +67,7 @@ def broadcast_strides(tensor: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]
     )
 
 
-def share(count: int) -> str:
+def share(count: int | str) -> str:
     """Return the range of a thread's part of *count* equal pieces of work."""
     return f"range(thread * {count} // threads, (thread + 1) * {count} // threads)"
 

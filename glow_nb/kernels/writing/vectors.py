@@ -123,14 +123,14 @@ def blocks_of(
     if count > whole:
         rest = count - whole
         needed = ceil_power_of_two(rest)
-        with _only_last_thread(out, shared):
+        with only_last_thread(out, shared):
             yield Block(str(whole), needed, None if needed == rest else rest)
 
 
 @contextmanager
 def _whole_blocks(out: SourceWriter, count: int, lanes: int, shared: bool) -> Iterator[str]:
     if count == lanes:
-        with _only_last_thread(out, shared):
+        with only_last_thread(out, shared):
             yield "0"
     elif shared:
         with out.block(f"for block in {share(count // lanes)}:"):
@@ -142,7 +142,8 @@ def _whole_blocks(out: SourceWriter, count: int, lanes: int, shared: bool) -> It
 
 
 @contextmanager
-def _only_last_thread(out: SourceWriter, shared: bool) -> Iterator[None]:
+def only_last_thread(out: SourceWriter, shared: bool = True) -> Iterator[None]:
+    """Write what only the last thread does, if the work is *shared*."""
     if not shared:
         yield
         return

@@ -113,6 +113,21 @@ class Walk:
         return self.lanes if self.is_along else place.lanes
 
     @property
+    def in_order(self) -> bool:
+        """True if the places of contiguous tensors follow each other in memory, whole rows each."""
+        return self.is_along or self.is_turned
+
+    def elements_at(self, place: Site) -> int:
+        """Return how many elements are walked at *place*, or at the places of a block."""
+        rows = place.block.count or place.lanes
+        return prod(self.walked.sizes) * (1 if self.is_along else rows)
+
+    @property
+    def place_elements(self) -> int:
+        """The most elements that are walked at one place, or at the places of a block."""
+        return prod(self.walked.sizes) * (1 if self.is_along else self.lanes)
+
+    @property
     def row_elements(self) -> int:
         """Elements that a copy of all that is walked at one place takes; see ``Site.step``."""
         return prod(self.walked.sizes[:-1]) * self._pitch

@@ -103,3 +103,4 @@ def test_this_machine_has_limits() -> None:
     names = [level.name for level in found.levels]
     assert names in (["L1", "L2", "L3", "DRAM"], ["L1", "L2", "DRAM"])
     assert all(level.read_rate > 0 and level.copy_rate > 0 for level in found.levels)
+    assert [level.streamed_rate > 0 for level in found.levels] == [n == "DRAM" for n in names]

@@ -111,13 +111,13 @@ def test_machine(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
     from glow_nb.codegen import measure_limits
 
     level = MemoryLevel("L1", 32768, 2e11, 1e11, cores, 2)
-    limits = MachineLimits(3, 1.5e11, (level, MemoryLevel("DRAM", 0, 3e10, 2e10)))
+    limits = MachineLimits(3, 1.5e11, (level, MemoryLevel("DRAM", 0, 3e10, 2e10, 0, 1, 4e10)))
     monkeypatch.setattr(measure_limits, "machine_limits", lambda threads, measure_again: limits)
     lines = call("machine").stdout.splitlines()
     assert lines[1].startswith("peak 150.00 GFLOP/s")
     table = [line.split() for line in lines[-3:]]
-    assert table[0] == ["memory", "size", "cores", "caches", "read", "copy"]
+    assert table[0] == ["memory", "size", "cores", "caches", "read", "copy", "streamed"]
     assert table[1][:5] == (["L1", "32.00", "KiB"] + ["1"] * cores + ["2", "200.00"])[:5]
-    assert table[2][0] == "DRAM"
+    assert table[2] == ["DRAM", "30.00", "GB/s", "20.00", "GB/s", "40.00", "GB/s"]
     assert ("assumed" in lines[2]) == (cores == 0)
     assert json.loads(call("machine", "--json").stdout)["levels"][0]["caches"] == 2

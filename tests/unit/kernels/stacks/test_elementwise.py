@@ -356,6 +356,40 @@ def test_what_no_cache_holds_is_streamed(kind: ElementKind, size: int, lanes: in
             assert (whole[:start] == 77).all() and (whole[start + size :] == 77).all()
 
 
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("rows", [3, 70])
+def test_long_rows_are_streamed_wherever_they_begin(lanes: int, rows: int) -> None:
+    """A sum with one number a row, into the columns of a wider tensor."""
+    target, columns, pitch = replace(Target.host(lanes), l3_bytes=4096), 517, 600
+    x, column = (Buffer(n, TensorType(FLOAT32, (rows, c))) for n, c in (("x", columns), ("c", 1)))
+    base = Buffer("base", TensorType(FLOAT32, (rows, pitch)))
+    dest = View("dest", x.type, base=base, start=5, steps=(pitch, 1))
+    kernel = RunningKernel(loop_source(LoopBody.of(AddInst(dest, x, column)), target), target)
+    assert "store_streaming" in kernel.source.text
+    rng = np.random.default_rng(rows)
+    a, b = (random_array(rng, buffer.type, specials=False) for buffer in (x, column))
+    for threads in (1, 2, 3):
+        whole = np.full((rows, pitch), 77, np.float32)
+        kernel(whole.ravel()[5:], a, b, threads=threads)
+        assert_close(np.ascontiguousarray(whole[:, 5 : 5 + columns]), a + b)
+        assert (whole[:, :5] == 77).all() and (whole[:, 5 + columns :] == 77).all()
+
+
+def test_short_rows_are_not_streamed() -> None:
+    target = replace(Target.host(), l3_bytes=4096)
+    x, row = (Buffer(n, TensorType(FLOAT32, (r, 100))) for n, r in (("x", 90), ("row", 1)))
+    dest = Buffer("dest", x.type)
+    assert "stream" not in loop_source(LoopBody.of(AddInst(dest, x, row)), target).text
+
+
+def test_rows_that_repeat_one_are_not_streamed() -> None:
+    target = replace(Target.host(), l3_bytes=4096)
+    row = Buffer("row", TensorType(FLOAT32, (1, 1000)))
+    dest = Buffer("dest", TensorType(FLOAT32, (90, 1000)))
+    assert "stream" not in loop_source(LoopBody.of(CopyInst(dest, row)), target).text
+
+
 def test_a_result_upon_an_operand_is_not_streamed() -> None:
     target = replace(Target.host(8), l3_bytes=4096)
     x = Buffer("x", TensorType(FLOAT32, (5_000,)))
