@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glow_nb.hlir.ops.attention import AXES, ZERO
+from glow_nb.hlir.ops.attention import AXES, ZERO, ZERO_FOR_NAN
 from glow_nb.kernels.operators.attention import PEAK_AND_TOTAL
 from glow_nb.kernels.operators.attention_instructions import MergeAttentionPartsInst
 from glow_nb.kernels.registry import kernel_for
@@ -68,4 +68,6 @@ def _write_row(out: SourceWriter, instruction: MergeAttentionPartsInst, lanes: i
         y = f"div(sums, {all_parts})"
         if instruction.masked_rows == ZERO:
             y = f"where(equal({all_parts}, {zero}), {zero}, {y})"
+        elif instruction.masked_rows == ZERO_FOR_NAN:
+            y = f"where(greater({all_parts}, {zero}), {y}, {zero})"
         out.line(block.store("dest", plus("dest_at", block.column), y))

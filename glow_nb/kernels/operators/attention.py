@@ -9,7 +9,16 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.attention import AXES, HEADS, NAN, TOKENS, ZERO, Attention, by_heads
+from glow_nb.hlir.ops.attention import (
+    AXES,
+    HEADS,
+    NAN,
+    TOKENS,
+    ZERO,
+    ZERO_FOR_NAN,
+    Attention,
+    by_heads,
+)
 from glow_nb.hlir.ops.families import fitted, require_kind, wide
 from glow_nb.schema import OneOf
 from glow_nb.types import Array, ElementKind, TensorType
@@ -73,12 +82,13 @@ class MergeAttentionParts(Node):
         result = sum(o * exp(m - M)) / sum(l * exp(m - M))
 
     Attributes:
-        masked_rows: What the result is where the totals are 0: ``nan`` or ``zero``.
+        masked_rows: What the result is where the totals are 0: ``nan`` or ``zero``; with
+            ``zero_for_nan`` it is zero where they are NaN, too.
         layout: ``heads`` for ``[B, H, M, E]``, ``tokens`` for ``[B, M, H, E]``.
     """
 
     parts: Value
-    masked_rows: Annotated[str, OneOf(NAN, ZERO)] = NAN
+    masked_rows: Annotated[str, OneOf(NAN, ZERO, ZERO_FOR_NAN)] = NAN
     layout: Annotated[str, OneOf(HEADS, TOKENS)] = HEADS
 
     @override
@@ -99,8 +109,9 @@ class MergeAttentionParts(Node):
             factors = np.exp(peaks - np.where(peak == -np.inf, 0, peak))
             total = np.sum(totals * factors, axis=0)
             result = np.sum(sums * factors, axis=0) / total
-        if self.masked_rows == ZERO:
-            result = np.where(total == 0, 0, result)
+        if self.masked_rows != NAN:
+            is_undefined = total == 0 if self.masked_rows == ZERO else ~(total > 0)
+            result = np.where(is_undefined, 0, result)
         return fitted(result.transpose(AXES[self.layout]), self.type)
 
     @override

@@ -78,7 +78,7 @@ def test_parts_put_together_are_the_attention(name: str) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("masked_rows", ["nan", "zero"])
+@pytest.mark.parametrize("masked_rows", ["nan", "zero", "zero_for_nan"])
 def test_infinities_and_nan_in_parts(masked_rows: str) -> None:
     type = TensorType(FLOAT32, (3, 1, 1, 4, 11))
     (parts,) = operands_of([type])
