@@ -126,6 +126,13 @@ def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
     assert plan.columns.block * 4 <= SWEPT_BYTES
 
 
+def test_one_panel_is_not_swept() -> None:
+    layout = MatrixLayout((), 64, 1)
+    product = UnpackedProduct(MatMulShape(1, 1, 100_000, 64), layout, layout)
+    nest = in_place_nest(product, FLOAT32, Target.host())
+    assert plan_product(nest, Target.host()).sum.dot > SWEPT_ROWS
+
+
 def test_orders_that_no_kernel_reads_are_refused() -> None:
     instruction = product_of(((2, 3, 4, 5), (2, 5, 3, 6), (0, 1, 2, 3), (0, 2, 1, 3)))
     with pytest.raises(UnsupportedError, match="transpose them before"):
