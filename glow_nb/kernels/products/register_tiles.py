@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +11,7 @@ from glow_nb.kernels.stacks.fusion import Fusion, Place
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.kernels.writing.vectors import Block, Site
+from glow_nb.kernels.writing.vectors import Block, Site, floor_power_of_two
 from glow_nb.llir.scalar_functions import CostClass
 
 MOST_VECTORS = 4
@@ -72,13 +71,15 @@ class TileStore:
     def _write_row(
         self, out: SourceWriter, tile: str, columns: int, places: Mapping[str, str]
     ) -> None:
-        """Write what becomes of a row of a tile that waits in memory, whole vectors in a loop."""
+        """Write what becomes of a row of a tile that waits in memory.
+
+        There is no loop over its vectors. It would lie deeper than that of the sums, so that LLVM
+        would take it for the hotter one, and keep its constants in registers rather than the sums.
+        """
         whole, rest = divmod(columns, self.lanes)
-        column = f"column_{tile}"
-        width = self.lanes * math.gcd(whole, MOST_VECTORS)
-        if whole:
-            with out.block(f"for {column} in range(0, {whole * self.lanes}, {width}):"):
-                self._write_block(out, tile, Block(column, width), places)
+        for begin, vectors in _powers_of_two(whole):
+            block = Block(str(begin * self.lanes), vectors * self.lanes)
+            self._write_block(out, tile, block, places)
         if rest:
             self._write_block(out, tile, Block(str(whole * self.lanes), self.lanes, rest), places)
 
@@ -143,6 +144,15 @@ class TileStore:
             for name, buffer in self.fusion.pointers
             if buffer.type.shape == made and buffer in (*results, *around)
         }
+
+
+def _powers_of_two(vectors: int) -> Iterator[tuple[int, int]]:
+    """Yield where to begin, and how many vectors to take: at most MOST_VECTORS, a power of two."""
+    begin = 0
+    while begin < vectors:
+        count = min(MOST_VECTORS, floor_power_of_two(vectors - begin))
+        yield begin, count
+        begin += count
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,14 @@ def test_long_epilogue_is_written_once_for_a_tile() -> None:
     assert text.count("gelu(") == text.count("tile_keep(") > 0
 
 
+@pytest.mark.parametrize("depth", [24, 64, 96])
+def test_loop_of_a_long_epilogue_is_no_deeper_than_that_of_the_sums(depth: int) -> None:
+    lines = gelu_of_sum(12, 5, depth, Target.host(8)).text.split("\n")
+    keeping = next(line for line in lines if "tile_keep(" in line)
+    deepest = max(len(line) - len(line.lstrip()) for line in lines if "gelu(" in line)
+    assert deepest == keeping.index("kept_") + len("    ")
+
+
 def test_short_epilogue_stays_in_registers() -> None:
     type = TensorType(FLOAT32, (12, 64))
     lhs = Buffer("lhs", TensorType(FLOAT32, (12, 5)))
