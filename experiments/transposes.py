@@ -123,21 +123,28 @@ def bound(case: Case) -> str:
     return "shuffles" if matrix.kind.size_bytes < 4 else "caches"
 
 
-def clock(instruction: Instruction, arrays: Sequence[Array], threads: int) -> Callable[[], float]:
-    """Return a function that returns the seconds of one *instruction* over *arrays*."""
-    target = Target.host()
+def clock(
+    instruction: Instruction, arrays: Sequence[Array], threads: int, target: Target | None = None
+) -> Callable[[], float]:
+    """Return a function that returns the seconds of one *instruction* over *arrays*.
+
+    The first array is its result, the others are its operands.
+    """
+    target = target or Target.host()
     source = generate_kernel(instruction, target)
-    kind, size_bytes = ElementKind.of(arrays[0].dtype), arrays[0].nbytes
-    regions = (
-        Region("binding", kind, size_bytes, "out", binding=1),
-        Region("binding", kind, size_bytes, "in", binding=0),
-    )
-    repeats = max(1, min(300, int(RUN_SECONDS * 4e10 / arrays[0].nbytes)))
+    regions = [
+        Region("binding", ElementKind.of(array.dtype), array.nbytes, "in", binding=number)
+        for number, array in enumerate(arrays[1:])
+    ]
+    result, *inputs = arrays
+    kind = ElementKind.of(result.dtype)
+    regions.insert(0, Region("binding", kind, result.nbytes, "out", binding=len(inputs)))
+    repeats = max(1, min(300, int(RUN_SECONDS * 4e10 / result.nbytes)))
     native = make_native_program(
-        [Call(source, regions)] * repeats,
+        [Call(source, tuple(regions))] * repeats,
         ProgramMemory(0, aligned_empty(0)),
-        [Binding(TensorType.of(arrays[1]))],
-        [OutputBinding(TensorType.of(arrays[0]))],
+        [Binding(TensorType.of(array)) for array in inputs],
+        [OutputBinding(TensorType.of(result))],
         threads=threads,
         target=target,
         progress=False,
@@ -146,7 +153,7 @@ def clock(instruction: Instruction, arrays: Sequence[Array], threads: int) -> Ca
 
     def seconds() -> float:
         began = time.perf_counter()
-        loaded.run_into([arrays[1]], [arrays[0]])
+        loaded.run_into(inputs, [result])
         return (time.perf_counter() - began) / repeats
 
     return seconds
