@@ -5,7 +5,7 @@ from __future__ import annotations
 from glow_nb.errors import CompileError, UnsupportedError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.fuse.check_traits import check_traits
-from glow_nb.kernels.attention import attention
+from glow_nb.kernels.attention import attention, merge
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
 from glow_nb.kernels.products import convolution, depthwise, matmul, unpacked_matmul
 from glow_nb.kernels.reductions import (
@@ -41,6 +41,7 @@ __all__ = [
     "layer_normalization",
     "local_response_normalization",
     "matmul",
+    "merge",
     "pad",
     "pooling",
     "reduction",

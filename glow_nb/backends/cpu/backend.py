@@ -15,6 +15,7 @@ from glow_nb.backends.cpu.select_packed_operators import (
     select_packed_operators,
 )
 from glow_nb.backends.cpu.shared_weights import SharedWeights
+from glow_nb.backends.cpu.split_attention import split_attention
 from glow_nb.codegen.workers import keep_workers
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
@@ -47,7 +48,7 @@ class CpuBackend(Backend):
     @property
     @override
     def graph_pipeline(self) -> Pipeline:
-        """Choose packed operators, then lay out their constant operands."""
+        """Choose packed operators and parts, then lay out their constant operands."""
         return (
             *super().graph_pipeline,  # what passes found again and no kernel does is lowered again
             Step(
@@ -59,6 +60,7 @@ class CpuBackend(Backend):
                     "threads": self.threads,
                 },
             ),
+            Step(split_attention.__name__, {"threads": self.threads}),
             "sink_transposes",  # transposes that pack a computed operand become one
             "split_reductions",  # one result is the work of one thread: parts are that of several
             "sink_reshapes",  # a dilated line that was convolved as an image is one again, later

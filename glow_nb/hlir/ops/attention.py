@@ -157,27 +157,34 @@ class Attention(Node):
 
     @override
     def evaluate(self, query: Array, key: Array, value: Array, mask: Array | None) -> Array:
-        q, k, v = (
-            wide(array).transpose(AXES[layout])
-            for array, layout in (
-                (query, self.query_layout),
-                (key, self.key_layout),
-                (value, self.value_layout),
-            )
-        )
-        share = q.shape[1] // k.shape[1] if k.shape[1] else 1
-        k, v = np.repeat(k, share, axis=1), np.repeat(v, share, axis=1)
+        scores = self.scores(query, key, mask)
         with np.errstate(all="ignore"):
-            scores = self._hidden(self._capped(self.scale * (q @ k.swapaxes(2, 3))), mask)
             largest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
             powers = np.exp(scores - largest)
             total = np.sum(powers, axis=-1, keepdims=True)
-            result = (powers / total) @ v
+            result = (powers / total) @ self.for_queries(value, self.value_layout)
         if self.masked_rows != NAN:
             is_empty = largest == -np.inf
             is_undefined = is_empty if self.masked_rows == ZERO else is_empty | np.isnan(total)
             result = np.where(is_undefined, 0, result)
         return fitted(result.transpose(AXES[self.result_layout]), self.type)
+
+    def scores(self, query: Array, key: Array, mask: Array | None) -> Array:
+        """Return the scores as softmax gets them, ``[B, H, M, N]``."""
+        q, k = (
+            wide(query).transpose(AXES[self.query_layout]),
+            self.for_queries(key, self.key_layout),
+        )
+        with np.errstate(all="ignore"):
+            scores = self.scale * (q @ k.swapaxes(2, 3))
+            return np.asarray(self._hidden(self._capped(scores), mask))
+
+    def for_queries(self, array: Array, layout: str) -> Array:
+        """Return *array*, keys or values, as ``[B, H, N, depth]``; heads that share have copies."""
+        heads = by_heads(self.query.type.shape, self.query_layout)[1]
+        by_head = wide(array).transpose(AXES[layout])
+        groups = by_head.shape[1]
+        return np.repeat(by_head, heads // groups if groups else 1, axis=1)
 
     def _capped(self, scores: Any) -> Any:
         return self.softcap * np.tanh(scores / self.softcap) if self.softcap else scores

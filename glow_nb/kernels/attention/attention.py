@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.expression import number_text
-from glow_nb.hlir.ops.attention import ZERO, ZERO_FOR_NAN
 from glow_nb.kernels.attention.packing import Packing
 from glow_nb.kernels.attention.plan import AttentionPlan, plan_attention
 from glow_nb.kernels.attention.products import Products
+from glow_nb.kernels.attention.quotient import quotient
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.attention.softmax import RunningSoftmax
+from glow_nb.kernels.operators.attention_instructions import AttentionPartsInst
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus, times
@@ -32,9 +34,14 @@ from glow_nb.llir.program import kernel_operands
 from glow_nb.llir.traits import KernelTraits
 
 
+@kernel_for(AttentionPartsInst, traits=KernelTraits(strided=("query", "key", "value")))
 @kernel_for(AttentionInst, traits=KernelTraits(strided=("dest", "query", "key", "value")))
 def attention_source(instruction: AttentionInst, target: Target) -> KernelSource:
-    """Return the kernel ``(dest, query, key, value[, mask])`` of an attention."""
+    """Return the kernel ``(dest, query, key, value[, mask])`` of an attention or of its parts.
+
+    Raises:
+        UnsupportedError: A part of the keys is not made of whole vectors.
+    """
     shape = AttentionShape.of(instruction)
     kinds = tuple(buffer.type.kind for buffer in kernel_operands(instruction))
     out = SourceWriter()
@@ -43,11 +50,19 @@ def attention_source(instruction: AttentionInst, target: Target) -> KernelSource
     out.line(f"# attention of {shape.kind.value}: {heads}, {sizes}")
     mask = "mask, " if shape.mask else ""
     header = f"def kernel(dest, query, key, value, {mask}scratch, thread, threads):"
-    if 0 in (shape.units, shape.rows, shape.width, shape.keys):
+    if not (shape.keys and instruction.dest.type.size):
         with out.block(header):
-            _write_zeros(out, shape)
+            if instruction.dest.type.size:
+                _write_zeros(out, shape)
+            else:
+                out.line("return")
         return KernelSource("attention", out.text, kinds)
     plan = plan_attention(shape, target)
+    if shape.parts > 1 and shape.part_keys % plan.lanes:
+        raise UnsupportedError(
+            f"attention in parts of {shape.part_keys} keys: no kernel for vectors of {plan.lanes} "
+            f"lanes; choose a multiple of {plan.lanes}"
+        )
     out.line(f"# {_described(plan)}")
     with out.block(header):
         _AttentionWriter(out, shape, plan, instruction).write()
@@ -63,9 +78,6 @@ def _described(plan: AttentionPlan) -> str:
 def _write_zeros(out: SourceWriter, shape: AttentionShape) -> None:
     """Write the sums of no values."""
     sizes = [shape.batch, shape.groups * shape.share, shape.queries]
-    if 0 in (*sizes, shape.width):
-        out.line("return")
-        return
     with loops(out, sizes, shared=True) as indices:
         place = shape.dest
         at = index_text(indices, [place.image, place.head, place.token])
@@ -95,7 +107,7 @@ class _AttentionWriter:
             place = f"at(scratch, {offset})" if offset else "scratch"
             out.line(f"{name} = as_{shape.computed.value}({place})")
         tiles = -(-shape.rows // plan.rows)
-        pieces = shape.units * tiles
+        pieces = shape.parts * shape.units * tiles
         out.line(f"piece = thread * {pieces} // threads")
         out.line(f"piece_end = (thread + 1) * {pieces} // threads")
         with out.block("while piece < piece_end:"):
@@ -106,6 +118,9 @@ class _AttentionWriter:
             out.line("piece = piece + count")
             out.line(f"first = {times('first', plan.rows)}")
             out.line(f"count = min({times('count', plan.rows)}, {shape.rows} - first)")
+            if shape.parts > 1:
+                out.line(f"part = unit // {shape.units}")
+                out.line(f"unit = unit % {shape.units}")
             out.line(f"image = unit // {shape.groups}")
             out.line(f"group = unit % {shape.groups}")
             for name, tensor in (("key", shape.key), ("value", shape.value)):
@@ -113,7 +128,10 @@ class _AttentionWriter:
                 out.line(f"first_{name} = {at}")
             self._write_queries()
             self._write_blocks()
-            self._write_results()
+            if isinstance(self.instruction, AttentionPartsInst):
+                self._write_part()
+            else:
+                self._write_results()
 
     def _write_queries(self) -> None:
         """Copy the queries of the block, multiplied; nothing is summed up yet."""
@@ -135,14 +153,19 @@ class _AttentionWriter:
         """Write the loop over the blocks of keys that some row sees."""
         out, shape, plan = self.out, self.shape, self.plan
         packing = Packing(shape, plan)
-        end, first_chunk = str(shape.keys), "0"
+        begin, end, first_chunk = "0", str(shape.keys), "0"
+        if shape.parts > 1:
+            begin = f"part * {shape.part_keys}"
+            end = f"min({begin} + {shape.part_keys}, {shape.keys})"
+        out.line(f"end = {end}")
+        seen = "end"
         if shape.offset is not None:
             last = shape.query_of("first + count - 1")
-            end = f"min({shape.keys}, max({plus(last, shape.offset + 1)}, 0))"
+            seen = f"min(end, max({plus(last, shape.offset + 1)}, 0))"
             row = f"max({shape.first_row('begin')} - first, 0)"
             first_chunk = f"{row} // {plan.chunk_rows} * {plan.chunk_rows}"
-        with out.block(f"for begin in range(0, {end}, {plan.block_keys}):"):
-            out.line(f"length = min({plan.block_keys}, {shape.keys} - begin)")
+        with out.block(f"for begin in range({begin}, {seen}, {plan.block_keys}):"):
+            out.line(f"length = min({plan.block_keys}, end - begin)")
             if plan.packs_keys:
                 packing.write_keys(out)
             if plan.packs_values:
@@ -173,11 +196,22 @@ class _AttentionWriter:
             for block in blocks_of(out, shape.width, lanes):
                 total = f"splat_{kind}(total, {block.lanes})"
                 at = plus(times("row", plan.width), block.column)
-                y = f"mul(load(sums, {at}, {block.lanes}), reciprocal({total}))"
-                zero = f"splat_{kind}(0.0, {block.lanes})"
-                if self.instruction.masked_rows == ZERO:
-                    y = f"where(equal({total}, {zero}), {zero}, {y})"
-                elif self.instruction.masked_rows == ZERO_FOR_NAN:
-                    y = f"where(greater({total}, {zero}), {y}, {zero})"
+                sums, zero = f"load(sums, {at}, {block.lanes})", f"splat_{kind}(0.0, {block.lanes})"
+                y = quotient(sums, total, zero, self.instruction.masked_rows)
                 y = y if shape.kind is shape.computed else f"convert_{shape.kind.value}({y})"
                 out.line(block.store("dest", plus("dest_at", block.column), y))
+
+    def _write_part(self) -> None:
+        """Store the sums as they are, and after those of a row its peak and total."""
+        out, shape, plan, lanes = self.out, self.shape, self.plan, self.plan.lanes
+        with out.block("for row in range(count):"):
+            place = shape.place_of("first + row", shape.dest)
+            part = times("part", shape.part_step) if shape.parts > 1 else "0"
+            out.line(f"dest_at = {plus(part, place)}")
+            for block in blocks_of(out, shape.width, lanes):
+                at = plus(times("row", plan.width), block.column)
+                sums = f"load(sums, {at}, {block.lanes})"
+                out.line(block.store("dest", plus("dest_at", block.column), sums))
+            out.line(f"put(dest, dest_at + {shape.width}, get(peaks, {times('row', lanes)}))")
+            total = f"reduce_add(load(totals, {times('row', lanes)}, {lanes}))"
+            out.line(f"put(dest, dest_at + {shape.width + 1}, {total})")

@@ -25,8 +25,12 @@ from glow_nb.kernels.writing.vectors import LANE_BYTES, native_lanes
 LEVEL_2_SHARE = 0.5
 """The part of the second-level cache that a block of keys and a chunk of queries may fill."""
 
-LONGEST_BLOCK = 512
-"""Keys of a block at most: its products are one chain of roundings."""
+LEVEL_1_SHARE = 0.5
+"""The part of the first-level cache that the scores of few rows may fill: their keys and values are
+streams from memory, and the longer these are, the better."""
+
+LONGEST_CHAIN = 512
+"""Products that are summed up one after the other at most: their rounding errors add up."""
 
 CHUNK_ROWS = 48
 """Rows that share each panel which is brought into the first-level cache, at least."""
@@ -137,11 +141,15 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
     chunk_rows = _rounded_up(min(CHUNK_ROWS, shape.rows), rows)
     waiting = target.l2_bytes // (kind.size_bytes * (shape.depth + width + 2 * lanes))
     chunks = min(max(1, min(BLOCK_ROWS, waiting) // chunk_rows), -(-shape.rows // chunk_rows))
-    elements = int(target.l2_bytes * LEVEL_2_SHARE) // kind.size_bytes
-    most = min(LONGEST_BLOCK, elements // (shape.depth + width + chunk_rows))
-    panel = score_vectors * lanes
-    blocks = -(-shape.keys // max(panel, most // panel * panel))
     is_whole = shape.kind is kind and shape.width == width
+    packs_values = not is_whole or (packs_keys and shape.value.token != shape.width)
+    if packs_keys or packs_values:
+        elements = int(target.l2_bytes * LEVEL_2_SHARE) // kind.size_bytes
+        most = min(LONGEST_CHAIN, elements // (shape.depth + width + chunk_rows))
+    else:
+        most = int(target.l1_bytes * LEVEL_1_SHARE) // kind.size_bytes // chunk_rows
+    panel = score_vectors * lanes
+    blocks = -(-shape.part_keys // max(panel, most // panel * panel))
     return AttentionPlan(
         lanes=lanes,
         rows=rows,
@@ -150,9 +158,9 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
         softmax_rows=next((n for n in SOFTMAX_ROWS if chunk_rows % n == 0), 1),
         chunk_rows=chunk_rows,
         block_rows=chunks * chunk_rows,
-        block_keys=_rounded_up(-(-shape.keys // blocks), panel),
+        block_keys=_rounded_up(-(-shape.part_keys // blocks), panel),
         packs_keys=packs_keys,
-        packs_values=not is_whole or (packs_keys and shape.value.token != shape.width),
+        packs_values=packs_values,
         depth=shape.depth,
         width=width,
         element_bytes=kind.size_bytes,
@@ -163,7 +171,7 @@ def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[
     """Return rows and vectors of the tiles of scores and of sums that take the fewest cycles."""
     lanes, registers = native_lanes(target, shape.computed), registers_of(target)
     vector_bytes = target.lanes * LANE_BYTES
-    keys, widths = -(-shape.keys // lanes), -(-shape.width // lanes)
+    keys, widths = -(-shape.part_keys // lanes), max(1, -(-shape.width // lanes))
 
     def cycles(rows: int, vectors: int, needed: int, steps: int) -> float:
         panel_bytes = vectors * vector_bytes * steps
@@ -173,7 +181,7 @@ def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[
     def cost(tile: tuple[int, int, int]) -> float:
         rows, of_keys, of_width = tile
         scores = cycles(rows, of_keys, keys, shape.depth) if packs_keys else 0.0
-        return -(-shape.rows // rows) * (scores + cycles(rows, of_width, widths, shape.keys))
+        return -(-shape.rows // rows) * (scores + cycles(rows, of_width, widths, shape.part_keys))
 
     def limited(vectors: int) -> int:
         return min(row_limit(vectors, registers), shape.rows)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from glow_nb.kernels.attention.packing import Packing
-from glow_nb.kernels.attention.plan import AttentionPlan
+from glow_nb.kernels.attention.plan import LONGEST_CHAIN, AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
@@ -97,14 +99,28 @@ class Products:
             out.line(f"values_at = {start}")
             with out.block("for tile in range(tiles):"):
                 out.line(f"scores_at = {times('tile', plan.rows * stride)}")
-                out.line(f"t = tile_fill(sums, 0.0, {size})")
-                with out.block(f"for k in range({self._seen_by_tile}):"):
-                    w = plus("values_at", times("k", step))
-                    out.line(f"t = tile_fma(t, scores, scores_at + k, {stride}, {pointer}, {w})")
                 at = times(self._row_of_tile, plan.width)
                 out.line(f"sums_at = {plus(at, times('panel', columns))}")
-                before = f"tile_load(sums, sums_at, {plan.width}, {size})"
-                out.line(f"tile_store(sums, sums_at, {plan.width}, add(t, {before}))")
+                with self._chains(out) as keys:
+                    out.line(f"t = tile_fill(sums, 0.0, {size})")
+                    with out.block(f"for k in {keys}:"):
+                        w = plus("values_at", times("k", step))
+                        out.line(
+                            f"t = tile_fma(t, scores, scores_at + k, {stride}, {pointer}, {w})"
+                        )
+                    before = f"tile_load(sums, sums_at, {plan.width}, {size})"
+                    out.line(f"tile_store(sums, sums_at, {plan.width}, add(t, {before}))")
+
+    @contextmanager
+    def _chains(self, out: SourceWriter) -> Iterator[str]:
+        """Write the loop over the chains of a block, if it has several; yields their keys."""
+        seen = self._seen_by_tile
+        if self.plan.block_keys <= LONGEST_CHAIN:
+            yield f"range({seen})"
+            return
+        out.line(f"seen = {seen}")
+        with out.block(f"for chain in range(0, seen, {LONGEST_CHAIN}):"):
+            yield f"range(chain, min(chain + {LONGEST_CHAIN}, seen))"
 
     @property
     def _row_of_tile(self) -> str:

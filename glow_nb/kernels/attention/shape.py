@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from glow_nb.hlir.ops.attention import by_heads
+from glow_nb.kernels.operators.attention_instructions import AttentionPartsInst
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.vectors import computed_kind
 from glow_nb.llir.instructions.attention import AttentionInst
@@ -83,6 +84,8 @@ class AttentionShape:
         value: Where the values lie.
         mask: The mask, if there is one.
         offset: Query ``i`` sees keys up to ``i + offset``; None if it sees all.
+        part_keys: Keys of a part, each of which has a result of its own; all, if there is one.
+        part_step: Elements from the result of one part to that of the next.
     """
 
     batch: int
@@ -99,6 +102,8 @@ class AttentionShape:
     value: Place
     mask: Mask | None
     offset: int | None
+    part_keys: int
+    part_step: int = 0
 
     @classmethod
     def of(cls, instruction: AttentionInst) -> AttentionShape:
@@ -106,6 +111,12 @@ class AttentionShape:
         query, key, value = instruction.query, instruction.key, instruction.value
         batch, heads, queries, depth = by_heads(query.type.shape, instruction.query_layout)
         _, groups, keys, _ = by_heads(key.type.shape, instruction.key_layout)
+        if isinstance(instruction, AttentionPartsInst):
+            part_step, *steps, _ = instruction.dest.strides
+            dest, part_keys = Place(*steps), instruction.part_keys
+        else:
+            dest, part_keys = Place.of(instruction.dest, instruction.result_layout), keys
+            part_step = 0
         return cls(
             batch=batch,
             groups=groups,
@@ -115,12 +126,14 @@ class AttentionShape:
             depth=depth,
             width=value.type.shape[-1],
             kind=query.type.kind,
-            dest=Place.of(instruction.dest, instruction.result_layout),
+            dest=dest,
             query=Place.of(query, instruction.query_layout),
             key=Place.of(key, instruction.key_layout),
             value=Place.of(value, instruction.value_layout),
             mask=None if instruction.mask is None else Mask.of(instruction.mask),
             offset=instruction.offset if instruction.causal else None,
+            part_keys=min(part_keys, keys),
+            part_step=part_step,
         )
 
     @property
@@ -132,6 +145,11 @@ class AttentionShape:
     def units(self) -> int:
         """Heads of keys of all samples."""
         return self.batch * self.groups
+
+    @property
+    def parts(self) -> int:
+        """Parts of the keys."""
+        return -(-self.keys // max(1, self.part_keys))
 
     @property
     def computed(self) -> ElementKind:

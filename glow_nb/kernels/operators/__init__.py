@@ -5,7 +5,12 @@ Importing this package defines their nodes and instructions.
 
 from __future__ import annotations
 
-from glow_nb.kernels.operators import packed_instructions, winograd_instructions
+from glow_nb.kernels.operators import (
+    attention_instructions,
+    packed_instructions,
+    winograd_instructions,
+)
+from glow_nb.kernels.operators.attention import AttentionParts, MergeAttentionParts
 from glow_nb.kernels.operators.packed import (
     DepthwiseConvolution,
     GroupedConvolution,
@@ -16,13 +21,16 @@ from glow_nb.kernels.operators.unpacked import UnpackedMatMul
 from glow_nb.kernels.operators.winograd import WinogradConvolution, WinogradFilter
 
 __all__ = [
+    "AttentionParts",
     "DepthwiseConvolution",
     "GroupedConvolution",
+    "MergeAttentionParts",
     "PackedConvolution",
     "PackedMatMul",
     "UnpackedMatMul",
     "WinogradConvolution",
     "WinogradFilter",
+    "attention_instructions",
     "packed_instructions",
     "winograd_instructions",
 ]

@@ -206,10 +206,22 @@ def test_operands_may_have_gaps_between_rows() -> None:
         base = Buffer("wide", buffer.type.with_shape((*sizes, columns + 5)))
         return View(buffer.name, buffer.type, base, steps=base.strides)
 
-    names = ("dest", "query", "key", "value")
-    windows: dict[str, Any] = {name: window(getattr(instruction, name)) for name in names}
+    gapped = replace(
+        instruction,
+        dest=window(instruction.dest),
+        query=window(instruction.query),
+        key=window(instruction.key),
+        value=window(instruction.value),
+    )
     result = np.full((1, 2, 12, 13), 7, np.float32)
-    RunningKernel(generate_kernel(replace(instruction, **windows), SMALL), SMALL)(result, *wide)
+    RunningKernel(generate_kernel(gapped, SMALL), SMALL)(result, *wide)
     (wanted,) = expected_of(instruction, operands)
     assert_close(result[..., :8], wanted, absolute=2e-6)
     assert (result[..., 8:] == 7).all()
+
+
+def test_long_sums_of_few_rows_are_cut_into_chains() -> None:
+    instruction = Case(queries=2, keys=1301).build()
+    target = replace(Target.host(8), l1_bytes=32768)
+    assert "for chain in range" in generate_kernel(instruction, target).text
+    check(instruction, target, operands=operands_of(instruction), absolute=2e-6)

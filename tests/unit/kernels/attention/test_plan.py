@@ -6,20 +6,27 @@ from dataclasses import replace
 
 import pytest
 
-from glow_nb.kernels.attention.plan import LEVEL_2_SHARE, LONGEST_BLOCK, plan_attention
+from glow_nb.kernels.attention.plan import (
+    LEVEL_1_SHARE,
+    LEVEL_2_SHARE,
+    LONGEST_CHAIN,
+    plan_attention,
+)
 from glow_nb.kernels.attention.shape import AttentionShape, Place
 from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.products.blocking import registers_of, row_limit
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 
-SIZES = [(1500, 1500, 64), (197, 197, 64), (128, 128, 32), (8, 4096, 128), (1, 8192, 64)]
+PACKED = [(1500, 1500, 64), (197, 197, 64), (128, 128, 32), (8, 4096, 128)]
+FEW = [(1, 8192, 64), (3, 5000, 80)]
+FILLED_UP = (1, 8192, 70)
+"""Values that are copied, as they are not whole vectors."""
 
 
 def shape_of(rows: int, keys: int, depth: int) -> AttentionShape:
     """Return an attention of 12 heads, all of whose tensors are by tokens."""
     place = Place(12 * depth * keys, depth, 12 * depth)
-    places = dict.fromkeys(("dest", "query", "key", "value"), place)
     return AttentionShape(
         batch=1,
         groups=12,
@@ -31,13 +38,17 @@ def shape_of(rows: int, keys: int, depth: int) -> AttentionShape:
         kind=ElementKind.FLOAT32,
         mask=None,
         offset=None,
-        **places,
+        part_keys=keys,
+        dest=place,
+        query=place,
+        key=place,
+        value=place,
     )
 
 
 @pytest.mark.parametrize("l2", [256, 512, 1024, 2048])
 @pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("sizes", [*PACKED, FILLED_UP])
 def test_a_block_of_keys_and_a_chunk_of_rows_stay_in_their_share(
     sizes: tuple[int, int, int], lanes: int, l2: int
 ) -> None:
@@ -49,13 +60,13 @@ def test_a_block_of_keys_and_a_chunk_of_rows_stay_in_their_share(
     slack = plan.panel_keys * (depth + width + plan.chunk_rows)  # blocks are whole panels
     margin = plan.chunk_rows * (plan.score_stride - plan.block_keys)
     assert 4 * (elements - slack - margin) <= LEVEL_2_SHARE * target.l2_bytes
-    assert plan.block_keys <= LONGEST_BLOCK
+    assert plan.block_keys <= LONGEST_CHAIN
     waiting = plan.block_rows * (depth + width + 2 * plan.lanes)
     assert 4 * waiting <= max(target.l2_bytes, 4 * plan.chunk_rows * (depth + width + 2 * lanes))
 
 
 @pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("sizes", PACKED + FEW)
 def test_parts_divide_each_other_and_tiles_fit_the_registers(
     sizes: tuple[int, int, int], lanes: int
 ) -> None:
@@ -69,11 +80,17 @@ def test_parts_divide_each_other_and_tiles_fit_the_registers(
         assert plan.rows <= row_limit(vectors, registers_of(target))
 
 
-def test_few_queries_read_keys_and_values_where_they_lie() -> None:
-    plan = plan_attention(shape_of(1, 8192, 64), Target.host())
+@pytest.mark.parametrize("l1", [32, 48])
+@pytest.mark.parametrize("sizes", FEW)
+def test_few_queries_read_keys_and_values_where_they_lie(
+    sizes: tuple[int, int, int], l1: int
+) -> None:
+    target = replace(Target.host(), l1_bytes=l1 * KIBIBYTE)
+    plan = plan_attention(shape_of(*sizes), target)
     assert not plan.packs_keys
     assert not plan.packs_values
-    assert plan.scratch_bytes < 16 * KIBIBYTE
+    assert 4 * plan.chunk_rows * plan.block_keys <= LEVEL_1_SHARE * target.l1_bytes
+    assert plan.scratch_bytes < target.l1_bytes
 
 
 def test_scratch_grows_with_the_rows_and_not_with_their_square() -> None:
