@@ -83,7 +83,7 @@ class MergeAttentionParts(Node):
 
     Attributes:
         masked_rows: What the result is where the totals are 0: ``nan`` or ``zero``; with
-            ``zero_for_nan`` it is zero where they are NaN, too.
+            ``zero_for_nan`` it is 0 also where a total is NaN.
         layout: ``heads`` for ``[B, H, M, E]``, ``tokens`` for ``[B, M, H, E]``.
     """
 
