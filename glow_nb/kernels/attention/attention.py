@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.fuse.expression import number_text
-from glow_nb.hlir.ops.attention import ZERO, ZERO_FOR_NAN
 from glow_nb.kernels.attention.packing import Packing
 from glow_nb.kernels.attention.plan import AttentionPlan, plan_attention
 from glow_nb.kernels.attention.products import Products
+from glow_nb.kernels.attention.quotient import quotient
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.attention.softmax import RunningSoftmax
 from glow_nb.kernels.operators.attention_instructions import AttentionPartsInst
@@ -196,12 +196,8 @@ class _AttentionWriter:
             for block in blocks_of(out, shape.width, lanes):
                 total = f"splat_{kind}(total, {block.lanes})"
                 at = plus(times("row", plan.width), block.column)
-                y = f"mul(load(sums, {at}, {block.lanes}), reciprocal({total}))"
-                zero = f"splat_{kind}(0.0, {block.lanes})"
-                if self.instruction.masked_rows == ZERO:
-                    y = f"where(equal({total}, {zero}), {zero}, {y})"
-                elif self.instruction.masked_rows == ZERO_FOR_NAN:
-                    y = f"where(greater({total}, {zero}), {y}, {zero})"
+                sums, zero = f"load(sums, {at}, {block.lanes})", f"splat_{kind}(0.0, {block.lanes})"
+                y = quotient(sums, total, zero, self.instruction.masked_rows)
                 y = y if shape.kind is shape.computed else f"convert_{shape.kind.value}({y})"
                 out.line(block.store("dest", plus("dest_at", block.column), y))
 

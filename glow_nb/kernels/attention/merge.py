@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from glow_nb.hlir.ops.attention import AXES, ZERO, ZERO_FOR_NAN
+from glow_nb.hlir.ops.attention import AXES
+from glow_nb.kernels.attention.quotient import quotient
 from glow_nb.kernels.operators.attention import PEAK_AND_TOTAL
 from glow_nb.kernels.operators.attention_instructions import MergeAttentionPartsInst
 from glow_nb.kernels.registry import kernel_for
@@ -65,9 +66,5 @@ def _write_row(out: SourceWriter, instruction: MergeAttentionPartsInst, lanes: i
         with out.block(f"for part in range({count}):"):
             load = block.load("parts", plus(of_part, block.column))
             out.line(f"sums = fma({load}, {factor(block.lanes)}, sums)")
-        y = f"div(sums, {all_parts})"
-        if instruction.masked_rows == ZERO:
-            y = f"where(equal({all_parts}, {zero}), {zero}, {y})"
-        elif instruction.masked_rows == ZERO_FOR_NAN:
-            y = f"where(greater({all_parts}, {zero}), {y}, {zero})"
+        y = quotient("sums", all_parts, zero, instruction.masked_rows)
         out.line(block.store("dest", plus("dest_at", block.column), y))
