@@ -62,8 +62,8 @@ class CpuBackend(Backend):
             ),
             Step(split_attention.__name__, {"threads": self.threads}),
             "sink_transposes",  # transposes that pack a computed operand become one
-            "split_reductions",  # one result is the work of one thread: parts are that of several
             "sink_reshapes",  # a dilated line that was convolved as an image is one again, later
+            "split_reductions",  # one result is the work of one thread: parts are that of several
             "hoist_reshapes",  # parts of a tensor that are reshaped are read where they lie
             "fold_constants",  # constant weights are packed and transformed at compile time
             "eliminate_noops",  # packing leaves reshapes and transposes that move nothing

@@ -15,6 +15,7 @@ from glow_nb.kernels.operators.packed_instructions import (
     PackedConvolutionInst,
     PackedMatMulInst,
 )
+from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.target import Target
 from glow_nb.llir.in_place import may_lie_on
 from glow_nb.llir.instructions.derived import instruction_for
@@ -104,6 +105,17 @@ def product(rows: int, depth: int, block: int = 16) -> PackedMatMulInst:
     )
 
 
+def product_in_place(rows: int, depth: int, *, is_transposed: bool) -> UnpackedMatMulInst:
+    return UnpackedMatMulInst(
+        Buffer("made", float32(rows, depth)),
+        Buffer("lhs", float32(rows, 40)),
+        Buffer("rhs", float32(*((depth, 40) if is_transposed else (40, depth)))),
+        Buffer("bias", float32(depth)),
+        lhs_order=(0, 1),
+        rhs_order=(1, 0) if is_transposed else (0, 1),
+    )
+
+
 HEADS: tuple[Instruction, ...] = (
     convolution(48),
     convolution(21),
@@ -113,6 +125,8 @@ HEADS: tuple[Instruction, ...] = (
     grouped(20),
     product(17, 48),
     product(1, 21),
+    product_in_place(5, 21, is_transposed=False),
+    product_in_place(3, 13, is_transposed=True),
 )
 
 
