@@ -118,7 +118,8 @@ def is_close(got: Any, want: Any, tolerance: float) -> bool:
     if (got.shape, got.dtype) != (want.shape, want.dtype):
         return False
     if ElementKind.of(want.dtype).is_float:
-        return distance(want, got) <= max(tolerance, float(ml_dtypes.finfo(want.dtype).eps))
+        step = float(ml_dtypes.finfo(want.dtype).eps)  # type: ignore[no-untyped-call]
+        return distance(want, got) <= max(tolerance, step)
     return np.array_equal(got, want)
 
 
