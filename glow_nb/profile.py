@@ -1,7 +1,7 @@
 """Where the time of a run goes: kernel by kernel, beside what the machine could do at best.
 
 Times come from a second entry, generated like the first one but with a time stamp before and after
-each kernel call of each thread. Caches, threads and barriers are those of a real run; the ordinary
+each kernel call of each share. Caches, threads and barriers are those of a real run; the ordinary
 entry is left as it is, and is run in turn with the other, so that a profile also shows what the
 stamps cost.
 """
@@ -20,7 +20,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.arguments import as_path, whole_number
-from glow_nb.backends.backend import TimedExecutable, Timings
+from glow_nb.backends.backend import TimedExecutable, Timings, kernel_ns
 from glow_nb.codegen.machine_limits import Bound, MachineLimits
 from glow_nb.costs import InstructionCost
 from glow_nb.errors import UnsupportedError
@@ -40,7 +40,7 @@ SHORTEST_GAP_NS = 500
 class KernelTime:
     """What one kernel of a network took.
 
-    Its time in one run is that of the thread that took longest for its share.
+    Its time in one run is how long at least one of its shares was under way.
 
     Attributes:
         report: The kernel: its instruction, the nodes it came from, family and symbol.
@@ -164,8 +164,9 @@ class Profile:
     def chrome_trace(self) -> dict[str, Any]:
         """Return one run, that of median length, in the format of ``chrome://tracing``.
 
-        Perfetto (ui.perfetto.dev) opens it as well. Each thread is a row, each share of a kernel a
-        bar, and the time between two of them, at barriers mostly, a bar called ``wait``.
+        Perfetto (ui.perfetto.dev) opens it as well. Each share is a row, its part of a kernel a
+        bar, and the time between two of them, at barriers mostly, a bar called ``wait``. A share
+        is that of the thread of the same number, unless that was late and another one did it.
         """
         return {"traceEvents": list(self._trace_events()), "displayTimeUnit": "ms"}
 
@@ -187,7 +188,7 @@ class Profile:
             before = begin
             for kernel, (start, end) in zip(self.kernels, row, strict=True):
                 if not end:
-                    continue  # the thread had no part in it
+                    continue  # the share has no part in it
                 if start - before >= SHORTEST_GAP_NS:
                     yield _bar("wait", "wait", thread, before - begin, start - before, {})
                 arguments = _trace_arguments(kernel)
@@ -236,10 +237,9 @@ def kernel_times(
     reports: Sequence[KernelReport], timings: Timings, limits: MachineLimits | None = None
 ) -> tuple[KernelTime, ...]:
     """Return the time of each kernel of *reports*, in their order."""
-    spans = timings.stamps[..., 1] - timings.stamps[..., 0]
-    longest = spans.max(axis=1, initial=0) * NANOSECONDS  # of the threads, [runs, kernels]
-    medians = np.median(longest, axis=0) if len(longest) else np.zeros(len(reports))
-    minima = longest.min(axis=0) if len(longest) else medians
+    seconds = kernel_ns(timings.stamps) * NANOSECONDS  # [runs, kernels]
+    medians = np.median(seconds, axis=0) if len(seconds) else np.zeros(len(reports))
+    minima = seconds.min(axis=0) if len(seconds) else medians
     total = float(minima.sum()) or 1.0
     resident = sum(report.cost.constant_bytes for report in reports) + max(
         (report.cost.bytes for report in reports), default=0
@@ -278,7 +278,7 @@ def _spans(timings: Timings) -> Array:
 
 
 def _begin(stamps: Array) -> int:
-    """Return the first begin among *stamps*, but for threads without a part in the kernel."""
+    """Return the first begin among *stamps*, but for shares without a part in the kernel."""
     begins, ends = stamps[..., 0], stamps[..., 1]
     return int(begins.min(where=ends > 0, initial=ends.max()))
 

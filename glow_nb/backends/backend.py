@@ -28,13 +28,30 @@ class Timings:
     """When each kernel of some runs began and ended.
 
     Attributes:
-        stamps: Nanoseconds of one clock, ``int64[runs, threads, kernels, 2]``: begin and end of the
-            share that a thread had of a kernel, zeros if it had none.
+        stamps: Nanoseconds of one clock, ``int64[runs, threads, kernels, 2]``: begin and end of
+            each share of a kernel, zeros where a share has no part in it. There are as many shares
+            as threads, but a thread may do several.
         plain_seconds: Wall time of ordinary runs, made in turn with those.
     """
 
     stamps: npt.NDArray[np.int64]
     plain_seconds: tuple[float, ...]
+
+
+def kernel_ns(stamps: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return ``[..., kernels]``: how long at least one share of each kernel was under way.
+
+    Shares that one thread does in turn add up; those that threads do side by side do not.
+
+    Args:
+        stamps: ``[..., threads, kernels, 2]``, see :class:`Timings`.
+    """
+    order = np.argsort(stamps[..., 0], axis=-2)
+    begins, ends = (np.take_along_axis(stamps[..., i], order, axis=-2) for i in (0, 1))
+    reached = np.maximum.accumulate(ends, axis=-2)  # the last end among the shares so far
+    begins[..., 1:, :] = np.maximum(begins[..., 1:, :], reached[..., :-1, :])
+    spans: npt.NDArray[np.int64] = np.maximum(ends - begins, 0).sum(axis=-2)
+    return spans
 
 
 class Executable(Protocol):

@@ -101,9 +101,11 @@ class NativeProgram:
         """Raise CompileError unless a run needs threads, and memory that there may be."""
         if not 1 <= self.threads <= MOST_THREADS:
             raise CompileError(f"threads={self.threads}: there must be 1 to {MOST_THREADS}")
-        if self.entry.phases < 1:
+        lines = len(self.entry.text.splitlines())  # a phase takes one or more
+        if not 1 <= self.entry.phases <= lines:
             raise CompileError(
-                f"the entry has {self.entry.phases} phases; it must have one or more"
+                f"the entry has {self.entry.phases} phases; there must be 1 to {lines}, the number "
+                "of lines of its text"
             )
         if self.entry.scratch_bytes < 0:
             raise CompileError(f"scratch: {self.entry.scratch_bytes} bytes for each thread")

@@ -3,9 +3,10 @@
 An entry has phases, and each phase a number of *shares*, one for each thread. All shares of a phase
 must be done before the next one begins, but any thread may do any of them: a share is claimed
 before it is done. Each thread claims its own first, so that data stay in its caches. A thread that
-has none left to do claims those that nobody has begun. So nobody waits for a thread that the system
-has put aside, or that is still asleep: at worst one thread does everything, about as fast as if it
-were alone. What is computed does not depend on who computes it.
+has none left to do claims those that nobody has begun. So nobody waits for a thread that is still
+asleep, or that the system has put aside between two shares: at worst one thread does everything,
+about as fast as if it were alone. Only a share that was begun is waited for. What is computed does
+not depend on who computes it.
 
 Phases are counted over the life of the team, from 1. ``claims[share]`` is the last phase in which
 the share was claimed. A thread that comes late finds all claims ahead of its own count, and walks
@@ -315,10 +316,12 @@ declare i32 @pthread_cond_broadcast(ptr)
 
 _PAUSES = {
     "x86_64": ("@llvm.x86.sse2.pause", "", ""),
-    "aarch64": ("@llvm.aarch64.hint", "i32", "i32 1"),
-    "arm64": ("@llvm.aarch64.hint", "i32", "i32 1"),
+    "aarch64": ("@llvm.aarch64.isb", "i32", "i32 15"),
+    "arm64": ("@llvm.aarch64.isb", "i32", "i32 15"),
 }
-"""Name, parameter type and argument of the instruction that tells a core it only waits."""
+"""Name, parameter type and argument of the instruction that tells a core it only waits. On ARM it
+is ``isb``, which takes some ten nanoseconds; ``yield`` takes none on cores of one hardware thread,
+so that a count of pauses would be no time at all."""
 
 
 RUNTIME = "glow_runtime"

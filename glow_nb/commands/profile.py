@@ -116,7 +116,7 @@ def profile(
     """Show where the time of a run of MODEL goes.
 
     MODEL is an ONNX file or IR text. It runs with a time stamp before and after each kernel on each
-    thread, in turn with ordinary runs. A kernel's time is that of the thread that took longest.
+    thread, in turn with ordinary runs. A kernel's time is how long some thread was at work on it.
 
     The limit is the roofline: a kernel takes at least its arithmetic at the measured peak, or its
     bytes at the measured rate of the memory they lie in. GFLOP/s count the operator's arithmetic,

@@ -182,7 +182,8 @@ class Node(Value):
     def cost(self) -> Cost:
         """Return the nominal arithmetic: an operation a result if data parallel, else none.
 
-        Operators with more to do say so; those that move or select data do not.
+        Operators with more to do say so; those that move or select data do not. The cpu backend
+        estimates from it whether a kernel is worth sharing among threads.
         """
         return Cost(others=self.type.size) if self.data_parallel else Cost()
 

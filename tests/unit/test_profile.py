@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.backends.backend import Timings
+from glow_nb.backends.backend import Timings, kernel_ns
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
 from glow_nb.commands.profile import totals
 from glow_nb.costs import Cost, InstructionCost
@@ -41,7 +41,7 @@ def profile() -> Profile:
     return Profile("net", 2, kernel_times(REPORTS, timings, LIMITS), timings, LIMITS)
 
 
-def test_a_kernel_takes_as_long_as_its_slowest_thread(profile: Profile) -> None:
+def test_a_kernel_takes_as_long_as_a_share_is_under_way(profile: Profile) -> None:
     product, copy = profile.kernels
     assert product.min_seconds == pytest.approx(100e-9)
     assert product.median_seconds == pytest.approx(200e-9)
@@ -49,6 +49,24 @@ def test_a_kernel_takes_as_long_as_its_slowest_thread(profile: Profile) -> None:
     assert copy.median_seconds == pytest.approx(200e-9)
     assert product.share == copy.share == pytest.approx(0.5)
     assert profile.kernel_seconds == pytest.approx(400e-9)
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ([[10, 20], [20, 30]], 20),  # one thread did both in turn
+        ([[20, 30], [10, 20]], 20),
+        ([[10, 20], [12, 25]], 15),
+        ([[10, 40], [20, 30], [35, 50]], 40),
+        ([[10, 20], [50, 60]], 20),
+        ([[0, 0], [10, 20]], 10),  # one has no part in the kernel
+        ([[10, 20]], 10),
+    ],
+)
+def test_shares_of_one_thread_add_up(shares: list[list[int]], expected: int) -> None:
+    stamps = np.array(shares, np.int64)[:, np.newaxis]  # of one kernel
+    assert kernel_ns(stamps).tolist() == [expected]
+    assert kernel_ns(np.stack([stamps, stamps])).tolist() == [[expected], [expected]]
 
 
 def test_rates_and_bounds(profile: Profile) -> None:

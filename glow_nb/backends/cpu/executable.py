@@ -135,7 +135,7 @@ class CpuExecutable:
         """Return a function that runs on *inputs* and returns the time stamps of the kernels.
 
         They are ``int64[threads, kernels, 2]``: begin and end in nanoseconds, zeros where a
-        thread has no part in a kernel.
+        share has no part in a kernel.
         """
         plain = self.native
         stamped = make_native_program(

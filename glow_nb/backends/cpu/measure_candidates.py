@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from glow_nb.backends.backend import kernel_ns
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.select_packed_operators import Product, emit_candidate
 from glow_nb.driver import run_to
@@ -100,8 +101,6 @@ def _clock(executable: CpuExecutable, inputs: Sequence[Array]) -> Callable[[], f
     run = executable.stamped_run(inputs)
 
     def seconds() -> float:
-        stamps = run()
-        longest = (stamps[..., 1] - stamps[..., 0]).max(axis=0)  # of the threads
-        return float(longest[counted].sum()) * NANOSECONDS
+        return float(kernel_ns(run())[counted].sum()) * NANOSECONDS
 
     return seconds

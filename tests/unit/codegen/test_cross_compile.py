@@ -10,6 +10,7 @@ import pytest
 
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.codegen.compile import compile_assembly, compile_kernel
+from glow_nb.codegen.runtime import compile_runtime
 from glow_nb.compiler import build_program, lower_for
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
@@ -35,6 +36,9 @@ TARGETS = {"avx512": AVX512, "neon": NEON}
 MACHINES = {"avx512": 62, "neon": 183}
 """What an ELF header calls these processors: EM_X86_64 and EM_AARCH64."""
 MACHINE_OFFSET = 18
+
+PAUSES = {"avx512": bytes.fromhex("f390"), "neon": bytes.fromhex("df3f03d5")}
+"""Machine code of what a waiting thread executes: ``pause`` and ``isb``."""
 
 WIDE_FMA = {"avx512": r"vfn?madd\d+ps.*%zmm", "neon": r"fmla\tv\d+\.4s"}
 """A multiplication and addition of as many numbers as a register of the target holds."""
@@ -117,3 +121,10 @@ def test_transposes_are_turned_over_in_whole_registers(name: str) -> None:
     assembly = compile_assembly(kernel, target)
     assert re.search(TURNED[name], assembly)
     assert re.search(PAST_CACHES[name], assembly)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_waiting_threads_pause(name: str) -> None:
+    payload = compile_runtime(TARGETS[name])
+    assert struct.unpack_from("<H", payload, MACHINE_OFFSET)[0] == MACHINES[name]
+    assert PAUSES[name] in payload

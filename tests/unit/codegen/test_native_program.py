@@ -201,6 +201,7 @@ def test_stamped_program_comes_back_with_its_clock() -> None:
         (("entry", "threads"), 1 << 70, "there must be 1 to 1024"),
         (("entry", "threads"), "1", "description.entry.threads: '1' stands where int"),
         (("entry", "phases"), 0, "the entry has 0 phases"),
+        (("entry", "phases"), 1 << 70, f"the entry has {1 << 70} phases; there must be 1 to"),
         (("arena_bytes",), -1, "arena: -1 bytes"),
         (("arena_bytes",), 1 << 60, "no machine has more"),
         (("entry", "text"), "def entry(): ...", "objects: there is none of glow_entry_"),
