@@ -181,8 +181,8 @@ def suits_weights(node: Product, *ways: Candidate) -> bool:
         return True
     payload = node.filter.payload if isinstance(node.filter, Constant) else None
     numbers = payload.make() if isinstance(payload, Recipe) else payload
-    if numbers is None:
-        return True  # not supplied: what is selected is only looked at
+    if numbers is None or not numbers.size:
+        return True  # nothing, or not supplied: what is selected is only looked at
     return bool(numbers.min() > -LARGEST_WEIGHT and numbers.max() < LARGEST_WEIGHT)
 
 

@@ -19,11 +19,9 @@ from glow_nb.kernels.products.blocking import (
     row_limit,
     step_cycles,
 )
+from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import LANE_BYTES, native_lanes
-
-LEVEL_2_SHARE = 0.5
-"""The part of the second-level cache that a block of keys and a chunk of queries may fill."""
 
 LEVEL_1_SHARE = 0.5
 """The part of the first-level cache that the scores of few rows may fill: their keys and values are
@@ -144,7 +142,7 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
     is_whole = shape.kind is kind and shape.width == width
     packs_values = not is_whole or (packs_keys and shape.value.token != shape.width)
     if packs_keys or packs_values:
-        elements = int(target.l2_bytes * LEVEL_2_SHARE) // kind.size_bytes
+        elements = level_2_bytes(target) // kind.size_bytes
         most = min(LONGEST_CHAIN, elements // (shape.depth + width + chunk_rows))
     else:
         most = int(target.l1_bytes * LEVEL_1_SHARE) // kind.size_bytes // chunk_rows

@@ -9,8 +9,9 @@ LEVEL_1_SHARE = 0.5
 the sums that wait pass through the rest."""
 
 LEVEL_2_SHARE = 0.5
-"""Part of the second-level cache for the left rows of a block of units and the sums of one panel.
-The right operand passes through the rest, and what a neighbour on the core keeps there."""
+"""Part of the second-level cache for the left rows of a block of units and the sums of one panel,
+or for a block of keys and a chunk of queries. The right operand, or the other queries, passes
+through the rest, and what a neighbour on the core keeps there."""
 
 LEVEL_3_SHARE = 0.25
 """Part of the last-level cache, which other cores use too, for what a block of a Winograd

@@ -78,7 +78,7 @@ def depthwise_convolution_source(
 def suits_lanes(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> bool:
     """True if whole groups of several channels share a vector, for *lanes* of ``float32``.
 
-    The sums are single chains, which are to be short (see ``product_loops``).
+    The sums are single chains of at most ``LONGEST_CHAIN`` products.
     """
     size = shape.channels_per_group
     is_square = 1 < size == shape.depth_per_group

@@ -28,15 +28,17 @@ def unpacked_mat_mul_source(
         UnsupportedError: There is no kernel for these kinds or orders.
     """
     product, kind = UnpackedProduct.of(instruction), instruction.lhs.type.kind
-    if product.right.column != 1 and product.right.row == product.left.column == 1:
+    shape = product.shape  # the distance along an axis of one element, in a window, is any number
+    is_by_rows = shape.inner < 2 or product.right.row == product.left.column == 1
+    if product.right.column != 1 and is_by_rows:
         return generate_row_products(product, kind, target, fusion)
-    if product.right.column != 1 or not (product.left.is_even and product.right.is_even):
+    is_dense = shape.depth < 2 or product.right.column == 1
+    if not (is_dense and product.left.is_even and product.right.is_even):
         raise UnsupportedError(
             f"{instruction!r}: no kernel for operands in the orders {instruction.lhs_order} and "
             f"{instruction.rhs_order} of {instruction.lhs.type} and {instruction.rhs.type}; "
             "transpose them before"
         )
-    shape = product.shape
     return generate_product(
         in_place_nest(product, kind, target),
         target,

@@ -124,7 +124,8 @@ def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
 
 def is_flat(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
     """True if tiles have one output along the first of three dimensions, or can be seen so."""
-    return shape.rank < VOLUME or tile[0] == 1 or all(map(shape.is_plain, (1, 2)))
+    is_column = tile[1:] == (1, 1) and all(map(shape.is_plain, (1, 2)))
+    return shape.rank < VOLUME or tile[0] == 1 or is_column
 
 
 @dataclass(frozen=True)

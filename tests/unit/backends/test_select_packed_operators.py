@@ -6,7 +6,7 @@ import pytest
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.hlir.ops import FullyConnected, MatMul, Transpose
+from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.kernels.operators import PackedMatMul, UnpackedMatMul
 from glow_nb.kernels.target import Target
 
@@ -80,3 +80,16 @@ def test_values_of_heads_at_other_distances_are_transposed_before() -> None:
     node = selected((2, 4, 3, 50), (2, 50, 4, 64), ((0, 1, 2, 3), (0, 2, 1, 3)))
     assert isinstance(node, UnpackedMatMul)
     assert isinstance(node.rhs, Transpose)
+
+
+def test_a_convolution_may_have_no_filters() -> None:
+    builder = Builder("convolution")
+    input = builder.input("input", "float32<1 x 8 x 8 x 4>")
+    filter = builder.constant("filter", np.zeros((0, 3, 3, 4), np.float32))
+    bias = builder.constant("bias", np.zeros(0, np.float32))
+    ones = (1, 1)
+    made = Convolution(
+        input, filter, bias, kernel=(3, 3), stride=ones, pads=(1, 1, 1, 1), dilation=ones, group=1
+    )
+    builder.save(builder.emit(made), "y")
+    select_packed_operators(builder.function(), target=Target.host())

@@ -8,13 +8,13 @@ import pytest
 
 from glow_nb.kernels.attention.plan import (
     LEVEL_1_SHARE,
-    LEVEL_2_SHARE,
     LONGEST_CHAIN,
     plan_attention,
 )
 from glow_nb.kernels.attention.shape import AttentionShape, Place
 from glow_nb.kernels.host_caches import KIBIBYTE
 from glow_nb.kernels.products.blocking import registers_of, row_limit
+from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 
@@ -59,7 +59,7 @@ def test_a_block_of_keys_and_a_chunk_of_rows_stay_in_their_share(
     elements = plan.block_keys * (depth + width) + plan.chunk_rows * plan.score_stride
     slack = plan.panel_keys * (depth + width + plan.chunk_rows)  # blocks are whole panels
     margin = plan.chunk_rows * (plan.score_stride - plan.block_keys)
-    assert 4 * (elements - slack - margin) <= LEVEL_2_SHARE * target.l2_bytes
+    assert 4 * (elements - slack - margin) <= level_2_bytes(target)
     assert plan.block_keys <= LONGEST_CHAIN
     waiting = plan.block_rows * (depth + width + 2 * plan.lanes)
     assert 4 * waiting <= max(target.l2_bytes, 4 * plan.chunk_rows * (depth + width + 2 * lanes))

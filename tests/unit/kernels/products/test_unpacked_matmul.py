@@ -176,6 +176,21 @@ def test_operands_and_result_may_be_windows_with_gaps() -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize(("lhs", "order"), [((6, 20), (0, 1)), ((6, 1), (1, 0))])
+def test_the_only_column_may_have_gaps(lhs: Shape, order: Shape) -> None:
+    plain = product_of((lhs, (20, 1), (0, 1), order))
+    base = Buffer("rhs", TensorType(FLOAT32, (20, 2)))
+    rhs = View("window", plain.rhs.type, base, steps=(2, 2))
+    windowed = UnpackedMatMulInst(
+        plain.dest, plain.lhs, rhs, None, lhs_order=(0, 1), rhs_order=order
+    )
+    left, right = whole_numbers(lhs, (20, 2))
+    result, target = np.zeros(plain.dest.type.shape, np.float32), Target.host()
+    RunningKernel(generate_kernel(windowed, target), target)(result, left, right)
+    np.testing.assert_array_equal(result, left @ right[:, :1].transpose(order))
+
+
+@pytest.mark.jit
 def test_an_epilogue_is_applied_to_the_sums() -> None:
     plain = product_of(TRANSPOSED["many rows"])
     made = Register("made", plain.dest.type)

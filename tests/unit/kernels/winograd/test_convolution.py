@@ -231,11 +231,13 @@ def test_what_winograd_is_for() -> None:
     for tile in ((4, 4, 4), (2, 1, 1), (1, 1, 1)):
         assert not suits_winograd(volume, tile)
     assert suits_winograd(conv(1, 8, 8, (5, 5, 5), (3, 1, 1)), (4, 1, 1))
+    assert not suits_winograd(conv(1, 8, 8, (5, 5, 5), (3, 1, 1)), (4, 4, 4))
     assert not suits_winograd(conv(1, 8, 8, (5, 5, 5), (3, 1, 1), pads=1), (4, 1, 1))
 
 
-def test_tiles_with_several_outputs_along_the_depth_are_refused() -> None:
-    nest = WinogradNest(conv(1, 8, 8, (5, 5, 5), (3, 3, 3)), (2, 4, 4), FLOAT32, 16)
-    message = r"no kernel for tiles of \[2, 4, 4\] outputs of \[3, 3, 3\] taps; choose one output"
+@pytest.mark.parametrize("kernel", [(3, 3, 3), (3, 1, 1)])
+def test_tiles_with_several_outputs_along_the_depth_are_refused(kernel: tuple[int, ...]) -> None:
+    nest = WinogradNest(conv(1, 8, 8, (5, 5, 5), kernel), (2, 4, 4), FLOAT32, 16)
+    message = r"no kernel for tiles of \[2, 4, 4\] outputs of \[3, \d, \d\] taps; choose one output"
     with pytest.raises(UnsupportedError, match=message):
         generate_kernel(convolution_of(nest), Target.host())
