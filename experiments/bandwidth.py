@@ -230,9 +230,11 @@ def main() -> None:
     """Print the table, or put it into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     groups = list(dict.fromkeys(case.group for case in cases()))
-    parser.add_argument("--only", nargs="+", choices=groups, default=groups)
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--only", nargs="+", choices=groups, default=groups, help="kinds of kernels"
+    )
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="a column for each")
+    parser.add_argument("--rounds", type=int, default=3, help="the best of these counts")
     parser.add_argument("--page", type=Path, help="file whose table is replaced")
     options = parser.parse_args()
     target = Target.host()

@@ -169,8 +169,10 @@ def target_of(lanes: int) -> Target:
 def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--lanes", nargs="+", type=int, choices=LANES, default=[8])
-    parser.add_argument("--runs", type=int, default=31)
+    parser.add_argument(
+        "--lanes", nargs="+", type=int, choices=LANES, default=[8], help="a table for each"
+    )
+    parser.add_argument("--runs", type=int, default=31, help="the shortest counts")
     options = parser.parse_args(arguments)
     for lanes in options.lanes:
         table(target_of(lanes), options.runs)

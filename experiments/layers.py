@@ -183,7 +183,7 @@ def write(networks: Iterable[Callable[[], onnx.ModelProto]], folder: Path) -> li
 def main(description: str | None, networks: Iterable[Callable[[], onnx.ModelProto]]) -> None:
     """Write those of *networks* that the command line names as ONNX files."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, help="where the ONNX files are written")
     names = {network.__name__: network for network in networks}
     parser.add_argument("--only", nargs="+", choices=names, default=list(names))
     arguments = parser.parse_args()

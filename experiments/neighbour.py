@@ -186,10 +186,14 @@ def main() -> None:
     """Measure every model and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("model", nargs="*", help="ONNX files; without any, the networks of --only")
-    parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument(
+        "--only", nargs="+", choices=NETWORKS, default=list(NETWORKS), help="without it, all"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="of each engine")
+    parser.add_argument(
+        "--engines", nargs="+", choices=ENGINES, default=ENGINES, help="without it, all"
+    )
+    parser.add_argument("--rounds", type=int, default=8, help="of each kind")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each engine and round")
     parser.add_argument("--page", type=Path, help="file whose table is replaced")
     options = parser.parse_args()

@@ -267,10 +267,12 @@ def machine_reads(threads: int) -> Callable[[int], float]:
 def parse_arguments() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--lanes", type=int, default=0, help="of our kernels; those of the machine")
+    parser.add_argument("--threads", type=int, default=1, help="of each engine")
+    parser.add_argument(
+        "--lanes", type=int, default=0, help="of our vectors; 0 for those of the machine"
+    )
     parser.add_argument("--only", default="", help="products whose text has this in it")
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=8, help="in which all engines are asked")
     parser.add_argument("--seconds", type=float, default=0.03, help="for each engine and round")
     return parser.parse_args()
 

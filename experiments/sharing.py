@@ -98,7 +98,7 @@ def kernel_ns(vectors: int, threads: int, *, crosses: bool) -> tuple[float, floa
 def main() -> None:
     """Print a line for each size."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2, help="that share")
     threads = parser.parse_args().threads
     barrier = BARRIER_NS + BARRIER_THREAD_NS * threads
     print(f"a barrier of {threads} threads is planned with as {barrier:.0f} ns")

@@ -123,9 +123,9 @@ class Attention(Node):
 
     def _check_operand_like_query(self, name: str, sizes: Sizes, layout: str) -> None:
         type, wanted = getattr(self, name).type, self.query.type.with_shape(by_heads(sizes, layout))
-        basis = "'query'" if name == "key" else "'query' and 'key'"
+        needing = "'query' needs" if name == "key" else "'query' and 'key' need"
         self.require(
-            type == wanted, f"'{name}' is {type}, but {basis} need {wanted}: {self._operand_types}"
+            type == wanted, f"'{name}' is {type}, but {needing} {wanted}: {self._operand_types}"
         )
 
     @property

@@ -144,7 +144,7 @@ def test_halves_are_rounded_once() -> None:
         (
             qkv((2, 3, 8), (2, 3, 8), (2, 3, 8)),
             {"q_num_heads": 3, "kv_num_heads": 3},
-            "%q : float32<2 x 3 x 8> must be .* q_num_heads divides; that is 3",
+            "%q : float32<2 x 3 x 8> has the width 8, which q_num_heads must divide; that is 3",
         ),
         (qkv((3, 8), (3, 8), (3, 8)), {}, r"must be \[batch, heads, tokens, depth\]"),
         (qkv((1, 6, 3, 8), (1, 4, 3, 8), (1, 4, 3, 8)), {}, "with 6 heads.* with 4"),
@@ -153,6 +153,11 @@ def test_halves_are_rounded_once() -> None:
             qkv((1, 2, 3, 8), (1, 2, 5, 8), (1, 2, 5, 8)) | {"mask": numbers(4, 5)},
             {},
             r"'mask' is float32<1 x 1 x 4 x 5>.*\[1, 2, 3, 5\]",
+        ),
+        (
+            qkv((1, 2, 3, 8), (1, 2, 5, 8), (1, 2, 5, 8)) | {"mask": numbers(1, 1, 1, 3, 5)},
+            {},
+            r"%mask : float32<1 x 1 x 1 x 3 x 5> has 5 dimensions.*\[1, 2, 3, 5\]",
         ),
         (
             qkv((1, 2, 3, 8), (1, 2, 3, 8), (1, 2, 3, 8)) | {"past_k": numbers(1, 2, 3, 8)},

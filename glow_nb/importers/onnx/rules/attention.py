@@ -9,7 +9,14 @@ import numpy as np
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
-from glow_nb.hlir.ops.attention import HEADS, TOKENS, ZERO, emit_scores, zero_where_undefined
+from glow_nb.hlir.ops.attention import (
+    HEADS,
+    TOKENS,
+    ZERO,
+    by_heads,
+    emit_scores,
+    zero_where_undefined,
+)
 from glow_nb.hlir.rounding import WIDE, is_narrow
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
@@ -32,7 +39,7 @@ def attention(ctx: Context, node: OnnxNode) -> tuple[Value | None, ...]:
         query.value,
         key.value,
         value.value,
-        _mask(ctx, node.optional(3), window, key.count),
+        _mask(ctx, node.optional(3), window, (*query.sizes, key.count)),
         scale=node.number("scale", 1 / math.sqrt(depth) if depth else 1.0),
         causal=window.ahead is not None,
         offset=window.ahead or 0,
@@ -63,8 +70,13 @@ class _Tokens:
     layout: str
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Samples, heads and tokens."""
+        return by_heads(self.value.type.shape, self.layout)[:3]
+
+    @property
     def count(self) -> int:
-        return self.value.type.shape[2 if self.layout == HEADS else 1]
+        return self.sizes[2]
 
     def by_heads(self, ctx: Context) -> Value:
         return self.value if self.layout == HEADS else ctx.transpose(self.value, (0, 2, 1, 3))
@@ -76,11 +88,15 @@ def _tokens(ctx: Context, node: OnnxNode, index: int, attribute: str) -> _Tokens
     shape = value.type.shape
     if len(shape) == 4:
         return _Tokens(value, HEADS)
-    heads = node.integer(attribute) if len(shape) == 3 else 0
+    if len(shape) != 3:
+        raise ctx.wrong(
+            f"operand {value} must be [batch, heads, tokens, depth] or [batch, tokens, width]"
+        )
+    heads = node.integer(attribute)
     if heads <= 0 or shape[2] % heads:
         raise ctx.wrong(
-            f"operand {value} must be [batch, heads, tokens, depth], or [batch, tokens, width] "
-            f"with a width that {attribute} divides; that is {heads}"
+            f"operand {value} has the width {shape[2]}, which {attribute} must divide; "
+            f"that is {heads}"
         )
     return _Tokens(ctx.reshape(value, (*shape[:2], heads, shape[2] // heads)), TOKENS)
 
@@ -160,12 +176,19 @@ def _window_before_padding(
     return window
 
 
-def _mask(ctx: Context, mask: Value | None, window: _Window, keys: int) -> Value | None:
-    """Return *mask* with rank 4, what it lacks of *keys* hidden, as is what *window* hides."""
+def _mask(
+    ctx: Context, mask: Value | None, window: _Window, scores: tuple[int, ...]
+) -> Value | None:
+    """Return *mask* with rank 4, hiding keys that it lacks of *scores*, and what *window* hides."""
     if mask is None:
         return window.mask
+    if mask.type.rank > 4:
+        raise ctx.wrong(
+            f"mask {mask} has {mask.type.rank} dimensions, but must broadcast to the scores, "
+            f"{list(scores)} (batch, heads, queries, keys)"
+        )
     is_bool = mask.type.kind is ElementKind.BOOL
-    missing = keys - mask.type.shape[-1] if mask.type.rank else 0
+    missing = scores[3] - mask.type.shape[-1] if mask.type.rank else 0
     if missing > 0:
         pads = (0,) * (2 * mask.type.rank - 1) + (missing,)
         mask = ctx.emit(ops.Pad(mask, pads, value=0.0 if is_bool else -math.inf))

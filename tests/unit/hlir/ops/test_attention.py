@@ -184,10 +184,10 @@ def test_what_is_hidden_costs_nothing() -> None:
         ),
         (("1 x 6 x 5 x 8", "1 x 4 x 7 x 8", "1 x 4 x 7 x 8"), "with 6 heads.*with 4"),
         (("1 x 6 x 5 x 8", "1 x 0 x 7 x 8", "1 x 0 x 7 x 8"), "with 6 heads.*with 0"),
-        (("1 x 2 x 5 x 8", "1 x 2 x 7 x 4", "1 x 2 x 7 x 4"), "'key' is .*7 x 4>.*need .*7 x 8>"),
+        (("1 x 2 x 5 x 8", "1 x 2 x 7 x 4", "1 x 2 x 7 x 4"), "'key' is .*7 x 4>.*needs .*7 x 8>"),
         (("1 x 2 x 5 x 8", "1 x 2 x 7 x 8", "1 x 2 x 6 x 8"), "'value' is .*6 x 8>.*need .*7 x 8>"),
         (("1 x 2 x 5 x 8", "1 x 2 x 7 x 8", "1 x 1 x 7 x 8"), "'value' is .*'key' need"),
-        (("2 x 2 x 5 x 8", "1 x 2 x 7 x 8", "1 x 2 x 7 x 8"), "'key' is .*'query' need .*<2 x 2"),
+        (("2 x 2 x 5 x 8", "1 x 2 x 7 x 8", "1 x 2 x 7 x 8"), "'key' is .*'query' needs .*<2 x 2"),
     ],
 )
 def test_operands_that_do_not_fit_are_named(types: tuple[str, str, str], message: str) -> None:
