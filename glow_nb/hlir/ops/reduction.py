@@ -273,3 +273,12 @@ class TopK(Node):
         values = np.take_along_axis(x, chosen, axis=-1)
         values, chosen = (np.moveaxis(a, -1, self.axis) for a in (values, chosen))
         return fitted(values, self.result_types[0]), fitted(chosen, self.result_types[1])
+
+    @override
+    def executed_cost(self) -> Cost:
+        """Count a comparison an element, and *k* / 2 moves to insert each of those that are found.
+
+        The order of the elements decides how many are inserted on the way.
+        """
+        found = self.result_types[0].size
+        return Cost(others=self.input.type.size + found * self.k // 2)

@@ -83,3 +83,9 @@ def test_winograd_convolution_executes_fewer_products(b: Builder) -> None:
     assert node.executed_cost().multiply_adds == 4 * 36 * 8 * 4
     rows, columns = 6 * 22 + 6 * 22, 6 * 18 + 4 * 18  # numbers other than 0 in B, and in A
     assert node.executed_cost().others == 4 * (4 * rows + 8 * columns) + 64 * 8
+
+
+def test_top_k_executes_insertions(b: Builder) -> None:
+    node = ops.TopK(b.input("x", "float32<8 x 1000>"), k=100, axis=1)
+    assert node.cost() == Cost()
+    assert node.executed_cost() == Cost(others=8 * 1000 + 8 * 100 * 100 // 2)
