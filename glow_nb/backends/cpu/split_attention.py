@@ -44,9 +44,13 @@ def split_attention(function: Function, *, threads: int = 1) -> Function:
         if part_keys is None:
             return None
         operands = (node.query, node.key, node.value, node.mask)
-        cut = AttentionParts(*operands, **attributes_of(node), part_keys=part_keys)
-        merged = MergeAttentionParts(rewriter.emit(cut), node.masked_rows, node.result_layout)
-        return rewriter.emit(merged)
+        cut = AttentionParts(
+            *operands, **attributes_of(node), part_keys=part_keys, predicate=node.predicate
+        )
+        parts, layout = rewriter.emit(cut), node.result_layout
+        return rewriter.emit(
+            MergeAttentionParts(parts, node.masked_rows, layout, predicate=node.predicate)
+        )
 
     return rewrite(function, rule)
 
