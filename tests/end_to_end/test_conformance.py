@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -45,6 +44,10 @@ COMPLETE = (
 
 SHARES = 16
 """Into how many parts the tests that compile are cut, so that cores can share them."""
+
+ROUNDED_ONCE = {f"test_attention_{rank}d_causal_bf16_expanded": 2.0**-7 for rank in (3, 4)}
+"""Tests that write attention out in bfloat16, which rounds after each operator, and the distance of
+two neighbours of that kind. A pass makes one node of it, which rounds once."""
 
 
 @pytest.fixture
@@ -99,8 +102,8 @@ def results(case: Any, engine: str, *, optimize: bool) -> list[Any] | None:
 def check_passes_change_nothing(cases: list[Any], engine: str) -> None:
     """Assert that each test's outputs are the same with and without the passes, but for rounding.
 
-    The tolerance is the suite's, relative to the largest number of an output, or the distance of
-    neighbours of its kind: without passes, 16-bit floats are rounded after each operator.
+    The tolerance is the suite's, relative to the largest number of an output, but for those of
+    ``ROUNDED_ONCE``.
     """
     different = {}
     for case in cases:
@@ -108,8 +111,9 @@ def check_passes_change_nothing(cases: list[Any], engine: str) -> None:
         if plain is None or best is None:
             assert plain is best, case.name
             continue
+        tolerance = ROUNDED_ONCE.get(case.name, case.rtol)
         for want, got in zip(plain, best, strict=True):
-            if not is_close(got, want, case.rtol):
+            if not is_close(got, want, tolerance):
                 different[case.name] = (got, want)
     assert not different
 
@@ -118,8 +122,7 @@ def is_close(got: Any, want: Any, tolerance: float) -> bool:
     if (got.shape, got.dtype) != (want.shape, want.dtype):
         return False
     if ElementKind.of(want.dtype).is_float:
-        step = float(ml_dtypes.finfo(want.dtype).eps)  # type: ignore[no-untyped-call]
-        return distance(want, got) <= max(tolerance, step)
+        return distance(want, got) <= tolerance
     return np.array_equal(got, want)
 
 
