@@ -24,7 +24,8 @@ def winograd_convolution_source(
     """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue.
 
     Raises:
-        UnsupportedError: Tiles have several outputs in too many dimensions.
+        UnsupportedError: Tiles have several outputs in too many dimensions, or there are no
+            channels to sum up.
     """
     shape = ConvolutionShape.of(
         instruction.input.type.shape,
@@ -37,6 +38,11 @@ def winograd_convolution_source(
         raise UnsupportedError(
             f"{instruction!r}: there is no kernel for tiles of {list(instruction.tile)} outputs of "
             f"{list(instruction.kernel)} taps; choose one output along the first dimension"
+        )
+    if shape.channels == 0:
+        raise UnsupportedError(
+            f"{instruction!r}: the input {instruction.input.type} has no channels, and there is no "
+            "kernel for it in Winograd's form; choose packed_convolution"
         )
     nest = WinogradNest(
         shape,

@@ -241,3 +241,9 @@ def test_tiles_with_several_outputs_along_the_depth_are_refused(kernel: tuple[in
     message = r"no kernel for tiles of \[2, 4, 4\] outputs of \[3, \d, \d\] taps; choose one output"
     with pytest.raises(UnsupportedError, match=message):
         generate_kernel(convolution_of(nest), Target.host())
+
+
+def test_an_input_without_channels_is_refused() -> None:
+    nest = WinogradNest(conv(1, 0, 8, (5, 5), (3, 3)), (2, 2), FLOAT32, 16)
+    with pytest.raises(UnsupportedError, match="has no channels.*choose packed_convolution"):
+        generate_kernel(convolution_of(nest), Target.host())
