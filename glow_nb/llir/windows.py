@@ -71,8 +71,9 @@ def rebased(buffer: Buffer, old: Buffer, new: Buffer) -> Buffer | None:
 def laid_around(place: Buffer, part: Buffer) -> Buffer | None:
     """Return where the region of *part* lies if *part*, of the type of *place*, lies at *place*.
 
-    None if that is nowhere: *part* has another order or another type, or what lies around it would
-    reach beyond the region of *place*, or its elements would fall upon each other.
+    None if that is nowhere: *part* has another order or another type, or goes on behind the end of
+    a row, or what lies around it would reach beyond the region of *place*, or its elements would
+    fall upon each other.
     """
     whole = part.root
     if part.type != place.type:
@@ -85,9 +86,12 @@ def laid_around(place: Buffer, part: Buffer) -> Buffer | None:
     if seen is None:
         return None
     start, rest = place.offset, part.offset
-    for before, step in zip(part.strides, place.strides, strict=True):
-        start -= rest // before * step
-        rest %= before
+    axes = zip(part.strides, place.strides, part.type.shape, seen.type.shape, strict=True)
+    for before, step, size, limit in axes:
+        begin, rest = divmod(rest, before)
+        if begin + size > limit:
+            return None
+        start -= begin * step
     laid = View(seen.name, seen.type, place.root, start, place.strides)
     first, last = element_interval(laid)
     if first < 0 or last >= place.root.type.size or not _are_distinct(laid):

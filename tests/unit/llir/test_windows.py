@@ -1,0 +1,29 @@
+"""Where a buffer lies whose part is a window of another one."""
+
+from __future__ import annotations
+
+from glow_nb.llir.program import Buffer, View
+from glow_nb.llir.windows import laid_around
+from glow_nb.types import ElementKind, TensorType
+
+
+def window(name: str, base: Buffer, shape: tuple[int, ...], offset: int) -> View:
+    """Return a window of the matrix *base* from element *offset* on."""
+    return View(name, TensorType(base.type.kind, shape), base, offset, base.strides)
+
+
+def matrix(name: str, *shape: int) -> Buffer:
+    return Buffer(name, TensorType(ElementKind.FLOAT32, shape))
+
+
+def test_the_rest_lies_around_the_part() -> None:
+    whole, wide = matrix("whole", 4, 10), matrix("wide", 4, 32)
+    laid = laid_around(window("place", wide, (3, 8), 5), window("part", whole, (3, 8), 2))
+    assert laid is not None
+    assert (laid.type.shape, laid.offset, laid.strides) == ((4, 10), 3, (32, 1))
+
+
+def test_nothing_lies_around_a_part_that_goes_on_behind_the_end_of_a_row() -> None:
+    whole, wide = matrix("whole", 4, 10), matrix("wide", 4, 32)
+    part = window("part", whole, (3, 8), 5)  # its columns 5 to 9, then 0 to 2 of the next row
+    assert laid_around(window("place", wide, (3, 8), 9), part) is None
