@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from math import prod
 
+from glow_nb.kernels.products.caches import LEVEL_3_SHARE
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.product_plan import (
-    Plan,
     block_pixels,
     input_distances,
     packed_elements,
@@ -44,16 +44,18 @@ def generate_product(
         title: Comment at the top of the text.
     """
     fusion = fusion.named_by_field()
-    writer = ProductWriter(nest, plan_product(nest, target), fusion)
+    writer = ProductWriter(nest, target, fusion)
     return KernelSource(family, writer.write(title), fusion.kinds, writer.scratch_bytes)
 
 
 class ProductWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
-    def __init__(self, nest: ProductNest, plan: Plan, fusion: Fusion) -> None:
-        self.nest, self.shape, self.plan, self.fusion = nest, nest.shape, plan, fusion
+    def __init__(self, nest: ProductNest, target: Target, fusion: Fusion) -> None:
+        self.nest, self.shape, self.fusion = nest, nest.shape, fusion
+        self.plan = plan = plan_product(nest, target)
         self.tiles = TileStore(fusion, plan.lanes)
+        self.is_far = self.tiles.touched_bytes > LEVEL_3_SHARE * target.l3_bytes
         _, *operands = kernel_operands(fusion.head)
         self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
         self.out = SourceWriter()
@@ -282,29 +284,24 @@ class ProductWriter:
             shift = "shift" if self.plan.is_cut else "0"
             out.line(f"x_{name} = {plus(origin, times(pixel, pixel_step), group, shift)}")
         size = f"{rows}, {-(-columns // plan.lanes)}, {plan.lanes}"
-        zeros = f"tile_fill(sums, 0, {size})"
-        bias = zeros
-        if self.bias:
-            end = "" if self.nest.right.is_padded else f", {columns}"
-            form = "tile_bias_masked" if end else "tile_bias"
-            bias = f"{form}({self.bias[0]}, panel * {self.nest.block}, {size}{end})"
-        out.line(f"t_{name} = {zeros if self.plan.is_cut else bias}")
+        begin, end = self._part_range(name[0])
+        where = f"({place} * {shape.output[-1]} + at_{name})"
+        if self.is_far:
+            with out.block(f"if part == {end} - 1:") if plan.is_cut else nullcontext():
+                self.tiles.write_prefetch(out, rows, columns, where, "channel")
+        out.line(f"t_{name} = tile_fill(sums, 0, {size})")
         self._write_sum(name, columns)
         if not self.plan.is_cut:
-            self._write_store(name, rows, columns, place)
+            self._write_store(name, rows, columns, where)
             return
-        begin, end = self._part_range(name[0])
         out.line(f"wait_{name} = {plus('waiting', times(f'near_{name}', self.nest.block))}")
         with out.block(f"if part > {begin}:"):
             earlier = f"tile_load(sums, wait_{name}, {self.nest.block}, {size})"
             out.line(f"t_{name} = add(t_{name}, {earlier})")
-        if self.bias:
-            with out.block("else:"):
-                out.line(f"t_{name} = add(t_{name}, {bias})")
         with out.block(f"if part < {end} - 1:"):
             out.line(f"tile_store(sums, wait_{name}, {self.nest.block}, t_{name})")
         with out.block("else:"):
-            self._write_store(name, rows, columns, place)
+            self._write_store(name, rows, columns, where)
 
     def _part_range(self, tag: str) -> tuple[str, str]:
         """Return the first inner block of a tile's sums and the end of them."""
@@ -313,8 +310,17 @@ class ProductWriter:
         row = self.plan.sum.blocks_per_tap_row
         return times(f"begin_{tag}", row), times(f"end_{tag}", row)
 
-    def _write_store(self, name: str, rows: int, columns: int, place: str) -> None:
-        pixel = f"({place} * {self.shape.output[-1]} + at_{name})"
+    def _write_store(self, name: str, rows: int, columns: int, pixel: str) -> None:
+        """Add the bias, run the epilogue and store.
+
+        A chain of sums that began with the bias would round each time at its magnitude.
+        """
+        if self.bias:
+            end = "" if self.nest.right.is_padded else f", {columns}"
+            size = f"{rows}, {-(-columns // self.plan.lanes)}, {self.plan.lanes}{end}"
+            form = "tile_bias_masked" if end else "tile_bias"
+            bias = f"{form}({self.bias[0]}, panel * {self.nest.block}, {size})"
+            self.out.line(f"t_{name} = add(t_{name}, {bias})")
         self.tiles.write(
             self.out, f"t_{name}", rows, columns=columns, pixel=pixel, channel="channel"
         )

@@ -68,6 +68,23 @@ class TileStore:
             at[f"kept_{tile}"] = times(row, vectors * self.lanes)
             self._write_row(out, tile, columns, at)
 
+    @property
+    def touched_bytes(self) -> int:
+        """Bytes of the tensors of the result's shape that the kernel reads or writes."""
+        return sum(b.type.size_bytes for name, b in self.fusion.pointers if name in self.strides)
+
+    def write_prefetch(
+        self, out: SourceWriter, rows: int, columns: int, pixel: str, channel: str
+    ) -> None:
+        """Bring what a tile will write, and what its epilogue reads, nearer; see :meth:`write`.
+
+        Where it lies in main memory, a tile that has just begun has time for that.
+        """
+        for name, stride in self.strides.items():
+            for column in range(0, columns, self.lanes):
+                place = plus(times(pixel, stride), channel, column)
+                out.line(f"tile_prefetch({name}, {place}, {stride}, {rows})")
+
     def _write_row(
         self, out: SourceWriter, tile: str, columns: int, places: Mapping[str, str]
     ) -> None:
