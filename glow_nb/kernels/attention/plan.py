@@ -14,7 +14,6 @@ from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.products.blocking import (
     MAX_VECTORS,
-    PRODUCT_LOAD_CYCLES,
     registers_of,
     row_limit,
     step_cycles,
@@ -22,6 +21,10 @@ from glow_nb.kernels.products.blocking import (
 from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import LANE_BYTES, native_lanes
+
+LOAD_CYCLES = 0.04
+"""What a load costs beside its place in the pipeline: among tiles with as many accumulators, those
+with the fewest loads are the fastest."""
 
 LEVEL_1_SHARE = 0.5
 """The part of the first-level cache that the scores of few rows may fill: their keys and values are
@@ -174,7 +177,7 @@ def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[
     def cycles(rows: int, vectors: int, needed: int, steps: int) -> float:
         panel_bytes = vectors * vector_bytes * steps
         step = step_cycles(rows, vectors, vector_bytes, panel_bytes)
-        return -(-needed // vectors) * (step + PRODUCT_LOAD_CYCLES * (rows + vectors)) * steps
+        return -(-needed // vectors) * (step + LOAD_CYCLES * (rows + vectors)) * steps
 
     def cost(tile: tuple[int, int, int]) -> float:
         rows, of_keys, of_width = tile

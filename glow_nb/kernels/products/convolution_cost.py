@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.kernels.products.blocking import (
-    PRODUCT_LOAD_CYCLES,
     Columns,
     Cut,
+    fetch_cycles,
     lanes_of,
     line_cycles,
     rank_blocks,
@@ -101,6 +101,7 @@ def convolution_candidates(
         pixels=simple.output[-1],
         steps=simple.steps,
         kind=kind,
+        fetched=simple.new_inputs,
     )
     candidates = [_direct(shape, kind, target, block, threads) for block in widths[:blocks]]
     if winograd and kind is ElementKind.FLOAT32 and prod(shape.output) * shape.batch > 0:
@@ -155,7 +156,7 @@ def product_candidates(
         pixels=shape.rows,
         steps=shape.inner,
         kind=kind,
-        load_cycles=PRODUCT_LOAD_CYCLES,
+        fetched=shape.inner,
     )
     tried = widths[:blocks]
     if not is_laid_out and shape.depth in widths[blocks:]:
@@ -163,9 +164,10 @@ def product_candidates(
     candidates: list[Candidate] = []
     for block in tried:
         columns = Columns(shape.depth, block, lanes_of(kind, target))
-        cycles = shape.batch * _product_cycles(columns, shape.rows, shape.inner, kind, target)
+        cycles = _product_cycles(columns, shape.rows, shape.inner, kind, target)
+        cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind)
         weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
-        cycles = DIRECT_FACTOR * cycles + WEIGHT_CYCLES * weight_bytes
+        cycles = DIRECT_FACTOR * shape.batch * cycles + WEIGHT_CYCLES * weight_bytes
         cycles = max(cycles, _fetch_cycles(weight_bytes))
         if not is_laid_out and block != shape.depth:
             cycles += COPY_CYCLES * weight_bytes
@@ -184,6 +186,7 @@ def _direct(
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]
     cycles = lines * _product_cycles(plan.columns, pixels, simple.steps, kind, target)
+    cycles += lines * pixels * plan.columns.panels * fetch_cycles(simple.new_inputs, kind)
     blocks = simple.batch * -(-units_of(simple, plan.cut) // max(1, plan.block_units))
     staged = blocks * staged_elements(nest, plan) * kind.size_bytes
     cycles = DIRECT_FACTOR * cycles + STAGED_CYCLES * staged

@@ -123,6 +123,12 @@ class ConvolutionShape:
         return prod(self.kernel) * self.channels_per_group
 
     @property
+    def new_inputs(self) -> int:
+        """Elements of a group that an output reads, but not its neighbour before it in the line."""
+        *outer, last = self.kernel
+        return prod(outer) * min(last, self.stride[-1]) * self.channels_per_group
+
+    @property
     def is_padded(self) -> bool:
         """True if some output reads beyond the input."""
         return any(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from glow_nb.kernels.products.blocking import (
     MAX_VECTORS,
-    PRODUCT_LOAD_CYCLES,
     lanes_of,
     rank_blocks,
     registers_of,
@@ -56,5 +55,5 @@ def in_place_block(shape: MatMulShape, kind: ElementKind, target: Target) -> int
         pixels=shape.rows,
         steps=shape.inner,
         kind=kind,
-        load_cycles=PRODUCT_LOAD_CYCLES,
+        fetched=shape.inner,
     )[0]

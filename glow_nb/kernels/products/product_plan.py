@@ -28,12 +28,24 @@ from glow_nb.kernels.products.blocking import (
     registers_of,
     row_limit,
 )
-from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes, longest_dot
+from glow_nb.kernels.products.caches import (
+    PACKING_CYCLES,
+    byte_cycles,
+    level_2_bytes,
+    longest_dot,
+)
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
+
+IMAGE_CHANNELS, IMAGE_CHAIN = 4, 96
+"""The most products of an inner block of a convolution of so few channels, which read the image.
+
+Its rounding goes through all layers that follow: with its 147 products in one chain, ResNet50 is
+4.3e-6 from its results in float64 (root of the mean square), with two chains 3.8e-6.
+"""
 
 SWEPT_ROWS = 8
 """Rows of a right matrix that are read side by side if it is swept in its own order: as many
@@ -83,6 +95,8 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers_of(target)))
     limit = longest_dot(nest.block * nest.kinds.right.size_bytes, target)
     is_swept = columns.panels > 1 and _is_swept(nest, cut, target)
+    if shape.channels_per_group <= IMAGE_CHANNELS:
+        limit = min(limit, IMAGE_CHAIN)
     if is_swept:
         limit = min(limit, SWEPT_ROWS)
     distances = input_distances(nest)
@@ -183,7 +197,7 @@ def block_bytes(nest: ProductNest, plan: Plan) -> int:
 
 
 def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
-    """Estimate the cycles that the right operand and the waiting sums take on their way.
+    """Estimate the cycles of the right operand, the waiting sums and the packed left rows.
 
     The left rows come from the second-level cache in any case, a fraction as fast as weights.
     """
@@ -194,7 +208,9 @@ def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     waiting = waiting_elements(nest, plan) * nest.kinds.total.size_bytes
     panels = 1 if plan.panels_inside else plan.columns.panels * nest.shape.group
     moves = 2 * (plan.sum.blocks - 1) * panels * blocks
-    return cycles + moves * waiting * byte_cycles(waiting, target)
+    cycles += moves * waiting * byte_cycles(waiting, target)
+    packed = packed_elements(nest, plan) * nest.kinds.left.size_bytes
+    return cycles + PACKING_CYCLES * blocks * plan.sum.blocks * packed
 
 
 def _is_swept(nest: ProductNest, cut: Cut, target: Target) -> bool:

@@ -137,7 +137,7 @@ def test_winograd_keeps_its_meaning(name: str, is_guarded: bool) -> None:
 @pytest.mark.parametrize("name", ["groups", "many channels", "images share tiles", "5x5", "column"])
 def test_cut_sums_are_the_same(name: str) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
-    target = replace(Target.host(lanes), l1_bytes=128)
+    target = replace(Target.host(lanes), l1_bytes=64)
     nest = WinogradNest(*NESTS[name], FLOAT32, 2 * lanes, guarded=name == "5x5")
     assert plan_winograd(nest, target).dot < nest.shape.channels_per_group
     check(nest, target, threads=1 + len(name) % 3, block_tiles=9)
