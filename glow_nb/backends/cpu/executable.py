@@ -113,8 +113,8 @@ class CpuExecutable:
         return "\n".join([entry, *texts, f"# The functions that kernels call:\n{functions}"])
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Run on contiguous *inputs*; return new output arrays."""
-        return self._loaded.run(inputs)
+        """Run on contiguous *inputs*, which must fit the program; return new output arrays."""
+        return self._loaded.run_checked(inputs)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run in turn an entry with time stamps and the ordinary one, *runs* times each.
