@@ -12,9 +12,10 @@ from typing_extensions import override
 from glow_nb.arguments import Shapes, as_array, as_shapes
 from glow_nb.background import Background, done_now
 from glow_nb.errors import FeedError, GlowError, OptionError
+from glow_nb.feeds import Feeds, name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork, Feeds, MemoryReport, Network, name_feeds
+from glow_nb.network import CompiledNetwork, MemoryReport, Network
 from glow_nb.types import Array, SymbolicType
 from glow_nb.variants import MAX_VARIANTS, VariantCache
 
@@ -133,8 +134,8 @@ class DynamicNetwork(Network):
 
     def _network_for(self, inputs: Feeds) -> tuple[CompiledNetwork, dict[str, Array]]:
         """Return the network for the shapes of *inputs*, and these by name."""
-        names = list(self._model.inputs)
-        feeds = {name: as_array(name, value) for name, value in name_feeds(names, inputs).items()}
+        named = name_feeds(self._model.inputs.keys(), inputs)
+        feeds = {name: as_array(name, value) for name, value in named.items()}
         shapes = self._key({name: array.shape for name, array in feeds.items()})
         self._check_feeds(feeds)
         return self._variant(shapes), feeds

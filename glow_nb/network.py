@@ -10,26 +10,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-import numpy as np
 from typing_extensions import override
 
 from glow_nb.alignment import ALIGNMENT
-from glow_nb.arguments import Shapes, as_array, as_path, as_shapes
+from glow_nb.arguments import Shapes, as_path, as_shapes
 from glow_nb.counted import cut, visible_types
-from glow_nb.errors import FeedError, GlowError, OptionError, UnsupportedError
+from glow_nb.errors import GlowError, OptionError, UnsupportedError
+from glow_nb.feeds import FeedCheck, Feeds
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Function
-from glow_nb.llir.program import Buffer, Program
+from glow_nb.llir.program import Program
 from glow_nb.memory_limit import out_of_memory, within_memory
-from glow_nb.schema import closest
 from glow_nb.types import Array, SymbolicType, TensorType
 
 if TYPE_CHECKING:
     from glow_nb.backends.backend import Executable
     from glow_nb.kernel_report import KernelList
     from glow_nb.profile import Profile
-
-Feeds = Mapping[str, Array] | Array
 
 
 @dataclass(frozen=True)
@@ -194,6 +191,7 @@ class CompiledNetwork(Network):
         self._program, self._function, self._threads = program, function, threads
         self.sizes = sizes
         self._executable = executable
+        self._feeds = FeedCheck(program.inputs)
         subject = f"network {program.name!r}: {type(executable).__name__}.run"
         self._border = foreign(GlowError, subject)  # to the backend, which may be a user's
         self._output_names = tuple(buffer.name for buffer in program.outputs)
@@ -218,7 +216,7 @@ class CompiledNetwork(Network):
     @override
     def inputs(self) -> dict[str, TensorType]:
         """Name and type of each input, in order."""
-        return {buffer.name: buffer.type for buffer in self.program.inputs}
+        return dict(self._feeds.types)
 
     @property
     @override
@@ -276,7 +274,7 @@ class CompiledNetwork(Network):
             FeedError: An input is missing, unknown, or of another shape or dtype.
             MemoryLimitError: The system gives no memory for the run.
         """
-        arrays = check_feeds(self.program.inputs, inputs)
+        arrays = self._feeds.arrays(inputs)
         with self._border:
             try:
                 results = self._executable.run(arrays)
@@ -324,7 +322,7 @@ class CompiledNetwork(Network):
         """
         from glow_nb.profile import profile_executable
 
-        arrays = check_feeds(self.program.inputs, inputs)
+        arrays = self._feeds.arrays(inputs)
         if not isinstance(limits, bool):
             raise OptionError(f"limits={limits!r:.80}: give True or False")
         name = self.program.name
@@ -342,51 +340,3 @@ class CompiledNetwork(Network):
     @override
     def __repr__(self) -> str:
         return f"<CompiledNetwork {self.program.name} {self._show_types()}, {self.memory}>"
-
-
-def check_feeds(inputs: tuple[Buffer, ...], feeds: Feeds) -> list[Array]:
-    """Return one contiguous array for each of *inputs*, or raise FeedError."""
-    named = name_feeds([buffer.name for buffer in inputs], feeds)
-    return [_check_feed(buffer, named[buffer.name]) for buffer in inputs]
-
-
-def name_feeds(names: list[str], feeds: Feeds) -> Mapping[str, Array]:
-    """Return *feeds* as a mapping that has exactly *names*, or raise FeedError."""
-    if not isinstance(feeds, (dict, Mapping)):  # a dict is recognized faster
-        if len(names) != 1:
-            raise FeedError(
-                f"the network has {len(names)} inputs; feed a dict with the names {names}"
-            )
-        return {names[0]: feeds}
-    for name in feeds:
-        if name not in names:
-            raise FeedError(
-                f"unknown input {name!r}{closest(str(name), names)}; the inputs are {names}"
-            )
-    missing = [name for name in names if name not in feeds]
-    if missing:
-        raise FeedError(f"input(s) {missing} are not fed; the network has {names}")
-    return feeds
-
-
-def _check_feed(buffer: Buffer, value: Array) -> Array:
-    wanted, dtype = buffer.type, buffer.type.kind.dtype
-    if (
-        type(value) is np.ndarray
-        and value.dtype == dtype
-        and value.shape == wanted.shape
-        and value.flags.carray
-    ):
-        return value
-    array = as_array(buffer.name, value)
-    if array.dtype.newbyteorder("=") != dtype:
-        raise FeedError(
-            f"input {buffer.name!r}: dtype is {array.dtype}, the network takes "
-            f"{wanted.kind.value}; convert it with .astype({wanted.kind.value!r})"
-        )
-    if array.shape != wanted.shape:
-        raise FeedError(
-            f"input {buffer.name!r}: shape is {list(array.shape)}, the network takes "
-            f"{list(wanted.shape)}; reshape it, or compile for this shape"
-        )
-    return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])

@@ -80,7 +80,8 @@ class Executable(Protocol):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on contiguous *inputs* in the program's order; return its outputs in order.
 
-        May be called from many threads at once.
+        The caller has checked that their kinds and shapes are those of the program's inputs. May be
+        called from many threads at once.
         """
         ...
 

@@ -21,12 +21,12 @@ from glow_nb.bisection.states import Evaluator, StateValues, culprit_value, with
 from glow_nb.distance import largest_distance
 from glow_nb.driver import run
 from glow_nb.errors import OptionError, PassError
+from glow_nb.feeds import FeedCheck
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.print import format_names
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
-from glow_nb.network import check_feeds
 from glow_nb.passes import PassRun, Pipeline
 from glow_nb.text import format_name
 from glow_nb.types import Array
@@ -168,7 +168,7 @@ def _states(
 def _named(ir: State, inputs: Mapping[str, Array] | Array) -> dict[str, Array]:
     """Return *inputs* by name; raise FeedError unless they fit."""
     program = ir if isinstance(ir, Program) else _signature(ir)
-    arrays = check_feeds(program.inputs, inputs)
+    arrays = FeedCheck(program.inputs).arrays(inputs)
     return {buffer.name: array for buffer, array in zip(program.inputs, arrays, strict=True)}
 
 

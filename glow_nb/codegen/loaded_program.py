@@ -8,8 +8,9 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from glow_nb.errors import CompileError, FeedError
 from glow_nb.kernels.target import Target
 from glow_nb.memory_limit import require_memory
 from glow_nb.types import Array, ElementKind, TensorType
+
+_Wanted = tuple[np.dtype[Any], tuple[int, ...]]
 
 
 def load(native: NativeProgram) -> LoadedProgram:
@@ -78,9 +81,12 @@ class LoadedProgram:
         """Run *native* by its linked *code*; :func:`load` makes both fit."""
         self.native, self.code = native, code
         self._inputs = [(b.type.kind.dtype, b.type.shape) for b in native.inputs]
-        self._outputs = [(b.type.kind.dtype, b.type.shape, b.fed_by) for b in native.outputs]
+        self._outputs = [(b.type.kind.dtype, b.type.shape) for b in native.outputs]
+        fed = enumerate(output.fed_by for output in native.outputs)
+        self._fed = [(output, source) for output, source in fed if source is not None]
         self._first_bound = len(native.memory.borrowed)
         self._idle: deque[_Context] = deque(maxlen=available_cores())
+        _loaded.add(self)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on *inputs*, in the program's order, and return new output arrays in order.
@@ -88,7 +94,11 @@ class LoadedProgram:
         Raises:
             FeedError: An input has another shape or dtype, or is not contiguous and aligned.
         """
-        self._check_inputs(inputs)
+        _check("input", inputs, self._inputs)
+        return self.run_checked(inputs)
+
+    def run_checked(self, inputs: Sequence[Array]) -> list[Array]:
+        """Do what :meth:`run` does, on arrays of which the caller knows that they fit."""
         outputs = self.new_outputs(inputs)
         self._run_on([*inputs, *outputs])
         return outputs
@@ -102,76 +112,75 @@ class LoadedProgram:
             FeedError: An array has another shape or dtype, is not contiguous and aligned, or is an
                 output that cannot be written.
         """
-        self._check_inputs(inputs)
-        if len(outputs) != len(self._outputs):
-            raise FeedError(f"run: {len(outputs)} outputs, the program has {len(self._outputs)}")
-        for index, (array, (dtype, shape, _)) in enumerate(
-            zip(outputs, self._outputs, strict=True)
-        ):
-            _check("output", index, array, dtype, shape)
+        _check("input", inputs, self._inputs)
+        _check("output", outputs, self._outputs)
+        for index, array in enumerate(outputs):
             if not array.flags.writeable:
                 raise FeedError(f"output {index}: the array is read-only; give one to write to")
         self._run_on([*inputs, *outputs])
 
     def new_outputs(self, inputs: Sequence[Array]) -> list[Array]:
         """Return new arrays; one that is an input as well begins as a copy of what is fed."""
-        return [
-            np.empty(shape, dtype) if fed_by is None else inputs[fed_by].copy()
-            for dtype, shape, fed_by in self._outputs
-        ]
-
-    def _check_inputs(self, inputs: Sequence[Array]) -> None:
-        if len(inputs) != len(self._inputs):
-            raise FeedError(f"run: {len(inputs)} inputs, the program has {len(self._inputs)}")
-        for index, (array, (dtype, shape)) in enumerate(zip(inputs, self._inputs, strict=True)):
-            _check("input", index, array, dtype, shape)
+        outputs = [np.empty(shape, dtype) for dtype, shape in self._outputs]
+        for output, source in self._fed:
+            outputs[output][...] = inputs[source]
+        return outputs
 
     def _run_on(self, arrays: Sequence[Array]) -> None:
         context = self._take_context()
-        for index, array in enumerate(arrays, self._first_bound):
-            context.pointers[index] = address_of(array)
+        context.pointers[self._first_bound :] = [address_of(array) for array in arrays]
         context.team.run()
         self._idle.append(context)  # a full deque drops the one idle for longest
 
     def _take_context(self) -> _Context:
-        process = os.getpid()
-        while self._idle:
-            try:
-                context = self._idle.pop()
-            except IndexError:  # another thread took the last one
-                break
-            if context.process == process:  # otherwise its threads stayed in our parent
-                return context
-        return _Context(self.native, self.code, process)
+        try:
+            return self._idle.pop()
+        except IndexError:  # there is none that nobody uses
+            return _Context(self.native, self.code)
 
 
-def _check(
-    role: str, index: int, array: Array, dtype: np.dtype[Any], shape: tuple[int, ...]
-) -> None:
-    """Raise FeedError unless the entry can work on *array* where it lies."""
-    if array.dtype != dtype or array.shape != shape:
-        raise FeedError(
-            f"{role} {index}: {array.dtype} of shape {array.shape}, the program has "
-            f"{TensorType(ElementKind.of(dtype), shape)}"
-        )
-    flags = array.flags
-    if not (flags.c_contiguous and flags.aligned):
-        raise FeedError(f"{role} {index}: not contiguous and aligned; make a copy")
+_loaded: WeakSet[LoadedProgram] = WeakSet()
+
+
+def _leave_contexts() -> None:
+    """Forget contexts in the child of a fork: their threads stayed in the parent."""
+    for program in _loaded:
+        program._idle.clear()
+
+
+os.register_at_fork(after_in_child=_leave_contexts)
+
+
+def _check(role: str, arrays: Sequence[Array], wanted: Sequence[_Wanted]) -> None:
+    """Raise FeedError unless the entry can work on *arrays* where they lie."""
+    if len(arrays) != len(wanted):
+        raise FeedError(f"run: {len(arrays)} {role}s, the program has {len(wanted)}")
+    for index, (array, (dtype, shape)) in enumerate(zip(arrays, wanted, strict=True)):
+        if array.dtype != dtype or array.shape != shape:
+            raise FeedError(
+                f"{role} {index}: {array.dtype} of shape {array.shape}, the program has "
+                f"{TensorType(ElementKind.of(dtype), shape)}"
+            )
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            raise FeedError(f"{role} {index}: not contiguous and aligned; make a copy")
 
 
 def address_of(array: Array) -> int:
     """Return where the elements of a contiguous *array* lie, a microsecond before NumPy does."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+        return _addressof(_first_byte(array))
     except (TypeError, ValueError):  # read-only, empty, or of a kind that buffers do not have
         return array.ctypes.data
+
+
+_addressof = ctypes.addressof
+_first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 
 class _Context:
     """The memory and the threads of one run at a time."""
 
-    def __init__(self, native: NativeProgram, code: LoadedCode, process: int) -> None:
-        self.process = process
+    def __init__(self, native: NativeProgram, code: LoadedCode) -> None:
         memory, bound = native.memory, len(native.inputs) + len(native.outputs)
         # ctypes has no arrays of length zero that it can take the address of on every version.
         self.pointers = (ctypes.c_void_p * (len(memory.borrowed) + bound))()

@@ -48,7 +48,10 @@ class Sharing:
 
 
 def estimate_ns(cost: InstructionCost, lanes: int) -> float:
-    """Return about how long one thread takes for a kernel of *cost*, beside :data:`CALL_NS`."""
+    """Return about how long one thread takes for a kernel of *cost*, beside :data:`CALL_NS`.
+
+    Its vectors have so many *lanes*, one if it works on one element after the other.
+    """
     vectors = MULTIPLY_ADD_NS * cost.executed.multiply_adds + OTHER_NS * cost.executed.others
     return vectors / lanes + BYTE_NS * cost.bytes
 

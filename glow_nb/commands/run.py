@@ -26,8 +26,9 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.wording import count_of
 from glow_nb.errors import OptionError, UnboundInput
+from glow_nb.feeds import name_feeds
 from glow_nb.files import SUFFIX
-from glow_nb.network import CompiledNetwork, name_feeds
+from glow_nb.network import CompiledNetwork
 from glow_nb.text import format_name
 from glow_nb.types import Array, TensorType
 
@@ -140,7 +141,7 @@ def _prepare(
         return network, feeds
     if not inputs:
         raise unbound_error(model, declared_shapes(network))
-    name_feeds(list(network.inputs), feeds)
+    name_feeds(network.inputs.keys(), feeds)
     return network.prepare({name: array.shape for name, array in feeds.items()}).result(), feeds
 
 

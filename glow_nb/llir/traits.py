@@ -30,6 +30,8 @@ class KernelTraits:
         strided: Operands that may be windows with gaps between pixels (rows along the last axis);
             those of a data-parallel instruction may always have any strides. If ``dest`` is among
             them, so may what the epilogue reads and writes in the shape of the result.
+        is_scalar: It works on one element after the other, and not on vectors of them.
+        is_serial: One thread does all of its work, however many there are.
     """
 
     fuses_epilogue: bool = False
@@ -37,6 +39,8 @@ class KernelTraits:
     stores_once: bool = False
     reaches_all: bool = False
     strided: tuple[str, ...] = ()
+    is_scalar: bool = False
+    is_serial: bool = False
 
 
 FUSES_EPILOGUE = KernelTraits(
@@ -52,6 +56,10 @@ Traits = Mapping[type[Instruction], KernelTraits]
 NO_TRAITS: Traits = MappingProxyType({})
 PLAIN = KernelTraits()
 """Those of a kernel that computes its instruction and no more."""
+SCALAR = KernelTraits(is_scalar=True)
+"""Those of one that does so element by element."""
+SERIAL = KernelTraits(is_scalar=True, is_serial=True)
+"""Those of one that does so on one thread."""
 
 
 def traits_of(instruction: Instruction, traits: Traits) -> KernelTraits:

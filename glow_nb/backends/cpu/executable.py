@@ -23,12 +23,14 @@ from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.sharing import estimate_ns, plan_sharing
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.kernel_report import KernelReport
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program, Weight, mutated, read
 from glow_nb.llir.substitute import substitute
+from glow_nb.llir.traits import traits_of
 from glow_nb.types import Array
 
 
@@ -66,7 +68,8 @@ class CpuExecutable:
             calls = [places.call(instruction, target) for instruction in work]
             self._uses = [Use(*numbered) for numbered in enumerate(_without_numbers(work))]
             reports = list(map(_report, self._uses, calls))
-            threads, self._calls, kernels = _shared(calls, reports, threads, target)
+            work_ns = [_shareable_ns(*one, target) for one in zip(work, reports, strict=True)]
+            threads, self._calls, kernels = _shared(calls, reports, work_ns, threads)
             stopwatch.lap("generate_source")
         stopwatch.lap("fill_constants")
         self._cache = ObjectCache()
@@ -113,8 +116,8 @@ class CpuExecutable:
         return "\n".join([entry, *texts, f"# The functions that kernels call:\n{functions}"])
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Run on contiguous *inputs*; return new output arrays."""
-        return self._loaded.run(inputs)
+        """Run on contiguous *inputs*, which must fit the program; return new output arrays."""
+        return self._loaded.run_checked(inputs)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run in turn an entry with time stamps and the ordinary one, *runs* times each.
@@ -183,16 +186,23 @@ def _outputs(program: Program) -> list[OutputBinding]:
     return [OutputBinding(b.type, b.name, fed.get(b), b.counted) for b in program.outputs]
 
 
+def _shareable_ns(instruction: Instruction, report: KernelReport, target: Target) -> float:
+    """Return about how long one thread takes for what threads can share of *instruction*."""
+    traits = traits_of(instruction, CPU_KERNELS.traits)
+    if traits.is_serial:
+        return 0.0
+    return estimate_ns(report.cost, 1 if traits.is_scalar else target.lanes)
+
+
 def _shared(
-    calls: Sequence[Call], reports: Sequence[KernelReport], threads: int, target: Target
+    calls: Sequence[Call],
+    reports: Sequence[KernelReport],
+    work_ns: Sequence[float],
+    threads: int,
 ) -> tuple[int, list[Call], tuple[KernelReport, ...]]:
     """Return how many threads are worth it, and *calls* and *reports* that say who makes them."""
     hazards = plan_hazards(calls, [False] * len(calls))
-    sharing = plan_sharing(
-        [estimate_ns(report.cost, target.lanes) for report in reports],
-        [hazard is not None for hazard in hazards],
-        threads,
-    )
+    sharing = plan_sharing(work_ns, [hazard is not None for hazard in hazards], threads)
     numbers = (1 if alone else sharing.threads for alone in sharing.alone)
     return (
         sharing.threads,

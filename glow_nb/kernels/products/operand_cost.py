@@ -18,7 +18,7 @@ from glow_nb.kernels.products.blocking import (
     row_limit,
 )
 from glow_nb.kernels.products.convolution_cost import COPY_CYCLES, product_candidates
-from glow_nb.kernels.products.in_place import in_place_block
+from glow_nb.kernels.products.in_place import in_place_block, suits_sweep
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.row_products import tile_of
 from glow_nb.kernels.target import Target
@@ -46,7 +46,8 @@ def suits_in_place(shape: MatMulShape, kind: ElementKind, target: Target) -> boo
         shape.inner * shape.depth * kind.size_bytes,
         shape.depth * kind.size_bytes,
     )
-    block = in_place_block(shape, kind, target)
+    is_swept = suits_sweep(shape, shape.batch, kind, target)
+    block = in_place_block(shape, kind, target, is_swept=is_swept)
     tiles = -(-shape.rows // row_limit(block // lanes_of(kind, target), registers_of(target)))
     is_near = right_bytes <= NEAR_PAGES * PAGE_BYTES and row_bytes % PAGE_BYTES != 0
     return tiles == 1 or tiles * (NEAR_CYCLES if is_near else FAR_CYCLES) < COPY_CYCLES

@@ -64,12 +64,14 @@ class RightLayout:
         panel: From panel to panel.
         image: From the panels of one image to those of the next; 0 if they share them.
         is_padded: The last panel has as many columns as the others, and may be read whole.
+        is_swept: It is best read in its own order: a few rows at a time, from end to end.
     """
 
     row: int
     panel: int
     image: int = 0
     is_padded: bool = True
+    is_swept: bool = False
 
     @classmethod
     def packed(cls, shape: ConvolutionShape, block: int, *, per_image: bool = False) -> RightLayout:

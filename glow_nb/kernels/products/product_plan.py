@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.kernels.products.blocking import (
-    FMA_PER_CYCLE,
     Columns,
     Cut,
     lanes_of,
@@ -38,7 +37,6 @@ from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 from glow_nb.kernels.target import Target
-from glow_nb.types import ElementKind
 
 IMAGE_CHANNELS, IMAGE_CHAIN = 4, 96
 """The most products of an inner block of a convolution of so few channels, which read the image.
@@ -51,9 +49,6 @@ SWEPT_ROWS = 8
 """Rows of a right matrix that are read side by side if it is swept in its own order: as many
 streams of memory as processors follow well. Of 4, 8, 16 and 32, 8 were the fastest or close to it
 for matrices in the second-level cache, in the third and in memory."""
-
-SWEEP_FACTOR = 1.35
-"""What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +89,9 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     columns = Columns(shape.depth_per_group, nest.block, lanes)
     cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers_of(target)))
     limit = longest_dot(nest.block * nest.kinds.right.size_bytes, target)
-    is_swept = columns.panels > 1 and _is_swept(nest, cut, target)
     if shape.channels_per_group <= IMAGE_CHANNELS:
         limit = min(limit, IMAGE_CHAIN)
-    if is_swept:
+    if nest.right.is_swept:
         limit = min(limit, SWEPT_ROWS)
     distances = input_distances(nest)
     whole = Plan(
@@ -114,23 +108,10 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     orders = [whole]
     if whole.is_cut and columns.panels > 1 and shape.group == 1 and _can_pack(nest):
         inside = replace(whole, panels_inside=True)
-        orders = [inside] if is_swept else [whole, inside]
+        orders = [inside] if nest.right.is_swept else [whole, inside]
     plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
     fitting = [plan for plan in plans if block_bytes(nest, plan) <= level_2_bytes(target)]
     return min(fitting or plans, key=lambda plan: traffic_cycles(nest, plan, target))
-
-
-def is_swept_by_rows(rows: int, right_bytes: int, kind: ElementKind, target: Target) -> bool:
-    """Return whether a right matrix that is read in place is best read in its own order.
-
-    It is where the multiply-adds of so few left *rows* take no longer than to fetch it. Then a few
-    of its rows are multiplied at a time from end to end, which memory delivers faster than the
-    narrow columns that whole sums need.
-    """
-    vector_bytes = lanes_of(kind, target) * kind.size_bytes
-    arithmetic = SWEEP_FACTOR * rows / (FMA_PER_CYCLE * vector_bytes)
-    is_near = right_bytes <= level_2_bytes(target)
-    return not is_near and arithmetic <= byte_cycles(right_bytes, target)
 
 
 def units_of(shape: ConvolutionShape, cut: Cut) -> int:
@@ -211,12 +192,6 @@ def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     cycles += moves * waiting * byte_cycles(waiting, target)
     packed = packed_elements(nest, plan) * nest.kinds.left.size_bytes
     return cycles + PACKING_CYCLES * blocks * plan.sum.blocks * packed
-
-
-def _is_swept(nest: ProductNest, cut: Cut, target: Target) -> bool:
-    is_candidate = not nest.right.is_padded and cut.tiles == 1 and _can_pack(nest)
-    kind = nest.kinds.right
-    return is_candidate and is_swept_by_rows(cut.rows, nest.right_bytes, kind, target)
 
 
 def _can_pack(nest: ProductNest) -> bool:

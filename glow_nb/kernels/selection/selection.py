@@ -10,6 +10,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.heap import Order, write_heap, write_sift_down
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst, UniqueInst
+from glow_nb.llir.traits import SERIAL
 from glow_nb.types import ElementKind
 
 INT64, FLOAT32 = ElementKind.INT64, ElementKind.FLOAT32
@@ -18,7 +19,7 @@ _CORNERS_BYTES = 16
 _NUMBER_BYTES = 4
 
 
-@kernel_for(NonZeroInst)
+@kernel_for(NonZeroInst, traits=SERIAL)
 def non_zero_source(instruction: NonZeroInst, target: Target) -> KernelSource:
     """Return the kernel ``(places, count, input)`` that lists the places of what is not zero."""
     type = instruction.input.type
@@ -38,7 +39,7 @@ def non_zero_source(instruction: NonZeroInst, target: Target) -> KernelSource:
     return KernelSource("non_zero", out.text, (INT64, INT64, type.kind))
 
 
-@kernel_for(NonMaxSuppressionInst)
+@kernel_for(NonMaxSuppressionInst, traits=SERIAL)
 def non_max_suppression_source(
     instruction: NonMaxSuppressionInst,
     target: Target,
@@ -127,7 +128,7 @@ def _write_overlap(out: SourceWriter) -> None:
         out.line("is_over = common / union > get(overlap, 0)")
 
 
-@kernel_for(UniqueInst)
+@kernel_for(UniqueInst, traits=SERIAL)
 def unique_source(instruction: UniqueInst, target: Target) -> KernelSource:
     """Return the kernel ``(indices, inverse, counts, number, input)``.
 

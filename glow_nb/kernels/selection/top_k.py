@@ -12,10 +12,11 @@ from glow_nb.kernels.writing.index_text import index_text
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.reduction import TopKInst
+from glow_nb.llir.traits import SCALAR
 from glow_nb.types import ElementKind
 
 
-@kernel_for(TopKInst)
+@kernel_for(TopKInst, traits=SCALAR)
 def top_k_source(instruction: TopKInst, target: Target) -> KernelSource:
     """Return the kernel ``(values, indices, input)`` of the k largest or smallest of each line."""
     kind = instruction.input.type.kind

@@ -1,6 +1,7 @@
 """Programs run: the right numbers on any number of threads, in any number at once."""
 
 import _thread
+import os
 import sys
 import threading
 import time
@@ -24,7 +25,10 @@ from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.codegen.samples import FLOAT32, SIZE, Chain, region, source
 
-pytestmark = pytest.mark.jit
+pytestmark = [
+    pytest.mark.jit,
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),  # which is what we test
+]
 
 
 @pytest.fixture(autouse=True)
@@ -160,6 +164,28 @@ def test_idle_contexts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     taken.clear()
     assert workers(code, 2) == 2
     assert program._take_context() is last, "the last used is the warmest"
+
+
+def test_the_child_of_a_fork_leaves_the_contexts_to_its_parent() -> None:
+    program = Chain(2).load(threads=2)
+    program.run(feed()[:1])
+    assert len(program._idle) == 1
+    child = os.fork()
+    if child == 0:
+        os._exit(len(program._idle))
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(program._idle) == 1
+
+
+def test_an_output_that_is_an_input_begins_as_a_copy_of_it() -> None:
+    vector = TensorType(FLOAT32, (5,))
+    outputs = [OutputBinding(vector, fed_by=0)]
+    memory = ProgramMemory(0, aligned_empty(0))
+    program = load(make_native_program([], memory, [Binding(vector)], outputs))
+    x = np.arange(5, dtype=np.float32)
+    (y,) = program.run([x])
+    assert y is not x
+    np.testing.assert_array_equal(y, x)
 
 
 def test_scratch_is_private_to_a_thread_and_aligned() -> None:

@@ -133,6 +133,26 @@ def test_one_panel_is_not_swept() -> None:
     assert plan_product(nest, Target.host()).sum.dot > SWEPT_ROWS
 
 
+def test_matrices_that_share_a_small_one_do_not_sweep_it() -> None:
+    """Read by each of 64 left matrices, it stays in a cache: only what is there once counts."""
+    target = Target.host()
+    columns = target.l2_bytes // 4 // 4 // 64  # a quarter of the cache
+    layout = MatrixLayout(((64, 64),), 64, 1)
+    shared = MatrixLayout(((64, 0),), columns, 1)
+    product = UnpackedProduct(MatMulShape(64, 1, 64, columns), layout, shared)
+    assert not in_place_nest(product, FLOAT32, target).right.is_swept
+    apart = replace(product, right=MatrixLayout(((64, 64 * columns),), columns, 1))
+    assert in_place_nest(apart, FLOAT32, target).right.is_swept
+
+
+def test_left_rows_that_cannot_be_packed_are_not_swept() -> None:
+    right = MatrixLayout((), 4096, 1)
+    product = UnpackedProduct(MatMulShape(1, 2, 4096, 4096), MatrixLayout((), 9000, 2), right)
+    nest = in_place_nest(product, FLOAT32, Target.host())
+    assert not nest.right.is_swept
+    assert not plan_product(nest, Target.host()).panels_inside
+
+
 def test_orders_that_no_kernel_reads_are_refused() -> None:
     instruction = product_of(((2, 3, 4, 5), (2, 5, 3, 6), (0, 1, 2, 3), (0, 2, 1, 3)))
     with pytest.raises(UnsupportedError, match="transpose them before"):

@@ -1,0 +1,82 @@
+"""What is fed to a network: each array is found by its name, and fits the input, or is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+
+from glow_nb.arguments import as_array
+from glow_nb.errors import FeedError
+from glow_nb.llir.program import Buffer
+from glow_nb.schema import closest
+from glow_nb.types import Array, TensorType
+
+Feeds = Mapping[str, Array] | Array
+
+
+class FeedCheck:
+    """The inputs that a network takes, prepared so that feeds which fit are found so at once.
+
+    Attributes:
+        types: Type of each input by name, in order.
+    """
+
+    def __init__(self, inputs: Sequence[Buffer]) -> None:
+        """Check what is fed to *inputs*."""
+        self.types = {buffer.name: buffer.type for buffer in inputs}
+        self._wanted = [(name, t.kind.dtype, t.shape) for name, t in self.types.items()]
+
+    def arrays(self, feeds: Feeds) -> list[Array]:
+        """Return one contiguous array for each input, or raise FeedError."""
+        named = name_feeds(self.types.keys(), feeds)
+        arrays = []
+        for name, dtype, shape in self._wanted:
+            array = named[name]
+            if not (
+                type(array) is np.ndarray
+                and array.dtype == dtype
+                and array.shape == shape
+                and array.flags.carray
+            ):
+                array = _fitting(name, array, self.types[name])
+            arrays.append(array)
+        return arrays
+
+
+def name_feeds(names: AbstractSet[str], feeds: Feeds) -> Mapping[str, Array]:
+    """Return *feeds* as a mapping that has exactly *names*, or raise FeedError."""
+    if not isinstance(feeds, (dict, Mapping)):  # a dict is recognized faster
+        if len(names) != 1:
+            raise FeedError(
+                f"the network has {len(names)} inputs; feed a dict with the names {list(names)}"
+            )
+        return dict.fromkeys(names, feeds)
+    if feeds.keys() == names:
+        return feeds
+    for name in feeds:
+        if name not in names:
+            raise FeedError(
+                f"unknown input {name!r}{closest(str(name), names)}; the inputs are {list(names)}"
+            )
+    missing = [name for name in names if name not in feeds]
+    if missing:
+        raise FeedError(f"input(s) {missing} are not fed; the network has {list(names)}")
+    return feeds
+
+
+def _fitting(name: str, value: object, wanted: TensorType) -> Array:
+    """Return *value* as an array that a kernel can read, or raise FeedError."""
+    dtype, array = wanted.kind.dtype, as_array(name, value)
+    if array.dtype.newbyteorder("=") != dtype:
+        raise FeedError(
+            f"input {name!r}: dtype is {array.dtype}, the network takes "
+            f"{wanted.kind.value}; convert it with .astype({wanted.kind.value!r})"
+        )
+    if array.shape != wanted.shape:
+        raise FeedError(
+            f"input {name!r}: shape is {list(array.shape)}, the network takes "
+            f"{list(wanted.shape)}; reshape it, or compile for this shape"
+        )
+    return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
