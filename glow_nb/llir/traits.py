@@ -30,6 +30,8 @@ class KernelTraits:
         strided: Operands that may be windows with gaps between pixels (rows along the last axis);
             those of a data-parallel instruction may always have any strides. If ``dest`` is among
             them, so may what the epilogue reads and writes in the shape of the result.
+        any_rows: The pixels of the operands in ``strided`` may lie at any distances, as those of
+            heads in a part of the channels do.
     """
 
     fuses_epilogue: bool = False
@@ -37,6 +39,7 @@ class KernelTraits:
     stores_once: bool = False
     reaches_all: bool = False
     strided: tuple[str, ...] = ()
+    any_rows: bool = False
 
 
 FUSES_EPILOGUE = KernelTraits(

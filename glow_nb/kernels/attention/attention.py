@@ -34,8 +34,12 @@ from glow_nb.llir.program import kernel_operands
 from glow_nb.llir.traits import KernelTraits
 
 
-@kernel_for(AttentionPartsInst, traits=KernelTraits(strided=("query", "key", "value")))
-@kernel_for(AttentionInst, traits=KernelTraits(strided=("dest", "query", "key", "value")))
+@kernel_for(
+    AttentionPartsInst, traits=KernelTraits(strided=("query", "key", "value"), any_rows=True)
+)
+@kernel_for(
+    AttentionInst, traits=KernelTraits(strided=("dest", "query", "key", "value"), any_rows=True)
+)
 def attention_source(instruction: AttentionInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, query, key, value[, mask])`` of an attention or of its parts.
 
