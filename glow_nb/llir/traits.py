@@ -32,6 +32,8 @@ class KernelTraits:
             them, so may what the epilogue reads and writes in the shape of the result.
         is_scalar: It works on one element after the other, and not on vectors of them.
         is_serial: One thread does all of its work, however many there are.
+        any_rows: The pixels of the operands in ``strided`` may lie at any distances, as those of
+            heads in a part of the channels do.
     """
 
     fuses_epilogue: bool = False
@@ -41,6 +43,7 @@ class KernelTraits:
     strided: tuple[str, ...] = ()
     is_scalar: bool = False
     is_serial: bool = False
+    any_rows: bool = False
 
 
 FUSES_EPILOGUE = KernelTraits(

@@ -148,7 +148,9 @@ def can_be_strided(instruction: Instruction, buffer: Buffer, place: Buffer, trai
         return True
     if isinstance(instruction, StackInst):
         return _stack_can_be_strided(instruction, buffer, place, traits)
-    return may_have_gaps(instruction, buffer, traits) and _has_pixels(place)
+    if not may_have_gaps(instruction, buffer, traits):
+        return False
+    return _has_rows(place) if traits_of(instruction, traits).any_rows else _has_pixels(place)
 
 
 def may_have_gaps(instruction: Instruction, buffer: Buffer, traits: Traits) -> bool:
@@ -180,3 +182,9 @@ def _has_pixels(place: Buffer) -> bool:
     """True if rows along the last axis lie at equal distances, one after the other."""
     step = pixel_stride(place)
     return step is not None and step > 0
+
+
+def _has_rows(place: Buffer) -> bool:
+    """True if the elements of each row along the last axis lie side by side."""
+    *steps, inner = place.strides or (1,)
+    return (inner == 1 or place.type.shape[-1] == 1) and min(steps, default=0) >= 0

@@ -16,8 +16,8 @@ logic
     ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and
     bit_or bit_xor bit_not shift_left shift_right``
 functions
-    ``exp exp_nonpositive expm1 log log1p tanh erf sigmoid softplus gelu inverse_fourth_root pow sin
-    cos tan asin acos atan sinh cosh asinh acosh atanh``
+    ``exp exp2 exp_nonpositive expm1 log log1p tanh erf sigmoid softplus gelu inverse_fourth_root
+    pow sin cos tan asin acos atan sinh cosh asinh acosh atanh``
 conversion
     ``convert_<kind>(v)`` ``bit_cast_<kind>(v)``
 over lanes, to a plain number
@@ -26,8 +26,8 @@ indices
     ``min(i, j)`` ``max(i, j)`` of integers
 register tiles
     ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_keep
-    tile_store tile_store_masked tile_is_finite tile_load_columns tile_load_masked tile_transpose
-    tile_zip tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups
+    tile_store tile_store_masked tile_any tile_is_finite tile_load_columns tile_load_masked
+    tile_transpose tile_zip tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes``
 parts of convolutions
     ``copy_patch winograd_taps``
@@ -87,6 +87,7 @@ _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "rint": arithmetic.rint,
     "trunc": arithmetic.trunc,
     "exp": elementary.exp,
+    "exp2": elementary.exp2,
     "exp_nonpositive": elementary.exp_nonpositive,
     "expm1": elementary.expm1,
     "log": elementary.log,
@@ -135,7 +136,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     scalars: "get put",
     stream: "store_streaming to_line fence",
     tile: "tile_bias tile_fill tile_zero tile_load tile_fma tile_get tile_set tile_keep"
-    " tile_store tile_store_masked tile_is_finite",
+    " tile_store tile_store_masked tile_any tile_is_finite",
     dot: "tile_dot",
     rows: "tile_multiply_rows tile_sum_lanes",
     transpose: "tile_transpose tile_load_columns tile_load_masked tile_zip tile_unzip"

@@ -258,6 +258,22 @@ def tile_set(typing: Any, tile: Any, row: Any, vector: Any, value: Any) -> Any:
 
 
 @intrinsic
+def tile_any(typing: Any, tile: Any) -> Any:
+    """``tile_any(t)``: true, as a plain bool, if an element of t, which holds bools, is."""
+    if not (isinstance(tile, RegisterTile) and tile.kind is ElementKind.BOOL):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = builder.extract_value(arguments[0], 0)
+        for part in range(1, tile.rows * tile.vectors):
+            vector = builder.or_(vector, builder.extract_value(arguments[0], part))
+        bits = builder.bitcast(vector, ir.IntType(tile.lanes))
+        return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+
+    return types.boolean(tile), codegen
+
+
+@intrinsic
 def tile_is_finite(typing: Any, tile: Any) -> Any:
     """``tile_is_finite(t)``: true, as a plain bool, if no element of t is NaN or infinite."""
     if not (isinstance(tile, RegisterTile) and tile.kind.is_float):

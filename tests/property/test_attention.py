@@ -25,6 +25,13 @@ T = TypeVar("T")
 FINITE_MINIMUM = float(np.finfo(np.float32).min)
 
 
+def part_of(builder: Builder, value: Value, axis: int, places: range) -> Value:
+    """Return the elements of *value* at *places* along *axis*."""
+    starts, stops = [0] * value.type.rank, list(value.type.shape)
+    starts[axis], stops[axis] = places.start, places.stop
+    return builder.emit(ops.Slice(value, tuple(starts), tuple(stops), (1,) * value.type.rank))
+
+
 @dataclass
 class Writer:
     """Writes one attention in primitives, by choices that are drawn.
@@ -69,15 +76,19 @@ class Writer:
         return (self.batch * self.heads,) if self.is_flat else (self.batch, self.heads)
 
     def operand(self, name: str, heads: int, tokens: int, depth: int) -> Value:
-        """Return heads of tokens, read from an input of one of three layouts."""
+        """Return heads of tokens, read from an input of one of four layouts."""
         emit, shape = self.b.emit, (self.batch, tokens, heads, depth)
-        layout = self.one_of(("heads", "tokens", "channels"))
+        layout = self.one_of(("heads", "tokens", "channels", "part of channels"))
         if layout == "heads":
             return self.b.input(
                 name, TensorType(ElementKind.FLOAT32, (shape[0], heads, tokens, depth))
             )
         if layout == "tokens":
             value: Value = self.b.input(name, TensorType(ElementKind.FLOAT32, shape))
+        elif layout == "part of channels":
+            wide = TensorType(ElementKind.FLOAT32, (*shape[:2], 3 + heads * depth))
+            part = part_of(self.b, self.b.input(name, wide), 2, range(2, 2 + heads * depth))
+            value = emit(ops.Reshape(part, shape))
         else:
             wide = TensorType(ElementKind.FLOAT32, (shape[0], tokens, heads * depth))
             value = emit(ops.Reshape(self.b.input(name, wide), shape))
@@ -230,3 +241,33 @@ def test_machine_code_of_drawn_attention_keeps_its_meaning(seed: int, threads: i
     drawn = draw_graph([ops.Attention] * 4, seed, has_kernels)
     found = glow_nb.compile(drawn.function, threads=threads).run(drawn.feeds)
     check_close(found, evaluate(drawn.function, drawn.feeds))
+
+
+@pytest.mark.jit
+@given(*[st.integers(1, 3)] * 2, *[st.integers(2, 20)] * 2, st.booleans(), st.integers(1, 3))
+@settings(max_examples=10)
+def test_heads_are_read_where_one_projection_has_them(
+    batch: int, heads: int, tokens: int, depth: int, is_split: bool, threads: int
+) -> None:
+    b, width = Builder(), heads * depth
+    x = b.input("x", TensorType(ElementKind.FLOAT32, (batch, tokens, 3 * width)))
+    projected = b.emit(ops.Exp(x))
+    parts: list[Value] = []
+    for number in range(3):
+        if is_split:
+            cut = part_of(b, projected, 2, range(number * width, (number + 1) * width))
+            cut = b.emit(ops.Reshape(cut, (batch, tokens, heads, depth)))
+            parts.append(b.emit(ops.Transpose(cut, (0, 2, 1, 3))))
+        else:
+            apart = b.emit(ops.Reshape(projected, (batch, tokens, 3, heads, depth)))
+            moved = b.emit(ops.Transpose(apart, (2, 0, 3, 1, 4)))
+            cut = part_of(b, moved, 0, range(number, number + 1))
+            parts.append(b.emit(ops.Reshape(cut, (batch, heads, tokens, depth))))
+    query, key, value = parts
+    result = b.emit(ops.Attention(query, key, value, None, scale=depth**-0.5))
+    b.save(b.emit(ops.Transpose(result, (0, 2, 1, 3))), "y")
+    function = b.function()
+    net = glow_nb.compile(function, threads=threads)
+    assert "copy" not in [instruction.opcode for instruction in net.program.work]
+    feeds = feeds_of(function)
+    check_exactly(net.run(feeds), evaluate(function, feeds))

@@ -146,6 +146,7 @@ def traits_for(instruction: type[Instruction]) -> st.SearchStrategy[KernelTraits
         stores_once=st.booleans(),
         reaches_all=st.booleans(),
         strided=st.lists(st.sampled_from(names), unique=True).map(tuple),
+        any_rows=st.booleans(),
     )
 
 

@@ -7,7 +7,8 @@ row of queries has a peak ``m``, the largest score so far, a total ``l`` of expo
     m' = max(m, s),  e = exp(s - m'),  l' = l * exp(m - m') + sum(e),  o' = o * exp(m - m') + e @ v
 
 and the result is ``o / l``. Where all scores so far are -inf, 0 takes the place of ``m'``, so that
-nothing becomes NaN; a total of 0 is left then.
+nothing becomes NaN; a total of 0 is left then. Any ``m'`` near the largest score does as well: it
+stays as it is until a score is greater by some units, so that little is multiplied.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ from glow_nb.llir.program import kernel_operands
 from glow_nb.llir.traits import KernelTraits
 
 
-@kernel_for(AttentionPartsInst, traits=KernelTraits(strided=("query", "key", "value")))
-@kernel_for(AttentionInst, traits=KernelTraits(strided=("dest", "query", "key", "value")))
+@kernel_for(
+    AttentionPartsInst, traits=KernelTraits(strided=("query", "key", "value"), any_rows=True)
+)
+@kernel_for(
+    AttentionInst, traits=KernelTraits(strided=("dest", "query", "key", "value"), any_rows=True)
+)
 def attention_source(instruction: AttentionInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, query, key, value[, mask])`` of an attention or of its parts.
 
@@ -137,7 +142,10 @@ class _AttentionWriter:
         """Copy the queries of the block, multiplied; nothing is summed up yet."""
         out, shape, lanes = self.out, self.shape, self.plan.lanes
         kind, widened = shape.computed.value, Packing(shape, self.plan).widened
-        factor = number_text(self.instruction.scale / (self.instruction.softcap or 1))
+        unit = shape.score_unit
+        if self.instruction.softcap:
+            unit = 1 / self.instruction.softcap
+        factor = number_text(self.instruction.scale * unit)
         with out.block("for row in range(count):"):
             out.line(f"query_at = {shape.place_of('first + row', shape.query)}")
             for block in blocks_of(out, shape.depth, lanes):

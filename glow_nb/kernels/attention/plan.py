@@ -18,7 +18,7 @@ from glow_nb.kernels.products.blocking import (
     row_limit,
     step_cycles,
 )
-from glow_nb.kernels.products.caches import level_2_bytes
+from glow_nb.kernels.products.caches import LEVEL_3_SHARE, level_2_bytes
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.vectors import LANE_BYTES, native_lanes
 
@@ -40,9 +40,9 @@ SOFTMAX_ROWS = (4, 5, 3, 2)
 """Rows whose exponentials may be computed together, the best number first: what one waits for fills
 the time of the others."""
 
-BLOCK_ROWS = 1024
-"""Rows that share a packed block of keys, at most: packing costs as much as about eight rows. Less,
-if what waits of them fills the second-level cache."""
+BLOCK_ROWS = 2048
+"""Rows that share a packed block of keys, at most: packing costs as much as 8 to 40 rows, by the
+cache that keys come from. Less, if what waits of them fills its part of the last-level cache."""
 
 FEWEST_PACKED = 4
 """From so many rows on keys are transposed: less, and dot products along the depth cost less."""
@@ -140,8 +140,11 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
     rows, score_vectors, sum_vectors = _tiles(shape, target, packs_keys=packs_keys)
     width = _rounded_up(shape.width, sum_vectors * lanes)
     chunk_rows = _rounded_up(min(CHUNK_ROWS, shape.rows), rows)
-    waiting = target.l2_bytes // (kind.size_bytes * (shape.depth + width + 2 * lanes))
-    chunks = min(max(1, min(BLOCK_ROWS, waiting) // chunk_rows), -(-shape.rows // chunk_rows))
+    row_bytes = kind.size_bytes * (shape.depth + width + 2 * lanes)
+    waiting = int(LEVEL_3_SHARE * target.l3_bytes) // row_bytes
+    most_chunks = max(1, min(BLOCK_ROWS, waiting) // chunk_rows)
+    chunks = -(-shape.rows // chunk_rows)
+    chunks = -(-chunks // -(-chunks // most_chunks))
     is_whole = shape.kind is kind and shape.width == width
     packs_values = not is_whole or (packs_keys and shape.value.token != shape.width)
     if packs_keys or packs_values:

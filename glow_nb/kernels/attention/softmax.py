@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 from glow_nb.fuse.expression import number_text
 from glow_nb.kernels.attention.plan import AttentionPlan
-from glow_nb.kernels.attention.shape import AttentionShape, Mask
+from glow_nb.kernels.attention.shape import LOG2_E, AttentionShape, Mask
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.types import ElementKind
+
+SLACK = 4.0
+"""A row's peak follows its largest score when that is greater by more than this: few blocks of keys
+change it after the first, and exponentials of up to 55 have as many digits as those up to 1."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class RunningSoftmax:
         shape, lanes, mask = self.shape, self.plan.lanes, self.shape.mask
         score = f"load(scores, row_at + c, {lanes})"
         if self.softcap:  # the queries' factor has divided by the bound
-            score = f"mul(tanh({score}), {self._splat(self.softcap)})"
+            score = f"mul(tanh({score}), {self._splat(self.softcap * self.shape.score_unit)})"
         rest = shape.keys % lanes if mask and mask.key else 0
         end = f"min(reach, ({shape.keys} - begin) // {lanes} * {lanes})" if rest else "reach"
         if mask:
@@ -123,31 +127,59 @@ class RunningSoftmax:
                 out.line(f"tile_store(scores, scores_at + c, {plan.score_stride}, {seen})")
 
     def _write_peaks(self, out: SourceWriter) -> None:
-        """Find the largest scores so far. NaN is not looked for: it comes back in exponentials."""
+        """Let the peaks of the rows follow their largest scores, if one has grown by much.
+
+        NaN is not looked for: it comes back in exponentials.
+        """
         lanes = self.plan.lanes
         out.line(f"peaks_at = (chunk + row) * {lanes}")
-        out.line(f"old = {self._rows('peaks', 'peaks_at', lanes)}")
-        out.line("peak = old")
+        out.line(f"peak = {self._rows('peaks', 'peaks_at', lanes)}")
+        out.line("largest = peak")
         with out.block(f"for c in range(0, seen, {lanes}):"):
             out.line(f"x = {self._scores}")
-            out.line("peak = where(less(peak, x), x, peak)")
-        for row in range(self.plan.softmax_rows):
-            largest = f"reduce_largest(tile_get(peak, {row}, 0))"
-            splat = f"splat_{self._kind}({largest}, {lanes})"
-            out.line(f"peak = tile_set(peak, {row}, 0, {splat})")
-        out.line(f"tile_store(peaks, peaks_at, {lanes}, peak)")
+            out.line("largest = where(less(largest, x), x, largest)")
+        out.line(f"enough = add(peak, {self._splat(SLACK if self.shape.is_whole else 0.0)})")
+        with out.block("if tile_any(greater(largest, enough)):"):
+            self._write_new_peaks(out)
+        out.line(f"base = {self._base('peak')}")
 
-    def _write_exponentials(self, out: SourceWriter) -> None:
+    def _base(self, peak: str) -> str:
+        """What is subtracted from scores: 0 if nothing has been seen."""
+        return f"where(equal({peak}, {self._hidden}), tile_zero({peak}), {peak})"
+
+    def _write_new_peaks(self, out: SourceWriter) -> None:
+        """Write peaks that have grown by much anew, and multiply what has been summed up so far.
+
+        The others stay as they are: no row's result depends on which rows are its neighbours.
+        """
         plan, lanes = self.plan, self.plan.lanes
-        out.line(f"base = where(equal(peak, {self._hidden}), tile_zero(peak), peak)")
-        out.line("factor = exp_nonpositive(sub(old, base))")
-        out.line(f"total = mul({self._rows('totals', 'peaks_at', lanes)}, factor)")
-        with out.block(f"for c in range(0, seen, {lanes}):"):
-            out.line(f"e = exp_nonpositive(sub({self._scores}, base))")
-            out.line(f"tile_store(scores, scores_at + c, {plan.score_stride}, e)")
-            out.line("total = add(total, e)")
-        out.line(f"tile_store(totals, peaks_at, {lanes}, total)")
+        for row in range(plan.softmax_rows):
+            largest = f"reduce_largest(tile_get(largest, {row}, 0))"
+            splat = f"splat_{self._kind}({largest}, {lanes})"
+            out.line(f"largest = tile_set(largest, {row}, 0, {splat})")
+        out.line("largest = where(greater(largest, enough), largest, peak)")
+        out.line(f"factor = {self._exponential('peak', self._base('largest'))}")
+        out.line("peak = largest")
+        out.line(f"tile_store(peaks, peaks_at, {lanes}, peak)")
+        total = f"mul({self._rows('totals', 'peaks_at', lanes)}, factor)"
+        out.line(f"tile_store(totals, peaks_at, {lanes}, {total})")
         out.line(f"sums_at = {times('(chunk + row)', plan.width)}")
         with out.block(f"for c in range(0, {plan.width}, {lanes}):"):
             sums = self._rows("sums", plus("sums_at", "c"), plan.width)
             out.line(f"tile_store(sums, sums_at + c, {plan.width}, mul({sums}, factor))")
+
+    def _write_exponentials(self, out: SourceWriter) -> None:
+        plan, lanes = self.plan, self.plan.lanes
+        out.line(f"total = {self._rows('totals', 'peaks_at', lanes)}")
+        with out.block(f"for c in range(0, seen, {lanes}):"):
+            out.line(f"e = {self._exponential(self._scores, 'base')}")
+            out.line(f"tile_store(scores, scores_at + c, {plan.score_stride}, e)")
+            out.line("total = add(total, e)")
+        out.line(f"tile_store(totals, peaks_at, {lanes}, total)")
+
+    def _exponential(self, score: str, base: str) -> str:
+        """Return the exponential of what *score* is above *base*."""
+        above = f"sub({score}, {base})"
+        if self.shape.score_unit == 1:
+            above = f"mul({above}, {self._splat(LOG2_E)})"
+        return f"exp2({above})"

@@ -52,6 +52,12 @@ def _rsqrt(x: float) -> float:
     return 1.0 / math.sqrt(x)
 
 
+def _exp2(x: float) -> float:
+    if x < -200.0:
+        return 0.0
+    return math.pow(2.0, min(x, 127.0))
+
+
 def _exp_nonpositive(x: float) -> float:
     return math.exp(-abs(x))
 
@@ -67,6 +73,7 @@ TRUTH: dict[str, Callable[[float], float]] = {
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
     "rsqrt": _rsqrt,
+    "exp2": _exp2,
     "exp_nonpositive": _exp_nonpositive,
     "inverse_fourth_root": _inverse_fourth_root,
 }

@@ -40,6 +40,7 @@ LARGEST_ERROR_ULP = {
 }
 OTHERS_ULP = {
     "rsqrt": 1.5,
+    "exp2": 2.1,
     "exp_nonpositive": 0.9,
     "inverse_fourth_root": 1.6,
     "swish": 2.9,
@@ -48,6 +49,7 @@ OTHERS_ULP = {
 """Functions of part of the floats, and activations made of several functions."""
 FLUSHED = {
     **dict.fromkeys(("sigmoid", "gelu"), 2.0**-126),
+    "exp2": 2.0**-126,
     "exp_nonpositive": 1.19e-38,  # exp(-87.33)
     **dict.fromkeys(("swish", "gelu_tanh"), 2.0**-119),
 }
@@ -57,6 +59,7 @@ ACTIVATIONS: dict[str, tuple[type[Instruction], dict[str, Any]]] = {
     "gelu_tanh": (GeluInst, {"approximate": "tanh"}),
 }
 ARGUMENTS = {
+    "exp2": "minimum(value, splat_float32(127.0, {lanes}))",
     "exp_nonpositive": "neg(abs(value))",
     "inverse_fourth_root": "maximum(abs(value), splat_float32(2.0**-126, {lanes}))",
 }
@@ -177,6 +180,18 @@ def test_error_holds_for_every_float(name: str) -> None:
     worst = worst_of_all(name, kernel_of_every(name), FLUSHED.get(name, 0.0))
     print(f"{name}: {worst}")  # noqa: T201 - shown by pytest -s
     assert worst.ulp <= (LARGEST_ERROR_ULP | OTHERS_ULP)[name], worst
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_powers_of_two_as_attention_needs_them(lanes: int) -> None:
+    x = np.append(np.linspace(-140, 127, 1 << 16), [-np.inf, np.nan, 0, -126]).astype(np.float32)
+    x = np.pad(x, (0, -x.size % 64))
+    found = np.empty_like(x)
+    kernel(("exp2",), FLOAT32, x.size, Target.host(lanes))(found, x)
+    expected = np.exp2(x.astype(np.float64))
+    expected[x < -126.5] = 0
+    assert error_ulp(found, expected).max() <= OTHERS_ULP["exp2"]
 
 
 @pytest.mark.jit

@@ -351,13 +351,20 @@ def test_every_name_is_an_identifier() -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("lanes", LANE_COUNTS)
-def test_a_tile_tells_whether_all_its_elements_are_finite(lanes: int) -> None:
+@pytest.mark.parametrize(
+    ("condition", "wanted"),
+    [
+        ("tile_is_finite(t)", [1, 0, 0, 0]),
+        ("tile_any(less(t, tile_zero(t)))", [0, 0, 0, 1]),
+    ],
+)
+def test_a_tile_tells_of_all_its_elements(condition: str, wanted: list[int], lanes: int) -> None:
     out = SourceWriter()
     with out.block("def kernel(dest, source, scratch, thread, threads):"):
         with out.block("for i in range(4):"):
             load = f"tile_load(source, i * {4 * lanes}, {2 * lanes}, 2, 2, {lanes})"
             out.line(f"put(dest, i, 0)\nt = {load}")
-            with out.block("if tile_is_finite(t):"):
+            with out.block(f"if {condition}:"):
                 out.line("put(dest, i, 1)")
     target = Target.host(lanes)
     kernel = RunningKernel(KernelSource("t", out.text, (INT32, FLOAT32), 0), target)
@@ -365,7 +372,7 @@ def test_a_tile_tells_whether_all_its_elements_are_finite(lanes: int) -> None:
     source[1, -1], source[2, 0], source[3, lanes] = np.nan, np.inf, -np.inf
     dest = np.empty(4, np.int32)
     kernel(dest, source)
-    assert dest.tolist() == [1, 0, 0, 0]
+    assert dest.tolist() == wanted
 
 
 @pytest.mark.jit

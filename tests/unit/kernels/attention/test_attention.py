@@ -182,6 +182,14 @@ def test_large_scores_do_not_overflow() -> None:
     check(instruction, SMALL, operands=operands_of(instruction), ulp=4000, absolute=1e-3)
 
 
+def test_scores_that_grow_from_block_to_block() -> None:
+    instruction = Case(queries=20, keys=150).build(scale=1.0)
+    query, key, value = operands_of(instruction)
+    query[:, :, ::2] = 1  # every second row sees larger scores in each block, the others do not
+    key += np.linspace(0, 10, 150, dtype=np.float32)[:, None]
+    check(instruction, SMALL, operands=[query, key, value], absolute=4e-6)
+
+
 def test_key_and_value_may_be_one_tensor() -> None:
     instruction = Case().build()
     same = replace(instruction, value=instruction.key)
