@@ -15,7 +15,7 @@ For each function, a row of the table has
 All are cycles for one vector. A cycle is the time of two independent fused multiply-adds, measured
 before each function, as the clock of a processor is not constant::
 
-    python -m experiments.epilogues --lanes 16 8
+    python -m experiments.epilogues --lanes 16 8 --page docs/performance.md
 
 With fewer lanes than the processor has, the code is that of a processor with vectors of that
 width. Measure on a quiet machine; the shortest of all runs counts. ``--page`` puts the tables
@@ -93,6 +93,8 @@ STORE = r"vmov\w+\s+%[yz]mm\d+, .*\(%r[^sb].*"
 """What stores a result, and not a register for which there is no room."""
 
 DIVISION_CYCLES = 2.5
+DEVIATION = 2.0
+"""Of the functions' arguments; they see all branches."""
 CYCLES = 960
 """Those that a run of the kernel for the length of a cycle takes: a multiple of its CHAINS."""
 LANES = (8, 16)
@@ -160,9 +162,16 @@ def bound(found: dict[str, float]) -> float:
     return max(products / 2, found["sums"] / 2, sum(found.values()) / 4)
 
 
-def numbers(*sizes: int) -> Array:
-    """Return normally distributed numbers, of which the functions see all branches."""
-    return np.random.default_rng(0).normal(0, 2, sizes).astype(np.float32)
+def numbers(*sizes: int, deviation: float = DEVIATION) -> Array:
+    """Return normally distributed numbers."""
+    return np.random.default_rng(0).normal(0, deviation, sizes).astype(np.float32)
+
+
+def operands(instruction: Instruction) -> list[Array]:
+    """Return the result and the operands of a product, whose numbers are as large as the loop's."""
+    deviation = (DEVIATION / PRODUCT.inner**0.5) ** 0.5
+    buffers = kernel_operands(instruction)
+    return [numbers(*each.type.shape, deviation=deviation) for each in buffers]
 
 
 @dataclass(frozen=True)
@@ -192,7 +201,7 @@ class Clocks:
             for size in (SHORT, LONG)
         )
         plain = product(target)
-        arrays = [numbers(*each.type.shape) for each in kernel_operands(plain)]
+        arrays = operands(plain)
         return cls(
             clock_kernel(arithmetic_source(target), step, 1, target),
             short,

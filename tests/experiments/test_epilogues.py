@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from experiments.epilogues import (
+    DEVIATION,
     FUNCTIONS,
     Clocks,
     bound,
     counted,
-    numbers,
+    operands,
     product,
     row,
     target_of,
 )
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
-from glow_nb.llir.program import kernel_operands
 from tests.unit.kernels.running import RunningKernel
 
 NARROW = Target.host(lanes=8)
@@ -55,10 +55,11 @@ def test_instructions_of_a_vector_are_counted_in_machine_code() -> None:
 @pytest.mark.jit
 def test_the_product_has_the_function_as_its_epilogue() -> None:
     plain, fused = product(NARROW), product(NARROW, "hard_swish")
-    made, lhs, rhs = (numbers(*each.type.shape) for each in kernel_operands(plain))
+    made, lhs, rhs = operands(plain)
     found = np.empty_like(made)
     for result, instruction in ((made, plain), (found, fused)):
         RunningKernel(generate_kernel(instruction, NARROW), NARROW)(result, lhs, rhs)
+    assert np.std(made) == pytest.approx(DEVIATION, rel=0.1)  # what the loop sees, too
     expected = made * np.clip(made / 6 + 0.5, 0, 1)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
