@@ -12,12 +12,14 @@ For each function, a row of the table has
 - ``epilogue``: the cycles by which a product of matrices takes longer with the function as its
   epilogue, and their ratio to the bound.
 
-All are cycles for one vector. A cycle is half the time of two independent fused multiply-adds::
+All are cycles for one vector. A cycle is the time of two independent fused multiply-adds, measured
+before each function, as the clock of a processor is not constant::
 
-    python -m experiments.epilogues --lanes 16 8
+    python -m experiments.epilogues --lanes 16 8 --page docs/performance.md
 
 With fewer lanes than the processor has, the code is that of a processor with vectors of that
-width. Measure on a quiet machine; the shortest of all runs counts.
+width. Measure on a quiet machine; the shortest of all runs counts. ``--page`` puts the tables
+between the marks of a page.
 """
 
 from __future__ import annotations
@@ -26,14 +28,16 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.transposes import clock
+from experiments.pages import processor, replace_part
+from experiments.transposes import clock, clock_kernel
 from glow_nb.codegen.compile import compile_assembly
-from glow_nb.codegen.measure_limits import measure_limits
+from glow_nb.codegen.measure_limits import CHAINS, arithmetic_source
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node
 from glow_nb.kernels.cpu_kernels import generate_kernel
@@ -46,16 +50,32 @@ from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 
-FUNCTIONS: dict[str, tuple[type[Node], dict[str, Any]]] = {
-    "exp": (ops.Exp, {}),
-    "tanh": (ops.Tanh, {}),
-    "sigmoid": (ops.Sigmoid, {}),
-    "swish": (ops.Swish, {"alpha": 1.0}),
-    "hard_swish": (ops.HardSwish, {}),
-    "softplus": (ops.Softplus, {}),
-    "erf": (ops.Erf, {}),
-    "gelu": (ops.Gelu, {"approximate": "none"}),
-    "gelu by tanh": (ops.Gelu, {"approximate": "tanh"}),
+
+@dataclass(frozen=True)
+class Function:
+    """A row of the table.
+
+    Attributes:
+        node: The operator.
+        method: What it is computed from, in words.
+        attributes: Those of the operator.
+    """
+
+    node: type[Node]
+    method: str
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+FUNCTIONS = {
+    "exp": Function(ops.Exp, "polynomial of degree 6"),
+    "tanh": Function(ops.Tanh, "that of exp, quotient"),
+    "sigmoid": Function(ops.Sigmoid, "that of exp, quotient"),
+    "swish": Function(ops.Swish, "sigmoid", {"alpha": 1.0}),
+    "hard_swish": Function(ops.HardSwish, "limits"),
+    "softplus": Function(ops.Softplus, "that of exp, and degree 8"),
+    "erf": Function(ops.Erf, "that of exp in one of degree 6, and degree 5"),
+    "gelu": Function(ops.Gelu, "that of exp, quotient of degrees 4 and 5", {"approximate": "none"}),
+    "gelu by tanh": Function(ops.Gelu, "sigmoid of a cubic", {"approximate": "tanh"}),
 }
 SHORT, LONG = 1024, 3072
 """Numbers of two loops, of which the difference counts; both fit the first-level cache."""
@@ -73,6 +93,10 @@ STORE = r"vmov\w+\s+%[yz]mm\d+, .*\(%r[^sb].*"
 """What stores a result, and not a register for which there is no room."""
 
 DIVISION_CYCLES = 2.5
+DEVIATION = 2.0
+"""Of the functions' arguments; they see all branches."""
+CYCLES = 960
+"""Those that a run of the kernel for the length of a cycle takes: a multiple of its CHAINS."""
 LANES = (8, 16)
 
 
@@ -83,8 +107,8 @@ def buffer(name: str, *sizes: int) -> Buffer:
 
 def applied(name: str, dest: Buffer, operand: Buffer) -> Instruction:
     """Return the instruction of the function *name*."""
-    node, attributes = FUNCTIONS[name]
-    instruction: Instruction = instruction_for(node)(dest, operand, **attributes)
+    function = FUNCTIONS[name]
+    instruction: Instruction = instruction_for(function.node)(dest, operand, **function.attributes)
     return instruction
 
 
@@ -138,22 +162,66 @@ def bound(found: dict[str, float]) -> float:
     return max(products / 2, found["sums"] / 2, sum(found.values()) / 4)
 
 
-def numbers(*sizes: int) -> Array:
-    """Return normally distributed numbers, of which the functions see all branches."""
-    return np.random.default_rng(0).normal(0, 2, sizes).astype(np.float32)
+def numbers(*sizes: int, deviation: float = DEVIATION) -> Array:
+    """Return normally distributed numbers."""
+    return np.random.default_rng(0).normal(0, deviation, sizes).astype(np.float32)
 
 
-def clocks(target: Target) -> dict[str, Callable[[], float]]:
-    """Return what measures each loop, the product alone (no name) and with each epilogue."""
-    plain = product(target)
-    result, *operands = (numbers(*each.type.shape) for each in kernel_operands(plain))
-    found = {"": clock(plain, [result, *operands], 1, target)}
-    for name in FUNCTIONS:
-        for size in (SHORT, LONG):
-            arrays = [numbers(size), numbers(size)]
-            found[f"{name} {size}"] = clock(loop(name, size), arrays, 1, target)
-        found[name] = clock(product(target, name), [result, *operands], 1, target)
-    return found
+def operands(instruction: Instruction) -> list[Array]:
+    """Return the result and the operands of a product, whose numbers are as large as the loop's."""
+    deviation = (DEVIATION / PRODUCT.inner**0.5) ** 0.5
+    buffers = kernel_operands(instruction)
+    return [numbers(*each.type.shape, deviation=deviation) for each in buffers]
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What measures the time of one function, in seconds.
+
+    Attributes:
+        cycles: Of CYCLES cycles.
+        short: Of a loop over SHORT numbers.
+        long: Of a loop over LONG numbers.
+        plain: Of the product alone.
+        fused: Of the product with the function as its epilogue.
+    """
+
+    cycles: Callable[[], float]
+    short: Callable[[], float]
+    long: Callable[[], float]
+    plain: Callable[[], float]
+    fused: Callable[[], float]
+
+    @classmethod
+    def of(cls, name: str, target: Target) -> Clocks:
+        """Compile what they measure."""
+        step = [numbers(CHAINS * target.lanes), np.array([1, 2 * CYCLES // CHAINS], np.int64)]
+        short, long = (
+            clock(loop(name, size), [numbers(size), numbers(size)], 1, target)
+            for size in (SHORT, LONG)
+        )
+        plain = product(target)
+        arrays = operands(plain)
+        return cls(
+            clock_kernel(arithmetic_source(target), step, 1, target),
+            short,
+            long,
+            clock(plain, arrays, 1, target),
+            clock(product(target, name), arrays, 1, target),
+        )
+
+    def measured(self, lanes: int, runs: int) -> tuple[float, float]:
+        """Return the cycles of one vector in the loop and in the epilogue, by the shortest runs.
+
+        All are run in turn, so that they see the same clock.
+        """
+        each = (self.cycles, self.short, self.long, self.plain, self.fused)
+        rounds = [[seconds() for seconds in each] for _ in range(runs)]
+        cycles, short, long, plain, fused = (min(times) for times in zip(*rounds, strict=True))
+        cycle = cycles / CYCLES
+        in_loop = (long - short) / (LONG - SHORT)
+        in_epilogue = (fused - plain) / (PRODUCT.rows * PRODUCT.depth)
+        return in_loop * lanes / cycle, in_epilogue * lanes / cycle
 
 
 def target_of(lanes: int) -> Target:
@@ -173,32 +241,34 @@ def main(arguments: list[str] | None = None) -> None:
         "--lanes", nargs="+", type=int, choices=LANES, default=[8], help="a table for each"
     )
     parser.add_argument("--runs", type=int, default=31, help="the shortest counts")
+    parser.add_argument("--page", type=Path, help="file whose tables are replaced")
     options = parser.parse_args(arguments)
-    for lanes in options.lanes:
-        table(target_of(lanes), options.runs)
+    tables = [table(target_of(lanes), options.runs) for lanes in options.lanes]
+    text = "\n\n".join([f"{processor()}, one thread, float32.", *tables])
+    if options.page is None:
+        print(text)
+    else:
+        replace_part(options.page, "epilogues", text)
 
 
-def table(target: Target, runs: int) -> None:
-    """Print the rows of one width."""
-    timed = clocks(target)
-    limits = [measure_limits(1, target).flop_rate for _ in range(3)]
-    cycle = 4 * target.lanes / max(limits)
-    rounds = [{name: each() for name, each in timed.items()} for _ in range(runs)]
-    seconds = {name: min(times[name] for times in rounds) for name in timed}
-    vectors = PRODUCT.rows * PRODUCT.depth / target.lanes
-    print(f"| {target.lanes} lanes | instructions | bound | loop | | epilogue | |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    for name in FUNCTIONS:
+def table(target: Target, runs: int) -> str:
+    """Return the rows of one width."""
+    lines = [
+        f"| {target.lanes} lanes | computed by | instructions | bound | loop | | epilogue | |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, function in FUNCTIONS.items():
         found = counted(name, target)
-        least = bound(found)
-        text = " + ".join(f"{count:.3g}" for count in found.values())
-        plain = (seconds[f"{name} {LONG}"] - seconds[f"{name} {SHORT}"]) / cycle
-        plain *= target.lanes / (LONG - SHORT)
-        extra = (seconds[name] - seconds[""]) / cycle / vectors
-        print(
-            f"| {name} | {text} | {least:.1f} | {plain:.1f} | {plain / least:.2f} "
-            f"| {extra:.1f} | {extra / least:.2f} |"
-        )
+        in_loop, in_epilogue = Clocks.of(name, target).measured(target.lanes, runs)
+        lines.append(row(f"{name} | {function.method}", found, in_loop, in_epilogue))
+    return "\n".join(lines)
+
+
+def row(title: str, found: dict[str, float], in_loop: float, in_epilogue: float) -> str:
+    """Return a row of the table."""
+    text, least = " + ".join(f"{count:.3g}" for count in found.values()), bound(found)
+    measured = (f"{cycles:.1f} | {cycles / least:.2f}" for cycles in (in_loop, in_epilogue))
+    return f"| {title} | {text} | {least:.1f} | {' | '.join(measured)} |"
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes.plan import Blocks, Way
 from glow_nb.kernels.transposes.transpose import is_zipped, matrix_of
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.shape import CopyInst, TransposeInst
 from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.types import Array, ElementKind, TensorType
@@ -131,7 +132,13 @@ def clock(
     The first array is its result, the others are its operands.
     """
     target = target or Target.host()
-    source = generate_kernel(instruction, target)
+    return clock_kernel(generate_kernel(instruction, target), arrays, threads, target)
+
+
+def clock_kernel(
+    source: KernelSource, arrays: Sequence[Array], threads: int, target: Target
+) -> Callable[[], float]:
+    """Return a function that returns the seconds of one run of a kernel over *arrays*."""
     regions = [
         Region("binding", ElementKind.of(array.dtype), array.nbytes, "in", binding=number)
         for number, array in enumerate(arrays[1:])

@@ -197,7 +197,7 @@ class _Probe:
     """A kernel over one block of memory for each thread, told by two numbers what to do."""
 
     def __init__(self, text: str, target: Target, memory: Array) -> None:
-        source = KernelSource("machine_limit", text.replace("STRIDE", str(memory.shape[1])), _KINDS)
+        source = _source(text, memory.shape[1])
         numbers = TensorType(ElementKind.INT64, (2,))
         operands = (
             Region("binding", ElementKind.FLOAT32, memory.nbytes, "inout", binding=1),
@@ -243,6 +243,14 @@ def _arithmetic_rate(target: Target, threads: int) -> float:
     return 2 * CHAINS * target.lanes * steps * threads / probe.seconds(steps)
 
 
+def arithmetic_source(target: Target) -> KernelSource:
+    """Return the kernel that does ``CHAINS`` independent fused multiply-adds in each step.
+
+    Its arguments are a result of as many vectors, and two numbers: repetitions, and steps of each.
+    """
+    return _source(_arithmetic_text(target), CHAINS * target.lanes)
+
+
 def _arithmetic_text(target: Target) -> str:
     def body(out: SourceWriter) -> None:
         with out.block("for step in range(get(numbers, 1)):"):
@@ -280,6 +288,11 @@ def _memory_texts(target: Target) -> tuple[str, str, str]:
         _kernel_text(copy, 0, lanes),
         _kernel_text(stream, 0, lanes),
     )
+
+
+def _source(text: str, stride: int) -> KernelSource:
+    """Return the kernel of *text* whose threads have blocks *stride* numbers apart."""
+    return KernelSource("machine_limit", text.replace("STRIDE", str(stride)), _KINDS)
 
 
 def _kernel_text(body: Callable[[SourceWriter], None], sums: int, lanes: int) -> str:

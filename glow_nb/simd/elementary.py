@@ -113,6 +113,12 @@ def _exp_near(rest: Lanes, scale: float = 1.0, factor: float = 1.0) -> Lanes:
     return polynomial(rest, [factor * c for c in _scaled(_EXP, scale)])
 
 
+def _exp_times(rest: Lanes, power: Lanes, scale: float = 1.0) -> Lanes:
+    """``power * e ** (scale * rest)``; the power does not wait for the polynomial."""
+    *tail, _ = _scaled(_EXP, scale)
+    return polynomial(rest, tail).fma(rest * power, power)
+
+
 def _expm1_near(rest: Lanes, scale: float = 1.0) -> Lanes:
     """``(e ** (scale * rest) - 1) / scale`` for an exponent within ln(2) / 2."""
     *tail, _, _ = (c / scale for c in _scaled(_EXP, scale))
@@ -129,7 +135,7 @@ def exp(x: Lanes) -> Lanes:
     power, rest = _reduce_exp(between(x, -104.5, 89.0), bias=2 * BIAS)
     last = (x.bits() < 0).select(2.0**-64, x.full(2.0**64))
     first = (power.bits() - last.bits()).as_float(FLOAT32)
-    return _exp_near(rest) * first * last
+    return _exp_times(rest, first) * last
 
 
 def exp_nonpositive(x: Lanes) -> Lanes:
@@ -209,7 +215,7 @@ def softplus(x: Lanes) -> Lanes:
     if x.kind is not FLOAT32:
         return positive + log1p(exp(neg(size)))
     power, rest = _reduce_exp(below(size, 104.5), -1.0, BIAS + 64)
-    small = _exp_near(rest, -1.0) * power * 2.0**-64
+    small = _exp_times(rest, power * 2.0**-64, -1.0)
     return positive + (polynomial(small, _LOG1P) * small).fma(small, small)
 
 
