@@ -136,7 +136,7 @@ def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyC
     """
     if isinstance(node, Convolution):
         return False
-    matrix, order = _as_it_lies(_matrices(node)[1])
+    matrix, order = _as_it_lies(node.factors[1])
     if isinstance(matrix, Constant):
         return False
     shape, kind = _product_shape(node), node.type.kind
@@ -166,7 +166,7 @@ def candidates_of(
         if suits_weights(node, *ways):
             return ways
         return [way for way in ways if way.tile is None]
-    _, matrix = _matrices(node)
+    _, matrix = node.factors
     is_laid_out = isinstance(matrix, (Constant, Transpose))  # a transpose writes panels instead
     shape = _product_shape(node)
     return product_candidates(shape, kind, target, blocks=blocks, is_laid_out=is_laid_out)
@@ -296,13 +296,8 @@ def _shape_of(node: Convolution) -> ConvolutionShape:
 
 
 def _product_shape(node: MatMul | FullyConnected) -> MatMulShape:
-    lhs, rhs = _matrices(node)
+    lhs, rhs = node.factors
     return MatMulShape.of(lhs.type.shape, rhs.type.shape[-1], is_batched=rhs.type.rank > 2)
-
-
-def _matrices(node: MatMul | FullyConnected) -> tuple[Value, Value]:
-    """Return the left and the right matrix."""
-    return (node.lhs, node.rhs) if isinstance(node, MatMul) else (node.input, node.weights)
 
 
 def _as_it_lies(matrix: Value, *, evenly: bool = True) -> tuple[Value, tuple[int, ...]]:
@@ -322,7 +317,7 @@ def _as_it_lies(matrix: Value, *, evenly: bool = True) -> tuple[Value, tuple[int
 
 
 def _emit_unpacked(node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
-    left, right = _matrices(node)
+    left, right = node.factors
     bias = node.bias if isinstance(node, FullyConnected) else None
     rhs, rhs_order = _as_it_lies(right)
     lhs, lhs_order = _as_it_lies(left, evenly=rhs_order[-1] == rhs.type.rank - 1)

@@ -27,13 +27,13 @@ SWEPT_BYTES = 512
 """Width of a tile of a matrix that is swept in its own order: several cache lines side by side."""
 
 
-def in_place_nest(product: UnpackedProduct, kind: ElementKind, target: Target) -> ProductNest:
+def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> ProductNest:
     """Return the nest of *product*; the columns of its right matrices are neighbours in memory."""
     shape, left, right = product.shape, product.left, product.right
-    block = in_place_block(shape, kind, target)
+    block = in_place_block(shape, kinds.total, target)
     return ProductNest(
         ConvolutionShape.of((shape.batch, shape.rows, shape.inner), shape.depth, (1,), (0, 0)),
-        ProductKinds.of(kind),
+        kinds,
         block,
         LeftLayout(pixel=left.row, step=left.column, image=left.distance),
         RightLayout(row=right.row, panel=block, image=right.distance, is_padded=False),
