@@ -36,7 +36,7 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.operand_cost import suits_in_place, suits_row_products
 from glow_nb.kernels.target import Target
-from glow_nb.llir.program import contiguous_strides
+from glow_nb.llir.strides import contiguous_strides
 from glow_nb.payload import Recipe
 from glow_nb.schema import attributes_of, operands_of
 
