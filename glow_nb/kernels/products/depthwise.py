@@ -34,7 +34,7 @@ from glow_nb.llir.traits import KernelTraits
 from glow_nb.types import ElementKind
 
 MIN_PIXELS, MAX_PIXELS, MIN_SUMS = 4, 12, 6
-LONGEST_CHAIN = 64
+MOST_CHAINED_PRODUCTS = 64
 """Products of a grouped convolution that are summed up one after the other."""
 
 MOST_WRITTEN_OUT = 64
@@ -80,12 +80,12 @@ def depthwise_convolution_source(
 def suits_lanes(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> bool:
     """True if whole groups of several channels share a vector, for *lanes* of ``float32``.
 
-    The sums are single chains of at most ``LONGEST_CHAIN`` products.
+    The sums are single chains of at most ``MOST_CHAINED_PRODUCTS`` products.
     """
     size = shape.channels_per_group
     is_square = 1 < size == shape.depth_per_group
     wide = lanes_for(kind, lanes)
-    return is_square and size < wide and wide % size == 0 and shape.steps <= LONGEST_CHAIN
+    return is_square and size < wide and wide % size == 0 and shape.steps <= MOST_CHAINED_PRODUCTS
 
 
 def tile_size(shape: ConvolutionShape, lanes: int, registers: int) -> tuple[int, int]:
