@@ -14,7 +14,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.types import Array, ElementKind, TensorType
 
-KINDS = [ElementKind(name) for name in ("int8", "uint8", "int16", "uint16")]
+KINDS = [ElementKind(name) for name in ("int8", "uint8", "int16", "uint16", "int32")]
 SIZES = st.one_of(st.integers(1, 9), st.sampled_from([0, 16, 31, 33, 70]))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Transpose
+from glow_nb.hlir.ops import ConvertTo, Convolution, FullyConnected, MatMul, Reshape, Transpose
+from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import (
@@ -39,6 +40,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.payload import Recipe
 from glow_nb.schema import attributes_of, operands_of
+from glow_nb.types import ElementKind
 
 Product = Convolution | FullyConnected | MatMul
 PRODUCTS = (Convolution, FullyConnected, MatMul)
@@ -73,7 +75,8 @@ def select_packed_operators(
     A convolution with a constant filter is done by Winograd's algorithm where that is estimated to
     be faster for so many *threads*, unless *winograd* is "off"; if it is "guarded", what is not
     finite is summed up directly. *target* is the processor, by default this one.
-    With a *tuner*, measurements decide in place of estimates.
+    With a *tuner*, measurements decide in place of estimates. Integers of 8 and 16 bits are
+    converted to int32 before, but for right matrices and convolutions of single channels.
 
     ::
 
@@ -108,6 +111,7 @@ def select_packed_operators(
             return None
         if is_channel_wise(node, chosen):
             return _emit_channel_wise(node, rewriter)
+        node = _widened(node, rewriter)
         if is_read_in_place(node, chosen):
             return _emit_unpacked(node, rewriter)
         pick = picks.get(product_key(node))
@@ -116,6 +120,30 @@ def select_packed_operators(
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded")
 
     return rewrite(function, rule)
+
+
+def _widened(node: Product, rewriter: Rewriter) -> Product:
+    """Return *node* with its left operand, of a convolution with both, widened to the sums' kind.
+
+    A kernel takes the left elements one by one, and each with all columns of a panel: to widen them
+    there takes as many operations as half of the products. Right elements are widened once for each
+    tile of rows, which pays for matrices that are read for few rows; convolutions have many pixels.
+    """
+    factors = node.factors if isinstance(node, Convolution) else node.factors[:1]
+    wide = {
+        value: _converted(value, node.type.kind, rewriter)
+        for value in factors
+        if value.type.kind in SHORT_INTEGERS
+    }
+    return node.map_operands(lambda value: wide.get(value, value))
+
+
+def _converted(value: Value, kind: ElementKind, rewriter: Rewriter) -> Value:
+    """Return *value* as *kind*; what is transposed is converted before, to be read as it lies."""
+    match value:
+        case Transpose(input=source, permutation=order, predicate=None):
+            return rewriter.emit(Transpose(rewriter.emit(ConvertTo(source, kind)), order))
+    return rewriter.emit(ConvertTo(value, kind))
 
 
 def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:

@@ -26,7 +26,7 @@ class Convolution(Node):
     filter[k, t, c]``, where the channels ``c`` run over the group of ``k`` and cells outside the
     input count as 0. The result is ``[N, *out, K]`` with
     ``out = (in + begin + end - dilation * (kernel - 1) - 1) // stride + 1``. Integers of 8 and 16
-    bits, which may be unlike, are multiplied and summed up in int32, the kind of bias and result.
+    bits and int32, which may be unlike, are summed up in int32, the kind of bias and result.
 
     Attributes:
         kernel: Window size in each spatial dimension; there may be 1, 2 or 3.

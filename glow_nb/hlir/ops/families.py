@@ -78,10 +78,10 @@ def require_kind(node: Node, operand: str, type: TensorType, kinds: Kinds) -> No
 def sum_kind(lhs: ElementKind, rhs: ElementKind) -> ElementKind | None:
     """Return the kind of sums of products, None for factors that have no product.
 
-    Integers of 8 and 16 bits, which may be unlike, are summed up in int32, where sums wrap around;
-    two factors of the same other kind in that kind.
+    Integers of 8 and 16 bits and int32, which may be unlike, are summed up in int32, where sums
+    wrap around; two factors of the same other kind in that kind.
     """
-    if lhs in SHORT_INTEGERS and rhs in SHORT_INTEGERS:
+    if {lhs, rhs} <= SHORT_INTEGERS | {ElementKind.INT32}:
         return ElementKind.INT32
     return lhs if lhs is rhs else None
 

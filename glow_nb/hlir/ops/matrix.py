@@ -29,7 +29,7 @@ class MatMul(Node):
 
     ``lhs`` is ``[batch..., M, K]``; ``rhs`` is ``[batch..., K, N]`` with the same batch, or
     ``[K, N]``, shared by the whole batch. The result is ``[batch..., M, N]``. Integers of 8 and 16
-    bits, which may be unlike, are multiplied and summed up in int32, the kind of the result.
+    bits and int32, which may be unlike, are multiplied and summed up in int32, the result's kind.
     """
 
     lhs: Value

@@ -67,7 +67,7 @@ def test_lowered_dense_layer_keeps_the_result(m: int, k: int, n: int) -> None:
         ("float32<3>", "float32<3 x 5>", ["matrices", "float32<3>"]),
         ("float32<2 x 2 x 3>", "float32<3 x 3 x 5>", ["batch", "2 x 2 x 3", "3 x 3 x 5"]),
         ("float32<2 x 3>", "float64<3 x 5>", ["float32<2 x 3>", "float64"]),
-        ("int8<2 x 3>", "int32<3 x 5>", ["int8<2 x 3>", "int32"]),
+        ("int8<2 x 3>", "int64<3 x 5>", ["int8<2 x 3>", "int64"]),
         ("bool<2 x 3>", "bool<3 x 5>", ["bool<2 x 3>", "float32"]),
     ],
 )

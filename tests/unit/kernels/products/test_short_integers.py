@@ -23,6 +23,7 @@ Product = tuple[type[Instruction], tuple[Shape, Shape, Shape | None], dict[str, 
 """Instruction; shapes of left operand, right operand and bias; attributes."""
 
 INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
+INT32 = ElementKind.INT32
 WINDOW = {"kernel": (3, 3), "stride": (1, 1), "pads": (1, 1, 1, 1), "dilation": (1, 1)}
 
 PRODUCTS: dict[str, Product] = {
@@ -60,7 +61,7 @@ PRODUCTS: dict[str, Product] = {
 
 def product_of(name: str, left: ElementKind, right: ElementKind) -> Instruction:
     instruction_class, shapes, attributes = PRODUCTS[name]
-    kinds = (left, right, ElementKind.INT32)
+    kinds = (left, right, INT32)
     pairs = zip(kinds, shapes, strict=True)
     types = [TensorType(kind, shape) for kind, shape in pairs if shape is not None]
     return instruction_of(instruction_class, types, **attributes)
@@ -68,7 +69,7 @@ def product_of(name: str, left: ElementKind, right: ElementKind) -> Instruction:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("name", PRODUCTS)
-@pytest.mark.parametrize("kinds", [(INT8, INT8), (UINT8, INT8), (INT16, UINT8)])
+@pytest.mark.parametrize("kinds", [(INT8, INT8), (INT16, UINT8), (INT32, INT8)])
 def test_bytes_are_summed_up_in_int32(name: str, kinds: tuple[ElementKind, ElementKind]) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     check(product_of(name, *kinds), Target.host(lanes))
