@@ -25,7 +25,8 @@ from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.dynamic import DynamicNetwork, describe_sizes
 from glow_nb.errors import GlowWarning, OptionError, UnboundDimension
 from glow_nb.files import SUFFIX, load_text
-from glow_nb.hlir.graph import Function, Module
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.module import Module
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from glow_nb.hlir.graph import Function, Module
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.module import Module
 from glow_nb.hlir.print import print_function, print_module
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program

@@ -32,10 +32,10 @@ from glow_nb.hlir.builder import Builder as Builder
 from glow_nb.hlir.evaluate import evaluate as evaluate
 from glow_nb.hlir.graph import Constant as Constant
 from glow_nb.hlir.graph import Function as Function
-from glow_nb.hlir.graph import Module as Module
 from glow_nb.hlir.graph import Node as Node
 from glow_nb.hlir.graph import Placeholder as Placeholder
 from glow_nb.hlir.graph import Value as Value
+from glow_nb.hlir.module import Module as Module
 from glow_nb.hlir.passes import register_pass as register_pass
 from glow_nb.hlir.rewrite import Rewriter as Rewriter
 from glow_nb.hlir.rewrite import rewrite as rewrite

@@ -1,4 +1,4 @@
-"""The high-level IR (paper 3): typed nodes, storage, functions and modules, all immutable.
+"""The high-level IR (paper 3): typed nodes, storage and functions, all immutable.
 
 A :class:`Function` is a tuple of frozen nodes, each defined before it is used. Passes do not edit
 it, they return a new one (:mod:`glow_nb.hlir.rewrite`). A node infers its types when it is built,
@@ -28,7 +28,7 @@ from glow_nb.schema import (
     check_attributes,
     operands_of,
 )
-from glow_nb.text import format_name, without_middle
+from glow_nb.text import format_name
 from glow_nb.types import Array, ElementKind, TensorType
 
 _NUMBERS = itertools.count(1)
@@ -387,41 +387,6 @@ class Function:
     @override
     def __str__(self) -> str:
         """Return the IR text, a long one without its middle."""
+        from glow_nb.hlir.module import Module  # which is made of functions
+
         return str(Module((self,)))
-
-
-@dataclass(frozen=True, eq=False)
-class Module:
-    """Functions that share constants and placeholders (paper 3.1)."""
-
-    functions: tuple[Function, ...]
-
-    @property
-    def constants(self) -> tuple[Constant, ...]:
-        """All constants of the functions, each once."""
-        return tuple(dict.fromkeys(c for f in self.functions for c in f.constants))
-
-    @property
-    def placeholders(self) -> tuple[Placeholder, ...]:
-        """All placeholders of the functions, each once."""
-        return tuple(dict.fromkeys(p for f in self.functions for p in f.placeholders))
-
-    def __getitem__(self, name: str) -> Function:
-        """Return the function called *name*; raise GlowError if there is none."""
-        for function in self.functions:
-            if function.name == name:
-                return function
-        raise GlowError(
-            f"module has no function {name!r}; it has {[f.name for f in self.functions]}"
-        )
-
-    @override
-    def __repr__(self) -> str:
-        return f"module of {len(self.functions)} functions: {[f.name for f in self.functions]}"
-
-    @override
-    def __str__(self) -> str:
-        """Return the IR text, a long one without its middle."""
-        from glow_nb.hlir.print import print_module  # which is made of these classes
-
-        return without_middle(print_module(self))

@@ -12,7 +12,8 @@ import numpy as np
 
 from glow_nb.counted import read_counted
 from glow_nb.errors import GlowError
-from glow_nb.hlir.graph import NODES, Constant, Function, Module, Node, Placeholder, Value
+from glow_nb.hlir.graph import NODES, Constant, Function, Node, Placeholder, Value
+from glow_nb.hlir.module import Module
 from glow_nb.hlir.verify import verify, verify_module
 from glow_nb.schema import attribute_specs, closest, operand_specs
 from glow_nb.text import Token, TokenReader

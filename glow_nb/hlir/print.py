@@ -21,7 +21,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from glow_nb.hlir.graph import Constant, Function, Module, Node, Placeholder, Result, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Value
+from glow_nb.hlir.module import Module
 from glow_nb.hlir.parse import MAX_INLINE_BYTES
 from glow_nb.payload import Payload, array_or_none
 from glow_nb.schema import attributes_of, operand_specs

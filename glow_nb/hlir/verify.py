@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from glow_nb.counted import problem_of
 from glow_nb.errors import VerifyError
-from glow_nb.hlir.graph import Constant, Function, Module, Node, Placeholder, Result, Save, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Save, Value
+from glow_nb.hlir.module import Module
 from glow_nb.schema import operands_of
 
 

@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from glow_nb.llir.in_place import covers_root
-from glow_nb.llir.program import (
-    Buffer,
-    Instruction,
-    View,
-    contiguous_strides,
-    kernel_operands,
-    pixel_stride,
-)
+from glow_nb.llir.program import Buffer, Instruction, View, kernel_operands
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.strides import contiguous_strides, pixel_stride
 from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.llir.verify import element_interval
 from glow_nb.schema import operand_specs, operands_of

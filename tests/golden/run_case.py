@@ -8,7 +8,8 @@ import glow_nb.kernels.operators
 import glow_nb.llir.instructions  # noqa: F401  (both register words of the language)
 from glow_nb.driver import run_to, with_traits
 from glow_nb.errors import GlowError
-from glow_nb.hlir.graph import Function, Module
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.module import Module
 from glow_nb.hlir.parse import parse_module
 from glow_nb.hlir.print import print_module
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS

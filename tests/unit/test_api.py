@@ -11,7 +11,8 @@ import glow_nb
 from glow_nb.errors import OptionError
 from glow_nb.files import parse_text
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Function, Module
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.module import Module
 from glow_nb.ir_text import ir_text
 from glow_nb.text import SHOWN_LINES
 

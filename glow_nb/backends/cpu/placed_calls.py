@@ -20,9 +20,9 @@ from glow_nb.llir.program import (
     Weight,
     kernel_operands,
     mutated,
-    pixel_stride,
     read,
 )
+from glow_nb.llir.strides import pixel_stride
 from glow_nb.llir.verify import element_interval
 
 

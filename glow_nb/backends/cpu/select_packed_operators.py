@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Transpose
+from glow_nb.hlir.ops import ConvertTo, Convolution, FullyConnected, MatMul, Reshape, Transpose
+from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import (
@@ -36,9 +37,10 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.operand_cost import suits_in_place, suits_row_products
 from glow_nb.kernels.target import Target
-from glow_nb.llir.program import contiguous_strides
+from glow_nb.llir.strides import contiguous_strides
 from glow_nb.payload import Recipe
 from glow_nb.schema import attributes_of, operands_of
+from glow_nb.types import ElementKind
 
 Product = Convolution | FullyConnected | MatMul
 PRODUCTS = (Convolution, FullyConnected, MatMul)
@@ -73,7 +75,8 @@ def select_packed_operators(
     A convolution with a constant filter is done by Winograd's algorithm where that is estimated to
     be faster for so many *threads*, unless *winograd* is "off"; if it is "guarded", what is not
     finite is summed up directly. *target* is the processor, by default this one.
-    With a *tuner*, measurements decide in place of estimates.
+    With a *tuner*, measurements decide in place of estimates. Integers of 8 and 16 bits are
+    converted to int32 before, but for right matrices and convolutions of single channels.
 
     ::
 
@@ -108,6 +111,7 @@ def select_packed_operators(
             return None
         if is_channel_wise(node, chosen):
             return _emit_channel_wise(node, rewriter)
+        node = _widened(node, rewriter)
         if is_read_in_place(node, chosen):
             return _emit_unpacked(node, rewriter)
         pick = picks.get(product_key(node))
@@ -116,6 +120,30 @@ def select_packed_operators(
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded")
 
     return rewrite(function, rule)
+
+
+def _widened(node: Product, rewriter: Rewriter) -> Product:
+    """Return *node* with its left operand, of a convolution with both, widened to the sums' kind.
+
+    A kernel takes the left elements one by one, and each with all columns of a panel: to widen them
+    there takes as many operations as half of the products. Right elements are widened once for each
+    tile of rows, which pays for matrices that are read for few rows; convolutions have many pixels.
+    """
+    factors = node.factors if isinstance(node, Convolution) else node.factors[:1]
+    wide = {
+        value: _converted(value, node.type.kind, rewriter)
+        for value in factors
+        if value.type.kind in SHORT_INTEGERS
+    }
+    return node.map_operands(lambda value: wide.get(value, value))
+
+
+def _converted(value: Value, kind: ElementKind, rewriter: Rewriter) -> Value:
+    """Return *value* as *kind*; what is transposed is converted before, to be read as it lies."""
+    match value:
+        case Transpose(input=source, permutation=order, predicate=None):
+            return rewriter.emit(Transpose(rewriter.emit(ConvertTo(source, kind)), order))
+    return rewriter.emit(ConvertTo(value, kind))
 
 
 def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
@@ -136,7 +164,7 @@ def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyC
     """
     if isinstance(node, Convolution):
         return False
-    matrix, order = _as_it_lies(_matrices(node)[1])
+    matrix, order = _as_it_lies(node.factors[1])
     if isinstance(matrix, Constant):
         return False
     shape, kind = _product_shape(node), node.type.kind
@@ -166,7 +194,7 @@ def candidates_of(
         if suits_weights(node, *ways):
             return ways
         return [way for way in ways if way.tile is None]
-    _, matrix = _matrices(node)
+    _, matrix = node.factors
     is_laid_out = isinstance(matrix, (Constant, Transpose))  # a transpose writes panels instead
     shape = _product_shape(node)
     return product_candidates(shape, kind, target, blocks=blocks, is_laid_out=is_laid_out)
@@ -296,13 +324,8 @@ def _shape_of(node: Convolution) -> ConvolutionShape:
 
 
 def _product_shape(node: MatMul | FullyConnected) -> MatMulShape:
-    lhs, rhs = _matrices(node)
+    lhs, rhs = node.factors
     return MatMulShape.of(lhs.type.shape, rhs.type.shape[-1], is_batched=rhs.type.rank > 2)
-
-
-def _matrices(node: MatMul | FullyConnected) -> tuple[Value, Value]:
-    """Return the left and the right matrix."""
-    return (node.lhs, node.rhs) if isinstance(node, MatMul) else (node.input, node.weights)
 
 
 def _as_it_lies(matrix: Value, *, evenly: bool = True) -> tuple[Value, tuple[int, ...]]:
@@ -322,7 +345,7 @@ def _as_it_lies(matrix: Value, *, evenly: bool = True) -> tuple[Value, tuple[int
 
 
 def _emit_unpacked(node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
-    left, right = _matrices(node)
+    left, right = node.factors
     bias = node.bias if isinstance(node, FullyConnected) else None
     rhs, rhs_order = _as_it_lies(right)
     lhs, lhs_order = _as_it_lies(left, evenly=rhs_order[-1] == rhs.type.rank - 1)

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
+from glow_nb.hlir.ops.families import NUMBERS, fitted, product_kind, require_kind, widest
 from glow_nb.hlir.ops.windows import check_window, pad_spatial, taps
 from glow_nb.types import Array, TensorType
 
@@ -25,7 +25,8 @@ class Convolution(Node):
     ``result[n, o, k] = bias[k] + sum over t, c of input[n, o * stride + t * dilation - begin, c] *
     filter[k, t, c]``, where the channels ``c`` run over the group of ``k`` and cells outside the
     input count as 0. The result is ``[N, *out, K]`` with
-    ``out = (in + begin + end - dilation * (kernel - 1) - 1) // stride + 1``.
+    ``out = (in + begin + end - dilation * (kernel - 1) - 1) // stride + 1``. Integers of 8 and 16
+    bits and int32, which may be unlike, are summed up in int32, the kind of bias and result.
 
     Attributes:
         kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
@@ -44,26 +45,31 @@ class Convolution(Node):
     dilation: tuple[int, ...]
     group: int = 1
 
+    @property
+    def factors(self) -> tuple[Value, Value]:
+        """What is multiplied: the input and the filter."""
+        return self.input, self.filter
+
     @override
     def infer_type(self) -> TensorType:
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
-        channels = input.shape[-1]
+        kind, channels = product_kind(self, input, filter), input.shape[-1]
         self.require(
             self.group > 0 and channels % self.group == 0,
             f"{channels} channels of input {input} do not divide into group = {self.group}",
         )
         depth = filter.shape[0] if filter.rank else 0
-        wanted = TensorType(input.kind, (depth, *self.kernel, channels // self.group))
+        wanted = TensorType(filter.kind, (depth, *self.kernel, channels // self.group))
         self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
         self.require(
             depth % self.group == 0,
             f"{depth} results of filter {filter} do not divide into group = {self.group}",
         )
-        wanted = TensorType(input.kind, (depth,))
+        wanted = TensorType(kind, (depth,))
         self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
-        return input.with_shape((input.shape[0], *out, depth))
+        return TensorType(kind, (input.shape[0], *out, depth))
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:

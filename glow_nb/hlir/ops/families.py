@@ -28,6 +28,7 @@ NUMBERS: Kinds = COMPUTED - BOOL
 INTEGERS: Kinds = NUMBERS - FLOATS
 SIGNED: Kinds = frozenset(kind for kind in NUMBERS if kind.is_signed)
 INDICES: Kinds = frozenset({ElementKind.INT32, ElementKind.INT64})
+SHORT_INTEGERS: Kinds = frozenset(kind for kind in INTEGERS if kind.bits < ElementKind.INT32.bits)
 
 _SIGNIFICANT_BITS = {
     ElementKind.FLOAT16: 11,
@@ -74,6 +75,25 @@ def require_kind(node: Node, operand: str, type: TensorType, kinds: Kinds) -> No
         )
 
 
+def sum_kind(lhs: ElementKind, rhs: ElementKind) -> ElementKind | None:
+    """Return the kind of sums of products, None for factors that have no product.
+
+    Integers of 8 and 16 bits and int32, which may be unlike, are summed up in int32, where sums
+    wrap around; two factors of the same other kind in that kind.
+    """
+    if {lhs, rhs} <= SHORT_INTEGERS | {ElementKind.INT32}:
+        return ElementKind.INT32
+    return lhs if lhs is rhs else None
+
+
+def product_kind(node: Node, lhs: TensorType, rhs: TensorType) -> ElementKind:
+    """Return the kind of sums of products of two operands; raise VerifyError if there is none."""
+    kind = sum_kind(lhs.kind, rhs.kind)
+    if kind is None:
+        raise VerifyError(node, f"element kinds differ: {lhs} and {rhs}; convert one")
+    return kind
+
+
 def require_axis(node: Node, axis: int, rank: int) -> None:
     """Raise VerifyError unless *axis* counts from the front of a tensor of *rank*."""
     if not 0 <= axis < rank:
@@ -115,11 +135,11 @@ def wide(array: Array) -> Any:
 
 
 def widest(array: Array) -> Any:
-    """Return floats as float64, signed integers as int64, unsigned ones as uint64: for sums."""
+    """Return floats as float64, integers as int64 or, if they may be larger, uint64: for sums."""
     kind = ElementKind.of(array.dtype)
     if kind.is_float:
         return array.astype(np.float64)
-    return array.astype(np.int64 if kind.is_signed else np.uint64)
+    return array.astype(np.int64 if kind.is_signed or kind in SHORT_INTEGERS else np.uint64)
 
 
 def fitted(values: Any, type: TensorType) -> Array:

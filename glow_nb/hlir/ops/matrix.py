@@ -8,7 +8,15 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add
-from glow_nb.hlir.ops.families import FLOATS, NUMBERS, fitted, require_kind, wide, widest
+from glow_nb.hlir.ops.families import (
+    FLOATS,
+    NUMBERS,
+    fitted,
+    product_kind,
+    require_kind,
+    wide,
+    widest,
+)
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
@@ -20,17 +28,23 @@ class MatMul(Node):
     """Multiply matrices: ``result[..., i, j] = sum over k of lhs[..., i, k] * rhs[..., k, j]``.
 
     ``lhs`` is ``[batch..., M, K]``; ``rhs`` is ``[batch..., K, N]`` with the same batch, or
-    ``[K, N]``, shared by the whole batch. The result is ``[batch..., M, N]``.
+    ``[K, N]``, shared by the whole batch. The result is ``[batch..., M, N]``. Integers of 8 and 16
+    bits and int32, which may be unlike, are multiplied and summed up in int32, the result's kind.
     """
 
     lhs: Value
     rhs: Value
 
+    @property
+    def factors(self) -> tuple[Value, Value]:
+        """What is multiplied: the left and the right matrix."""
+        return self.lhs, self.rhs
+
     @override
     def infer_type(self) -> TensorType:
         lhs, rhs = self.lhs.type, self.rhs.type
         require_kind(self, "lhs", lhs, NUMBERS)
-        self.require(lhs.kind == rhs.kind, f"element kinds differ: {lhs} and {rhs}; convert one")
+        kind = product_kind(self, lhs, rhs)
         self.require(
             lhs.rank >= 2 and rhs.rank >= 2, f"operands must be matrices, got {lhs} and {rhs}"
         )
@@ -39,7 +53,7 @@ class MatMul(Node):
             rhs.rank == 2 or lhs.shape[:-2] == rhs.shape[:-2],
             f"batch dimensions differ: {lhs} and {rhs}; broadcast them first",
         )
-        return lhs.with_shape((*lhs.shape[:-1], rhs.shape[-1]))
+        return TensorType(kind, (*lhs.shape[:-1], rhs.shape[-1]))
 
     @override
     def evaluate(self, lhs: Array, rhs: Array) -> Array:
@@ -55,12 +69,18 @@ class MatMul(Node):
 class FullyConnected(Node):
     """Apply a dense layer: ``result[m, n] = sum over k of input[m, k] * weights[k, n] + bias[n]``.
 
-    ``input`` is ``[M, K]``, ``weights`` ``[K, N]``, ``bias`` ``[N]``; the result is ``[M, N]``.
+    ``input`` is ``[M, K]``, ``weights`` ``[K, N]``, ``bias`` ``[N]``; the result is ``[M, N]``, of
+    the kind of :class:`MatMul`, as is the bias.
     """
 
     input: Value
     weights: Value
     bias: Value
+
+    @property
+    def factors(self) -> tuple[Value, Value]:
+        """What is multiplied: the left and the right matrix."""
+        return self.input, self.weights
 
     @override
     def infer_type(self) -> TensorType:

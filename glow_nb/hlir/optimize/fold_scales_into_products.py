@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import FullyConnected, MatMul
 from glow_nb.hlir.optimize.fold_batch_normalization import affine_forms, folded_name
 from glow_nb.hlir.optimize.uniform import array_of
@@ -50,7 +50,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 def _fold(
     product: MatMul | FullyConnected, scale: Any, shift: Any, rewriter: Rewriter
 ) -> Replacement:
-    lhs, rhs = _operands(product)
+    lhs, rhs = product.factors
     weights = array_of(rhs)
     if weights is None or weights.ndim != 2 or rewriter.use_count(rhs) > 1:
         return None
@@ -70,12 +70,6 @@ def _fold(
         return None
     vector = rewriter.constant(f"{rhs.name}_bias", bias)
     return rewriter.emit(FullyConnected(lhs, scaled, vector))
-
-
-def _operands(product: MatMul | FullyConnected) -> tuple[Value, Value]:
-    if isinstance(product, MatMul):
-        return product.lhs, product.rhs
-    return product.input, product.weights
 
 
 def _bias(product: MatMul | FullyConnected) -> Array | float | None:

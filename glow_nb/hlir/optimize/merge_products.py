@@ -71,8 +71,8 @@ def _groups(function: Function) -> list[list[Product]]:
     alike: dict[object, list[Product]] = {}
     for node in eliminate_dead_nodes(function).nodes:
         if isinstance(node, Product) and node.predicate is None and _can_merge(node):
-            input = node.lhs if isinstance(node, MatMul) else node.input
-            key = (type(node), input, node.type.kind, tuple(attributes_of(node).items()))
+            input, weights = node.factors
+            key = (type(node), input, weights.type.kind, tuple(attributes_of(node).items()))
             alike.setdefault(key, []).append(node)
     return [members for members in alike.values() if _pays([m.type.shape[-1] for m in members])]
 
@@ -88,15 +88,14 @@ def _vectors(width: int) -> int:
 
 def _can_merge(node: Product) -> bool:
     """True if all weights are known, and there is enough to compute for each result."""
+    _, weights = node.factors
+    inner = weights.type.size
     if isinstance(node, Convolution):
-        weights, inner = node.filter, node.filter.type.size
         is_plain = node.group == 1 and is_known(node.bias)
     elif isinstance(node, FullyConnected):
-        weights, inner = node.weights, node.weights.type.size
         is_plain = is_known(node.bias)
     else:
-        weights, inner = node.rhs, node.rhs.type.size
-        is_plain = node.rhs.type.rank == 2
+        is_plain = weights.type.rank == 2
     width = node.type.shape[-1]
     return is_plain and is_known(weights) and width * MIN_INNER <= inner > 0
 

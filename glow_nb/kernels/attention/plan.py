@@ -30,8 +30,8 @@ LEVEL_1_SHARE = 0.5
 """The part of the first-level cache that the scores of few rows may fill: their keys and values are
 streams from memory, and the longer these are, the better."""
 
-LONGEST_CHAIN = 512
-"""Products that are summed up one after the other at most: their rounding errors add up."""
+MOST_CHAINED_KEYS = 512
+"""Keys whose values are summed up one after the other at most: their rounding errors add up."""
 
 CHUNK_ROWS = 48
 """Rows that share each panel which is brought into the first-level cache, at least."""
@@ -149,7 +149,7 @@ def plan_attention(shape: AttentionShape, target: Target) -> AttentionPlan:
     packs_values = not is_whole or (packs_keys and shape.value.token != shape.width)
     if packs_keys or packs_values:
         elements = level_2_bytes(target) // kind.size_bytes
-        most = min(LONGEST_CHAIN, elements // (shape.depth + width + chunk_rows))
+        most = min(MOST_CHAINED_KEYS, elements // (shape.depth + width + chunk_rows))
     else:
         most = int(target.l1_bytes * LEVEL_1_SHARE) // kind.size_bytes // chunk_rows
     panel = score_vectors * lanes

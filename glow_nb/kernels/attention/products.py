@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from glow_nb.kernels.attention.packing import Packing
-from glow_nb.kernels.attention.plan import LONGEST_CHAIN, AttentionPlan
+from glow_nb.kernels.attention.plan import MOST_CHAINED_KEYS, AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
@@ -115,12 +115,12 @@ class Products:
     def _chains(self, out: SourceWriter) -> Iterator[str]:
         """Write the loop over the chains of a block, if it has several; yields their keys."""
         seen = self._seen_by_tile
-        if self.plan.block_keys <= LONGEST_CHAIN:
+        if self.plan.block_keys <= MOST_CHAINED_KEYS:
             yield f"range({seen})"
             return
         out.line(f"seen = {seen}")
-        with out.block(f"for chain in range(0, seen, {LONGEST_CHAIN}):"):
-            yield f"range(chain, min(chain + {LONGEST_CHAIN}, seen))"
+        with out.block(f"for chain in range(0, seen, {MOST_CHAINED_KEYS}):"):
+            yield f"range(chain, min(chain + {MOST_CHAINED_KEYS}, seen))"
 
     @property
     def _row_of_tile(self) -> str:

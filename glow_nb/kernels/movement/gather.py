@@ -16,7 +16,7 @@ from glow_nb.kernels.writing.loops import Nest, loops
 from glow_nb.kernels.writing.rows import Pieces
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
-from glow_nb.llir.program import contiguous_strides
+from glow_nb.llir.strides import contiguous_strides
 
 
 @dataclass(frozen=True)

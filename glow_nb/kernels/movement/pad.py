@@ -18,7 +18,7 @@ from glow_nb.kernels.writing.rows import Filling, Pieces
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.llir.instructions.shape import PadInst
-from glow_nb.llir.program import contiguous_strides
+from glow_nb.llir.strides import contiguous_strides
 from glow_nb.types import TensorType
 
 

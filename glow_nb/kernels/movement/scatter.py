@@ -20,7 +20,7 @@ from glow_nb.kernels.writing.loops import Nest
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
-from glow_nb.llir.program import contiguous_strides
+from glow_nb.llir.strides import contiguous_strides
 
 ENOUGH_LINES = 16
 """Lines beside an axis that are worth sharing out; with fewer, threads share the axis itself."""

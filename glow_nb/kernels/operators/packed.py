@@ -19,11 +19,11 @@ from glow_nb.costs import Cost
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve
-from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
+from glow_nb.hlir.ops.families import NUMBERS, fitted, product_kind, require_kind, widest
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.schema import operands_of
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 
 def panels_of(depth: int, block: int) -> int:
@@ -31,14 +31,17 @@ def panels_of(depth: int, block: int) -> int:
     return -(-depth // block)
 
 
-def check_panels(node: Node, sizes: Iterable[int], *, depth: int, group: int, block: int) -> None:
-    """Raise VerifyError unless filter and bias of *node* are panels, of *sizes* in each dimension.
+def check_panels(
+    node: Node, sizes: Iterable[int], *, depth: int, group: int, block: int
+) -> ElementKind:
+    """Check that filter and bias of *node* are panels, of *sizes* in each dimension.
 
-    The operands are the input ``[N, ..., C]``, the filter
-    ``[group, panels, *sizes, C / group, block]`` and the bias ``[group * panels * block]``.
+    Return the kind of the sums, or raise VerifyError. The operands are the input ``[N, ..., C]``,
+    the filter ``[group, panels, *sizes, C / group, block]`` and the bias
+    ``[group * panels * block]``.
     """
     input, filter, bias, *_ = (operand.type for operand in operands_of(node))
-    channels = input.shape[-1]
+    kind, channels = product_kind(node, input, filter), input.shape[-1]
     node.require(
         group > 0 and channels % group == 0 and depth % group == 0,
         f"{channels} channels of input {input} and depth {depth} do not divide into "
@@ -46,10 +49,11 @@ def check_panels(node: Node, sizes: Iterable[int], *, depth: int, group: int, bl
     )
     node.require(block > 0, f"block is {block}, but must be positive")
     panels = panels_of(depth // group, block)
-    wanted = TensorType(input.kind, (group, panels, *sizes, channels // group, block))
+    wanted = TensorType(filter.kind, (group, panels, *sizes, channels // group, block))
     node.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
-    wanted = TensorType(input.kind, (group * panels * block,))
+    wanted = TensorType(kind, (group * panels * block,))
     node.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
+    return kind
 
 
 def unpacked_filter(filter: Array, depth: int) -> Array:
@@ -97,8 +101,8 @@ class PackedConvolution(Node):
         require_kind(self, "input", input, NUMBERS)
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
         group, block = self.group, self.block
-        check_panels(self, self.kernel, depth=self.depth, group=group, block=block)
-        return input.with_shape((input.shape[0], *out, self.depth))
+        kind = check_panels(self, self.kernel, depth=self.depth, group=group, block=block)
+        return TensorType(kind, (input.shape[0], *out, self.depth))
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
@@ -145,16 +149,17 @@ class DepthwiseConvolution(Node):
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        kind = product_kind(self, input, filter)
         depth, channels = filter.shape[-1] if filter.rank else 0, input.shape[-1]
-        wanted = TensorType(input.kind, (*self.kernel, depth))
+        wanted = TensorType(filter.kind, (*self.kernel, depth))
         self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
         self.require(
             channels > 0 and depth % channels == 0,
             f"{depth} results of filter {filter} are no multiple of the channels of input {input}",
         )
-        wanted = TensorType(input.kind, (depth,))
+        wanted = TensorType(kind, (depth,))
         self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
-        return input.with_shape((input.shape[0], *out, depth))
+        return TensorType(kind, (input.shape[0], *out, depth))
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
@@ -201,17 +206,17 @@ class GroupedConvolution(Node):
         input, filter, bias = self.input.type, self.filter.type, self.bias.type
         require_kind(self, "input", input, NUMBERS)
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
-        channels = input.shape[-1]
+        kind, channels = product_kind(self, input, filter), input.shape[-1]
         size = filter.shape[-2] if filter.rank > 1 else 0
-        wanted = TensorType(input.kind, (*self.kernel, size, channels))
+        wanted = TensorType(filter.kind, (*self.kernel, size, channels))
         self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
         self.require(
             size > 0 and channels % size == 0,
             f"{channels} channels of input {input} are no multiple of {size}, as in {filter}",
         )
-        wanted = TensorType(input.kind, (channels,))
+        wanted = TensorType(kind, (channels,))
         self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
-        return input.with_shape((input.shape[0], *out, channels))
+        return TensorType(kind, (input.shape[0], *out, channels))
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
@@ -254,14 +259,15 @@ class PackedMatMul(Node):
             f"block {self.block} must be positive and depth {self.depth} not negative",
         )
         panels = panels_of(self.depth, self.block)
+        kind = product_kind(self, lhs, rhs)
         batch = rhs.shape[:-3] and lhs.shape[:-2]
-        wanted = TensorType(lhs.kind, (*batch, panels, lhs.shape[-1], self.block))
+        wanted = TensorType(rhs.kind, (*batch, panels, lhs.shape[-1], self.block))
         self.require(rhs == wanted, f"'rhs' is {rhs}, but lhs {lhs} needs {wanted}")
         if self.bias is not None:
-            wanted = TensorType(lhs.kind, (panels * self.block,))
+            wanted = TensorType(kind, (panels * self.block,))
             found = self.bias.type
             self.require(found == wanted, f"'bias' is {found}, but rhs {rhs} needs {wanted}")
-        return lhs.with_shape((*lhs.shape[:-1], self.depth))
+        return TensorType(kind, (*lhs.shape[:-1], self.depth))
 
     @override
     def evaluate(self, lhs: Array, rhs: Array, bias: Array | None) -> Array:

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.families import NUMBERS, fitted, require_kind, widest
+from glow_nb.hlir.ops.families import NUMBERS, fitted, product_kind, require_kind, widest
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
 from glow_nb.types import Array, TensorType
@@ -38,17 +38,16 @@ class UnpackedMatMul(Node):
     def infer_type(self) -> TensorType:
         require_kind(self, "lhs", self.lhs.type, NUMBERS)
         lhs, rhs = self._turned("lhs"), self._turned("rhs")
+        kind = product_kind(self, lhs, rhs)
         self.require(
-            lhs.kind == rhs.kind
-            and lhs.shape[-1] == rhs.shape[-2]
-            and rhs.shape[:-2] in ((), lhs.shape[:-2]),
+            lhs.shape[-1] == rhs.shape[-2] and rhs.shape[:-2] in ((), lhs.shape[:-2]),
             f"operands do not fit: transposed, 'lhs' is {lhs} and 'rhs' {rhs}",
         )
-        wanted = TensorType(lhs.kind, rhs.shape[-1:])
+        wanted = TensorType(kind, rhs.shape[-1:])
         if self.bias is not None:
             found = self.bias.type
             self.require(found == wanted, f"'bias' is {found}, but 'rhs' needs {wanted}")
-        return lhs.with_shape((*lhs.shape[:-1], rhs.shape[-1]))
+        return TensorType(kind, (*lhs.shape[:-1], rhs.shape[-1]))
 
     def _turned(self, name: str) -> TensorType:
         """Return the type of an operand once it is transposed."""

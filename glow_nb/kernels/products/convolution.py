@@ -38,5 +38,7 @@ def packed_convolution_source(
     )
     title, shape = shape.description(kind), shape.simplified()
     left = LeftLayout.by_pixels(shape, elements_between_pixels(fusion.input))
-    nest = ProductNest.packed(shape, ProductKinds.of(kind), instruction.block, left=left)
+    nest = ProductNest.packed(
+        shape, ProductKinds.of(kind, instruction.filter.type.kind), instruction.block, left=left
+    )
     return generate_product(nest, target, fusion, family="convolution", title=title)

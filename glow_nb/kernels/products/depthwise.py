@@ -21,6 +21,7 @@ from glow_nb.kernels.operators.packed_instructions import (
 )
 from glow_nb.kernels.products.blocking import Cut, lanes_for, lanes_of, registers_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
@@ -33,7 +34,7 @@ from glow_nb.llir.traits import KernelTraits
 from glow_nb.types import ElementKind
 
 MIN_PIXELS, MAX_PIXELS, MIN_SUMS = 4, 12, 6
-LONGEST_CHAIN = 64
+MOST_CHAINED_PRODUCTS = 64
 """Products of a grouped convolution that are summed up one after the other."""
 
 MOST_WRITTEN_OUT = 64
@@ -70,7 +71,8 @@ def depthwise_convolution_source(
     )
     family = "grouped" if is_grouped else "depthwise"
     fusion = fusion.named_by_field()
-    writer = DepthwiseWriter(shape.simplified(keeps_lines=True), kind, target, fusion)
+    kinds = ProductKinds.of(kind, instruction.filter.type.kind)
+    writer = DepthwiseWriter(shape.simplified(keeps_lines=True), kinds, target, fusion)
     text = writer.write(f"{family} {shape.description(kind)}")
     return KernelSource(family, text, fusion.kinds, writer.scratch_elements * kind.size_bytes)
 
@@ -78,12 +80,12 @@ def depthwise_convolution_source(
 def suits_lanes(shape: ConvolutionShape, kind: ElementKind, lanes: int) -> bool:
     """True if whole groups of several channels share a vector, for *lanes* of ``float32``.
 
-    The sums are single chains of at most ``LONGEST_CHAIN`` products.
+    The sums are single chains of at most ``MOST_CHAINED_PRODUCTS`` products.
     """
     size = shape.channels_per_group
     is_square = 1 < size == shape.depth_per_group
     wide = lanes_for(kind, lanes)
-    return is_square and size < wide and wide % size == 0 and shape.steps <= LONGEST_CHAIN
+    return is_square and size < wide and wide % size == 0 and shape.steps <= MOST_CHAINED_PRODUCTS
 
 
 def tile_size(shape: ConvolutionShape, lanes: int, registers: int) -> tuple[int, int]:
@@ -107,12 +109,12 @@ class DepthwiseWriter:
     def __init__(
         self,
         shape: ConvolutionShape,
-        kind: ElementKind,
+        kinds: ProductKinds,
         target: Target,
         fusion: Fusion,
     ) -> None:
-        self.shape, self.kind, self.fusion, self.target = shape, kind, fusion, target
-        self.lanes = lanes_of(kind, target)
+        self.shape, self.kind, self.fusion, self.target = shape, kinds.left, fusion, target
+        self.lanes = lanes_of(kinds.total, target)
         self.tiles = TileStore(fusion, self.lanes)
         self.step = elements_between_pixels(fusion.input)
         self.vectors, limit = tile_size(shape, self.lanes, registers_of(target))

@@ -30,17 +30,17 @@ SWEEP_FACTOR = 1.35
 """What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products."""
 
 
-def in_place_nest(product: UnpackedProduct, kind: ElementKind, target: Target) -> ProductNest:
+def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> ProductNest:
     """Return the nest of *product*; the columns of its right matrices are neighbours in memory."""
     shape, left, right = product.shape, product.left, product.right
     matrices = shape.batch if right.distance else 1
     can_pack = 1 in {left.row, left.column}  # as a sweep does with the left rows
-    is_swept = can_pack and suits_sweep(shape, matrices, kind, target)
-    block = in_place_block(shape, kind, target, is_swept=is_swept)
+    is_swept = can_pack and suits_sweep(shape, matrices, kinds.right, target)
+    block = in_place_block(shape, kinds.total, target, is_swept=is_swept)
     is_swept = is_swept and shape.depth > block  # a single tile reads it in order anyway
     return ProductNest(
         ConvolutionShape.of((shape.batch, shape.rows, shape.inner), shape.depth, (1,), (0, 0)),
-        ProductKinds.of(kind),
+        kinds,
         block,
         LeftLayout(pixel=left.row, step=left.column, image=left.distance),
         RightLayout(

@@ -62,7 +62,7 @@ def packed_mat_mul_source(
     """
     is_batched = len(instruction.rhs.type.shape) > len(("panels", "inner", "block"))
     shape = MatMulShape.of(instruction.lhs.type.shape, instruction.depth, is_batched=is_batched)
-    kind = instruction.lhs.type.kind
+    kinds = ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind)
     line = ConvolutionShape(
         batch=shape.batch,
         channels=shape.inner,
@@ -75,7 +75,7 @@ def packed_mat_mul_source(
     )
     nest = ProductNest.packed(
         line,
-        ProductKinds.of(kind),
+        kinds,
         instruction.block,
         filter_per_image=shape.batch > 1,
         left=LeftLayout.by_pixels(line, elements_between_pixels(fusion.input)),
@@ -86,5 +86,5 @@ def packed_mat_mul_source(
         target,
         fusion,
         family="mat_mul",
-        title=f"product of {kind.value}<{sizes}> and {shape.depth} columns",
+        title=f"product of {kinds.left.value}<{sizes}> and {shape.depth} columns",
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.hlir.ops.families import sum_kind
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.writing.vectors import computed_kind
 from glow_nb.types import ElementKind
@@ -30,9 +31,12 @@ class ProductKinds:
     total: ElementKind
 
     @classmethod
-    def of(cls, kind: ElementKind) -> ProductKinds:
-        """Return those of a product all of whose tensors are of *kind*."""
-        return cls(kind, kind, computed_kind(kind))
+    def of(cls, left: ElementKind, right: ElementKind | None = None) -> ProductKinds:
+        """Return those of the product of tensors of *left* and *right*, by default the same."""
+        right = right or left
+        total = sum_kind(left, right)
+        assert total is not None, f"{left} and {right} have no product"  # no node is made of them
+        return cls(left, right, computed_kind(total))
 
 
 @dataclass(frozen=True)

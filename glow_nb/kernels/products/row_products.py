@@ -16,6 +16,7 @@ from glow_nb.kernels.products.blocking import (
     lanes_of,
     registers_of,
 )
+from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.stacks.fusion import Fusion
@@ -23,9 +24,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
-from glow_nb.kernels.writing.vectors import LANE_BYTES
 from glow_nb.llir.program import kernel_operands
-from glow_nb.types import ElementKind
 
 MOST_COLUMNS = 8
 """Right rows of a tile: as many streams of memory as processors follow well."""
@@ -36,13 +35,13 @@ meet two cache lines each where operands of users begin anywhere, are up to 1.5 
 
 
 def generate_row_products(
-    product: UnpackedProduct, kind: ElementKind, target: Target, fusion: Fusion
+    product: UnpackedProduct, kinds: ProductKinds, target: Target, fusion: Fusion
 ) -> KernelSource:
-    """Return the kernel of *product*, of operands of *kind* whose rows or columns are vectors."""
-    lanes, registers = lanes_of(kind, target), registers_of(target)
+    """Return the kernel of *product*, of operands of *kinds* whose rows or columns are vectors."""
+    lanes, registers = lanes_of(kinds.total, target), registers_of(target)
     if product.shape.rows == 1:
-        lanes = min(lanes, STREAMED_BYTES // max(kind.size_bytes, LANE_BYTES))
-    writer = RowProductWriter(product, lanes, registers, fusion)
+        lanes = min(lanes, STREAMED_BYTES // kinds.total.size_bytes)
+    writer = RowProductWriter(product, kinds, lanes, registers, fusion)
     return KernelSource("row_products", writer.write(), fusion.kinds)
 
 
@@ -86,9 +85,14 @@ class RowProductWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
     def __init__(
-        self, product: UnpackedProduct, lanes: int, registers: int, fusion: Fusion
+        self,
+        product: UnpackedProduct,
+        kinds: ProductKinds,
+        lanes: int,
+        registers: int,
+        fusion: Fusion,
     ) -> None:
-        self.product, self.lanes = product, lanes
+        self.product, self.kinds, self.lanes = product, kinds, lanes
         self.fusion = fusion.named_by_field()
         self.cut, self.columns = tile_of(product.shape.rows, registers)
         self.columns = min(self.columns, lanes)
@@ -111,6 +115,8 @@ class RowProductWriter:
             else:
                 panels = -(-shape.depth // self.columns)
                 write_shares(out, shape.batch, panels, panels_first=True)
+                # Nothing is kept there: the pointer tells the kind of the sums.
+                out.line(f"sums = as_{self.kinds.total.value}(scratch)")
                 with out.block("for image in range(unit, unit_end):"):
                     out.line(f"left = {self.product.left.start('image')}")
                     out.line(f"right = {self.product.right.start('image')}")
@@ -146,7 +152,7 @@ class RowProductWriter:
         out, product, lanes = self.out, self.product, self.lanes
         inner = product.shape.inner
         out.line(f"x_{name} = {plus('left', times(f'at_{name}', product.left.row))}")
-        out.line(f"t_{name} = tile_fill({self.lhs}, 0, {rows}, {columns}, {lanes})")
+        out.line(f"t_{name} = tile_fill(sums, 0, {rows}, {columns}, {lanes})")
         whole = inner - inner % lanes
         if whole:
             with out.block(f"for k_{name} in range(0, {whole}, {lanes}):"):

@@ -6,6 +6,7 @@ from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products.in_place import in_place_nest
 from glow_nb.kernels.products.product_loops import generate_product
+from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.row_products import generate_row_products
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.registry import head_kernel_for
@@ -27,11 +28,12 @@ def unpacked_mat_mul_source(
     Raises:
         UnsupportedError: There is no kernel for these kinds or orders.
     """
-    product, kind = UnpackedProduct.of(instruction), instruction.lhs.type.kind
+    product = UnpackedProduct.of(instruction)
+    kinds = ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind)
     shape = product.shape  # the distance along an axis of one element, in a window, is any number
     is_by_rows = shape.inner < 2 or product.right.row == product.left.column == 1
     if product.right.column != 1 and is_by_rows:
-        return generate_row_products(product, kind, target, fusion)
+        return generate_row_products(product, kinds, target, fusion)
     is_dense = shape.depth < 2 or product.right.column == 1
     if not (is_dense and product.left.is_even and product.right.is_even):
         raise UnsupportedError(
@@ -40,10 +42,10 @@ def unpacked_mat_mul_source(
             "transpose them before"
         )
     return generate_product(
-        in_place_nest(product, kind, target),
+        in_place_nest(product, kinds, target),
         target,
         fusion,
         family="mat_mul",
-        title=f"product of {kind.value}<{shape.batch} x {shape.rows} x {shape.inner}> and "
+        title=f"product of {kinds.left.value}<{shape.batch} x {shape.rows} x {shape.inner}> and "
         f"{shape.depth} columns as they lie",
     )

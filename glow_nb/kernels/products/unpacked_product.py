@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
-from glow_nb.llir.program import pixel_stride
+from glow_nb.llir.strides import pixel_stride
 
 
 @dataclass(frozen=True)

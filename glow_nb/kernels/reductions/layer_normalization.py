@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.fuse.expression import number_text
+from glow_nb.kernels.reductions.rows import Rows
 from glow_nb.kernels.registry import head_kernel_for
-from glow_nb.kernels.stacks.fusion import Fusion, Rows
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter

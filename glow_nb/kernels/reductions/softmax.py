@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from glow_nb.kernels.reductions.rows import Rows
 from glow_nb.kernels.registry import head_kernel_for
-from glow_nb.kernels.stacks.fusion import Fusion, Rows
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.lines import Lines
 from glow_nb.kernels.writing.loops import broadcast_strides

@@ -8,27 +8,15 @@ vector of its result, to which the epilogue is applied first; both stay in regis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from typing import Protocol
 
-from glow_nb.alignment import aligned_bytes
 from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.loop_body import LoopBody
-from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.index_text import plus
 from glow_nb.kernels.writing.source import SourceWriter
-from glow_nb.kernels.writing.streams import (
-    FEWEST_STREAMED,
-    line_elements,
-    may_stream,
-    write_streamed_copy,
-)
-from glow_nb.kernels.writing.turns import squares
-from glow_nb.kernels.writing.vectors import Site, computed_kind, native_lanes
-from glow_nb.kernels.writing.walks import Walk
 from glow_nb.llir.program import (
     Buffer,
     Instruction,
@@ -41,13 +29,6 @@ from glow_nb.llir.stack import StackInst
 from glow_nb.schema import operand_specs
 from glow_nb.types import ElementKind
 
-LONGEST_COPY = 128 * 1024
-"""Bytes of a row of computed inputs that are kept: they should stay in the second-level cache."""
-STAGED_SHARE = 4
-"""Results wait in scratch, to be written past the caches, if they take no more than one part in so
-many of the second-level cache: there it holds the input as well."""
-AHEAD_BYTES = 4096
-"""Operands are asked for so many bytes ahead at least."""
 CHEAP_LINES = 3
 """Vector operations that are repeated rather than kept."""
 
@@ -250,162 +231,3 @@ class Fusion:
         trial = self.prologue.trial()
         is_plain = all(function.cost is CostClass.CHEAP for function, _ in trial.calls)
         return is_plain and len(trial.lines) <= CHEAP_LINES
-
-
-@dataclass(frozen=True)
-class Rows:
-    """How a kernel that walks over its input several times comes by it, and where results go.
-
-    What the prologue computes is stored anyhow, or kept in scratch for the row, or computed again.
-
-    Attributes:
-        fusion: The head, its prologue and its epilogue.
-        walk: The loops.
-        keeps: The first walk keeps the input in ``kept``, a row of scratch.
-        native_lanes: Elements of a vector register.
-        streams: Results are made in scratch, from where they are written past the caches.
-        far: The operands that are asked for ahead: no near cache holds them.
-    """
-
-    fusion: Fusion
-    walk: Walk
-    keeps: bool
-    native_lanes: int
-    streams: bool = False
-    far: tuple[Buffer, ...] = ()
-
-    @classmethod
-    def of(cls, fusion: Fusion, walk: Walk, target: Target, *, keeps: bool = False) -> Rows:
-        """Return the cheapest way for *fusion*; with *keeps*, the row is kept if it is short."""
-        lanes = native_lanes(target, computed_kind(fusion.input.type.kind))
-        is_stored = fusion.input in fusion.names
-        keeps = walk.is_turned or keeps or not (is_stored or fusion.is_cheap)
-        rows = cls(
-            fusion,
-            walk,
-            keeps,
-            lanes,
-            _may_stream(fusion, walk, target),
-            _far(fusion, walk, target),
-        )
-        fits = rows.kept_bytes <= LONGEST_COPY
-        return rows if fits else replace(rows, keeps=False)
-
-    @property
-    def kind(self) -> ElementKind:
-        """Kind of the elements that are kept: what they are computed in."""
-        return computed_kind(self.fusion.input.type.kind)
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of scratch for the input of a row."""
-        return self.walk.row_elements * self.kind.size_bytes if self.keeps else 0
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes of scratch for a row."""
-        if not self.streams:
-            return self.kept_bytes
-        return aligned_bytes(self.kept_bytes) + _staged_bytes(self.fusion, self.walk)
-
-    def places(self, out: SourceWriter) -> Iterator[Site]:
-        """Write loops over the places; what is written for each one yielded is its body."""
-        if self.keeps:
-            out.line(f"kept = as_{self.kind.value}(scratch)")
-        if not self.streams:
-            yield from self._places(out)
-            return
-        (dest,), kind = self.fusion.results, self.fusion.results[0].type.kind
-        name = self.fusion.names[dest]
-        out.line(f"stage = as_{kind.value}(at(scratch, {aligned_bytes(self.kept_bytes)}))")
-        out.line(f"whole = {name}")
-        for place in self._places(out):
-            out.line(f"{name} = at(stage, -{name}_at)")
-            yield place
-            count = str(self.walk.elements_at(place))
-            write_streamed_copy(out, kind, f"at(whole, {name}_at)", "stage", count)
-        out.line("fence()")
-
-    def _places(self, out: SourceWriter) -> Iterator[Site]:
-        for place in self.walk.places(out):
-            if self.walk.is_turned:
-                for square in squares(out, self.walk, place, self.native_lanes):
-                    out.line(square.keep(self.fusion.read(out, square)))
-            yield place
-
-    def first(self, out: SourceWriter, site: Site) -> str:
-        """Return the input at *site* for the first walk, in the kind that is computed in."""
-        if self.walk.is_turned:
-            return self.again(out, site)
-        value = self._widened(self.fusion.read(out, site))
-        if self.keeps:
-            out.line(f"store(kept, {site.step}, {value})")
-        return value
-
-    def again(self, out: SourceWriter, site: Site) -> str:
-        """Return the input at *site* for a later walk."""
-        if self.keeps:
-            return f"load(kept, {site.step}, {site.lanes})"
-        return self._widened(self.fusion.read_again(out, site))
-
-    def ask_ahead(self, out: SourceWriter, site: Site) -> None:
-        """Write requests for what the next place reads, in a walk that reads no more itself.
-
-        Processors foresee what lies within a page; over the end of a row, or of a few short ones,
-        they would wait.
-        """
-        elements = self.walk.place_elements
-        for buffer in self.far:
-            line = line_elements(buffer.type.kind)
-            ahead = -(-AHEAD_BYTES // (elements * buffer.type.kind.size_bytes)) * elements
-            name = self.fusion.names[buffer]
-            for lane in range(0, site.lanes, line):
-                out.line(f"prefetch({name}, {plus(f'{name}_at', site.step, ahead + lane)})")
-
-    def write(self, out: SourceWriter, site: Site, result: str) -> None:
-        """Write what becomes of a result that takes the place of the input at *site*."""
-        if self.walk.is_turned:
-            out.line(f"store(kept, {site.step}, {result})")
-        else:
-            self.fusion.write(out, site, result)
-
-    def finish(self, out: SourceWriter, place: Site) -> None:
-        """Write what follows the last walk at *place*, if results were written."""
-        if self.walk.is_turned:
-            for square in squares(out, self.walk, place, self.native_lanes):
-                out.line(f"turned = {square.kept}")
-                self.fusion.write(out, square, "turned")
-
-    def _widened(self, value: str) -> str:
-        kind = self.fusion.input.type.kind
-        return value if kind is self.kind else f"convert_{self.kind.value}({value})"
-
-
-def _far(fusion: Fusion, walk: Walk, target: Target) -> tuple[Buffer, ...]:
-    """Return the operands that are read place by place, and do not fit the second-level cache."""
-    if not walk.in_order:
-        return ()
-    size = fusion.input.type.size
-    operands = (buffer for _, buffer in fusion.pointers[len(fusion.results) :])
-    return tuple(
-        buffer
-        for buffer in operands
-        if buffer.type.size == size
-        and buffer.is_contiguous
-        and buffer.type.size_bytes > target.l2_bytes
-    )
-
-
-def _may_stream(fusion: Fusion, walk: Walk, target: Target) -> bool:
-    """True if the one result goes past the caches, place by place of neighbouring elements."""
-    if len(fusion.results) != 1 or not walk.in_order:
-        return False
-    (dest,) = fusion.results
-    operands = [buffer for _, buffer in fusion.pointers[1:]]
-    fits = FEWEST_STREAMED <= _staged_bytes(fusion, walk) <= target.l2_bytes // STAGED_SHARE
-    return fits and dest.is_contiguous and may_stream(dest, operands, target)
-
-
-def _staged_bytes(fusion: Fusion, walk: Walk) -> int:
-    """Return the bytes of the results at one place, or at the places of a block."""
-    return walk.place_elements * fusion.results[0].type.kind.size_bytes

@@ -10,7 +10,8 @@ from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import broadcast_strides
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.kernels.writing.vectors import Block, Site
-from glow_nb.llir.program import Buffer, pixel_stride
+from glow_nb.llir.program import Buffer
+from glow_nb.llir.strides import pixel_stride
 
 
 def elements_between_pixels(buffer: Buffer) -> int:

@@ -143,7 +143,7 @@ class Walk:
         """True if a sum should be made of several: its error grows with the length of a chain."""
         *outer, inner = self.walked.sizes
         steps = -(-inner // self.lanes) if self.is_along else inner
-        return prod(outer) * steps > LONGEST_CHAIN
+        return prod(outer) * steps > MOST_CHAINED_ADDITIONS
 
     def elements(
         self, out: SourceWriter, place: Site, chain: Chain | None = None
@@ -201,7 +201,7 @@ class Walk:
 
 
 Chain = tuple[str, str]
-LONGEST_CHAIN = 64
+MOST_CHAINED_ADDITIONS = 64
 """Additions after which a sum begins anew; the sums are then added to each other."""
 
 
@@ -216,8 +216,8 @@ def _between(out: SourceWriter, chain: Chain | None) -> Iterator[None]:
 
 @contextmanager
 def _chained(out: SourceWriter, name: str, count: int, step: int, chain: Chain) -> Iterator[None]:
-    """Write a loop over *count* around the block, cut into loops of :data:`LONGEST_CHAIN` steps."""
-    length = LONGEST_CHAIN * step
+    """Write a loop over *count* around the block, cut into :data:`MOST_CHAINED_ADDITIONS` steps."""
+    length = MOST_CHAINED_ADDITIONS * step
     by = "" if step == 1 else f", {step}"
     if count <= length:
         with _between(out, chain), out.block(f"for {name} in range(0, {count}{by}):"):

@@ -6,9 +6,16 @@ import pytest
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
-from glow_nb.kernels.operators import PackedMatMul, UnpackedMatMul
+from glow_nb.hlir.ops import ConvertTo, Convolution, FullyConnected, MatMul, Transpose
+from glow_nb.kernels.operators import (
+    DepthwiseConvolution,
+    PackedConvolution,
+    PackedMatMul,
+    UnpackedMatMul,
+)
 from glow_nb.kernels.target import Target
+from glow_nb.schema import operands_of
+from glow_nb.types import ElementKind, TensorType
 
 Shape = tuple[int, ...]
 
@@ -93,3 +100,49 @@ def test_a_convolution_may_have_no_filters() -> None:
     )
     builder.save(builder.emit(made), "y")
     select_packed_operators(builder.function(), target=Target.host())
+
+
+def integer_product(*, turned: bool) -> list[Node]:
+    """Return the nodes that replace bytes, maybe transposed, times constant bytes."""
+    builder = Builder()
+    x: Value = builder.input("x", "uint8<32 x 9>" if turned else "uint8<9 x 32>")
+    if turned:
+        x = builder.emit(Transpose(x, (1, 0)))
+    w = builder.constant("w", np.ones((32, 40), np.int8))
+    builder.save(builder.emit(MatMul(x, w)), "y")
+    return list(select_packed_operators(builder.function(), target=Target.host()))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_left_bytes_are_widened_and_right_ones_are_not(turned: bool) -> None:
+    nodes = integer_product(turned=turned)
+    (product,) = (node for node in nodes if isinstance(node, PackedMatMul))
+    assert product.lhs.type == TensorType(ElementKind.INT32, (9, 32))
+    assert product.rhs.type.kind is ElementKind.INT8
+    assert isinstance(product.lhs, Transpose if turned else ConvertTo)
+
+
+@pytest.mark.parametrize(("group", "form"), [(1, PackedConvolution), (8, DepthwiseConvolution)])
+def test_bytes_of_a_convolution_are_widened_but_for_single_channels(
+    group: int, form: type[Node]
+) -> None:
+    builder = Builder()
+    x = builder.input("x", "uint8<1 x 5 x 5 x 8>")
+    filter = builder.constant("w", np.ones((8, 3, 3, 8 // group), np.int8))
+    bias = builder.constant("b", np.ones(8, np.int32))
+    made = Convolution(
+        x,
+        filter,
+        bias,
+        kernel=(3, 3),
+        stride=(1, 1),
+        pads=(1, 1, 1, 1),
+        dilation=(1, 1),
+        group=group,
+    )
+    builder.save(builder.emit(made), "y")
+    function = select_packed_operators(builder.function(), target=Target.host())
+    (packed,) = (node for node in function if isinstance(node, form))
+    input, weights, *_ = operands_of(packed)
+    wanted = ["int32", "int32"] if group == 1 else ["uint8", "int8"]
+    assert [input.type.kind.value, weights.type.kind.value] == wanted

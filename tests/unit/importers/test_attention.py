@@ -164,6 +164,18 @@ def test_halves_are_rounded_once() -> None:
             {},
             "past_key and past_value must be given together",
         ),
+        (
+            qkv((1, 3, 16), (1, 3, 16), (1, 3, 16))
+            | {"past_k": numbers(1, 3, 4, 8), "past_v": numbers(1, 2, 4, 8)},
+            {"q_num_heads": 2, "kv_num_heads": 2},
+            "past_key %past_k : float32<1 x 3 x 4 x 8> does not fit the new keys, "
+            "float32<1 x 2 x 3 x 8> by heads: it must be float32<1 x 2 x tokens x 8>",
+        ),
+        (
+            qkv(*[(1, 2, 3, 8)] * 3) | {"past_k": numbers(1, 2, 4, 8), "past_v": numbers(1, 2, 8)},
+            {},
+            "past_value %past_v : float32<1 x 2 x 8> does not fit the new values",
+        ),
         (qkv(*[(1, 2, 3, 8)] * 3), {"left_window_size": -3}, "windows -3 and -1 must be -1"),
     ],
 )

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from onnx import TensorProto
 
+from glow_nb.errors import ModelError
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.ops import Convolution, MatMul
+from glow_nb.importers import import_onnx
+from glow_nb.types import ElementKind
 from tests.unit.importers.models import one, value, weight
-from tests.unit.importers.reference import check, numbers, typed
+from tests.unit.importers.reference import RANDOM, check, numbers, typed
+
+PRODUCTS = (Convolution, MatMul)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 11, 13])
@@ -84,3 +94,98 @@ def test_einsum(equation: str) -> None:
     inputs = [value(name, shape) for name, shape in zip(names, shapes, strict=True)]
     proto = typed(one("Einsum", tuple(names), inputs=inputs, equation=equation))
     check(proto, *(numbers(*shape) for shape in shapes))
+
+
+def bytes_of(kind: str, *shape: int) -> Any:
+    limits = np.iinfo(kind)
+    return RANDOM.integers(limits.min, limits.max, shape, kind, endpoint=True)
+
+
+ZERO_POINTS: dict[str, Any] = {
+    "absent": None,
+    "zero": np.array(0, np.uint8),
+    "one": np.array(128, np.uint8),
+    "each column": bytes_of("uint8", 5),
+}
+
+
+@pytest.mark.parametrize("name", ZERO_POINTS)
+@pytest.mark.parametrize("fixed", ["", "w", "wv", "wuv", "xu"])
+@pytest.mark.parametrize("shapes", [((4, 7), (7, 5)), ((2, 3, 4, 7), (3, 7, 5)), ((7,), (7, 5))])
+def test_mat_mul_integer(name: str, fixed: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Operands and zero points are fed or constant, the latter absent, one or one a column."""
+    zero = ZERO_POINTS[name]
+    arrays = {"x": bytes_of("int8", *shapes[0]), "w": bytes_of("uint8", *shapes[1])}
+    if zero is not None:
+        arrays |= {"u": np.array(-3, np.int8), "v": zero}
+    feeds = {key: array for key, array in arrays.items() if key not in fixed}
+    kinds = {"x": TensorProto.INT8, "u": TensorProto.INT8}
+    proto = one(
+        "MatMulInteger",
+        tuple(arrays),
+        inputs=[
+            value(key, array.shape, kinds.get(key, TensorProto.UINT8))
+            for key, array in feeds.items()
+        ],
+        weights=[weight(key, array) for key, array in arrays.items() if key in fixed],
+    )
+    (found,) = evaluate(import_onnx(proto), feeds).values()
+    x, w, u, v = (np.asarray(arrays.get(key, 0), np.int32) for key in "xwuv")
+    np.testing.assert_array_equal(found, (x - u) @ (w - v))
+    assert found.dtype == np.int32
+
+
+def kinds_of_product(proto: Any) -> list[ElementKind]:
+    """Return the kinds of the two operands of the only product of a model."""
+    (product,) = (node for node in import_onnx(proto) if isinstance(node, PRODUCTS))
+    return [factor.type.kind for factor in product.factors]
+
+
+@pytest.mark.parametrize(
+    ("zero", "kind"),
+    [(None, "int8"), (0, "int8"), (1, "int16"), (-1, "int8"), (-128, "uint8")],
+)
+def test_constant_bytes_without_their_zero_point_are_as_short_as_they_can_be(
+    zero: int | None, kind: str
+) -> None:
+    weights = [weight("w", np.array([[-128], [126]], np.int8))]
+    operands = ["x", "w"]
+    if zero is not None:
+        weights += [weight("u", np.uint8(0)), weight("v", np.int8(zero))]
+        operands += ["u", "v"]
+    inputs = [value("x", (4, 2), TensorProto.UINT8)]
+    proto = one("MatMulInteger", operands, inputs=inputs, weights=weights)
+    assert kinds_of_product(proto) == [ElementKind.UINT8, ElementKind(kind)]
+
+
+def test_bytes_around_128_are_signed_bytes() -> None:
+    weights = [weight("w", bytes_of("uint8", 2, 3, 1, 1)), weight("u", np.uint8(0))]
+    weights += [weight("v", np.uint8(128))]
+    inputs = [value("x", (1, 3, 4, 4), TensorProto.UINT8)]
+    proto = one("ConvInteger", ("x", "w", "u", "v"), inputs=inputs, weights=weights)
+    assert kinds_of_product(proto) == [ElementKind.UINT8, ElementKind.INT8]
+
+
+def test_a_zero_point_of_a_run_leaves_16_bits() -> None:
+    inputs = [value("x", (4, 2), TensorProto.UINT8), value("u", (), TensorProto.UINT8)]
+    weights = [weight("w", bytes_of("int8", 2, 1))]
+    proto = one("MatMulInteger", ("x", "w", "u"), inputs=inputs, weights=weights)
+    assert kinds_of_product(proto) == [ElementKind.INT16, ElementKind.INT8]
+
+
+def test_zero_points_for_another_size_are_refused() -> None:
+    inputs = [value("x", (4, 2), TensorProto.UINT8)]
+    weights = [weight("w", bytes_of("int8", 2, 3)), weight("u", np.uint8(0))]
+    weights += [weight("v", np.zeros(4, np.int8))]
+    proto = one("MatMulInteger", ("x", "w", "u", "v"), inputs=inputs, weights=weights)
+    with pytest.raises(ModelError, match=r"v.*int8<4>.*do not broadcast|\[2, 3\].*\[1, 4\]"):
+        import_onnx(proto)
+
+
+def test_einsum_of_bytes_wraps_around_in_bytes() -> None:
+    inputs = [value(name, (1, 1), TensorProto.INT8) for name in "xw"]
+    function = import_onnx(one("Einsum", ("x", "w"), inputs=inputs, equation="ij,jk->ik"))
+    feeds = {"x": np.array([[100]], np.int8), "w": np.array([[3]], np.int8)}
+    (found,) = evaluate(function, feeds).values()
+    np.testing.assert_array_equal(found, np.array([[300]]).astype(np.int8))
+    assert found.dtype == np.int8

@@ -106,7 +106,16 @@ def _behind_past(ctx: Context, node: OnnxNode, tokens: _Tokens, index: int) -> _
     past = node.optional(index)
     if past is None:
         return tokens
-    return _Tokens(ctx.emit(ops.Concat((past, tokens.by_heads(ctx)), axis=2)), HEADS)
+    new = tokens.by_heads(ctx)
+    batch, heads, *_, depth = new.type.shape
+    count = past.type.shape[2] if past.type.rank == 4 else None
+    if count is None or past.type != new.type.with_shape((batch, heads, count, depth)):
+        name, before = ("past_key", "keys") if index == 4 else ("past_value", "values")
+        raise ctx.wrong(
+            f"{name} {past} does not fit the new {before}, {new.type} by heads: it must be "
+            f"{new.type.kind.value}<{batch} x {heads} x tokens x {depth}>"
+        )
+    return _Tokens(ctx.emit(ops.Concat((past, new), axis=2)), HEADS)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.families import sum_kind
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.windows import Window, window_of
-from glow_nb.types import ElementKind
+from glow_nb.importers.onnx.zero_points import centred
+from glow_nb.types import TensorType
 
 
 @onnx_op("Conv")
@@ -40,10 +42,11 @@ def emit_convolution(
 ) -> Value:
     """Return the convolution of *x*, all in ONNX's layout."""
     depth = filter.type.shape[0]
+    kind = sum_kind(x.type.kind, filter.type.kind) or x.type.kind
     result = ops.Convolution(
         ctx.channels_last(x),
         ctx.channels_last(filter),
-        bias if bias is not None else ctx.filled(x.type, 0, (depth,)),
+        bias if bias is not None else ctx.filled(TensorType(kind, ()), 0, (depth,)),
         kernel=window.kernel,
         stride=window.stride,
         pads=window.pads,
@@ -56,21 +59,16 @@ def emit_convolution(
 @onnx_op("ConvInteger")
 def convolution_of_integers(ctx: Context, node: OnnxNode) -> Value:
     """Convolution of 8-bit integers with their zero points subtracted, as int32."""
-    x, filter = node.operand(0), node.operand(1)
-    return convolve(
-        ctx,
-        node,
-        _centred(ctx, x, node.optional(2)),
-        _centred(ctx, filter, node.optional(3)),
-        None,
+    x, filter = (
+        centred(ctx, value, zero and _by_first_axis(ctx, zero, value.type.rank))
+        for value, zero in (
+            (node.operand(0), node.optional(2)),
+            (node.operand(1), node.optional(3)),
+        )
     )
+    return convolve(ctx, node, x, filter, None)
 
 
-def _centred(ctx: Context, value: Value, zero: Value | None) -> Value:
-    """Return *value* - *zero* as int32; zero points go by the first dimension."""
-    wide = ctx.convert(value, ElementKind.INT32)
-    if zero is None:
-        return wide
-    zero = ctx.convert(zero, ElementKind.INT32)
-    zero = ctx.reshape(zero, (zero.type.size, *(1,) * (value.type.rank - 1)))
-    return ctx.emit(ops.Sub(wide, zero))
+def _by_first_axis(ctx: Context, zero: Value, rank: int) -> Value:
+    """Return zero points, one for all or for each place of the first axis, with *rank* axes."""
+    return ctx.reshape(zero, (zero.type.size, *(1,) * (rank - 1)))

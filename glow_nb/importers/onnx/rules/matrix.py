@@ -9,7 +9,7 @@ from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.context import Context, broadcast_shape
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.types import ElementKind
+from glow_nb.importers.onnx.zero_points import centred
 
 
 @onnx_op("MatMul")
@@ -87,22 +87,10 @@ def _is_row(value: Value, width: int) -> bool:
 def mat_mul_integer(ctx: Context, node: OnnxNode) -> Value:
     """Product of 8-bit integers with their zero points subtracted, as int32."""
     lhs, rhs = node.operand(0), node.operand(1)
-    return matrix_product(
-        ctx,
-        _centred(ctx, lhs, node.optional(2), column=True),
-        _centred(ctx, rhs, node.optional(3), column=False),
-    )
-
-
-def _centred(ctx: Context, value: Value, zero: Value | None, *, column: bool) -> Value:
-    """Return *value* - *zero* as int32; a vector of zero points goes by rows or columns."""
-    wide = ctx.convert(value, ElementKind.INT32)
-    if zero is None:
-        return wide
-    zero = ctx.convert(zero, ElementKind.INT32)
-    if column and zero.type.rank == 1 and zero.type.size > 1:
-        zero = ctx.reshape(zero, (*zero.type.shape, 1))
-    return ctx.emit(ops.Sub(*ctx.aligned(wide, zero)))
+    rows, columns = node.optional(2), node.optional(3)
+    if rows is not None and rows.type.rank == 1 and rows.type.size > 1:
+        rows = ctx.reshape(rows, (*rows.type.shape, 1))
+    return matrix_product(ctx, centred(ctx, lhs, rows), centred(ctx, rhs, columns))
 
 
 @onnx_op("Det", since=11)

@@ -20,6 +20,7 @@ from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.conversion import unsaturated
 from glow_nb.importers.onnx.rules.convolution import convolve
 from glow_nb.importers.onnx.rules.matrix import matrix_product
+from glow_nb.importers.onnx.zero_points import centred
 from glow_nb.types import ElementKind
 
 _INTEGERS = frozenset(
@@ -115,8 +116,8 @@ def _quantized(ctx: Context, ratio: Value, zero: Value | None, kind: ElementKind
 def quantized_mat_mul(ctx: Context, node: OnnxNode) -> Value:
     """Product of quantized matrices, quantized again: exact in int32, then scaled once."""
     a, b = node.operand(0), node.operand(3)
-    lhs = _centred(ctx, a, node.operand(2), a.type.rank - 2)
-    rhs = _centred(ctx, b, node.operand(5), b.type.rank - 1)
+    lhs = centred(ctx, a, _along(ctx, node.operand(2), a.type.rank - 2, a.type.rank))
+    rhs = centred(ctx, b, _along(ctx, node.operand(5), b.type.rank - 1, b.type.rank))
     product = ctx.emit(matrix_product(ctx, lhs, rhs))  # type: ignore[type-var]
     rank = product.type.rank
     factor = _factor(
@@ -135,8 +136,8 @@ def quantized_convolution(ctx: Context, node: OnnxNode) -> Value:
     result = convolve(
         ctx,
         node,
-        _centred(ctx, x, node.operand(2), 1),
-        _centred(ctx, filter, node.operand(5), 0),
+        centred(ctx, x, _along(ctx, node.operand(2), 1, x.type.rank)),
+        centred(ctx, filter, _along(ctx, node.operand(5), 0, filter.type.rank)),
         node.optional(8),
     )
     rank = result.type.rank
@@ -147,13 +148,6 @@ def quantized_convolution(ctx: Context, node: OnnxNode) -> Value:
         _along(ctx, node.operand(6), 1, rank),
     )
     return _requantized(ctx, result, factor, node.operand(7))
-
-
-def _centred(ctx: Context, x: Value, zero: Value, axis: int) -> Value:
-    """Return *x* - *zero* as int32."""
-    wide = ctx.convert(x, ElementKind.INT32)
-    zero = _along(ctx, ctx.convert(zero, ElementKind.INT32), axis, x.type.rank)
-    return ctx.emit(ops.Sub(wide, zero))
 
 
 def _along(ctx: Context, parameter: Value, axis: int, rank: int) -> Value:

@@ -30,6 +30,23 @@ def test_product_of_integers_wraps() -> None:
     np.testing.assert_array_equal(found, [[-4]])
 
 
+@pytest.mark.parametrize("kinds", [("int8", "uint8"), ("int16", "int8"), ("uint16", "uint16")])
+def test_short_integers_are_summed_up_in_int32(kinds: tuple[str, str]) -> None:
+    left, right = (np.iinfo(kind).max for kind in kinds)
+    x, y = np.full((1, 3), left, kinds[0]), np.full((3, 1), right, kinds[1])
+    found = apply(ops.MatMul, x, y)
+    np.testing.assert_array_equal(found, np.array([[3 * left * right]]).astype(np.int32))
+    assert found.dtype == np.int32
+
+
+def test_bias_of_short_integers_is_int32() -> None:
+    x, y = np.array([[-128, 127]], np.int8), np.array([[255], [1]], np.uint8)
+    found = apply(ops.FullyConnected, x, y, np.array([7], np.int32))
+    np.testing.assert_array_equal(found, [[-128 * 255 + 127 + 7]])
+    with pytest.raises(VerifyError, match=r"int8<1>.*int32<1>"):
+        ops.FullyConnected(value("int8<1 x 2>"), value("uint8<2 x 1>"), value("int8<1>"))
+
+
 def test_empty_inner_axis_gives_zeros() -> None:
     found = apply(ops.MatMul, floats(2, 0), floats(0, 3))
     np.testing.assert_array_equal(found, np.zeros((2, 3)))
@@ -50,6 +67,7 @@ def test_lowered_dense_layer_keeps_the_result(m: int, k: int, n: int) -> None:
         ("float32<3>", "float32<3 x 5>", ["matrices", "float32<3>"]),
         ("float32<2 x 2 x 3>", "float32<3 x 3 x 5>", ["batch", "2 x 2 x 3", "3 x 3 x 5"]),
         ("float32<2 x 3>", "float64<3 x 5>", ["float32<2 x 3>", "float64"]),
+        ("int8<2 x 3>", "int64<3 x 5>", ["int8<2 x 3>", "int64"]),
         ("bool<2 x 3>", "bool<3 x 5>", ["bool<2 x 3>", "float32"]),
     ],
 )

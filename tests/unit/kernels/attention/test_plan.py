@@ -9,7 +9,7 @@ import pytest
 from glow_nb.kernels.attention.plan import (
     BLOCK_ROWS,
     LEVEL_1_SHARE,
-    LONGEST_CHAIN,
+    MOST_CHAINED_KEYS,
     plan_attention,
 )
 from glow_nb.kernels.attention.shape import AttentionShape, Place
@@ -61,7 +61,7 @@ def test_a_block_of_keys_and_a_chunk_of_rows_stay_in_their_share(
     slack = plan.panel_keys * (depth + width + plan.chunk_rows)  # blocks are whole panels
     margin = plan.chunk_rows * (plan.score_stride - plan.block_keys)
     assert 4 * (elements - slack - margin) <= level_2_bytes(target)
-    assert plan.block_keys <= LONGEST_CHAIN
+    assert plan.block_keys <= MOST_CHAINED_KEYS
     waiting = plan.block_rows * (depth + width + 2 * plan.lanes)
     assert 4 * waiting <= LEVEL_3_SHARE * target.l3_bytes
     assert plan.block_rows < BLOCK_ROWS + plan.chunk_rows

@@ -5,6 +5,7 @@ import pytest
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir import ops
+from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products.convolution_cost import product_candidates
@@ -110,7 +111,7 @@ def test_every_width_and_share_computes_all(lanes: int, threads: int) -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize(
     "kind",
-    [kind for kind in COMPUTED if kind not in (FLOAT32, ElementKind.BOOL)],
+    [kind for kind in COMPUTED if kind not in (FLOAT32, ElementKind.BOOL, *SHORT_INTEGERS)],
 )
 def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
     check(SHAPES["square"], Target.host(8), kind=kind)

@@ -13,6 +13,7 @@ from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products.in_place import SWEPT_BYTES, in_place_nest
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
+from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import SWEPT_ROWS, plan_product
 from glow_nb.kernels.products.row_products import tile_of
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
@@ -119,7 +120,7 @@ def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
     shape = MatMulShape(1, 1, 4096, 4096)
     target = Target.host()
     product = UnpackedProduct(shape, MatrixLayout((), 4096, 1), MatrixLayout((), 4096, 1))
-    nest = in_place_nest(product, FLOAT32, target)
+    nest = in_place_nest(product, ProductKinds.of(FLOAT32), target)
     plan = plan_product(nest, target)
     assert plan.panels_inside
     assert plan.sum.dot <= SWEPT_ROWS
@@ -129,7 +130,7 @@ def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
 def test_one_panel_is_not_swept() -> None:
     layout = MatrixLayout((), 64, 1)
     product = UnpackedProduct(MatMulShape(1, 1, 100_000, 64), layout, layout)
-    nest = in_place_nest(product, FLOAT32, Target.host())
+    nest = in_place_nest(product, ProductKinds.of(FLOAT32), Target.host())
     assert plan_product(nest, Target.host()).sum.dot > SWEPT_ROWS
 
 
@@ -168,7 +169,6 @@ def test_orders_that_no_kernel_reads_are_refused() -> None:
         ElementKind.FLOAT16,
         ElementKind.BFLOAT16,
         ElementKind.INT32,
-        ElementKind.UINT8,
     ],
 )
 def test_other_kinds_share_the_generator(kind: ElementKind, lanes: int) -> None:

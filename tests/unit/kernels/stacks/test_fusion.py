@@ -13,7 +13,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
-from glow_nb.kernels.stacks import fusion
+from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.generate import generate
 from glow_nb.llir.instructions.derived import instruction_for
@@ -149,7 +149,7 @@ def test_dear_producers_are_kept_if_a_row_is_short(
     head: str, keep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if keep == "computed again":
-        monkeypatch.setattr(fusion, "LONGEST_COPY", 0)
+        monkeypatch.setattr("glow_nb.kernels.reductions.rows.LONGEST_COPY", 0)
     case = Case()
     inner = case.emit(ops.Sigmoid(case.input(*SHAPES[0])))
     case.save(inner)
@@ -243,7 +243,7 @@ def residual_product() -> tuple[StackInst, Buffer]:
 
 def test_pointers_are_numbered_or_called_as_the_fields_of_the_head() -> None:
     stack, row = residual_product()
-    plain = fusion.Fusion.of(stack)
+    plain = Fusion.of(stack)
     assert [name for name, _ in plain.pointers] == ["dest0", "dest1", "src0", "src1", "src2"]
     assert [buffer for _, buffer in plain.pointers] == list(kernel_operands(stack))
     named = plain.named_by_field()
@@ -256,7 +256,7 @@ def test_pointers_are_numbered_or_called_as_the_fields_of_the_head() -> None:
 def test_a_head_alone_has_nothing_around_it() -> None:
     head = residual_product()[0].head
     assert head is not None
-    alone = fusion.Fusion.of(head)
+    alone = Fusion.of(head)
     assert (alone.prologue, alone.epilogue) == (None, None)
     assert alone.results == (alone.made,)
     names = [name for name, _ in alone.named("y", "a", "b").pointers]

@@ -22,8 +22,9 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.convolution import generate_winograd
 from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.llir.instructions.derived import instruction_for
-from glow_nb.llir.program import Buffer, Register, View, contiguous_strides
+from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
+from glow_nb.llir.strides import contiguous_strides
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact

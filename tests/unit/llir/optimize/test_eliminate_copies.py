@@ -11,7 +11,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.parse import parse_program
-from glow_nb.llir.program import Program, pixel_stride
+from glow_nb.llir.program import Program
 from glow_nb.llir.stack import members_of
 from glow_nb.llir.verify import verify
 from glow_nb.types import Array
@@ -380,29 +380,3 @@ def test_outputs_that_show_one_value_are_copies_of_the_first(outputs: int) -> No
     members = [member for instruction in program.work for member in members_of(instruction)]
     assert [member.opcode for member in members].count("copy") == outputs - 1
     assert not program.activations
-
-
-@pytest.mark.parametrize(
-    ("shape", "steps", "expected"),
-    [
-        ("2 x 3 x 4", (12, 4, 1), 4),
-        ("2 x 3 x 4", (30, 10, 1), 10),
-        ("2 x 3 x 4", (40, 10, 1), None),
-        ("2 x 3 x 4", (24, 8, 2), None),
-        ("1 x 1 x 4", (999, 77, 1), 4),
-        ("2 x 3 x 1", (15, 5, 9), 5),
-        ("4", (1,), 4),
-    ],
-)
-def test_pixel_stride(shape: str, steps: tuple[int, ...], expected: int | None) -> None:
-    program = parse_program(f"""declare @main {{
-  %x = input float32<2000>
-  %y = output float32<{shape}>
-}}
-program {{
-  %window = tensor_view %x {{start = 0, steps = {list(steps)}}} : float32<{shape}>
-  copy @out %y, @in %window
-}}
-""")
-    (copy,) = program.work
-    assert pixel_stride(copy.src) == expected  # type: ignore[attr-defined]

@@ -1,0 +1,48 @@
+"""Several functions together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from glow_nb.errors import GlowError
+from glow_nb.hlir.graph import Constant, Function, Placeholder
+from glow_nb.text import without_middle
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """Functions that share constants and placeholders (paper 3.1)."""
+
+    functions: tuple[Function, ...]
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        """All constants of the functions, each once."""
+        return tuple(dict.fromkeys(c for f in self.functions for c in f.constants))
+
+    @property
+    def placeholders(self) -> tuple[Placeholder, ...]:
+        """All placeholders of the functions, each once."""
+        return tuple(dict.fromkeys(p for f in self.functions for p in f.placeholders))
+
+    def __getitem__(self, name: str) -> Function:
+        """Return the function called *name*; raise GlowError if there is none."""
+        for function in self.functions:
+            if function.name == name:
+                return function
+        raise GlowError(
+            f"module has no function {name!r}; it has {[f.name for f in self.functions]}"
+        )
+
+    @override
+    def __repr__(self) -> str:
+        return f"module of {len(self.functions)} functions: {[f.name for f in self.functions]}"
+
+    @override
+    def __str__(self) -> str:
+        """Return the IR text, a long one without its middle."""
+        from glow_nb.hlir.print import print_module  # which is made of this class
+
+        return without_middle(print_module(self))

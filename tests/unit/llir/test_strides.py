@@ -1,0 +1,32 @@
+"""Where pixels lie in windows."""
+
+import pytest
+
+from glow_nb.llir.parse import parse_program
+from glow_nb.llir.strides import pixel_stride
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps", "expected"),
+    [
+        ("2 x 3 x 4", (12, 4, 1), 4),
+        ("2 x 3 x 4", (30, 10, 1), 10),
+        ("2 x 3 x 4", (40, 10, 1), None),
+        ("2 x 3 x 4", (24, 8, 2), None),
+        ("1 x 1 x 4", (999, 77, 1), 4),
+        ("2 x 3 x 1", (15, 5, 9), 5),
+        ("4", (1,), 4),
+    ],
+)
+def test_pixel_stride(shape: str, steps: tuple[int, ...], expected: int | None) -> None:
+    program = parse_program(f"""declare @main {{
+  %x = input float32<2000>
+  %y = output float32<{shape}>
+}}
+program {{
+  %window = tensor_view %x {{start = 0, steps = {list(steps)}}} : float32<{shape}>
+  copy @out %y, @in %window
+}}
+""")
+    (copy,) = program.work
+    assert pixel_stride(copy.src) == expected  # type: ignore[attr-defined]
