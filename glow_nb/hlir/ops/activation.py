@@ -124,9 +124,8 @@ class Clip(UnaryElementwise):
         if kind.is_float:
             return self.minimum, self.maximum
         least, greatest = bounds_of(kind)
-        low = least if self.minimum <= least else min(greatest, math.ceil(self.minimum))
-        high = greatest if self.maximum >= greatest else max(least, math.floor(self.maximum))
-        return low, high
+        low, high = (min(max(bound, least), greatest) for bound in (self.minimum, self.maximum))
+        return math.ceil(low), math.floor(high)
 
     @override
     def infer_type(self) -> TensorType:

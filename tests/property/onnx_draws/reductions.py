@@ -27,7 +27,8 @@ def reduce(g: Drawing, op: str) -> None:
     is_float = op in ("ReduceLogSum", "ReduceLogSumExp", "ReduceL2", "ReduceMean")
     low, high = (0.2, 2) if op in ("ReduceProd", "ReduceLogSum") else (-3, 3)
     x = g.tensor(FLOATS if is_float else (*FLOATS, *INTS), low=low, high=high)
-    if op == "ReduceProd" and np.abs(g.tensors[x].array.astype(np.float64)).prod() >= 2**31:
+    magnitudes = np.abs(g.tensors[x].array.astype(np.float64))
+    if op == "ReduceProd" and np.maximum(magnitudes, 1).prod() >= 2**31:
         raise RefusedError  # integers that overflow
     axes = g.axes(g.rank_of(x)) if g.chance(0.8) else []
     if 0 in g.shape_of(x):  # ONNX Runtime mistakes negative axes of empty tensors

@@ -121,6 +121,8 @@ def test_least_integer_has_no_negation() -> None:
         (np.int32, -1.5, 2.5, [-1, -1, 0, 2, 2]),
         (np.int8, -math.inf, 1e30, [-100, -1, 0, 3, 100]),
         (np.int64, 0.0, math.inf, [0, 0, 0, 3, 100]),
+        (np.int8, -math.inf, -math.inf, [-128] * 5),
+        (np.int16, math.inf, math.inf, [32767] * 5),
     ],
 )
 def test_clip_of_integers_keeps_their_kind(

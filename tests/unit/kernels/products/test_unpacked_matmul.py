@@ -141,15 +141,15 @@ def test_matrices_that_share_a_small_one_do_not_sweep_it() -> None:
     layout = MatrixLayout(((64, 64),), 64, 1)
     shared = MatrixLayout(((64, 0),), columns, 1)
     product = UnpackedProduct(MatMulShape(64, 1, 64, columns), layout, shared)
-    assert not in_place_nest(product, FLOAT32, target).right.is_swept
+    assert not in_place_nest(product, ProductKinds.of(FLOAT32), target).right.is_swept
     apart = replace(product, right=MatrixLayout(((64, 64 * columns),), columns, 1))
-    assert in_place_nest(apart, FLOAT32, target).right.is_swept
+    assert in_place_nest(apart, ProductKinds.of(FLOAT32), target).right.is_swept
 
 
 def test_left_rows_that_cannot_be_packed_are_not_swept() -> None:
     right = MatrixLayout((), 4096, 1)
     product = UnpackedProduct(MatMulShape(1, 2, 4096, 4096), MatrixLayout((), 9000, 2), right)
-    nest = in_place_nest(product, FLOAT32, Target.host())
+    nest = in_place_nest(product, ProductKinds.of(FLOAT32), Target.host())
     assert not nest.right.is_swept
     assert not plan_product(nest, Target.host()).panels_inside
 
