@@ -179,7 +179,7 @@ def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[
 
     def cycles(rows: int, vectors: int, needed: int, steps: int) -> float:
         panel_bytes = vectors * vector_bytes * steps
-        step = step_cycles(rows, vectors, vector_bytes, panel_bytes)
+        step = step_cycles(rows, vectors, panel_bytes)
         return -(-needed // vectors) * (step + LOAD_CYCLES * (rows + vectors)) * steps
 
     def cost(tile: tuple[int, int, int]) -> float:

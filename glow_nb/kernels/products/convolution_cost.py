@@ -239,7 +239,7 @@ def _product_cycles(
     limit = row_limit(columns.vectors, registers_of(target))
     cut = Cut.balanced(max(1, pixels), limit)
     panel_bytes = columns.vectors * vector_bytes * steps
-    cycles = columns.full * line_cycles(cut, columns.vectors, vector_bytes, panel_bytes)
+    cycles = columns.full * line_cycles(cut, columns.vectors, panel_bytes)
     if columns.tail:
-        cycles += line_cycles(cut, columns.tail_vectors, vector_bytes, panel_bytes)
+        cycles += line_cycles(cut, columns.tail_vectors, panel_bytes)
     return steps * cycles

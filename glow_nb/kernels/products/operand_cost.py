@@ -11,7 +11,7 @@ from math import log2
 from glow_nb.kernels.products.blocking import (
     FMA_LATENCY_CYCLES,
     FMA_PER_CYCLE,
-    LEVEL_2_BYTES_PER_CYCLE,
+    LEVEL_2_VECTORS_PER_CYCLE,
     LOADS_PER_CYCLE,
     lanes_of,
     registers_of,
@@ -75,7 +75,7 @@ def row_product_cycles(shape: MatMulShape, kind: ElementKind, target: Target) ->
             rows * columns / FMA_PER_CYCLE,
             (rows + columns) / LOADS_PER_CYCLE,
             FMA_LATENCY_CYCLES,
-            0.0 if is_near else rows * lanes * kind.size_bytes / LEVEL_2_BYTES_PER_CYCLE,
+            0.0 if is_near else rows / LEVEL_2_VECTORS_PER_CYCLE,
         )
         sums = LANE_SUM_CYCLES * rows * (columns - 1 + log2(max(1, lanes / columns)))
         cycles += (end - begin) * (step * -(-shape.inner // lanes) + sums + TILE_CYCLES)

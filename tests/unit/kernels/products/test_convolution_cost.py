@@ -184,7 +184,7 @@ def test_nothing_to_do_has_an_estimate_too() -> None:
 
 
 def test_a_matrix_that_is_read_once_is_not_laid_out_in_panels() -> None:
-    for rows, block in ((1, 64), (2, 64), (400, 32)):
+    for rows, block in ((1, 64), (2, 64), (400, 24)):
         shape = MatMulShape(12, rows, 256, 64)
         assert product_candidates(shape, FLOAT32, TARGET, is_laid_out=False)[0].block == block
     odd = product_candidates(MatMulShape(12, 1, 256, 60), FLOAT32, TARGET, is_laid_out=False)
