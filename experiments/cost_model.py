@@ -1,22 +1,24 @@
 """How good is the estimate that decides how a convolution or a matrix product is computed?
 
-Every product of the twins is measured in all ways that are worth trying, as ``compile(tune=True)``
-does it, and compared with the estimate in cycles. What counts is not whether the estimate is right
-but whether it picks well: the last table says what its picks cost over the best measured ones, for
-each network as a whole::
+Every product of the twins and of the encoders is measured in all ways that are worth trying, as
+``compile(tune=True)`` does it, and compared with the estimate in cycles. What counts is not whether
+the estimate is right but whether it picks well: the last table says what its picks cost over the
+best measured ones, for each network as a whole::
 
     python -m experiments.cost_model --output out
-    python -m experiments.cost_model --only resnet50 vgg19
+    python -m experiments.cost_model --only resnet50 bert_128 --threads 1 2
+    python -m experiments.cost_model --output docs --page docs/performance.md
 
-writes ``cost_model.png``: measured over estimated time of each way, by measured time. Measurements
-are kept in the cache folder; measure on a quiet machine.
+writes ``cost_model.png``: measured over estimated time of each way, by measured time, with the
+first number of threads. ``--page`` puts the table between the marks of a page. Measurements are
+kept in the cache folder; measure on a quiet machine.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +28,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import glow_nb
+from experiments.pages import processor, replace_part
+from experiments.transformers import NETWORKS
 from experiments.twins import NAMES, make_twin
 from glow_nb.backends.cpu.select_packed_operators import PRODUCTS, is_channel_wise, product_key
 from glow_nb.backends.cpu.tune import MeasuringTuner
@@ -37,6 +41,9 @@ from glow_nb.kernels.target import Target
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
 
 WAYS = ("direct", "matrix product", "Winograd")
+ENCODERS = ("encoder_64", "bert_128", "encoder_200", "vit_b16", "audio_encoder")
+"""Networks of :mod:`experiments.transformers` that are measured beside the twins."""
+
 BAND = 1.25
 """The dashed lines of the picture: so many times too short or too long an estimate."""
 
@@ -46,7 +53,7 @@ class Layer:
     """One product of a network, and all its equals.
 
     Attributes:
-        network: Name of the twin.
+        network: Name of the network.
         key: The node as text.
         count: How often it occurs.
         times: Measured seconds by way, that with the least estimate first.
@@ -74,8 +81,8 @@ class Layer:
 
 
 def measure(network: str, target: Target, threads: int) -> list[Layer]:
-    """Measure every product of the twin *network* that has more than one way."""
-    function = glow_nb.load(make_twin(network))
+    """Measure every product of *network* that has more than one way."""
+    function = glow_nb.load(make_twin(network) if network in NAMES else NETWORKS[network]())
     assert isinstance(function, Function)
     nodes = [
         node
@@ -100,7 +107,7 @@ def cycles_per_second(target: Target, threads: int) -> float:
 
 
 def report(layers: Sequence[Layer], worst: int) -> None:
-    """Print the layers whose pick loses most, then what the picks cost in each network."""
+    """Print the layers whose pick loses most."""
     for layer in sorted(layers, key=lambda layer: -layer.lost_seconds)[:worst]:
         if layer.lost_seconds > 0:
             print(
@@ -108,13 +115,30 @@ def report(layers: Sequence[Layer], worst: int) -> None:
                 f"{layer.key}\n    picked {_describe(layer, layer.pick)}, "
                 f"best {_describe(layer, layer.best)}"
             )
-    print(f"{'network':14s} {'picked':>10s} {'best':>10s} {'excess':>8s}")
-    for network in dict.fromkeys(layer.network for layer in layers):
-        mine = [layer for layer in layers if layer.network == network]
-        picked = sum(layer.times[layer.pick] * layer.count for layer in mine)
-        best = picked - sum(layer.lost_seconds for layer in mine)
-        excess = 100 * (picked / best - 1)
-        print(f"{network:14s} {1e3 * picked:7.2f} ms {1e3 * best:7.2f} ms {excess:6.1f} %")
+
+
+def excess_of(layers: Sequence[Layer]) -> float:
+    """Return by how many percent the picks for all *layers* take longer than the best ways."""
+    picked = sum(layer.times[layer.pick] * layer.count for layer in layers)
+    best = picked - sum(layer.lost_seconds for layer in layers)
+    return 100 * (picked / best - 1)
+
+
+def page(found: Mapping[int, Sequence[Layer]]) -> str:
+    """Return the table: what the picks cost in each network, by the number of threads."""
+    counts = [f"{threads} thread{'s' if threads > 1 else ''}" for threads in found]
+    lines = [
+        f"{processor()}; what the picks take longer than the best ways measured, in percent.",
+        "",
+    ]
+    lines.append(f"| network | products | {' | '.join(counts)} |")
+    lines.append("|---|---:|" + "---:|" * len(counts))
+    first = next(iter(found.values()))
+    for network in dict.fromkeys(layer.network for layer in first):
+        mine = [[layer for layer in found[t] if layer.network == network] for t in found]
+        cells = " | ".join(f"{excess_of(layers):.1f}" for layers in mine)
+        lines.append(f"| {network} | {len(mine[0])} | {cells} |")
+    return "\n".join(lines)
 
 
 def _describe(layer: Layer, way: Candidate) -> str:
@@ -139,7 +163,7 @@ def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:
         figure.text(0.075, 0.935, title, fontsize=15, fontweight="bold")
         figure.text(
             0.075, 0.88,
-            f"Each dot is one way to compute one convolution or matrix product of {names}; "
+            f"Each dot is one way to compute one product of {names};\n"
             f"{100 * near:.0f} % of them lie between the dashed lines, a factor of {BAND:g} off",
             fontsize=9, color="#55585e",
         )  # fmt: skip
@@ -191,18 +215,28 @@ def _draw_frame(axes: Axes, ratios: Sequence[float]) -> None:
 def main() -> None:
     """Measure, print and draw."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
-    parser.add_argument("--threads", type=int, default=1)
+    known = (*NAMES, *ENCODERS)
+    parser.add_argument("--only", nargs="+", choices=known, default=list(known))
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--worst", type=int, default=12, help="layers to list")
     parser.add_argument("--output", type=Path, default=Path("out"), help="folder for the picture")
+    parser.add_argument("--page", type=Path, help="the page whose table is written anew")
     arguments = parser.parse_args()
     target = Target.host()
-    layers: list[Layer] = []
-    for network in arguments.only:
-        layers += measure(network, target, arguments.threads)
-        print(f"{network}: {sum(layer.network == network for layer in layers)} layers", flush=True)
-    report(layers, arguments.worst)
-    draw(layers, cycles_per_second(target, arguments.threads), arguments.output / "cost_model.png")
+    found: dict[int, list[Layer]] = {}
+    for threads in arguments.threads:
+        found[threads] = []
+        for network in arguments.only:
+            layers = measure(network, target, threads)
+            found[threads] += layers
+            print(f"{network}, threads {threads}: {len(layers)} products", flush=True)
+        report(found[threads], arguments.worst)
+    table = page(found)
+    print(table)
+    if arguments.page:
+        replace_part(arguments.page, "cost model", table)
+    threads, layers = next(iter(found.items()))
+    draw(layers, cycles_per_second(target, threads), arguments.output / "cost_model.png")
 
 
 if __name__ == "__main__":
