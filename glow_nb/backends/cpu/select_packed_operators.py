@@ -36,6 +36,7 @@ from glow_nb.kernels.products.depthwise import suits_lanes
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.operand_cost import suits_in_place, suits_row_products
+from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.payload import Recipe
@@ -170,7 +171,9 @@ def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyC
     shape, kind = _product_shape(node), node.type.kind
     if order[-2] == len(order) - 1:
         return suits_row_products(shape, kind, target)
-    return suits_in_place(shape, kind, target)
+    matrices = matrix.type.size // max(1, shape.inner * shape.depth)
+    kinds = ProductKinds.of(*(factor.type.kind for factor in node.factors))
+    return suits_in_place(shape, matrices, kinds, target)
 
 
 def candidates_of(

@@ -11,7 +11,18 @@ from glow_nb.types import ElementKind
 INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
 
 
-def centred(ctx: Context, value: Value, zero: Value | None) -> Value:
+def along(ctx: Context, parameter: Value, axis: int, rank: int) -> Value:
+    """Return one number, or one for each place of *axis*, so that it broadcasts to *rank*."""
+    if parameter.type.size == 1:
+        return ctx.reshape(parameter, (1,) * rank)
+    if parameter.type.rank == 1:
+        return ctx.reshape(
+            parameter, [parameter.type.size if i == axis else 1 for i in range(rank)]
+        )
+    return ctx.with_rank(parameter, rank)
+
+
+def centred(ctx: Context, value: Value, zero: Value | None, axis: int) -> Value:
     """Return *value* - *zero* for a product, whose sums are of int32.
 
     Bytes stay bytes where the zero point is known to be 0, or where the difference is known and
@@ -20,13 +31,22 @@ def centred(ctx: Context, value: Value, zero: Value | None) -> Value:
     Args:
         ctx: Emits what is needed.
         value: An operand of bytes.
-        zero: The zero point, None for 0; it broadcasts to *value*.
+        zero: The zero point, None for 0: one number, one for each place of *axis*, or a tensor that
+            broadcasts to *value*.
+        axis: Of *value*; negative if it has none that zero points may vary along.
+
+    Raises:
+        ModelError: The zero points are of another number.
     """
     if zero is None:
         return value
-    value, zero = ctx.aligned(value, zero)
+    places = value.type.shape[axis] if axis >= 0 else 1
+    if zero.type.rank <= 1 and zero.type.size not in (1, places):
+        more = f", or {places} for the places of its axis {axis}" if axis >= 0 else ""
+        raise ctx.wrong(f"zero points {zero} do not fit operand {value}: give one{more}")
+    value, zero = ctx.aligned(value, along(ctx, zero, axis, value.type.rank))
     if broadcast_shape(ctx, value.type.shape, zero.type.shape) != value.type.shape:
-        raise ctx.wrong(f"zero point {zero} does not broadcast to operand {value}")
+        raise ctx.wrong(f"zero points {zero} do not broadcast to operand {value}")
     bytes_alone = {value.type.kind, zero.type.kind} <= {INT8, UINT8}
     if bytes_alone and isinstance(zero, Constant) and not zero.array.any():
         return value

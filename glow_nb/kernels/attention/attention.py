@@ -142,10 +142,7 @@ class _AttentionWriter:
         """Copy the queries of the block, multiplied; nothing is summed up yet."""
         out, shape, lanes = self.out, self.shape, self.plan.lanes
         kind, widened = shape.computed.value, Packing(shape, self.plan).widened
-        unit = shape.score_unit
-        if self.instruction.softcap:
-            unit = 1 / self.instruction.softcap
-        factor = number_text(self.instruction.scale * unit)
+        factor = number_text(self.instruction.scale / (self.instruction.softcap or 1.0))
         with out.block("for row in range(count):"):
             out.line(f"query_at = {shape.place_of('first + row', shape.query)}")
             for block in blocks_of(out, shape.depth, lanes):

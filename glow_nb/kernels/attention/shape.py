@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from glow_nb.hlir.ops.attention import by_heads
@@ -12,8 +11,6 @@ from glow_nb.kernels.writing.vectors import computed_kind
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.llir.program import Buffer
 from glow_nb.types import ElementKind
-
-LOG2_E = math.log2(math.e)
 
 
 @dataclass(frozen=True)
@@ -163,14 +160,6 @@ class AttentionShape:
     def is_whole(self) -> bool:
         """True if the result is that of all keys, not of parts, which show their peaks."""
         return not self.part_step
-
-    @property
-    def score_unit(self) -> float:
-        """What scores are multiplied by, so that ``2 ** score`` is their exponential, or 1.
-
-        They keep their unit where a mask is added, whose numbers may be as large as floats are.
-        """
-        return LOG2_E if self.is_whole and self.mask is None else 1.0
 
     def query_of(self, row: str) -> str:
         """Return the number of the query of *row*, an expression."""

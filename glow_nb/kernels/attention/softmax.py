@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from glow_nb.fuse.expression import number_text
 from glow_nb.kernels.attention.plan import AttentionPlan
-from glow_nb.kernels.attention.shape import LOG2_E, AttentionShape, Mask
+from glow_nb.kernels.attention.shape import AttentionShape, Mask
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.types import ElementKind
+
+LOG2_E = math.log2(math.e)
 
 SLACK = 4.0
 """A row's peak follows its largest score when that is greater by more than this: few blocks of keys
@@ -78,7 +81,7 @@ class RunningSoftmax:
         shape, lanes, mask = self.shape, self.plan.lanes, self.shape.mask
         score = f"load(scores, row_at + c, {lanes})"
         if self.softcap:  # the queries' factor has divided by the bound
-            score = f"mul(tanh({score}), {self._splat(self.softcap * self.shape.score_unit)})"
+            score = f"mul(tanh({score}), {self._splat(self.softcap)})"
         rest = shape.keys % lanes if mask and mask.key else 0
         end = f"min(reach, ({shape.keys} - begin) // {lanes} * {lanes})" if rest else "reach"
         if mask:
@@ -178,8 +181,8 @@ class RunningSoftmax:
         out.line(f"tile_store(totals, peaks_at, {lanes}, total)")
 
     def _exponential(self, score: str, base: str) -> str:
-        """Return the exponential of what *score* is above *base*."""
-        above = f"sub({score}, {base})"
-        if self.shape.score_unit == 1:
-            above = f"mul({above}, {self._splat(LOG2_E)})"
-        return f"exp2({above})"
+        """Return the exponential of what *score* is above *base*, as a power of two.
+
+        The factor comes after the difference: scores may be as large as floats are.
+        """
+        return f"exp2(mul(sub({score}, {base}), {self._splat(LOG2_E)}))"

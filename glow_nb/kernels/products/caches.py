@@ -16,7 +16,8 @@ LONGEST_CHAIN = 384
 """The most products that are added up one after the other, however large the first-level cache is.
 
 Each addition rounds. ResNet50 without Winograd's algorithm is 4.2e-6 of its largest output from its
-results in float64 with chains of 192 (root of the mean square), 4.3e-6 with 384, 4.7e-6 with 768.
+results in float64 with chains of 192 (root of the mean square), 4.3e-6 with 384, 4.7e-6 with 768,
+each with one chain in its first layer (see IMAGE_CHAIN).
 """
 
 LEVEL_2_SHARE = 0.5
@@ -27,7 +28,8 @@ through the rest, and what a neighbour on the core keeps there. The same product
 
 LEVEL_3_SHARE = 0.25
 """Part of the last-level cache, which other cores use too, for what a block of a Winograd
-convolution keeps between its transforms. Results that take more are fetched ahead."""
+convolution keeps between its transforms. Results that take more are fetched ahead. Rows of
+attention that wait while the keys pass take as much at most, those of each thread by themselves."""
 
 LEVEL_2_CYCLES, LEVEL_3_CYCLES, MEMORY_CYCLES = 0.02, 0.05, 0.1
 """Of each byte that comes from this level, beside the arithmetic that hides most of it."""

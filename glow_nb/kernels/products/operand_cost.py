@@ -20,6 +20,7 @@ from glow_nb.kernels.products.blocking import (
 from glow_nb.kernels.products.convolution_cost import COPY_CYCLES, product_candidates
 from glow_nb.kernels.products.in_place import in_place_block, suits_sweep
 from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.row_products import tile_of
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
@@ -40,15 +41,14 @@ TILE_CYCLES = 20.0
 """Of a tile beside its products: until the first and after the last sum of lanes."""
 
 
-def suits_in_place(shape: MatMulShape, kind: ElementKind, target: Target) -> bool:
-    """Return whether to read a row-major right matrix as it lies is faster than to copy it."""
-    right_bytes, row_bytes = (
-        shape.inner * shape.depth * kind.size_bytes,
-        shape.depth * kind.size_bytes,
-    )
-    is_swept = suits_sweep(shape, shape.batch, kind, target)
-    block = in_place_block(shape, kind, target, is_swept=is_swept)
-    tiles = -(-shape.rows // row_limit(block // lanes_of(kind, target), registers_of(target)))
+def suits_in_place(shape: MatMulShape, matrices: int, kinds: ProductKinds, target: Target) -> bool:
+    """Return whether to read row-major right *matrices* as they lie is faster than to copy them."""
+    row_bytes = shape.depth * kinds.right.size_bytes
+    right_bytes = shape.inner * row_bytes
+    is_swept = suits_sweep(shape, matrices, kinds.right, target)
+    block = in_place_block(shape, kinds.total, target, is_swept=is_swept)
+    vectors = block // lanes_of(kinds.total, target)
+    tiles = -(-shape.rows // row_limit(vectors, registers_of(target)))
     is_near = right_bytes <= NEAR_PAGES * PAGE_BYTES and row_bytes % PAGE_BYTES != 0
     return tiles == 1 or tiles * (NEAR_CYCLES if is_near else FAR_CYCLES) < COPY_CYCLES
 

@@ -59,16 +59,6 @@ def emit_convolution(
 @onnx_op("ConvInteger")
 def convolution_of_integers(ctx: Context, node: OnnxNode) -> Value:
     """Convolution of 8-bit integers with their zero points subtracted, as int32."""
-    x, filter = (
-        centred(ctx, value, zero and _by_first_axis(ctx, zero, value.type.rank))
-        for value, zero in (
-            (node.operand(0), node.optional(2)),
-            (node.operand(1), node.optional(3)),
-        )
-    )
+    x = centred(ctx, node.operand(0), node.optional(2), -1)
+    filter = centred(ctx, node.operand(1), node.optional(3), 0)
     return convolve(ctx, node, x, filter, None)
-
-
-def _by_first_axis(ctx: Context, zero: Value, rank: int) -> Value:
-    """Return zero points, one for all or for each place of the first axis, with *rank* axes."""
-    return ctx.reshape(zero, (zero.type.size, *(1,) * (rank - 1)))

@@ -87,10 +87,9 @@ def _is_row(value: Value, width: int) -> bool:
 def mat_mul_integer(ctx: Context, node: OnnxNode) -> Value:
     """Product of 8-bit integers with their zero points subtracted, as int32."""
     lhs, rhs = node.operand(0), node.operand(1)
-    rows, columns = node.optional(2), node.optional(3)
-    if rows is not None and rows.type.rank == 1 and rows.type.size > 1:
-        rows = ctx.reshape(rows, (*rows.type.shape, 1))
-    return matrix_product(ctx, centred(ctx, lhs, rows), centred(ctx, rhs, columns))
+    rows = centred(ctx, lhs, node.optional(2), lhs.type.rank - 2)
+    columns = centred(ctx, rhs, node.optional(3), rhs.type.rank - 1)
+    return matrix_product(ctx, rows, columns)
 
 
 @onnx_op("Det", since=11)

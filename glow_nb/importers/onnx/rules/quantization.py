@@ -20,7 +20,7 @@ from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.conversion import unsaturated
 from glow_nb.importers.onnx.rules.convolution import convolve
 from glow_nb.importers.onnx.rules.matrix import matrix_product
-from glow_nb.importers.onnx.zero_points import centred
+from glow_nb.importers.onnx.zero_points import along, centred
 from glow_nb.types import ElementKind
 
 _INTEGERS = frozenset(
@@ -116,15 +116,15 @@ def _quantized(ctx: Context, ratio: Value, zero: Value | None, kind: ElementKind
 def quantized_mat_mul(ctx: Context, node: OnnxNode) -> Value:
     """Product of quantized matrices, quantized again: exact in int32, then scaled once."""
     a, b = node.operand(0), node.operand(3)
-    lhs = centred(ctx, a, _along(ctx, node.operand(2), a.type.rank - 2, a.type.rank))
-    rhs = centred(ctx, b, _along(ctx, node.operand(5), b.type.rank - 1, b.type.rank))
+    lhs = centred(ctx, a, node.operand(2), a.type.rank - 2)
+    rhs = centred(ctx, b, node.operand(5), b.type.rank - 1)
     product = ctx.emit(matrix_product(ctx, lhs, rhs))  # type: ignore[type-var]
     rank = product.type.rank
     factor = _factor(
         ctx,
-        _along(ctx, node.operand(1), rank - 2, rank),
-        _along(ctx, node.operand(4), rank - 1, rank),
-        _along(ctx, node.operand(6), rank - 2, rank),
+        along(ctx, node.operand(1), rank - 2, rank),
+        along(ctx, node.operand(4), rank - 1, rank),
+        along(ctx, node.operand(6), rank - 2, rank),
     )
     return _requantized(ctx, product, factor, node.operand(7))
 
@@ -136,29 +136,18 @@ def quantized_convolution(ctx: Context, node: OnnxNode) -> Value:
     result = convolve(
         ctx,
         node,
-        centred(ctx, x, _along(ctx, node.operand(2), 1, x.type.rank)),
-        centred(ctx, filter, _along(ctx, node.operand(5), 0, filter.type.rank)),
+        centred(ctx, x, node.operand(2), 1),
+        centred(ctx, filter, node.operand(5), 0),
         node.optional(8),
     )
     rank = result.type.rank
     factor = _factor(
         ctx,
-        _along(ctx, node.operand(1), 1, rank),
-        _along(ctx, node.operand(4), 1, rank),
-        _along(ctx, node.operand(6), 1, rank),
+        along(ctx, node.operand(1), 1, rank),
+        along(ctx, node.operand(4), 1, rank),
+        along(ctx, node.operand(6), 1, rank),
     )
     return _requantized(ctx, result, factor, node.operand(7))
-
-
-def _along(ctx: Context, parameter: Value, axis: int, rank: int) -> Value:
-    """Return one number, or one for each place of *axis*, so that it broadcasts to *rank*."""
-    if parameter.type.size == 1:
-        return ctx.reshape(parameter, (1,) * rank)
-    if parameter.type.rank == 1:
-        return ctx.reshape(
-            parameter, [parameter.type.size if i == axis else 1 for i in range(rank)]
-        )
-    return ctx.with_rank(parameter, rank)
 
 
 def _factor(ctx: Context, lhs: Value, rhs: Value, result: Value) -> Value:
@@ -170,4 +159,4 @@ def _factor(ctx: Context, lhs: Value, rhs: Value, result: Value) -> Value:
 def _requantized(ctx: Context, sums: Value, factor: Value, zero: Value) -> Value:
     scaled = ctx.emit(ops.Mul(ctx.convert(sums, ElementKind.FLOAT32), factor))
     rank = sums.type.rank
-    return _quantized(ctx, scaled, _along(ctx, zero, rank - 2, rank), zero.type.kind)
+    return _quantized(ctx, scaled, along(ctx, zero, rank - 2, rank), zero.type.kind)
