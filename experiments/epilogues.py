@@ -96,7 +96,7 @@ DIVISION_CYCLES = 2.5
 DEVIATION = 2.0
 """Of the functions' arguments; they see all branches."""
 CYCLES = 960
-"""Those that a run of the kernel for the length of a cycle takes: a multiple of its CHAINS."""
+"""Cycles that one run of the kernel takes by which a cycle is measured: a multiple of CHAINS."""
 LANES = (8, 16)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops.families import bounds_of
-from glow_nb.importers.onnx.context import Context, broadcast_shape
+from glow_nb.importers.onnx.context import Context
 from glow_nb.types import ElementKind
 
 INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
@@ -44,9 +44,10 @@ def centred(ctx: Context, value: Value, zero: Value | None, axis: int) -> Value:
     if zero.type.rank <= 1 and zero.type.size not in (1, places):
         more = f", or {places} for the places of its axis {axis}" if axis >= 0 else ""
         raise ctx.wrong(f"zero points {zero} do not fit operand {value}: give one{more}")
-    value, zero = ctx.aligned(value, along(ctx, zero, axis, value.type.rank))
-    if broadcast_shape(ctx, value.type.shape, zero.type.shape) != value.type.shape:
-        raise ctx.wrong(f"zero points {zero} do not broadcast to operand {value}")
+    given, zero = zero, along(ctx, zero, axis, value.type.rank)
+    sizes = zip(zero.type.shape, value.type.shape, strict=True)
+    if any(size not in (1, wanted) for size, wanted in sizes):
+        raise ctx.wrong(f"zero points {given} do not broadcast to operand {value}")
     bytes_alone = {value.type.kind, zero.type.kind} <= {INT8, UINT8}
     if bytes_alone and isinstance(zero, Constant) and not zero.array.any():
         return value

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
@@ -29,7 +30,6 @@ LEVEL_2_VECTORS_PER_CYCLE = 0.5
 """What a tile may count on of weights that come from the second-level cache. Alone they come at 0.8
 of a vector a cycle (25 bytes on a Zen 4 core with AVX2), but left rows come from there, too."""
 
-LINE_BYTES = 64
 LINE_CYCLES = 2.0
 """What a line of left rows costs that comes from the second-level cache, once for each panel.
 
@@ -171,7 +171,7 @@ def line_cycles(cut: Cut, vectors: int, panel_bytes: int) -> float:
 
 def fetch_cycles(elements: int, kind: ElementKind) -> float:
     """Estimate the cycles to fetch neighbouring *elements* of a left row for one panel."""
-    return LINE_CYCLES * elements * kind.size_bytes / LINE_BYTES
+    return LINE_CYCLES * elements * kind.size_bytes / CACHE_LINE_BYTES
 
 
 @cache

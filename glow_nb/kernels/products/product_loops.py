@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from math import prod
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.caches import LEVEL_3_SHARE
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.product_plan import (
@@ -27,8 +28,6 @@ from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.program import kernel_operands
-
-LINE_BYTES = 64
 
 
 def generate_product(
@@ -55,6 +54,7 @@ class ProductWriter:
         self.nest, self.shape, self.fusion = nest, nest.shape, fusion
         self.plan = plan = plan_product(nest, target)
         self.tiles = TileStore(fusion, plan.lanes)
+        # what the tiles write and their epilogues read comes from main memory
         self.is_far = self.tiles.touched_bytes > LEVEL_3_SHARE * target.l3_bytes
         _, *operands = kernel_operands(fusion.head)
         self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
@@ -63,7 +63,7 @@ class ProductWriter:
         self.panels = plan.columns.panels * self.shape.group
         self.source = "rows" if plan.is_staged else self.input
         staged, packed = (
-            -(-elements * nest.kinds.left.size_bytes // LINE_BYTES) * LINE_BYTES
+            -(-elements * nest.kinds.left.size_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
             for elements in (staged_elements(nest, plan), packed_elements(nest, plan))
         )
         waiting = waiting_elements(nest, plan) * nest.kinds.total.size_bytes

@@ -189,6 +189,15 @@ def test_zero_points_for_another_size_are_refused(rows: int, columns: int, words
         import_onnx(proto)
 
 
+def test_zero_points_of_more_axes_are_refused_by_their_names_too() -> None:
+    inputs = [value("x", (2, 4, 2), TensorProto.UINT8)]
+    weights = [weight("w", bytes_of("int8", 2, 3)), weight("u", np.zeros((2, 3, 1), np.uint8))]
+    proto = one("MatMulInteger", ("x", "w", "u"), inputs=inputs, weights=weights)
+    words = r"zero points %u : uint8<2 x 3 x 1> do not broadcast to operand %x : uint8<2 x 4 x 2>"
+    with pytest.raises(ModelError, match=words):
+        import_onnx(proto)
+
+
 def test_einsum_of_bytes_wraps_around_in_bytes() -> None:
     inputs = [value(name, (1, 1), TensorProto.INT8) for name in "xw"]
     function = import_onnx(one("Einsum", ("x", "w"), inputs=inputs, equation="ij,jk->ik"))

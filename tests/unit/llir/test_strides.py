@@ -2,6 +2,7 @@
 
 import pytest
 
+from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.strides import pixel_stride
 
@@ -29,4 +30,5 @@ program {{
 }}
 """)
     (copy,) = program.work
-    assert pixel_stride(copy.src) == expected  # type: ignore[attr-defined]
+    assert isinstance(copy, CopyInst)
+    assert pixel_stride(copy.src) == expected
