@@ -60,6 +60,10 @@ class PassError(GlowError):
     """A pass failed or broke the IR; the message names it and the passes before it."""
 
 
+class GradientError(GlowError):
+    """A gradient that cannot be made: of what, and which operators are in the way."""
+
+
 class MemoryLimitError(GlowError):
     """Something needs more memory than the process may have, or than the system gives."""
 

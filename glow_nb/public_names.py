@@ -20,6 +20,7 @@ from glow_nb.errors import DefinitionError as DefinitionError
 from glow_nb.errors import FeedError as FeedError
 from glow_nb.errors import GlowError as GlowError
 from glow_nb.errors import GlowWarning as GlowWarning
+from glow_nb.errors import GradientError as GradientError
 from glow_nb.errors import MemoryLimitError as MemoryLimitError
 from glow_nb.errors import ModelError as ModelError
 from glow_nb.errors import OptionError as OptionError
@@ -29,6 +30,7 @@ from glow_nb.errors import UnsupportedError as UnsupportedError
 from glow_nb.errors import VerifyError as VerifyError
 from glow_nb.files import save_text as save_text
 from glow_nb.hlir.builder import Builder as Builder
+from glow_nb.hlir.differentiate import differentiate as differentiate
 from glow_nb.hlir.evaluate import evaluate as evaluate
 from glow_nb.hlir.graph import Constant as Constant
 from glow_nb.hlir.graph import Function as Function

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value
@@ -35,6 +35,17 @@ class Builder:
         # Every name with the one that was wished for, in the order in which they were taken.
         self._taken = {name: name for name in taken}
         self._suffixes: dict[str, int] = {}
+
+    @classmethod
+    def continuing(cls, function: Function) -> Self:
+        """Return a builder that holds *function* and takes more nodes, inputs and outputs."""
+        named = (*function.placeholders, *function.nodes, *function.constants)
+        builder = cls(function.name, (value.name for value in named))
+        builder.nodes += function.nodes
+        builder.inputs += function.inputs
+        builder.outputs += function.outputs
+        builder.origins.update(function.origins)
+        return builder
 
     def unique_name(self, name: str) -> str:
         """Return *name*, or ``name_1``, ``name_2`` ... if it is taken, and take it."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from glow_nb.hlir.graph import Node
+from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 from glow_nb.schema import RuleTable
+
+if TYPE_CHECKING:
+    from glow_nb.hlir.backward import Backward
 
 N = TypeVar("N", bound=Node)
 
@@ -20,3 +23,30 @@ def lowers(
 ) -> Callable[[Callable[[N, Rewriter], Replacement]], Callable[[N, Rewriter], Replacement]]:
     """Register a function as the lowering of *node_class*; it may return None to decline."""
     return LOWERINGS.register(node_class)
+
+
+OperandGradients = Mapping[str, Value | tuple[Value | None, ...] | None]
+"""The gradient of each operand field of a node; no gradient flows to one that is None or absent."""
+
+GradientRule = Callable[[Any, Any, "Backward"], OperandGradients]
+"""Takes a node, the gradient of its result, and the builder of the backward nodes.
+
+Of a node with several results it gets a tuple, with None for those that nothing depends on.
+"""
+
+GRADIENTS: RuleTable[type[Node], GradientRule] = RuleTable("gradient of")
+"""Operator class to the rule that makes the gradients of its operands (paper 3.1)."""
+
+WITHOUT_GRADIENT: RuleTable[type[Node], str] = RuleTable("gradient of")
+"""Operator class to the reason why nothing can be differentiated through it."""
+
+
+def gradient(*node_classes: type[Node]) -> Callable[[GradientRule], GradientRule]:
+    """Register a function as the gradient rule of *node_classes*."""
+    return GRADIENTS.register(*node_classes)
+
+
+def no_gradient(reason: str, *node_classes: type[Node]) -> None:
+    """Say why *node_classes* have no gradient: ``{opcode}: {reason}`` is shown to users."""
+    for node_class in node_classes:
+        WITHOUT_GRADIENT.add(node_class, reason)

@@ -1,0 +1,48 @@
+"""The builder that gradient rules get."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops.shape import Broadcast
+from glow_nb.types import TensorType
+
+N = TypeVar("N", bound=Node)
+
+PREFIX = "d_"
+"""How the names of gradients begin: ``d_w`` is that of ``w``."""
+
+
+class Backward(Builder):
+    """Takes the backward nodes of a function that it holds the forward nodes of.
+
+    Attributes:
+        current: The node that is differentiated: what is emitted is named after it.
+        dependent: The values whose gradients lead to one that was asked for.
+    """
+
+    current: Node | None = None
+    dependent: frozenset[Value] = frozenset()
+
+    @override
+    def emit(self, node: N, name: str | None = None) -> N:
+        """Append *node*, by default named after the node that is differentiated and its opcode."""
+        if self.current is None:
+            return super().emit(node, name)
+        emitted = super().emit(node, name or f"{PREFIX}{self.current.name}_{node.opcode}")
+        self.origins[emitted.name] = self.origins.get(self.current.name, (self.current.name,))
+        return emitted
+
+    def wants(self, operand: Value | None) -> bool:
+        """True if the gradient of *operand* leads to one that was asked for."""
+        return operand in self.dependent
+
+    def filled(self, type: TensorType, number: float, name: str) -> Value:
+        """Return a tensor of *type* with *number* everywhere."""
+        one = self.constant(name, np.full((1,) * type.rank, number, type.kind.dtype))
+        return one if one.type == type else self.emit(Broadcast(one, type.shape))
