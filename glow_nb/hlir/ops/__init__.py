@@ -34,6 +34,7 @@ from glow_nb.hlir.ops.arithmetic import (
 from glow_nb.hlir.ops.attention import Attention
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.convolution import Convolution
+from glow_nb.hlir.ops.convolution_filter_gradient import ConvolutionFilterGradient
 from glow_nb.hlir.ops.elementwise import (
     Abs,
     Acos,
@@ -73,6 +74,7 @@ from glow_nb.hlir.ops.normalization import (
     Softmax,
 )
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax
+from glow_nb.hlir.ops.pooling_gradients import AvgPoolGradient, MaxPoolGradient
 from glow_nb.hlir.ops.reduction import (
     ArgMax,
     ArgMin,
@@ -88,6 +90,7 @@ from glow_nb.hlir.ops.regions import RoiAlign
 from glow_nb.hlir.ops.scatter import ScatterElements, ScatterND
 from glow_nb.hlir.ops.selection import NonMaxSuppression, NonZero, Unique
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Split, Tile, Transpose
+from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
 
 __all__ = [
     "Abs",
@@ -103,6 +106,7 @@ __all__ = [
     "Atanh",
     "Attention",
     "AvgPool",
+    "AvgPoolGradient",
     "BatchNormalization",
     "BitCast",
     "BitShift",
@@ -115,6 +119,7 @@ __all__ = [
     "Concat",
     "ConvertTo",
     "Convolution",
+    "ConvolutionFilterGradient",
     "Cos",
     "Cosh",
     "CumSum",
@@ -145,6 +150,7 @@ __all__ = [
     "LogSoftmax",
     "MatMul",
     "MaxPool",
+    "MaxPoolGradient",
     "MaxPoolWithArgmax",
     "Maximum",
     "Minimum",
@@ -187,6 +193,7 @@ __all__ = [
     "Tile",
     "TopK",
     "Transpose",
+    "TransposedConvolution",
     "Unique",
     "Xor",
 ]

@@ -81,8 +81,9 @@ class MaxPool(WindowPool):
 class MaxPoolWithArgmax(WindowPool):
     """Largest element under the window and its place: ``[values, indices]``, indices int64.
 
-    Indices count elements of the whole tensor in ``[N, C, *in]`` order (ONNX's layout); of equal
-    elements the first in the window counts. A window in padding alone gives index -1.
+    Indices count elements of the whole tensor in ``[N, C, *in]`` order (ONNX's layout). Of equal
+    elements the first in the window counts; a NaN is the largest, of several the last, as in
+    PyTorch. A window in padding alone gives index -1.
 
     Attributes:
         column_major: Within a channel, count along the first spatial dimension first.
@@ -98,26 +99,40 @@ class MaxPoolWithArgmax(WindowPool):
 
     @override
     def evaluate(self, input: Array) -> tuple[Array, Array]:
-        least = bounds_of(self.type.kind)[0]
-        x = wide(input)
-        best = np.full(self.type.shape, least, x.dtype)
-        place = np.full(self.type.shape, -1, np.int64)
-        places = self.taps_of(self.places(x.shape), -1)
-        for (_, cells), (_, indices) in zip(self.taps_of(x, least), places, strict=True):
-            is_better = (cells > best) | (np.isnan(cells) & ~np.isnan(best)) | (place < 0)
-            is_better &= indices >= 0
-            best = np.where(is_better, cells, best)
-            place = np.where(is_better, indices, place)
+        out = self.type.shape[1:-1]
+        best, place = largest_cells(self, input, out, column_major=self.column_major)
         return fitted(best, self.result_types[0]), fitted(place, self.result_types[1])
 
-    def places(self, shape: tuple[int, ...]) -> Array:
-        """Return the ``[N, C, *in]`` index of each element of an ``[N, *in, C]`` tensor."""
-        batch, *spatial, channels = shape
-        inner = np.arange(int(np.prod(spatial)), dtype=np.int64)
-        grid = inner.reshape(spatial, order="F" if self.column_major else "C")
-        planes = np.arange(batch * channels, dtype=np.int64).reshape(batch, channels)
-        planes = planes.reshape(batch, *(1,) * len(spatial), channels)
-        return planes * inner.size + grid[None, ..., None]
+
+def largest_cells(
+    pool: Any, input: Array, out: tuple[int, ...], *, column_major: bool = False
+) -> tuple[Array, Array]:
+    """Return the largest element under each window and its place, ``[N, *out, C]``.
+
+    Takes the window from *pool*; places are those of :class:`MaxPoolWithArgmax`.
+    """
+    x, least = wide(input), bounds_of(ElementKind.of(input.dtype))[0]
+    shape = (x.shape[0], *out, x.shape[-1])
+    best, place = np.full(shape, least, x.dtype), np.full(shape, -1, np.int64)
+    window = (out, pool.kernel, pool.stride, pool.dilation)
+    cells_of = taps(pad_spatial(x, pool.pads, least), *window)
+    places_of = taps(pad_spatial(_places(x.shape, column_major), pool.pads, -1), *window)
+    for (_, cells), (_, places) in zip(cells_of, places_of, strict=True):
+        is_better = (cells > best) | np.isnan(cells) | (place < 0)
+        is_better &= places >= 0
+        best = np.where(is_better, cells, best)
+        place = np.where(is_better, places, place)
+    return best, place
+
+
+def _places(shape: tuple[int, ...], column_major: bool) -> Array:
+    """Return the ``[N, C, *in]`` index of each element of an ``[N, *in, C]`` tensor."""
+    batch, *spatial, channels = shape
+    inner = np.arange(int(np.prod(spatial)), dtype=np.int64)
+    grid = inner.reshape(spatial, order="F" if column_major else "C")
+    planes = np.arange(batch * channels, dtype=np.int64).reshape(batch, channels)
+    planes = planes.reshape(batch, *(1,) * len(spatial), channels)
+    return planes * inner.size + grid[None, ..., None]
 
 
 @define_node("avg_pool")
@@ -139,15 +154,7 @@ class AvgPool(WindowPool):
     def infer_type(self) -> TensorType:
         require_kind(self, "input", self.input.type, FLOATS)
         result = super().infer_type()
-        ends = self.pads[len(self.kernel) :]
-        self.require(
-            self.uncounted == ()
-            or (
-                len(self.uncounted) == len(ends)
-                and all(0 <= n <= end for n, end in zip(self.uncounted, ends, strict=True))
-            ),
-            f"uncounted {self.uncounted} must be empty or within the end pads {ends}",
-        )
+        check_uncounted(self, self.pads, self.uncounted)
         return result
 
     @override
@@ -158,15 +165,34 @@ class AvgPool(WindowPool):
                 sums += cells
             return fitted(sums / self.counts(), self.type)
 
-    def counts(self) -> Any:
+    def counts(self) -> Array:
         """Return the number of counted cells under each window, ``[1, *out, 1]``."""
-        spatial = self.input.type.shape[1:-1]
-        rank = len(spatial)
-        skipped = self.uncounted or (0,) * rank
-        ends = tuple(end - n for end, n in zip(self.pads[rank:], skipped, strict=True))
-        counted = np.ones((1, *spatial, 1))
-        counted = pad_spatial(counted, (*self.pads[:rank], *ends), float(self.count_padding))
-        counted = pad_spatial(counted, (*(0,) * rank, *skipped), 0.0)
-        out = self.type.shape[1:-1]
-        views = taps(counted, out, self.kernel, self.stride, self.dilation)
-        return sum(view for _, view in views)
+        return counted_cells(self, self.input.type.shape[1:-1], self.type.shape[1:-1])
+
+
+def check_uncounted(node: Node, pads: tuple[int, ...], uncounted: tuple[int, ...]) -> None:
+    """Raise VerifyError unless the *uncounted* cells of an average lie in the end *pads*."""
+    ends = pads[len(pads) // 2 :]
+    node.require(
+        uncounted == ()
+        or (
+            len(uncounted) == len(ends)
+            and all(0 <= n <= end for n, end in zip(uncounted, ends, strict=True))
+        ),
+        f"uncounted {uncounted} must be empty or within the end pads {ends}",
+    )
+
+
+def counted_cells(pool: Any, spatial: tuple[int, ...], out: tuple[int, ...]) -> Array:
+    """Return how many cells an average *pool* over *spatial* sizes counts, ``[1, *out, 1]``.
+
+    Takes the window, ``count_padding`` and ``uncounted`` from *pool*.
+    """
+    rank = len(spatial)
+    skipped = pool.uncounted or (0,) * rank
+    ends = tuple(end - n for end, n in zip(pool.pads[rank:], skipped, strict=True))
+    counted = np.ones((1, *spatial, 1))
+    counted = pad_spatial(counted, (*pool.pads[:rank], *ends), float(pool.count_padding))
+    counted = pad_spatial(counted, (*(0,) * rank, *skipped), 0.0)
+    views = taps(counted, out, pool.kernel, pool.stride, pool.dilation)
+    return np.asarray(sum(view for _, view in views))

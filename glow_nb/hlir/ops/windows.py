@@ -19,32 +19,35 @@ def check_window(
     stride: tuple[int, ...],
     pads: tuple[int, ...],
     dilation: tuple[int, ...],
+    role: str = "input",
 ) -> tuple[int, ...]:
     """Return the spatial size of the result of sliding a window over *input*.
 
     ``out = (in + begin + end - dilation * (kernel - 1) - 1) // stride + 1`` in each dimension;
-    *pads* holds the begins of all dimensions, then the ends.
+    *pads* holds the begins of all dimensions, then the ends; errors call the *input* by its *role*.
 
     Raises:
         VerifyError: Ranks do not agree, a size is not positive, or the window does not fit.
     """
     rank = input.rank - 2
-    node.require(rank in (1, 2, 3), f"'input' is {input}; wanted [N, 1 to 3 spatial sizes, C]")
+    node.require(rank in (1, 2, 3), f"'{role}' is {input}; wanted [N, 1 to 3 spatial sizes, C]")
     lengths = {"kernel": kernel, "stride": stride, "dilation": dilation}
     for name, values in lengths.items():
         node.require(
             len(values) == rank and min(values) > 0,
-            f"{name} {values} must be {rank} positive numbers for input {input}",
+            f"{name} {values} must be {rank} positive numbers for {role} {input}",
         )
     node.require(
         len(pads) == 2 * rank and min(pads) >= 0,
-        f"pads {pads} must be {2 * rank} numbers >= 0 for input {input}: the begins, then the ends",
+        f"pads {pads} must be {2 * rank} numbers >= 0 for {role} {input}: the begins, then the "
+        "ends",
     )
     spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     padded = [n + b + e for n, b, e in zip(input.shape[1:-1], pads, pads[rank:], strict=False)]
     node.require(
         all(span <= size for span, size in zip(spans, padded, strict=True)),
-        f"a window of span {tuple(spans)} does not fit the padded size {tuple(padded)} of {input}",
+        f"a window of span {tuple(spans)} does not fit the padded size {tuple(padded)} of {role} "
+        f"{input}",
     )
     return tuple((n - span) // s + 1 for n, span, s in zip(padded, spans, stride, strict=True))
 
@@ -56,6 +59,23 @@ def pad_spatial(x: Array, pads: tuple[int, ...], value: Any) -> Any:
     return np.pad(x, [(0, 0), *spatial, (0, 0)], constant_values=value)
 
 
+def tap_slices(
+    out: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Iterator[tuple[tuple[int, ...], list[slice]]]:
+    """Yield each tap of the window with the slices of the spatial axes that it sees."""
+    for tap in itertools.product(*map(range, kernel)):
+        yield (
+            tap,
+            [
+                slice(t * d, t * d + (n - 1) * s + 1, s)
+                for t, d, n, s in zip(tap, dilation, out, stride, strict=True)
+            ],
+        )
+
+
 def taps(
     padded: Any,
     out: tuple[int, ...],
@@ -64,9 +84,10 @@ def taps(
     dilation: tuple[int, ...],
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
     """Yield each tap of the window with the ``[N, *out, C]`` view of the cells under it."""
-    for tap in itertools.product(*map(range, kernel)):
-        spatial = [
-            slice(t * d, t * d + (n - 1) * s + 1, s)
-            for t, d, n, s in zip(tap, dilation, out, stride, strict=True)
-        ]
+    for tap, spatial in tap_slices(out, kernel, stride, dilation):
         yield tap, padded[(slice(None), *spatial)]
+
+
+def window_attributes(node: Any) -> dict[str, Any]:
+    """Return kernel, stride, pads and dilation of a *node*, for another one with this window."""
+    return {name: getattr(node, name) for name in ("kernel", "stride", "pads", "dilation")}

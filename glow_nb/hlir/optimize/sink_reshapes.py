@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from glow_nb.hlir.graph import Constant, Function, Node
-from glow_nb.hlir.ops import Reshape
+from glow_nb.hlir.ops import Broadcast, Reshape
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import axis_groups
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -13,14 +14,18 @@ from glow_nb.schema import map_operands, operands_of
 
 Shape = tuple[int, ...]
 
+SMALL_PART = 16
+"""A constant that is repeated has at most one element for so many of the result."""
+
 
 @register_pass
 def sink_reshapes(function: Function) -> Function:
     """Reshape the result of an elementwise operator instead of its operands.
 
     All operands must be reshaped alike, but for constants: they are reshaped the other way, if
-    they repeat along whole groups of merged or split axes. So elementwise work stands beside the
-    product or convolution that feeds it, and a reshape beside the next one.
+    they repeat along whole groups of merged or split axes, or are small when made to. So
+    elementwise work stands beside the product or convolution that feeds it, and a reshape beside
+    the next one.
 
     ::
 
@@ -39,15 +44,18 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     shapes = {}
     for value in operands_of(node):
         if isinstance(value, Constant):
-            shape = shape_before(value.type.shape, node.type.shape, before)
+            repeated = _repeated(value.type.shape, node.type.shape, before)
+            shape = shape_before(repeated, node.type.shape, before)
             if shape is None:
                 return None
-            shapes[value] = shape
+            shapes[value] = repeated, shape
 
     def unshaped(value: Any) -> Any:
-        if isinstance(value, Constant):
-            return rewriter.emit(Reshape(value, shapes[value]))
-        return value.input
+        if not isinstance(value, Constant):
+            return value.input
+        repeated, shape = shapes[value]
+        whole = value if repeated == value.type.shape else rewriter.emit(Broadcast(value, repeated))
+        return rewriter.emit(Reshape(whole, shape))
 
     inner = rewriter.emit(map_operands(node, unshaped).copied(name=""))
     return rewriter.emit(Reshape(inner, node.type.shape))
@@ -65,6 +73,16 @@ def _common_shape(node: Node) -> Shape | None:
             return None
         shapes.add(value.input.type.shape)
     return shapes.pop() if len(shapes) == 1 else None
+
+
+def _repeated(shape: Shape, after: Shape, before: Shape) -> Shape:
+    """Return *shape* repeated along whole groups of the axes of *after*, if that is small."""
+    result = list(shape)
+    for _, right in axis_groups(before, after) or ():
+        if any(shape[axis] != 1 for axis in right):
+            for axis in right:
+                result[axis] = after[axis]
+    return tuple(result) if prod(result) * SMALL_PART <= prod(after) else shape
 
 
 def shape_before(shape: Shape, after: Shape, before: Shape) -> Shape | None:

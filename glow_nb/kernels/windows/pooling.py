@@ -332,7 +332,8 @@ def _count_text(window: _Window, instruction: AvgPoolInst) -> str:
 def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Target) -> KernelSource:
     """Return the kernel of a maximum over windows and the places it was found at.
 
-    Places count the elements of ``[N, C, *in]``; the first of equal cells wins, and NaN over all.
+    Places count the elements of ``[N, C, *in]``; the first of equal cells wins, and the last NaN
+    over all.
     """
     fusion = Fusion.of(instruction).named("dest", "places", "src")
     values, kind = instruction.values, instruction.values.type.kind
@@ -354,7 +355,7 @@ def max_pool_with_argmax_source(instruction: MaxPoolWithArgmaxInst, target: Targ
             out.line(f"x = {_cells(kind, block, window.place(taps, block))}")
             out.line(f"better = bit_or(greater(x, total), less(place, splat_int64(0, {lanes})))")
             if kind.is_float:
-                out.line("better = bit_or(better, bit_and(isnan(x), bit_not(isnan(total))))")
+                out.line("better = bit_or(better, isnan(x))")
             cells = [
                 f"(cell{axis} + {index_text([tap], [windows.dilation[axis]])})"
                 for axis, tap in enumerate(taps)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import glow_nb
+from glow_nb.errors import ModelError
+from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops import Concat, Convolution
 from glow_nb.importers.onnx import import_onnx
 from glow_nb.types import Array
@@ -70,9 +72,33 @@ def test_each_place_between_two_strides_is_a_convolution(kernel: int, count: int
     pads = (kernel // 2 - 1 + kernel % 2,) * 4
     filter = floats(8, 5, kernel, kernel)
     model = model_of(floats(1, 8, 6, 7), filter, floats(5), strides=(2, 2), pads=pads)
-    nodes = list(import_onnx(model))
+    nodes = list(lower(import_onnx(model)))
     assert sum(isinstance(node, Convolution) for node in nodes) == count
     convolutions = [node for node in nodes if isinstance(node, Convolution)]
     taps = sum(np.prod(node.kernel) * node.filter.type.shape[0] for node in convolutions)
     assert taps == kernel**2 * 5
-    assert any(isinstance(node, Concat) for node in nodes) == (count > 1)
+    joined = [node for node in nodes if isinstance(node, Concat) and node.axis == 3]
+    assert bool(joined) == (count > 1)
+
+
+def test_output_padding_may_be_as_large_as_the_stride() -> None:
+    """ONNX Runtime wants it smaller; only a shape that is asked for may leave over more."""
+    x, filter = floats(1, 2, 3), np.ones((2, 1, 2), np.float32)
+    model = model_of(x, filter, np.full(1, 5, np.float32), strides=(2,), output_shape=(9,))
+    (found,) = glow_nb.compile(model, backend="interpreter").run({"x": x}).values()
+    expected = np.append(np.repeat(x.sum(axis=1), 2, axis=1), [[0, 0, 0]], axis=1) + 5
+    np.testing.assert_allclose(found, expected[:, None], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("bias", "pads", "words"),
+    [
+        (1, (0, 0, 0, 0), ["bias", "float32<1>", "[5]"]),
+        (5, (3, 0, 4, 0), ["[3, 0, 4, 0]", "[6, 7]"]),
+    ],
+)
+def test_what_does_not_fit_is_named(bias: int, pads: tuple[int, ...], words: list[str]) -> None:
+    model = model_of(floats(1, 8, 5, 6), floats(8, 5, 2, 2), floats(bias), pads=pads)
+    with pytest.raises(ModelError) as caught:
+        import_onnx(model)
+    assert all(word in str(caught.value) for word in words)

@@ -1,0 +1,187 @@
+"""The gradients of pools for their input, channels last."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.costs import Cost
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.arithmetic import Mul
+from glow_nb.hlir.ops.comparison import Less, Select
+from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
+from glow_nb.hlir.ops.pooling import (
+    MaxPoolWithArgmax,
+    check_uncounted,
+    counted_cells,
+    largest_cells,
+)
+from glow_nb.hlir.ops.scatter import ScatterElements
+from glow_nb.hlir.ops.shape import Broadcast, Reshape, Transpose
+from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
+from glow_nb.hlir.ops.windows import check_window, taps, window_attributes
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
+from glow_nb.types import Array, TensorType
+
+
+@define_node("max_pool_gradient")
+class MaxPoolGradient(Node):
+    """Add each element of *gradient* to the place of the largest element of its window.
+
+    *input* is the ``[N, *in, C]`` input of a max pool, *gradient* that of its result, ``[N, *out,
+    C]``; the result is the gradient for the input. Of equal elements the first in the window
+    counts, a NaN is the largest, of several the last, and padding is never chosen, as PyTorch has
+    it. Of a window in padding alone the gradient is dropped.
+
+    Attributes:
+        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
+        stride: Step of the window.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance of the taps.
+    """
+
+    input: Value
+    gradient: Value
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @override
+    def infer_type(self) -> TensorType:
+        type, gradient = self.input.type, self.gradient.type
+        require_kind(self, "input", type, FLOATS)
+        out = check_window(self, type, self.kernel, self.stride, self.pads, self.dilation)
+        wanted = type.with_shape((type.shape[0], *out, type.shape[-1]))
+        self.require(
+            gradient == wanted, f"'gradient' is {gradient}, but input {type} needs {wanted}"
+        )
+        return type
+
+    @override
+    def evaluate(self, input: Array, gradient: Array) -> Array:
+        _, places = largest_cells(self, input, gradient.shape[1:-1])
+        batch, *spatial, channels = input.shape
+        sums = np.zeros((batch, channels, *spatial))
+        is_chosen = places >= 0
+        with np.errstate(all="ignore"):
+            np.add.at(sums.reshape(-1), places[is_chosen], wide(gradient)[is_chosen])
+        return fitted(np.moveaxis(sums, 1, -1), self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(others=self.gradient.type.size * (prod(self.kernel) + 1))
+
+
+@lowers(MaxPoolGradient)
+def lower_max_pool_gradient(node: MaxPoolGradient, rewriter: Rewriter) -> Value:
+    """Express it as a scatter to the places that a max pool names."""
+    emit, type, count = rewriter.emit, node.type, node.gradient.type.size
+    zero = splat(rewriter, node.gradient.type, 0, "zero")
+    if not type.size:
+        return emit(Broadcast(splat(rewriter, type, 0, "zero"), type.shape))
+    _, places = emit(MaxPoolWithArgmax(node.input, **window_attributes(node))).results
+    is_none = emit(Less(places, splat(rewriter, places.type, 0, "first_place")))
+    updates = emit(Select(is_none, zero, node.gradient))
+    batch, *spatial, channels = type.shape
+    sums = emit(
+        ScatterElements(
+            emit(Broadcast(splat(rewriter, type.with_shape((1,)), 0, "zero"), (type.size,))),
+            emit(Reshape(places, (count,))),
+            emit(Reshape(updates, (count,))),
+            reduction="add",
+        )
+    )
+    planes = emit(Reshape(sums, (batch, channels, *spatial)))
+    return emit(Transpose(planes, (0, *range(2, type.rank), 1)))
+
+
+@define_node("avg_pool_gradient")
+class AvgPoolGradient(Node):
+    """Share each element of *gradient* out among the elements of its window that count.
+
+    *gradient* is that of the ``[N, *out, C]`` result of an average pool; the result is the gradient
+    for its input, ``[N, *size, C]``. Each element of the input gets the sum over the windows that
+    it lies in of their gradient divided by their count of cells; see
+    :class:`~glow_nb.hlir.ops.pooling.AvgPool` for what counts.
+
+    Attributes:
+        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
+        stride: Step of the window.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance of the taps.
+        size: The spatial sizes of the input.
+        count_padding: Divide by all cells, padding included; else by those of the input.
+        uncounted: Of the end padding, so many outermost cells in each spatial dimension are never
+            counted. Empty for none.
+    """
+
+    gradient: Value
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+    size: tuple[int, ...]
+    count_padding: bool = False
+    uncounted: tuple[int, ...] = ()
+
+    @override
+    def infer_type(self) -> TensorType:
+        gradient = self.gradient.type
+        require_kind(self, "gradient", gradient, FLOATS)
+        self.require(
+            gradient.rank == len(self.size) + 2 and all(n >= 0 for n in self.size),
+            f"size {self.size} must be the spatial sizes of a result like gradient {gradient}",
+        )
+        result = gradient.with_shape((gradient.shape[0], *self.size, gradient.shape[-1]))
+        out = check_window(
+            self, result, self.kernel, self.stride, self.pads, self.dilation, "result"
+        )
+        wanted = gradient.with_shape((gradient.shape[0], *out, gradient.shape[-1]))
+        self.require(
+            gradient == wanted, f"'gradient' is {gradient}, but result {result} needs {wanted}"
+        )
+        check_uncounted(self, self.pads, self.uncounted)
+        return result
+
+    @override
+    def evaluate(self, gradient: Array) -> Array:
+        rank = len(self.size)
+        begins, ends = self.pads[:rank], self.pads[rank:]
+        spatial = [n + b + e for n, b, e in zip(self.size, begins, ends, strict=True)]
+        padded = np.zeros((gradient.shape[0], *spatial, gradient.shape[-1]))
+        out = gradient.shape[1:-1]
+        with np.errstate(all="ignore"):
+            shares = wide(gradient) / counted_cells(self, self.size, out)
+            for _, cells in taps(padded, out, self.kernel, self.stride, self.dilation):
+                cells += shares
+        kept = [slice(b, b + n) for b, n in zip(begins, self.size, strict=True)]
+        return fitted(padded[(slice(None), *kept)], self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(others=self.gradient.type.size * (prod(self.kernel) + 1))
+
+
+@lowers(AvgPoolGradient)
+def lower_avg_pool_gradient(node: AvgPoolGradient, rewriter: Rewriter) -> Value:
+    """Express it as a transposed convolution of each channel, by ones, of the shares."""
+    emit, channels = rewriter.emit, node.type.shape[-1]
+    with np.errstate(divide="ignore"):
+        parts = 1 / counted_cells(node, node.size, node.gradient.type.shape[1:-1])
+    factors = rewriter.constant(
+        f"{node.name}_parts", fitted(parts, node.type.with_shape(parts.shape))
+    )
+    ones = splat(rewriter, node.type, 1, f"{node.name}_one")
+    return emit(
+        TransposedConvolution(
+            emit(Mul(node.gradient, factors)),
+            emit(Broadcast(ones, (channels, *node.kernel, 1))),
+            **window_attributes(node),
+            size=node.size,
+            group=channels,
+        )
+    )

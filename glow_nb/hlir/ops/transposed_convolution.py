@@ -1,0 +1,354 @@
+"""Transposed convolution: the gradient of a convolution for its input, channels last."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.costs import Cost
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.convolution import Convolution
+from glow_nb.hlir.ops.families import FLOATS, fitted, product_kind, require_kind, splat, wide
+from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Transpose
+from glow_nb.hlir.ops.windows import check_window, taps
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
+from glow_nb.types import Array, TensorType
+
+MOST_PHASES = 64
+"""Convolutions that one transposed convolution may become."""
+
+
+@define_node("transposed_convolution")
+class TransposedConvolution(Node):
+    """Spread an ``[N, *out, K]`` tensor by the ``[K, *kernel, C / group]`` filter of a convolution.
+
+    ``result[n, o * stride + t * dilation - begin, c] += sum over k of input[n, o, k] *
+    filter[k, t, c]``, where ``k`` runs over the group of ``c``; what falls outside ``[N, *size,
+    C]`` is dropped, and what nothing reaches is 0. It is the gradient of the
+    :class:`~glow_nb.hlir.ops.convolution.Convolution` with the same filter and attributes for its
+    input, given that for its result.
+
+    Attributes:
+        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
+        stride: Step of the window over the result.
+        pads: Cells of padding around the result: the begins of all dimensions, then the ends.
+        dilation: Distance of the taps.
+        size: The spatial sizes of the result; a window that slides over it as the other attributes
+            say has one place for each element of the input.
+        group: Channels are cut into so many groups that are convolved apart.
+    """
+
+    input: Value
+    filter: Value
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+    size: tuple[int, ...]
+    group: int = 1
+
+    @property
+    def factors(self) -> tuple[Value, Value]:
+        """What is multiplied: the input and the filter."""
+        return self.input, self.filter
+
+    @override
+    def infer_type(self) -> TensorType:
+        input, filter = self.input.type, self.filter.type
+        require_kind(self, "input", input, FLOATS)
+        kind = product_kind(self, input, filter)
+        self.require(
+            input.rank == len(self.size) + 2 and all(n >= 0 for n in self.size),
+            f"size {self.size} must be the spatial sizes of a result like input {input}",
+        )
+        self.require(
+            filter.rank == input.rank, f"'filter' is {filter}; wanted the rank of input {input}"
+        )
+        depth, channels = input.shape[-1], filter.shape[-1] * self.group
+        self.require(
+            self.group > 0 and depth % self.group == 0,
+            f"{depth} channels of input {input} do not divide into group = {self.group}",
+        )
+        result = TensorType(kind, (input.shape[0], *self.size, channels))
+        out = check_window(
+            self, result, self.kernel, self.stride, self.pads, self.dilation, "result"
+        )
+        wanted = TensorType(kind, (input.shape[0], *out, depth))
+        self.require(input == wanted, f"'input' is {input}, but result {result} needs {wanted}")
+        wanted = TensorType(kind, (depth, *self.kernel, filter.shape[-1]))
+        self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
+        return result
+
+    @override
+    def evaluate(self, input: Array, filter: Array) -> Array:
+        batch, *out, depth = input.shape
+        rank, group = len(out), self.group
+        begins, ends = self.pads[:rank], self.pads[rank:]
+        spatial = [n + b + e for n, b, e in zip(self.size, begins, ends, strict=True)]
+        padded = np.zeros((batch, *spatial, self.type.shape[-1]))
+        rows = wide(input).reshape(-1, group, depth // group).swapaxes(0, 1)
+        weights = wide(filter).reshape(group, depth // group, *filter.shape[1:])
+        with np.errstate(all="ignore"):
+            for tap, cells in taps(padded, tuple(out), self.kernel, self.stride, self.dilation):
+                product = rows @ weights[(slice(None), slice(None), *tap)]
+                cells += product.swapaxes(0, 1).reshape(cells.shape)
+        kept = [slice(b, b + n) for b, n in zip(begins, self.size, strict=True)]
+        return fitted(padded[(slice(None), *kept)], self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.input.type.size * prod(self.kernel) * self.filter.type.shape[-1])
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """One dimension of the convolution for the results ``stride * q + number``, all q.
+
+    Attributes:
+        tap: The first tap of the filter that such results meet.
+        taps: How many of them there are.
+        begin, end: Cells of padding; negative for cells of the input that are not read.
+    """
+
+    tap: int
+    taps: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One dimension of a transposed convolution.
+
+    Result number ``o`` is the sum over i of ``x[i] * w[k]`` where
+    ``o + begin = stride * i + dilation * k``. The taps that fit are every ``step``-th one, so that
+    the results at every stride-th place are an ordinary convolution, of distance ``apart``.
+    """
+
+    inputs: int
+    results: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+
+    @property
+    def step(self) -> int:
+        """Distance of the taps of a phase in the filter."""
+        return self.stride // gcd(self.stride, self.dilation)
+
+    @property
+    def apart(self) -> int:
+        """Distance of the elements of the input that the taps of a phase meet."""
+        return self.dilation // gcd(self.stride, self.dilation)
+
+    @property
+    def places(self) -> int:
+        """Number of results of each phase; the last may be one too many."""
+        return -(-self.results // self.stride)
+
+    @property
+    def phases(self) -> list[_Phase]:
+        """The convolution for each remainder of a result's number."""
+        return [self._phase(number) for number in range(self.stride)]
+
+    def _phase(self, number: int) -> _Phase:
+        for tap in range(min(self.step, self.kernel)):
+            skipped, rest = divmod(number + self.begin - self.dilation * tap, self.stride)
+            if rest == 0:
+                taps = -(-(self.kernel - tap) // self.step)
+                begin = self.apart * (taps - 1) - skipped
+                end = self.places + skipped - self.inputs
+                if self.inputs + min(begin, 0) + min(end, 0) > 0:
+                    return _Phase(tap, taps, begin, end)
+        return _Phase(0, 0, 0, 0)
+
+
+_Phases = tuple[_Phase, ...]
+
+
+@lowers(TransposedConvolution)
+def lower_transposed_convolution(node: TransposedConvolution, rewriter: Rewriter) -> Value:
+    """Express it as convolutions, one for each place of a result between two strides.
+
+    ``result[n, stride * q + number]`` meets the taps of one remainder modulo the stride alone.
+    Phases that differ in their taps only are one convolution.
+    """
+    lines = _lines(node)
+    phases = list(itertools.product(*(line.phases for line in lines)))
+    is_empty = not node.type.size or not node.input.type.size
+    if is_empty or not any(map(_has_taps, phases)):
+        return _zeros(node.type, rewriter)
+    if len(set(map(_window, phases))) == 1:
+        merged = _merged([_turned(node, p, lines, rewriter) for p in phases], rewriter)
+        part = _convolved(node, phases[0], lines, merged, rewriter)
+        return part if len(phases) == 1 else _interleaved(node, part, lines, node.group, rewriter)
+    if len(phases) > MOST_PHASES:
+        return _with_like_phases(node, rewriter)
+    parts = [_part(node, p, lines, rewriter) for p in phases]
+    joined = rewriter.emit(Concat(tuple(parts), axis=node.type.rank - 1))
+    return _interleaved(node, joined, lines, 1, rewriter)
+
+
+def _lines(node: TransposedConvolution) -> list[_Line]:
+    rank = len(node.size)
+    sizes = zip(
+        node.input.type.shape[1:-1],
+        *(node.size, node.kernel, node.stride, node.dilation, node.pads[:rank]),
+        strict=True,
+    )
+    return [_Line(*line) for line in sizes]
+
+
+def _has_taps(phases: _Phases) -> bool:
+    return all(phase.taps for phase in phases)
+
+
+def _window(phases: _Phases) -> tuple[tuple[int, int, int], ...]:
+    """Return what two phases must have in common to be one convolution."""
+    return tuple((phase.taps, phase.begin, phase.end) for phase in phases)
+
+
+def _zeros(type: TensorType, rewriter: Rewriter) -> Value:
+    return rewriter.emit(Broadcast(splat(rewriter, type, 0, "zero"), type.shape))
+
+
+def _part(
+    node: TransposedConvolution, phases: _Phases, lines: Sequence[_Line], rewriter: Rewriter
+) -> Value:
+    """Return the results of one phase, ``[N, *places, C]``."""
+    if not _has_taps(phases):
+        batch, *_, channels = node.type.shape
+        places = (line.places for line in lines)
+        return _zeros(node.type.with_shape((batch, *places, channels)), rewriter)
+    filter = _merged([_turned(node, phases, lines, rewriter)], rewriter)
+    return _convolved(node, phases, lines, filter, rewriter)
+
+
+def _turned(
+    node: TransposedConvolution, phases: _Phases, lines: Sequence[_Line], rewriter: Rewriter
+) -> Value:
+    """Return the taps of a phase as ``[group, C / group, *taps, K / group]``, turned around."""
+    depth, *_, channels = node.filter.type.shape
+    steps = [line.step for line in lines]
+    last = [p.tap + step * (p.taps - 1) for p, step in zip(phases, steps, strict=True)]
+    before = [max(p.tap - step, -1) for p, step in zip(phases, steps, strict=True)]
+    chosen = rewriter.emit(
+        Slice(
+            node.filter,
+            starts=(0, *last, 0),
+            stops=(depth, *before, channels),
+            steps=(1, *(-step for step in steps), 1),
+        )
+    )
+    kernel, rank = chosen.type.shape[1:-1], len(lines)
+    grouped = rewriter.emit(Reshape(chosen, (node.group, depth // node.group, *kernel, channels)))
+    return rewriter.emit(Transpose(grouped, (0, rank + 2, *range(2, rank + 2), 1)))
+
+
+def _merged(filters: Sequence[Value], rewriter: Rewriter) -> Value:
+    """Return one filter of a convolution, the results of each group side by side."""
+    joined = filters[0] if len(filters) == 1 else rewriter.emit(Concat(tuple(filters), axis=1))
+    group, depth, *rest = joined.type.shape
+    return rewriter.emit(Reshape(joined, (group * depth, *rest)))
+
+
+def _convolved(
+    node: TransposedConvolution,
+    phases: _Phases,
+    lines: Sequence[_Line],
+    filter: Value,
+    rewriter: Rewriter,
+) -> Value:
+    """Return the convolution of the input with the turned *filter* of one phase, or several."""
+    pads = [*(phase.begin for phase in phases), *(phase.end for phase in phases)]
+    input, rank = node.input, len(phases)
+    if min(pads) < 0:
+        unread = [min(pad, 0) for pad in pads]
+        input = rewriter.emit(Pad(input, pads=(0, *unread[:rank], 0, 0, *unread[rank:], 0)))
+    bias = np.zeros(filter.type.shape[0], node.type.kind.dtype)
+    return rewriter.emit(
+        Convolution(
+            input,
+            filter,
+            rewriter.constant(f"{node.name}_no_bias", bias),
+            kernel=filter.type.shape[1:-1],
+            stride=(1,) * rank,
+            pads=tuple(max(pad, 0) for pad in pads),
+            dilation=tuple(line.apart for line in lines),
+            group=node.group,
+        )
+    )
+
+
+def _interleaved(
+    node: TransposedConvolution,
+    value: Value,
+    lines: Sequence[_Line],
+    group: int,
+    rewriter: Rewriter,
+) -> Value:
+    """Return the results of all phases in their places.
+
+    They lie side by side in the channels of each of *group* groups::
+
+        [N, *q, group, *stride, C / group] -> [N, q, stride, ..., group, C / group]
+    """
+    emit, rank = rewriter.emit, len(lines)
+    batch, *places, _ = value.type.shape
+    channels = node.type.shape[-1]
+    split = emit(Reshape(value, (batch, *places, group, *node.stride, channels // group)))
+    pairs = (axis for i in range(1, rank + 1) for axis in (i, rank + 1 + i))
+    moved = emit(Transpose(split, (0, *pairs, rank + 1, 2 * rank + 2)))
+    sizes = [line.places * line.stride for line in lines]
+    result: Value = emit(Reshape(moved, (batch, *sizes, channels)))
+    beyond = [n - size for n, size in zip(node.size, sizes, strict=True)]
+    return emit(Pad(result, pads=(*(0,) * (rank + 3), *beyond, 0))) if any(beyond) else result
+
+
+def _with_like_phases(node: TransposedConvolution, rewriter: Rewriter) -> Value:
+    """Return *node* with zeros among the taps, so that all phases have as many, and all results.
+
+    A stride so large that each phase cannot be a convolution of its own makes one of them all.
+    """
+    rank, emit = len(node.size), rewriter.emit
+    filter = _spread(node.filter, node.dilation, rewriter)
+    missing = [-n % s for n, s in zip(filter.type.shape[1:-1], node.stride, strict=True)]
+    filter = emit(Pad(filter, pads=(*(0,) * (rank + 3), *missing, 0)))
+    kernel = filter.type.shape[1:-1]
+    places = node.input.type.shape[1:-1]
+    size = tuple(s * (n - 1) + k for n, s, k in zip(places, node.stride, kernel, strict=True))
+    whole = emit(
+        replace(
+            node,
+            filter=filter,
+            kernel=kernel,
+            pads=(0,) * 2 * rank,
+            dilation=(1,) * rank,
+            size=size,
+            name="",
+        )
+    )
+    begins = node.pads[:rank]
+    ends = [n + b - s for n, b, s in zip(node.size, begins, size, strict=True)]
+    return emit(Pad(whole, pads=(0, *(-b for b in begins), 0, 0, *ends, 0)))
+
+
+def _spread(filter: Value, dilation: Sequence[int], rewriter: Rewriter) -> Value:
+    """Return *filter* with ``dilation - 1`` zeros between its taps."""
+    if set(dilation) == {1}:
+        return filter
+    emit, rank = rewriter.emit, len(dilation)
+    depth, *kernel, channels = filter.type.shape
+    apart = emit(Reshape(filter, (depth, *(n for k in kernel for n in (k, 1)), channels)))
+    zeros = (n for d in dilation for n in (0, d - 1))
+    apart = emit(Pad(apart, pads=(*(0,) * (2 * rank + 3), *zeros, 0)))  # type: ignore[assignment]
+    sizes = (k * d for k, d in zip(kernel, dilation, strict=True))
+    spread = emit(Reshape(apart, (depth, *sizes, channels)))
+    return emit(Pad(spread, pads=(*(0,) * (rank + 3), *(1 - d for d in dilation), 0)))
