@@ -46,6 +46,7 @@ __all__ = [
     "Placeholder",
     "Repeat",
     "Rewriter",
+    "State",
     "Step",
     "UnsupportedError",
     "Value",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +17,14 @@ from rich.console import Console
 from rich.text import Text
 from typing_extensions import override
 
-from glow_nb.hlir.graph import Constant, Function
-from glow_nb.hlir.print import print_constant
+from glow_nb.hlir.graph import Constant, Function, State
+from glow_nb.hlir.print import print_storage
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.print import print_weight
 from glow_nb.llir.program import Program, Weight
 from glow_nb.types import Array
+
+Declared = Constant | State | Weight
 
 CONTEXT = 3
 """Unchanged lines that are shown around a change."""
@@ -92,8 +93,9 @@ def difference(
     )
 
 
-def _constants(ir: Function | Program) -> dict[str, Constant | Weight]:
-    values: Iterable[Constant | Weight] = ir.weights if isinstance(ir, Program) else ir.constants
+def _constants(ir: Function | Program) -> dict[str, Declared]:
+    values: tuple[Declared, ...]
+    values = ir.weights if isinstance(ir, Program) else (*ir.constants, *ir.state)
     return {value.name: value for value in values}
 
 
@@ -103,7 +105,7 @@ def _changed_constants(before: Function | Program, after: Function | Program) ->
     return {name for name in old.keys() & new.keys() if not _same(old[name], new[name])}
 
 
-def _same(left: Constant | Weight, right: Constant | Weight) -> bool:
+def _same(left: Declared, right: Declared) -> bool:
     if left.payload is right.payload or left.payload is None or right.payload is None:
         return True
     one, other = left.array, right.array
@@ -140,5 +142,5 @@ def _with_indent_of(line: str, text: str) -> str:
     return line[: len(line) - len(line.lstrip())] + text.lstrip()
 
 
-def _declaration(value: Constant | Weight) -> str:
-    return print_constant(value) if isinstance(value, Constant) else print_weight(value)
+def _declaration(value: Declared) -> str:
+    return print_weight(value) if isinstance(value, Weight) else print_storage(value)

@@ -36,6 +36,7 @@ from glow_nb.hlir.graph import Constant as Constant
 from glow_nb.hlir.graph import Function as Function
 from glow_nb.hlir.graph import Node as Node
 from glow_nb.hlir.graph import Placeholder as Placeholder
+from glow_nb.hlir.graph import State as State
 from glow_nb.hlir.graph import Value as Value
 from glow_nb.hlir.module import Module as Module
 from glow_nb.hlir.passes import register_pass as register_pass

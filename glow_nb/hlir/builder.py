@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from typing import Self, TypeVar
 
 from glow_nb.errors import GlowError
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value
+from glow_nb.hlir.graph import (
+    Constant,
+    Function,
+    Node,
+    Placeholder,
+    Save,
+    State,
+    Value,
+    updates_last,
+)
 from glow_nb.text import TokenReader
 from glow_nb.types import Array, TensorType
 
@@ -39,7 +48,7 @@ class Builder:
     @classmethod
     def continuing(cls, function: Function) -> Self:
         """Return a builder that holds *function* and takes more nodes, inputs and outputs."""
-        named = (*function.placeholders, *function.nodes, *function.constants)
+        named = (*function.storage, *function.nodes)
         builder = cls(function.name, (value.name for value in named))
         builder.nodes += function.nodes
         builder.inputs += function.inputs
@@ -70,15 +79,39 @@ class Builder:
             if unique != name:
                 self._suffixes[name] -= 1
 
-    def input(self, name: str, type: TensorType | str, *, trainable: bool = False) -> Placeholder:
+    def input(self, name: str, type: TensorType | str) -> Placeholder:
         """Add an input; *type* may be text such as ``"float32<8 x 3>"``."""
-        placeholder = Placeholder(self.unique_name(name), as_type(type), trainable=trainable)
+        placeholder = Placeholder(self.unique_name(name), as_type(type))
         self.inputs.append(placeholder)
         return placeholder
 
     def constant(self, name: str, array: Array) -> Constant:
         """Return a constant that holds *array*; it belongs to the function once a node reads it."""
         return Constant.of(self.unique_name(name), array)
+
+    def state(self, name: str, array: Array) -> State:
+        """Return a tensor that survives runs and begins as *array*; see :meth:`update`.
+
+        It belongs to the function once a node reads it or it is updated. Give the same one to the
+        nodes of several functions and they share it, once they are compiled as one module.
+        """
+        return State.of(self.unique_name(name), array)
+
+    def update(self, state: State, value: Value) -> Save:
+        """Let the next run begin with *value* in *state*, at most once in a function.
+
+        Nodes that read *state* get its old value, also those that are emitted later.
+
+        Raises:
+            GlowError: The state is updated already.
+        """
+        for node in self.nodes:
+            if isinstance(node, Save) and node.output is state:
+                raise GlowError(
+                    f"state {state!r} of function {self.name!r}: {node} updates it already; "
+                    "compute the value of the next run in one piece"
+                )
+        return self.emit(Save(value, state), name=f"{state.name}_save")
 
     def emit(self, node: N, name: str | None = None) -> N:
         """Append *node* under a unique name, by default after its opcode, and return it."""
@@ -104,11 +137,14 @@ class Builder:
         return output
 
     def function(self) -> Function:
-        """Return the function built so far."""
-        if not self.outputs:
-            raise GlowError(f"function {self.name!r} has no output; call save() for each result")
-        inputs, outputs, nodes = tuple(self.inputs), tuple(self.outputs), tuple(self.nodes)
-        return Function(self.name, inputs, outputs, nodes, self.origins)
+        """Return the function built so far, its updates of states last."""
+        nodes = updates_last(self.nodes)
+        if not any(isinstance(node, Save) for node in nodes):
+            raise GlowError(
+                f"function {self.name!r} has no output; call save() for each result, or update() "
+                "for a state"
+            )
+        return Function(self.name, tuple(self.inputs), tuple(self.outputs), nodes, self.origins)
 
 
 def as_type(type: TensorType | str) -> TensorType:

@@ -34,7 +34,7 @@ def differentiate(function: Function, wrt: Iterable[str], output: str | None = N
     Args:
         function: A graph that was not lowered for a backend; any operators, also those that
             differentiation emits.
-        wrt: Names of inputs and constants, of floats.
+        wrt: Names of inputs, states and constants, of floats.
         output: Name of an output of one element; the only one by default.
 
     Raises:
@@ -129,11 +129,13 @@ def _saved_value(function: Function, output: str | None) -> Value:
 
 
 def _storage(function: Function, name: str) -> Value:
-    """Return the input or constant called *name*."""
-    known: Mapping[str, Value] = {v.name: v for v in (*function.inputs, *function.constants)}
+    """Return the input, state or constant called *name*."""
+    storage = (*function.inputs, *function.state, *function.constants)
+    known: Mapping[str, Value] = {value.name: value for value in storage}
     if name not in known:
         raise GradientError(
-            f"function {function.name!r} has no input or constant {name!r}{closest(name, known)}"
+            f"function {function.name!r} has no input, state or constant {name!r}"
+            f"{closest(name, known)}"
         )
     if not known[name].type.kind.is_float:
         raise GradientError(f"{known[name]!r} has no gradient: it does not hold floats")

@@ -5,26 +5,40 @@ This is the oracle that passes, lowering and backends are tested against; nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 import numpy as np
 
 from glow_nb.counted import cut
 from glow_nb.errors import FeedError, GlowError, VerifyError
 from glow_nb.foreign import foreign
-from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.schema import operand_specs
 from glow_nb.types import Array, TensorType
 
 
-def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]:
+def evaluate(
+    function: Function,
+    feeds: Mapping[str, Array],
+    state: MutableMapping[str, Array] | None = None,
+) -> dict[str, Array]:
     """Return the outputs of *function* by name, for *feeds* by input name; counted ones are cut.
 
+    Args:
+        function: What to evaluate.
+        feeds: One array for each input.
+        state: The values of the states by name; those that are missing begin with their initial
+            values. What the function saves is put there at the end, for the next run::
+
+                state = {}
+                first, second = (evaluate(function, feeds, state) for _ in range(2))
+
     Raises:
-        FeedError: An input is missing, or of another shape.
+        FeedError: An input is missing, or it or a state is of another shape.
         MemoryLimitError: The system gives no memory for a result.
     """
+    state = {} if state is None else state
     names = [placeholder.name for placeholder in function.inputs]
     if not isinstance(feeds, Mapping):
         raise FeedError(f"{type(feeds).__name__} fed; give a dict of arrays with the names {names}")
@@ -32,21 +46,31 @@ def evaluate(function: Function, feeds: Mapping[str, Array]) -> dict[str, Array]
     for placeholder in function.inputs:
         if placeholder.name not in feeds:
             raise FeedError(f"input {placeholder} is not fed; feed all of {names}")
-        with foreign(FeedError, f"input {placeholder}: not an array"):
-            array = values[placeholder] = np.asarray(feeds[placeholder.name])
-        if array.shape != placeholder.type.shape:
-            raise FeedError(f"input {placeholder}: shape is {list(array.shape)}; reshape it")
-    outputs: dict[str, Array] = {}
+        values[placeholder] = _fitting("input", placeholder, feeds[placeholder.name])
+    for kept in function.state:
+        value = state.get(kept.name)
+        values[kept] = _fitting("state", kept, kept.array if value is None else value)
+    saved: dict[Placeholder, Array] = {}
     last_use = _last_uses(function)
     for node in function.nodes:
         if isinstance(node, Save):
-            outputs[node.output.name] = _value_of(node.input, values)
+            saved[node.output] = _value_of(node.input, values)
         else:
             values.update(zip(node.results, evaluate_node(node, values), strict=True))
         for value in last_use.get(node, ()):
             values.pop(value, None)
-    ordered = {output.name: outputs[output.name] for output in function.outputs}
+    state.update({kept.name: saved[kept].copy() for kept in function.state if kept in saved})
+    ordered = {output.name: saved[output] for output in function.outputs}
     return cut(ordered, {o.name: o.counted for o in function.outputs if o.counted})
+
+
+def _fitting(role: str, placeholder: Placeholder, value: object) -> Array:
+    """Return *value* as an array for *placeholder*; raise FeedError unless it has its shape."""
+    with foreign(FeedError, f"{role} {placeholder}: not an array"):
+        array = np.asarray(value)
+    if array.shape != placeholder.type.shape:
+        raise FeedError(f"{role} {placeholder}: shape is {list(array.shape)}; reshape it")
+    return array
 
 
 def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...]:

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeGuard, TypeVar, dataclass_transform
 
 import numpy as np
 from typing_extensions import override
@@ -65,16 +65,31 @@ class Placeholder(Value):
     Attributes:
         name: Unique in the module.
         type: Element kind and shape.
-        trainable: Gradients are made for it.
-        mutable: State that survives a run, such as a running mean.
         counted: Of an output whose size only a run shows, what of it counts.
     """
 
     name: str
     type: TensorType
-    trainable: bool = False
-    mutable: bool = False
     counted: Counted | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class State(HasPayload, Placeholder):
+    """A tensor that survives runs, such as a weight that is trained (paper 3.1: it is mutable).
+
+    A node that reads it gets its value at the beginning of the run. A ``save`` gives it the value
+    that the next run begins with; all saves of states take place together, at the end of the run.
+    The functions of a module share it. ``payload`` holds the value before the first run, and may be
+    None as that of a :class:`Constant`.
+    """
+
+    payload: Payload = None
+
+    @classmethod
+    def of(cls, name: str, array: Array) -> State:
+        """Return a state that begins as a read-only view of *array*."""
+        constant = Constant.of(name, array)
+        return cls(name, constant.type, payload=constant.payload)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -288,7 +303,7 @@ def producer_of(value: Value) -> Node | None:
 
 @define_node("save")
 class Save(Node):
-    """Write a value into a placeholder: the only way out of a function (paper 3.1)."""
+    """Write a value into an output or a state: the only way out of a function (paper 3.1)."""
 
     has_side_effects: ClassVar[bool] = True
     input: Value
@@ -306,6 +321,18 @@ class Save(Node):
     @override
     def evaluate(self, input: Array, output: Array) -> tuple[()]:
         return ()
+
+
+def is_update(node: Node) -> TypeGuard[Save]:
+    """True for the ``save`` of a state."""
+    return isinstance(node, Save) and isinstance(node.output, State)
+
+
+def updates_last(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Return *nodes* with the saves of states behind all others, which read the old values."""
+    nodes = tuple(nodes)
+    updates = tuple(filter(is_update, nodes))
+    return (*(node for node in nodes if not is_update(node)), *updates) if updates else nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,9 +369,19 @@ class Function:
         return tuple(value for value in self.use_counts if isinstance(value, Constant))
 
     @property
+    def state(self) -> tuple[State, ...]:
+        """The states that nodes read or save, in order of first use."""
+        return tuple(value for value in self.use_counts if isinstance(value, State))
+
+    @property
     def placeholders(self) -> tuple[Placeholder, ...]:
         """Inputs and outputs, each once."""
         return tuple(dict.fromkeys((*self.inputs, *self.outputs)))
+
+    @property
+    def storage(self) -> tuple[Value, ...]:
+        """All that no node computes: inputs, outputs, states and constants, each once."""
+        return (*self.placeholders, *self.state, *self.constants)
 
     def __getitem__(self, name: str) -> Node:
         """Return the node called *name*; raise GlowError if there is none."""
@@ -363,8 +400,12 @@ class Function:
     def with_nodes(
         self, nodes: Iterable[Node], origins: Mapping[str, tuple[str, ...]] | None = None
     ) -> Function:
-        """Return this function with other *nodes*, and *origins* if these are others, too."""
-        nodes = tuple(nodes)
+        """Return this function with other *nodes*, and *origins* if these are others, too.
+
+        The saves of states move behind all other nodes: a rule may make a reader of an old value at
+        any place.
+        """
+        nodes = updates_last(nodes)
         names = {node.name for node in nodes}
         known = self.origins if origins is None else origins
         kept = {name: found for name, found in known.items() if name in names}

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from glow_nb.errors import GlowError
-from glow_nb.hlir.graph import Constant, Function, Placeholder
+from glow_nb.hlir.graph import Constant, Function, Placeholder, State
 from glow_nb.text import without_middle
 
 
 @dataclass(frozen=True, eq=False)
 class Module:
-    """Functions that share constants and placeholders (paper 3.1)."""
+    """Functions that share constants, states and placeholders (paper 3.1)."""
 
     functions: tuple[Function, ...]
 
@@ -26,6 +26,11 @@ class Module:
     def placeholders(self) -> tuple[Placeholder, ...]:
         """All placeholders of the functions, each once."""
         return tuple(dict.fromkeys(p for f in self.functions for p in f.placeholders))
+
+    @property
+    def state(self) -> tuple[State, ...]:
+        """All states of the functions, each once."""
+        return tuple(dict.fromkeys(s for f in self.functions for s in f.state))
 
     def __getitem__(self, name: str) -> Function:
         """Return the function called *name*; raise GlowError if there is none."""

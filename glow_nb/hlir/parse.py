@@ -12,7 +12,7 @@ import numpy as np
 
 from glow_nb.counted import read_counted
 from glow_nb.errors import GlowError
-from glow_nb.hlir.graph import NODES, Constant, Function, Node, Placeholder, Value
+from glow_nb.hlir.graph import NODES, Constant, Function, Node, Placeholder, State, Value
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.verify import verify, verify_module
 from glow_nb.schema import attribute_specs, closest, operand_specs
@@ -26,7 +26,7 @@ MAX_INLINE_BYTES = 1 << 28
 def parse_module(
     text: str, path: str = "<text>", constants: Mapping[str, Array] | None = None
 ) -> Module:
-    """Parse *text*; *constants* holds the numbers of external constants by name.
+    """Parse *text*; *constants* holds the numbers of external constants and states by name.
 
     Raises:
         ParseError: The text is not well-formed or not well typed.
@@ -50,7 +50,7 @@ def parse_function(
 def read_initializer(
     reader: TokenReader, name: str, type: TensorType, constants: Mapping[str, Array]
 ) -> Array | None:
-    """Read ``dense [...]``, ``splat value`` or ``external`` for a constant of *type*."""
+    """Read ``dense [...]``, ``splat value`` or ``external`` for numbers of *type*."""
     token = reader.expect_kind("word", "'dense', 'splat' or 'external'")
     if token.text == "external":
         return _external(reader, token, name, type, constants)
@@ -107,7 +107,8 @@ class _Parser(TokenReader):
     def __init__(self, text: str, path: str, constants: Mapping[str, Array]) -> None:
         super().__init__(text, path)
         self._payloads = constants
-        self._storage: dict[str, Value] = {}
+        self._shared: dict[str, Constant | State] = {}  # by all functions of the module
+        self._placeholders: dict[str, Placeholder] = {}
         self._nodes: dict[str, Node] = {}
         self._origins: dict[str, tuple[str, ...]] = {}
 
@@ -115,28 +116,30 @@ class _Parser(TokenReader):
         functions: list[Function] = []
         while self.token.kind != "end":
             if self.accept("constant"):
-                self._parse_constant()
+                self._parse_storage(Constant)
+            elif self.accept("state"):
+                self._parse_storage(State)
             else:
                 functions.append(self._parse_function())
         if not functions:
             raise self.error("expected 'func @name(...) -> (...) { ... }'")
         return Module(tuple(functions))
 
-    def _parse_constant(self) -> None:
+    def _parse_storage(self, kind: type[Constant | State]) -> None:
         place = self.token
         name = self.read_name()
         self.expect(":")
         type = self.read_type()
         self.expect("=")
         payload = read_initializer(self, name, type, self._payloads)
-        if name in self._storage:
+        if name in self._shared:
             raise self.error(f"'{place.text}' is defined already", place)
-        constant = Constant(name, type) if payload is None else Constant(name, type, payload)
-        self._storage[name] = constant
+        self._shared[name] = kind(name, type, payload=payload)
 
     def _parse_function(self) -> Function:
         self.expect("func")
         name = self.read_name("@")
+        self._placeholders = {}
         inputs = self._parse_placeholders()
         self.expect("->")
         outputs = self._parse_placeholders()
@@ -163,18 +166,17 @@ class _Parser(TokenReader):
         name = self.read_name()
         self.expect(":")
         type = self.read_type()
-        trainable, mutable = self.accept("trainable"), self.accept("mutable")
-        counted = read_counted(self)
-        placeholder = Placeholder(name, type, trainable, mutable, counted)
-        known = self._storage.setdefault(name, placeholder)
-        if not isinstance(known, Placeholder) or known.type != type:
-            raise self.error(f"'{place.text}' is declared already as {known!r}", place)
+        placeholder = Placeholder(name, type, read_counted(self))
+        known = self._placeholders.setdefault(name, placeholder)  # an input may be an output
+        if name in self._shared or known.type != type:
+            other = self._shared.get(name, known)
+            raise self.error(f"'{place.text}' is declared already as {other!r}", place)
         return known
 
     def _parse_node(self) -> Node:
         place = self.token
         name = self.read_name()
-        if name in self._nodes or name in self._storage:
+        if name in self._nodes or name in self._placeholders or name in self._shared:
             raise self.error(f"'{place.text}' is defined already", place)
         self.expect("=")
         opcode = self.expect_kind("word", "an operator")
@@ -231,10 +233,11 @@ class _Parser(TokenReader):
     def _parse_operand(self) -> Value:
         place = self.token
         name = self.read_name()
-        if name in self._storage:
-            return self._storage[name]
+        storage = self._placeholders.get(name) or self._shared.get(name)
+        if storage is not None:
+            return storage
         if name not in self._nodes:
-            known = (*self._storage, *self._nodes)
+            known = (*self._placeholders, *self._shared, *self._nodes)
             raise self.error(f"'{place.text}' is not defined{closest(name, known)}", place)
         node = self._nodes[name]
         if not self.accept("#"):

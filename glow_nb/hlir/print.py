@@ -4,15 +4,16 @@
 
     constant %w : float32<144 x 10> = external
     constant %zero : float32<1 x 1> = splat 0.0
+    state %runs : int64<> = splat 0
     func @main(%x : float32<8 x 144>) -> (%y : float32<8 x 10>) {
       %fc = mat_mul(%x, %w) : float32<8 x 10>
       %relu = maximum(%fc, %zero) if %mask : float32<8 x 10> from %relu6, %clip
       %y_save = save(%relu, %y)
     }
 
-``from`` names the imported nodes that a node does the work of, where it is not the node itself.
-Small constants are written out; the numbers of the others are kept beside the text (``external``,
-see :func:`external_constants`).
+A ``state`` shows the value before the first run. ``from`` names the imported nodes that a node does
+the work of, where it is not the node itself. Small constants and states are written out; the
+numbers of the others are kept beside the text (``external``, see :func:`external_constants`).
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, State, Value
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.parse import MAX_INLINE_BYTES
-from glow_nb.payload import Payload, array_or_none
+from glow_nb.payload import HasPayload, Payload, array_or_none
 from glow_nb.schema import attributes_of, operand_specs
 from glow_nb.text import format_attributes, format_literal, format_name
 from glow_nb.types import Array
@@ -34,9 +35,10 @@ INLINE_ELEMENTS = 8
 
 
 def print_module(module: Module) -> str:
-    """Return *module* as text: its constants, then its functions."""
-    constants = "".join(f"{print_constant(constant)}\n" for constant in module.constants)
-    return constants + "\n".join(_print_body(function) for function in module.functions)
+    """Return *module* as text: its constants and states, then its functions."""
+    storage: tuple[Constant | State, ...] = (*module.constants, *module.state)
+    declared = "".join(f"{print_storage(value)}\n" for value in storage)
+    return declared + "\n".join(_print_body(function) for function in module.functions)
 
 
 def print_function(function: Function) -> str:
@@ -44,10 +46,10 @@ def print_function(function: Function) -> str:
     return print_module(Module((function,)))
 
 
-def print_constant(constant: Constant) -> str:
-    """Return one constant's declaration."""
-    name = f"%{format_name(constant.name)}"
-    return f"constant {name} : {constant.type} = {print_initializer(constant.payload)}"
+def print_storage(value: Constant | State) -> str:
+    """Return the declaration of one constant or state."""
+    kind = type(value).__name__.lower()
+    return f"{kind} {value!r} = {print_initializer(value.payload)}"
 
 
 def print_initializer(payload: Payload) -> str:
@@ -67,14 +69,15 @@ def print_initializer(payload: Payload) -> str:
     return "external"
 
 
-def is_external(constant: Constant) -> bool:
-    """True if the text does not hold the numbers of *constant*."""
-    return print_initializer(constant.payload) == "external"
+def is_external(value: HasPayload) -> bool:
+    """True if the text does not hold the numbers of *value*."""
+    return print_initializer(value.payload) == "external"
 
 
 def external_constants(function: Function | Module) -> dict[str, Array]:
-    """Return the arrays that belong beside the text, by constant name."""
-    return {c.name: c.array for c in function.constants if is_external(c)}
+    """Return the arrays that belong beside the text, by the name of the constant or state."""
+    storage: tuple[Constant | State, ...] = (*function.constants, *function.state)
+    return {value.name: value.array for value in storage if is_external(value)}
 
 
 def _print_body(function: Function) -> str:
@@ -87,8 +90,7 @@ def _print_body(function: Function) -> str:
 
 
 def _print_placeholder(placeholder: Placeholder) -> str:
-    marks = " trainable" * placeholder.trainable + " mutable" * placeholder.mutable
-    return f"{placeholder!r}{marks}{placeholder.counted or ''}"
+    return f"{placeholder!r}{placeholder.counted or ''}"
 
 
 def _print_origins(function: Function, node: Node) -> str:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from glow_nb.counted import problem_of
 from glow_nb.errors import VerifyError
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Save, Value
+from glow_nb.hlir.graph import (
+    Constant,
+    Function,
+    Node,
+    Placeholder,
+    Result,
+    Save,
+    State,
+    Value,
+    is_update,
+)
 from glow_nb.hlir.module import Module
 from glow_nb.schema import operands_of
 
@@ -13,7 +23,8 @@ def verify(function: Function) -> None:
     """Check order, names and storage of *function*; raise VerifyError at the first broken rule.
 
     Every operand is defined before it is used, names are unique, every output is written by exactly
-    one ``save``, and nothing else is written.
+    one ``save``, a state by at most one, and nothing else is written. What reads a state, for its
+    old value, comes before its save; saves of states take place together, in any order.
     """
     defined: set[Value] = set(function.placeholders)
     names: dict[str, Value] = {}
@@ -24,10 +35,14 @@ def verify(function: Function) -> None:
         _claim_name(names, node)
         defined.update(node.results)
     _verify_saves(function)
+    _verify_updates(function)
 
 
 def verify_module(module: Module) -> None:
-    """Check every function of *module*, and that function and storage names are unique."""
+    """Check every function of *module*, and that names of functions and shared storage are unique.
+
+    Inputs and outputs are those of one function; others may have some of the same names.
+    """
     functions: set[str] = set()
     for function in module.functions:
         if function.name in functions:
@@ -35,15 +50,16 @@ def verify_module(module: Module) -> None:
         functions.add(function.name)
         verify(function)
     names: dict[str, Value] = {}
-    for storage in (*module.placeholders, *module.constants):
-        _claim_name(names, storage)
+    shared: tuple[Value, ...] = (*module.state, *module.constants)
+    for storage in shared:
+        _claim_name(names, storage, "module")
 
 
-def _claim_name(names: dict[str, Value], value: Value) -> None:
+def _claim_name(names: dict[str, Value], value: Value, where: str = "function") -> None:
     if names.setdefault(value.name, value) is not value:
         raise VerifyError(
             value,
-            "the name is not unique in the function"
+            f"the name is not unique in the {where}"
             if value.name
             else "it has no name; a Builder or a Rewriter gives one to what it emits",
         )
@@ -53,7 +69,7 @@ def _verify_operands(
     function: Function, node: Node, defined: set[Value], names: dict[str, Value]
 ) -> None:
     for operand in operands_of(node):
-        if isinstance(operand, Constant):
+        if isinstance(operand, Constant | State):
             _claim_name(names, operand)
         elif operand not in defined:
             kind = "placeholder" if isinstance(operand, Placeholder) else "value"
@@ -76,7 +92,7 @@ def _verify_saves(function: Function) -> None:
             continue
         if node.output in written:
             raise VerifyError(node, f"{node.output} is written by {written[node.output]} already")
-        if node.output not in function.outputs:
+        if node.output not in function.outputs and not is_update(node):
             raise VerifyError(node, f"{node.output} is not an output of the function")
         written[node.output] = node
     problem = problem_of({o.name: (o.type, o.counted) for o in function.outputs})
@@ -85,3 +101,19 @@ def _verify_saves(function: Function) -> None:
     for output in function.outputs:
         if output not in written:
             raise VerifyError(function, f"output {output} is never written; save a value into it")
+
+
+def _verify_updates(function: Function) -> None:
+    """Raise VerifyError if a node expects the old value of a state behind the save of a new one."""
+    updated: dict[Value, Node] = {}
+    for node in function.nodes:
+        if is_update(node):
+            updated[node.output] = node
+            continue
+        for operand in operands_of(node):
+            if operand in updated:
+                raise VerifyError(
+                    node,
+                    f"it reads state {operand!r} behind {updated[operand]!r}, which gives it its "
+                    "next value; move the save behind all nodes that read the old one",
+                )

@@ -58,6 +58,8 @@ def generate(function: Function) -> Program:
         UnsupportedError: Operators have no instruction; names them all.
     """
     _check_supported(function)
+    if function.state:
+        raise UnsupportedError(f"function {function.name!r}: {function.state} have no memory yet")
     instructions = {
         node_class: instruction_for(node_class)
         for node_class in dict.fromkeys(map(type, function.nodes))
