@@ -10,6 +10,7 @@ from typing_extensions import override
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.shape import Broadcast
+from glow_nb.hlir.terms import Term
 from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
@@ -41,6 +42,14 @@ class Backward(Builder):
     def wants(self, operand: Value | None) -> bool:
         """True if the gradient of *operand* leads to one that was asked for."""
         return operand in self.dependent
+
+    def term(self, value: Value) -> Term:
+        """Return *value* as a term of formulas."""
+        return Term(self, value)
+
+    def terms(self, *values: Value) -> tuple[Term, ...]:
+        """Return *values* as terms of formulas."""
+        return tuple(map(self.term, values))
 
     def filled(self, type: TensorType, number: float, name: str) -> Value:
         """Return a tensor of *type* with *number* everywhere."""

@@ -8,6 +8,7 @@ rule emits ordinary nodes: every pass and kernel serves them, and they can be di
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
 
 import glow_nb.hlir.gradients  # noqa: F401  registers the rules of all operators
 from glow_nb.errors import GradientError, PassError
@@ -22,7 +23,8 @@ from glow_nb.schema import closest, operand_specs, operands_of
 def differentiate(function: Function, wrt: Iterable[str], output: str | None = None) -> Function:
     """Return *function* with the gradients of one of its outputs as further outputs.
 
-    The gradient for ``w`` is the output ``d_w``, of the type of ``w``::
+    The gradient for ``w`` is the output ``d_w``, of the type of ``w``; ``d_w_1`` in a function that
+    has a ``d_w`` already, such as one that was differentiated before::
 
         func @main(%x : float32<4>) -> (%loss : float32<>)
         differentiate(main, ["x"]):
@@ -47,7 +49,7 @@ def differentiate(function: Function, wrt: Iterable[str], output: str | None = N
     builder = Backward.continuing(function)
     found = emit_gradients(builder, target, values)
     for name, value in zip(names, values, strict=True):
-        builder.save(found[value], f"{PREFIX}{name}")
+        builder.save(found[value], _output_name(name, builder))
     return builder.function()
 
 
@@ -109,6 +111,13 @@ def _total(value: Value, sums: Sums, builder: Backward) -> Value | None:
 def _gradient_of(value: Value, sums: Sums, builder: Backward) -> Value:
     total = _total(value, sums, builder)
     return total or builder.filled(value.type, 0.0, f"{PREFIX}{value.name}_zero")
+
+
+def _output_name(name: str, builder: Backward) -> str:
+    """Return what the gradient for *name* is called: ``d_w``, or ``d_w_1`` if that is taken."""
+    taken = {placeholder.name for placeholder in (*builder.inputs, *builder.outputs)}
+    names = chain([f"{PREFIX}{name}"], (f"{PREFIX}{name}_{i}" for i in count(1)))
+    return next(free for free in names if free not in taken)
 
 
 def _saved_value(function: Function, output: str | None) -> Value:

@@ -131,10 +131,13 @@ class Verdict:
 class Drawer:
     """Draws arguments for one operator, by a random source that makes the draws repeatable."""
 
-    def __init__(self, node_class: type[Node], random: Random, judge: Judge) -> None:
-        """Draw for *node_class* what *judge* takes, too."""
+    def __init__(
+        self, node_class: type[Node], random: Random, judge: Judge, sizes: Sequence[int] = SIZES
+    ) -> None:
+        """Draw for *node_class* what *judge* takes, too, with axes of *sizes*."""
         self.node_class, self.random, self.judge = node_class, random, judge
-        self.kind, self.rank, self.sizes = KINDS[0], 0, list(SIZES)
+        self.all_sizes = sizes
+        self.kind, self.rank, self.sizes = KINDS[0], 0, list(sizes)
 
     def arguments(self) -> Arguments:
         """Return arguments that the operator takes; raise NotDrawnError if none are found."""
@@ -147,7 +150,7 @@ class Drawer:
     def _search(self, patience: int) -> Arguments | None:
         kinds = (ElementKind.FLOAT32, self.random.choice(KINDS))
         self.kind, self.rank = self.random.choice(kinds), self.random.randrange(4)
-        self.sizes = self.random.sample(SIZES, 2)
+        self.sizes = self.random.sample(self.all_sizes, 2)
         specs = fields_of(self.node_class)
         drawn: Arguments = {}
         for spec in specs:
@@ -187,7 +190,7 @@ class Drawer:
         """Return *type* with another size of one axis."""
         shape = list(type.shape)
         if shape:
-            shape[self.random.randrange(len(shape))] = self.random.choice(SIZES)
+            shape[self.random.randrange(len(shape))] = self.random.choice(self.all_sizes)
         return TensorType(type.kind, tuple(shape))
 
     def _field(self, spec: FieldSpec, others: Arguments) -> Any:
@@ -332,9 +335,11 @@ def _wishes(value: Any, types: list[TensorType]) -> list[Any]:
     return [(*value[:i], type, *value[i + 1 :]) for type in types for i in range(len(value))]
 
 
-def draw_arguments(node_class: type[Node], seed: int, judge: Judge = no_judge) -> Arguments:
+def draw_arguments(
+    node_class: type[Node], seed: int, judge: Judge = no_judge, sizes: Sequence[int] = SIZES
+) -> Arguments:
     """Return arguments that *node_class* and *judge* take: the same for the same *seed*."""
-    return Drawer(node_class, Random(seed), judge).arguments()
+    return Drawer(node_class, Random(seed), judge, sizes).arguments()
 
 
 @dataclass(frozen=True)
@@ -361,13 +366,14 @@ def draw_graph(
 
     for node_class in node_classes:
         arguments = draw_arguments(node_class, seed, judge)
-        node = builder.emit(node_class(**{n: _made(a, operand) for n, a in arguments.items()}))
+        node = builder.emit(node_class(**{n: made(a, operand) for n, a in arguments.items()}))
         for index, result in enumerate(node.results):
             builder.save(result, f"{node.name}_{index}")
     return DrawnGraph(builder.function(), feeds)
 
 
-def _made(value: Any, operand: Callable[[TensorType], Value]) -> Any:
+def made(value: Any, operand: Callable[[TensorType], Value]) -> Any:
+    """Return what *operand* makes of each type of a field; an attribute as it is."""
     if isinstance(value, TensorType):
         return operand(value)
     return tuple(map(operand, value)) if types_in(value) else value

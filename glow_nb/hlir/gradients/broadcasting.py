@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Value
+from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.reduction import ReduceSum
+from glow_nb.hlir.rules import OperandGradients
+from glow_nb.hlir.terms import Term
 from glow_nb.types import TensorType
 
 
@@ -18,3 +23,20 @@ def sum_to(builder: Builder, gradient: Value, type: TensorType) -> Value:
     return (
         builder.emit(ReduceSum(gradient, axes=repeated, keep_dims=True)) if repeated else gradient
     )
+
+
+def summed(
+    node: Node, builder: Backward, **gradients: Callable[[], Term | Value]
+) -> OperandGradients:
+    """Return the *gradients* that are wanted, by operand, each summed to the type of its operand.
+
+    Each is a function that emits the gradient, of the shape of the result.
+    """
+    found: dict[str, Value] = {}
+    for name, emit in gradients.items():
+        operand: Value = getattr(node, name)
+        if builder.wants(operand):
+            gradient = emit()
+            value = gradient.value if isinstance(gradient, Term) else gradient
+            found[name] = sum_to(builder, value, operand.type)
+    return found

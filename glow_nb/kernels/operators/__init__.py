@@ -5,6 +5,7 @@ Importing this package defines their nodes and instructions.
 
 from __future__ import annotations
 
+from glow_nb.hlir.rules import no_gradient
 from glow_nb.kernels.operators import (
     attention_instructions,
     packed_instructions,
@@ -34,3 +35,16 @@ __all__ = [
     "packed_instructions",
     "winograd_instructions",
 ]
+
+no_gradient(
+    "the cpu backend has put it in the place of others; differentiate the graph as it was before",
+    AttentionParts,
+    DepthwiseConvolution,
+    GroupedConvolution,
+    MergeAttentionParts,
+    PackedConvolution,
+    PackedMatMul,
+    UnpackedMatMul,
+    WinogradConvolution,
+    WinogradFilter,
+)

@@ -7,9 +7,10 @@ import re
 import numpy as np
 import pytest
 
+import glow_nb.hlir.gradients  # noqa: F401  registers the rules
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import NODES, Node, Save
-from glow_nb.hlir.rules import LOWERINGS
+from glow_nb.hlir.rules import GRADIENTS, LOWERINGS, WITHOUT_GRADIENT
 from glow_nb.kernels import operators
 from glow_nb.schema import fields_of
 from tests.unit.hlir.ops.applying import apply, floats
@@ -32,6 +33,27 @@ def test_operator_is_complete(operator: type[Node]) -> None:
     assert operator.__doc__
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operator.__name__).lower()
     assert operator.opcode.replace("_", "") == snake.replace("_", "")
+
+
+TO_COME = {
+    ops.Attention,
+    ops.AvgPool,
+    ops.BatchNormalization,
+    ops.Convolution,
+    ops.LayerNormalization,
+    ops.LocalResponseNormalization,
+    ops.LogSoftmax,
+    ops.MaxPool,
+    ops.MaxPoolWithArgmax,
+    ops.RoiAlign,
+    ops.Softmax,
+}
+"""Operators whose gradient is not decided on yet."""
+
+
+def test_every_operator_has_a_gradient_or_a_reason() -> None:
+    assert not set(GRADIENTS) & set(WITHOUT_GRADIENT)
+    assert {*OPERATORS} - {*GRADIENTS, *WITHOUT_GRADIENT} <= TO_COME
 
 
 def test_lowerings_are_of_operators() -> None:

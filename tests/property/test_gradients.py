@@ -1,0 +1,95 @@
+"""The gradient rule of every operator against differences of the loss, in float64.
+
+The operators are those that have a rule, drawn from their declarations, so that a new rule is
+tested without a line.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import glow_nb
+from glow_nb.hlir.differentiate import differentiate
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import NODES, Save, Value
+from glow_nb.hlir.ops import Add, Mul, ReduceSum
+from glow_nb.hlir.rules import GRADIENTS
+from glow_nb.types import ElementKind
+from tests.property.drawn_losses import DrawnLoss, draw_loss
+from tests.property.drawn_operators import SIZES
+from tests.property.test_drawn_operators import PART, SEEDS, check_close
+
+DIFFERENTIABLE = sorted(
+    name
+    for name, node_class in NODES.items()
+    if node_class in GRADIENTS and node_class.__module__.startswith("glow_nb.")
+)
+STEP = 1e-6
+"""Numbers are drawn from -2 to 3: rounding adds about 1e-16 / STEP to a difference quotient."""
+
+TOLERANCE = 1e-5
+"""Of the sum of sizes of all that is added up; near a pole, differences are not better."""
+
+SMALL = (0, 1, 2)
+"""Sizes of axes with and without elements."""
+
+
+def check_gradients(loss: DrawnLoss, seed: int) -> None:
+    """Check the gradient for each input along a direction that all elements have a part in."""
+    function = differentiate(loss.function, loss.wrt, loss.output)
+    results = evaluate(function, loss.feeds)
+    found = dict(zip(loss.wrt, list(results.values())[-len(loss.wrt) :], strict=True))
+    rng = np.random.default_rng(seed)
+    size = abs(loss.at(loss.feeds))
+    for name in loss.wrt:
+        x, slopes = loss.feeds[name], found[name]
+        assert slopes.dtype == x.dtype
+        assert slopes.shape == x.shape
+        direction = rng.uniform(-1, 1, x.shape)
+        ahead, behind = (loss.at(loss.feeds | {name: x + s * direction}) for s in (STEP, -STEP))
+        wanted, got = (ahead - behind) / (2 * STEP), np.sum(slopes * direction)
+        allowed = TOLERANCE * (np.sum(np.abs(slopes * direction)) + 0.01 * size + 1e-3)
+        assert abs(got - wanted) <= allowed, f"{name}: {got} in place of {wanted}\n{loss.function}"
+
+
+def squared_slopes(loss: DrawnLoss) -> DrawnLoss:
+    """Return the sum of the squares of all gradients, and of all inputs, as a loss."""
+    function = differentiate(loss.function, loss.wrt)
+    builder = glow_nb.Builder.continuing(function)
+    saved = {node.output.name: node.input for node in function.nodes if isinstance(node, Save)}
+    inputs = {p.name: p for p in function.inputs}
+    values = [value for name in loss.wrt for value in (inputs[name], saved[f"d_{name}"])]
+    squares = [builder.emit(Mul(value, value)) for value in values]
+    sums = [builder.emit(ReduceSum(s, tuple(range(s.type.rank)), False)) for s in squares]
+    total: Value = sums[0]
+    for part in sums[1:]:
+        total = builder.emit(Add(total, part))
+    builder.save(total, "squares")
+    return DrawnLoss(builder.function(), loss.feeds, "squares")
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@given(SEEDS, st.sampled_from((SIZES, SIZES, SMALL)))
+@settings(max_examples=3 * PART)
+def test_gradients_are_limits_of_differences(name: str, seed: int, sizes: tuple[int, ...]) -> None:
+    check_gradients(draw_loss([NODES[name]], seed, sizes=sizes), seed)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@given(SEEDS)
+@settings(max_examples=PART)
+def test_gradients_of_gradients_are_limits_of_differences(name: str, seed: int) -> None:
+    check_gradients(squared_slopes(draw_loss([NODES[name]], seed)), seed)
+
+
+@pytest.mark.jit
+@given(SEEDS, st.lists(st.sampled_from(DIFFERENTIABLE), min_size=6, max_size=6), st.integers(1, 3))
+@settings(max_examples=PART)
+def test_machine_code_of_gradients(seed: int, names: list[str], threads: int) -> None:
+    loss = draw_loss([NODES[name] for name in names], seed, ElementKind.FLOAT32)
+    function = differentiate(loss.function, loss.wrt)
+    found = glow_nb.compile(function, threads=threads).run(loss.feeds)
+    check_close(found, evaluate(function, loss.feeds))
