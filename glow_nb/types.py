@@ -86,9 +86,9 @@ class ElementKind(enum.Enum):
     def of(cls, dtype: npt.DTypeLike) -> ElementKind:
         """Return the kind of a NumPy *dtype*; raise GlowError for one that has none."""
         wanted = np.dtype(dtype)
-        for kind, known in _DTYPES.items():
-            if known == wanted:
-                return kind
+        kind = _KINDS.get(wanted)
+        if kind is not None:
+            return kind
         names = ", ".join(kind.value for kind in cls)
         raise GlowError(f"dtype {wanted} has no element kind; convert it to one of {names}")
 
@@ -128,6 +128,7 @@ _FEW_BITS = {
 _DTYPES: dict[ElementKind, np.dtype[Any]] = {
     kind: np.dtype(_EXTENSION_DTYPES.get(kind, kind.value)) for kind in ElementKind
 }
+_KINDS = {dtype: kind for kind, dtype in _DTYPES.items()}
 
 
 @dataclass(frozen=True, repr=False)

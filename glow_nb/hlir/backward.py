@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
-import numpy as np
 from typing_extensions import override
 
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.ops.shape import Broadcast
 from glow_nb.hlir.terms import Term
-from glow_nb.types import TensorType
+from glow_nb.types import ElementKind, TensorType
 
 N = TypeVar("N", bound=Node)
 
@@ -29,6 +30,11 @@ class Backward(Builder):
 
     current: Node | None = None
     dependent: frozenset[Value] = frozenset()
+
+    def __init__(self, name: str = "main", taken: Iterable[str] = ()) -> None:
+        """Begin a function called *name*; names in *taken* are not given to new values."""
+        super().__init__(name, taken)
+        self._numbers: dict[tuple[ElementKind, int, float], Value] = {}
 
     @override
     def emit(self, node: N, name: str | None = None) -> N:
@@ -51,7 +57,14 @@ class Backward(Builder):
         """Return *values* as terms of formulas."""
         return tuple(map(self.term, values))
 
-    def filled(self, type: TensorType, number: float, name: str) -> Value:
+    def number(self, type: TensorType, number: float) -> Value:
+        """Return a constant of one element, which broadcasts to *type*; each is made once."""
+        key = (type.kind, type.rank, number)
+        if key not in self._numbers:
+            self._numbers[key] = splat(self, type, number, f"{PREFIX}number")
+        return self._numbers[key]
+
+    def filled(self, type: TensorType, number: float, name: str | None = None) -> Value:
         """Return a tensor of *type* with *number* everywhere."""
-        one = self.constant(name, np.full((1,) * type.rank, number, type.kind.dtype))
-        return one if one.type == type else self.emit(Broadcast(one, type.shape))
+        one = self.number(type, number)
+        return one if one.type == type else self.emit(Broadcast(one, type.shape), name)

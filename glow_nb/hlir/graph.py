@@ -151,12 +151,12 @@ class Node(Value):
             )
 
     def _check_operand(self, operand: object) -> None:
-        self.require(isinstance(operand, Value), f"operand {operand!r} is not an IR value")
-        if isinstance(operand, Node):
-            self.require(
-                len(operand.result_types) == 1,
-                f"operand {operand} has {len(operand.result_types)} results; "
-                "use one of its .results",
+        if not isinstance(operand, Value):
+            raise VerifyError(self, f"operand {operand!r} is not an IR value")
+        if isinstance(operand, Node) and len(operand.result_types) != 1:
+            count = len(operand.result_types)
+            raise VerifyError(
+                self, f"operand {operand} has {count} results; use one of its .results"
             )
 
     def map_operands(self, function: Callable[[Any], Any]) -> Self:

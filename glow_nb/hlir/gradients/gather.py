@@ -24,7 +24,7 @@ def gather_gradient(node: Gather, upstream: Value, builder: Backward) -> Operand
     rest = (axis for axis in range(upstream.type.rank) if axis not in named)
     updates = _transposed(upstream, (*named, *rest), builder)
     order = (node.axis, *(axis for axis in range(type.rank) if axis != node.axis))
-    zeros = builder.filled(type.with_shape(permute(type.shape, order)), 0.0, "zeros")
+    zeros = builder.filled(type.with_shape(permute(type.shape, order)), 0.0)
     sums = builder.emit(ScatterND(zeros, rows, updates, "add"))
     return {"input": _transposed(sums, inverse(order), builder)}
 
@@ -39,7 +39,7 @@ def gather_elements_gradient(
     node: GatherElements, upstream: Value, builder: Backward
 ) -> OperandGradients:
     """Elements of the gradient are added up at the places that they were read from."""
-    zeros = builder.filled(node.input.type, 0.0, "zeros")
+    zeros = builder.filled(node.input.type, 0.0)
     sums = ScatterElements(zeros, node.indices, upstream, node.axis, "add")
     return {"input": builder.emit(sums)}
 
@@ -47,7 +47,7 @@ def gather_elements_gradient(
 @gradient(GatherND)
 def gather_nd_gradient(node: GatherND, upstream: Value, builder: Backward) -> OperandGradients:
     """Slices of the gradient are added up at the places that they were read from."""
-    zeros = builder.filled(node.input.type, 0.0, "zeros")
+    zeros = builder.filled(node.input.type, 0.0)
     places = node.indices
     if node.batch_dims:
         places = builder.emit(

@@ -104,7 +104,7 @@ def top_k_gradient(
     """The values give their gradients back to where they come from; other elements get 0."""
     values, _ = upstream
     assert values is not None  # the indices are whole numbers
-    zeros = builder.filled(node.input.type, 0.0, "zeros")
+    zeros = builder.filled(node.input.type, 0.0)
     return {"input": builder.emit(ScatterElements(zeros, node.results[1], values, node.axis))}
 
 

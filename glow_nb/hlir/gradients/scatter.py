@@ -45,7 +45,7 @@ class Places:
 
     def filled(self, like: Value, number: float) -> Term:
         """Return a tensor of the type of *like* with *number* everywhere."""
-        return self.builder.term(self.builder.filled(like.type, number, "filled"))
+        return self.builder.term(self.builder.filled(like.type, number))
 
     def wants(self, operand: str) -> bool:
         """True if the gradient of *operand* is wanted."""
@@ -85,7 +85,7 @@ def _is_last(places: Places) -> Term:
     numbers = np.arange(prod(shape), dtype=np.int64).reshape(*shape, *(1,) * rest)
     count = TensorType(ElementKind.INT64, (*node.data.type.shape[:depth], *(1,) * rest))
     own = builder.term(builder.constant("numbers", numbers))
-    board = builder.term(builder.filled(count, 0, "board"))
+    board = builder.term(builder.filled(count, 0.0))
     return places.read(places.written(board, own, "none")).equals(own)
 
 

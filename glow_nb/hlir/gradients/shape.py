@@ -53,7 +53,7 @@ def split_gradient(
     """The pieces are put together again; one that nothing depends on is 0."""
     pieces = upstream if isinstance(upstream, tuple) else (upstream,)
     present = tuple(
-        piece or builder.filled(type, 0.0, "zeros")
+        piece or builder.filled(type, 0.0)
         for piece, type in zip(pieces, node.result_types, strict=True)
     )
     return {"input": builder.emit(Concat(present, node.axis))}

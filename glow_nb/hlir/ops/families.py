@@ -110,21 +110,23 @@ def broadcast_type(node: Node, **operands: TensorType) -> TensorType:
     (first_name, first), *others = operands.items()
     shape = first.shape
     for name, type in others:
-        node.require(
-            type.kind == first.kind,
-            f"element kinds differ: '{first_name}' is {first}, '{name}' is {type}; convert one",
-        )
-        node.require(
-            type.rank == first.rank,
-            f"ranks differ: '{first_name}' is {first}, '{name}' is {type}; reshape one",
-        )
-        node.require(
-            all(m == n or 1 in (m, n) for m, n in zip(shape, type.shape, strict=True)),
-            f"shapes do not broadcast: '{first_name}' is {first}, '{name}' is {type}; "
-            "in each dimension the sizes must be equal or 1",
-        )
+        both = (first_name, first, name, type)
+        if type.kind != first.kind:
+            raise _unlike(node, "element kinds differ", both, "convert one")
+        if type.rank != first.rank:
+            raise _unlike(node, "ranks differ", both, "reshape one")
+        if any(m != n and 1 not in (m, n) for m, n in zip(shape, type.shape, strict=True)):
+            advice = "in each dimension the sizes must be equal or 1"
+            raise _unlike(node, "shapes do not broadcast", both, advice)
         shape = tuple(n if m == 1 else m for m, n in zip(shape, type.shape, strict=True))
     return TensorType(first.kind, shape)
+
+
+def _unlike(
+    node: Node, problem: str, operands: tuple[str, TensorType, str, TensorType], advice: str
+) -> VerifyError:
+    first_name, first, name, type = operands
+    return VerifyError(node, f"{problem}: '{first_name}' is {first}, '{name}' is {type}; {advice}")
 
 
 def wide(array: Array) -> Any:
