@@ -18,6 +18,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from glow_nb.errors import OptionError, PassError
 from glow_nb.foreign import foreign
+from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.optimize import GRAPH_PASSES
@@ -81,13 +82,16 @@ def _check_placement(program: Program) -> Program:
 
 STEPS: dict[str, CompilerStep] = {
     "verify": CompilerStep(verify, (Function, Program)),
+    "differentiate": CompilerStep(differentiate, (Function,)),
     "lower": CompilerStep(lower, (Function,)),
     "schedule": CompilerStep(schedule, (Function,)),
     "generate": CompilerStep(generate, (Function,), Program),
     "allocate": CompilerStep(allocate, (Program,)),
     "check_placement": CompilerStep(_check_placement, (Program,)),
 }
-"""The steps of the compiler that are no passes, by name, in the order in which they first run."""
+"""The steps of the compiler that are no passes, by name, in the order in which they first run.
+
+The compiler itself never differentiates."""
 
 
 def run(ir: IR, order: Pipeline, observer: Observer | None = None) -> IR:

@@ -32,6 +32,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from glow_nb.errors import DefinitionError, GlowError, GlowWarning, OptionError, PassError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.schema import Registry, closest
+from glow_nb.text import TokenReader
 
 IR = TypeVar("IR")
 Pass = Callable[..., IR]
@@ -63,14 +64,15 @@ Pipeline = tuple[Entry, ...]
 
 
 STEP_NAMES = (
-    *("import", "backend", "verify", "lower", "schedule", "generate", "allocate"),
+    *("import", "backend", "verify", "differentiate", "lower", "schedule", "generate", "allocate"),
     *("check_placement", "fill_constants", "generate_source", "compile_kernels", "load_code"),
     *("compile", "share_weights", "free_memory"),
 )
 """The compiler's own steps: those before, between and after the pipelines.
 
 ``fill_constants`` to ``load_code`` are those of the cpu backend; of others that name none of their
-own, ``compile`` is all. Only those from ``lower`` to ``allocate`` change the IR.
+own, ``compile`` is all. Only those from ``differentiate``, which runs where it is asked for, to
+``allocate`` change the IR.
 """
 
 
@@ -329,18 +331,35 @@ def _check_kind(before: object, after: object) -> None:
 
 
 def check_options(subject: str, run: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Raise OptionError about the *subject* if *run* has not all of these *options*."""
-    if not options:
-        return
-    known = list(inspect.signature(run).parameters)[1:]
+    """Raise OptionError about the *subject* if *run* has not these *options*, or needs another."""
+    known = dict(list(inspect.signature(run).parameters.items())[1:])
     for option in options:
         if option not in known:
             raise OptionError(f"{subject} has no option {option!r}{closest(option, known)}")
+    for name, parameter in known.items():
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if is_named and parameter.default is parameter.empty and name not in options:
+            raise OptionError(f"{subject} needs the option {name!r}")
 
 
 def as_step(entry: Step | str | Pass[Any]) -> Step:
     """Return *entry* as a Step; one that is a name or a function has no options."""
     return entry if isinstance(entry, Step) else Step(entry)
+
+
+def read_steps(text: str, source: str) -> tuple[Step, ...]:
+    """Return what *text* names: ``peephole, allocate{alignment = 128}``.
+
+    Raises:
+        ParseError: *text*, which errors call *source*, is written otherwise.
+    """
+    reader, steps = TokenReader(text, source), list[Step]()
+    while True:
+        name = reader.expect_kind("word", "the name of a pass").text
+        steps.append(Step(name, reader.read_attributes()))
+        if reader.token.kind == "end":
+            return tuple(steps)
+        reader.expect(",")
 
 
 def steps_in(pipeline: Pipeline) -> list[Step]:

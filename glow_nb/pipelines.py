@@ -6,6 +6,7 @@ from glow_nb.passes import Pipeline, Repeat
 
 INFERENCE: Pipeline = (
     "eliminate_dead_nodes",  # an importer may leave nodes that nothing reads
+    "sink_broadcasts",  # a number that is repeated for elementwise operators stays one number
     "fold_constants",  # weights that the model computes become plain weights
     "eliminate_common_nodes",  # a pattern is found only if its nodes share their operands
     Repeat(

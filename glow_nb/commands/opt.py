@@ -21,9 +21,8 @@ from glow_nb.compiler import graph_order, program_order
 from glow_nb.driver import STEPS, run, with_traits
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.program import Program
-from glow_nb.passes import Entry, Pipeline, Step, steps_in
+from glow_nb.passes import Entry, Pipeline, Step, read_steps, steps_in
 from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
-from glow_nb.text import TokenReader
 
 PIPELINES = {"INFERENCE": INFERENCE, "INSTRUCTIONS": INSTRUCTIONS}
 """Pipelines that can be named like a pass."""
@@ -31,6 +30,7 @@ PIPELINES = {"INFERENCE": INFERENCE, "INSTRUCTIONS": INSTRUCTIONS}
 EXAMPLES = """\
 glow-nb opt program.glow --passes peephole,stack_instructions
 glow-nb opt program.glow --passes 'peephole, allocate{alignment = 128}' --verify
+glow-nb opt loss.glow --passes 'differentiate{wrt = ["w"]}, INFERENCE'
 glow-nb opt model.onnx --passes INFERENCE,lower,INFERENCE --output lowered.glow
 glow-nb dump model.onnx --after lower | glow-nb opt - --passes fold_constants"""
 
@@ -73,7 +73,8 @@ def opt(
 
     NAME is a pass over graphs or over instructions, or a step of the compiler: verify, lower,
     schedule and allocate stay on a level, generate makes a program of a graph, check_placement
-    proves that no two live buffers overlap. INFERENCE and INSTRUCTIONS are the default pipelines. A
+    proves that no two live buffers overlap, and differentiate{wrt = ["w"], output = "loss"} adds
+    the gradients of an output. INFERENCE and INSTRUCTIONS are the default pipelines. A
     step that depends on the backend, as lower does, runs as it would for --backend. A program loses
     its placement in memory to a pass that changes it; allocate gives it another one.
     """
@@ -90,17 +91,11 @@ def _read_order(text: str, backend: Backend) -> Iterator[Entry]:
     """Yield what *text* names, each step with the options that the compiler gives it."""
     steps = steps_in(graph_order(backend) + program_order(backend))
     own = {step.name: step.options for step in steps if step.options}
-    reader = TokenReader(text, "--passes")
-    while True:
-        name = reader.expect_kind("word", "the name of a pass").text
-        options = reader.read_attributes()
-        if name in PIPELINES and not options:
-            yield from PIPELINES[name]
+    for step in read_steps(text, "--passes"):
+        if step.name in PIPELINES and not step.options:
+            yield from PIPELINES[step.name]
         else:
-            yield Step(name, {**own.get(name, {}), **options})
-        if reader.token.kind == "end":
-            return
-        reader.expect(",")
+            yield Step(step.name, {**own.get(step.name, {}), **step.options})
 
 
 def _with_verification(order: Pipeline) -> Pipeline:

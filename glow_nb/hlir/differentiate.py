@@ -43,7 +43,7 @@ def differentiate(function: Function, wrt: Iterable[str], output: str | None = N
         GradientError: A name is unknown or not of floats, the output has several elements or does
             not depend on any of *wrt*, or operators on the way have no gradient (all are listed).
     """
-    names = list(dict.fromkeys(wrt))
+    names = _as_names(wrt)
     target = _saved_value(function, output)
     values = [_storage(function, name) for name in names]
     builder = Backward.continuing(function)
@@ -90,8 +90,11 @@ def _differentiate(node: Node, sums: Sums, builder: Backward) -> None:
     if all(gradient is None for gradient in upstream):
         return
     rule = GRADIENTS[type(node)]
-    with foreign(PassError, f"gradient rule {name_of(rule)!r} of {node!r}"):
+    subject = f"gradient rule {name_of(rule)!r} of {node!r}"
+    with foreign(PassError, subject):
         found = rule(node, upstream[0] if len(upstream) == 1 else upstream, builder)
+    with foreign(PassError, subject, ours=True):
+        _check_found(node, found)
     for operand, gradient in _pairs(node, found):
         if builder.wants(operand):
             sums.setdefault(operand, []).append(gradient)
@@ -111,6 +114,19 @@ def _total(value: Value, sums: Sums, builder: Backward) -> Value | None:
 def _gradient_of(value: Value, sums: Sums, builder: Backward) -> Value:
     total = _total(value, sums, builder)
     return total or builder.filled(value.type, 0.0, f"{PREFIX}{value.name}_zero")
+
+
+def _as_names(wrt: Iterable[str]) -> list[str]:
+    """Return the names of *wrt*, each once."""
+    if isinstance(wrt, str) or not isinstance(wrt, Iterable):
+        raise GradientError(f"wrt is {wrt!r}; give a list of names: [{str(wrt)!r}]")
+    names = list(dict.fromkeys(wrt))
+    for name in names:
+        if not isinstance(name, str):
+            raise GradientError(f"wrt holds {name!r}; give names")
+    if not names:
+        raise GradientError("wrt is empty; name at least one input, state or constant")
+    return names
 
 
 def _output_name(name: str, builder: Backward) -> str:
@@ -199,14 +215,26 @@ def _why_not(kind: type[Node], nodes: Sequence[Node]) -> str:
 
 def _pairs(node: Node, found: OperandGradients) -> Iterable[tuple[Value, Value]]:
     """Yield each operand with its gradient, if it has one."""
-    unknown = set(found) - {spec.name for spec in operand_specs(type(node))}
-    assert not unknown, f"{node!r}: gradients of {sorted(unknown)}, which are no operands"
     for name, given in found.items():
         operands, gradients = _as_tuple(getattr(node, name)), _as_tuple(given)
         for operand, gradient in zip(operands, gradients, strict=given is not None):
             if operand is not None and gradient is not None:
-                assert gradient.type == operand.type, f"{node!r}: {gradient!r} for {operand!r}"
                 yield operand, gradient
+
+
+def _check_found(node: Node, found: OperandGradients) -> None:
+    """Raise PassError if what a rule gave for *node* does not fit it."""
+    if not isinstance(found, Mapping):
+        raise PassError(f"it must return a dict of gradients by operand, got {found!r}")
+    names = [spec.name for spec in operand_specs(type(node))]
+    for name in found:
+        if name not in names:
+            raise PassError(
+                f"it gives a gradient for {name!r}, but the operands are {', '.join(names)}"
+            )
+    for operand, gradient in _pairs(node, found):
+        if gradient.type != operand.type:
+            raise PassError(f"it gives a gradient of type {gradient.type}, but {operand!r}")
 
 
 def _as_tuple(item: Value | tuple[Value | None, ...] | None) -> tuple[Value | None, ...]:

@@ -2,7 +2,8 @@
 
 A case is IR text whose ``//`` comments say what is done and what must come out:
 
-``// PASSES: a, b``     run these passes in order; without it the text makes a round trip
+``// PASSES: a, b``     run these passes in order; without it the text makes a round trip. Options
+                         stand behind a name: ``a{size = 2}``
 ``// CHECK: text``      a later line of the output contains *text*
 ``// CHECK-NEXT: text`` the line right after the last match contains *text*
 ``// CHECK-NOT: text``  no line between the matches around it contains *text*
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from typing_extensions import override
+
+from glow_nb.passes import Step, read_steps
 
 
 class Directive(Enum):
@@ -56,7 +59,7 @@ class Check:
 class Case:
     """The directives of one golden file."""
 
-    passes: tuple[str, ...]
+    passes: tuple[Step, ...]
     error: str | None
     checks: tuple[Check, ...]
 
@@ -74,7 +77,7 @@ _COMMENT = re.compile(r"\s*//\s*(PASSES|ERROR|CHECK[A-Z-]*):(.*)")
 
 def read_case(text: str) -> Case:
     """Collect the directives of *text*; raise CaseError for one that is unknown or misplaced."""
-    passes: list[str] = []
+    passes: list[Step] = []
     errors: list[str] = []
     checks: list[Check] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -85,7 +88,7 @@ def read_case(text: str) -> Case:
         if not argument:
             raise CaseError(f"line {number}: {word} says nothing")
         if word == "PASSES":
-            passes += [name.strip() for name in argument.split(",")]
+            passes += read_steps(argument, f"line {number}")
         elif word == "ERROR":
             errors.append(argument)
         else:

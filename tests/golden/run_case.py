@@ -16,6 +16,7 @@ from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
+from glow_nb.passes import Step, step_names
 from tests.golden.filecheck import Case, MismatchError, read_case, verify_checks
 
 IR = Module | Program
@@ -63,11 +64,11 @@ def _print(ir: IR) -> str:
     return print_program(ir) if isinstance(ir, Program) else print_module(ir)
 
 
-def _run_passes(ir: IR, names: tuple[str, ...]) -> IR:
-    order = with_traits(names, CPU_KERNELS.traits)
+def _run_passes(ir: IR, passes: tuple[Step, ...]) -> IR:
+    order = with_traits(passes, CPU_KERNELS.traits)
     if isinstance(ir, Program):
         return run_to(Program, ir, order)
-    if "generate" in names:
+    if "generate" in step_names(passes):
         return run_to(Program, _only_function(ir), order)
     return Module(tuple(run_to(Function, function, order) for function in ir.functions))
 

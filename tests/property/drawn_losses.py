@@ -2,7 +2,7 @@
 
 The numbers stay away from where operators have no derivative, such as the ends of a clip or equal
 elements of a maximum: no two are equal, and none is near a multiple of a quarter, as attributes are
-drawn to be.
+drawn to be. None is nearer to 0 than a quarter, since differences are bad near a pole.
 """
 
 from __future__ import annotations
@@ -140,10 +140,11 @@ def _drawn_numbers(
 def _distinct(count: int, low: int, high: int, random: Random) -> Array:
     """Return *count* numbers, each from the middle of a cell of its own, many to a quarter."""
     rng = np.random.default_rng(random.randrange(2**32))
-    quarters = 4 * (high - low)
-    cells = quarters * (count // quarters + 2)
-    places = rng.permutation(cells)[:count] + rng.uniform(0.2, 0.8, count)
-    return low + places * ((high - low) / cells)
+    quarters = np.array([q for q in range(4 * low, 4 * high) if q not in (-1, 0)])
+    share = count // len(quarters) + 2
+    cells = rng.permutation(len(quarters) * share)[:count]
+    places = (cells % share + rng.uniform(0.2, 0.8, count)) / share
+    return (quarters[cells // share] + places) / 4
 
 
 def _weighted(builder: Builder, value: Value, random: Random) -> Value:

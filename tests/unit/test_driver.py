@@ -106,6 +106,12 @@ def test_every_step_is_one_that_observers_know() -> None:
     assert [name for name in STEP_NAMES if name in STEPS] == list(STEPS)
 
 
+def test_a_step_that_needs_an_option_says_so() -> None:
+    with pytest.raises(OptionError, match="step 'differentiate' needs the option 'wrt'"):
+        check(Function, ("differentiate",))
+    check(Function, (Step("differentiate", {"wrt": ["w"]}),))
+
+
 def test_no_pass_takes_the_name_of_a_step() -> None:
     def lower(function: Function) -> Function:
         return function

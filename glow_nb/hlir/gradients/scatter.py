@@ -82,7 +82,7 @@ def _is_last(places: Places) -> Term:
         depth = node.indices.type.shape[-1]  # a whole slice is written at once
     rest = node.data.type.rank - depth
     shape = node.updates.type.shape[: node.updates.type.rank - rest]
-    numbers = np.arange(prod(shape), dtype=np.int64).reshape(*shape, *(1,) * rest)
+    numbers = np.arange(prod(shape), dtype=np.int64).reshape((*shape, *(1,) * rest))
     count = TensorType(ElementKind.INT64, (*node.data.type.shape[:depth], *(1,) * rest))
     own = builder.term(builder.constant("numbers", numbers))
     board = builder.term(builder.filled(count, 0.0))

@@ -1,13 +1,16 @@
-"""Drop reductions and windows of one element, and merge reductions of reductions."""
+"""Drop reductions and windows of one element or of equal ones, and merge those of reductions."""
 
 from __future__ import annotations
 
 import dataclasses
+from math import prod
 
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     AvgPool,
+    Broadcast,
     MaxPool,
+    Mul,
     ReduceMax,
     ReduceMean,
     ReduceMin,
@@ -15,6 +18,7 @@ from glow_nb.hlir.ops import (
     ReduceSum,
     Reshape,
 )
+from glow_nb.hlir.ops.families import NARROW_FLOATS, splat
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
@@ -29,7 +33,8 @@ def simplify_reductions(function: Function) -> Function:
     over all cells is a reduction, whose kernel shares out channels. A reshape that drops the
     reduced axes, or brings them back, is left to the reduction. Two reductions merge only if
     nothing else reads the first; means of different sets of axes are the mean of all, as each is
-    over equally many elements.
+    over equally many elements. Of what a broadcast repeats, the sum is a multiple and the mean or
+    an extreme the very element.
 
     ::
 
@@ -63,6 +68,25 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     return None
 
 
+def _of_repeated(node: Reduction, single: Value, rewriter: Rewriter) -> Replacement:
+    """Reduce what a broadcast repeats *before* it is repeated along the axes that are reduced."""
+    shape, narrow = node.input.type.shape, single.type.shape
+    repeated = [axis for axis in node.axes if narrow[axis] != shape[axis]]
+    count = prod(shape[axis] for axis in repeated)
+    if not repeated or not count or isinstance(node, ReduceProd):
+        return None
+    if isinstance(node, ReduceSum) and node.type.kind in NARROW_FLOATS:
+        return None  # which do not hold every count
+    kept = tuple(1 if axis in repeated else n for axis, n in enumerate(shape))
+    if kept != narrow:
+        single = rewriter.emit(Broadcast(single, kept))
+    reduced = rewriter.emit(dataclasses.replace(node, input=single, name=""))
+    if not isinstance(node, ReduceSum):
+        return reduced
+    number = splat(rewriter, reduced.type, count, f"{node.name}_count")
+    return rewriter.emit(Mul(reduced, number))
+
+
 def _takes_everything(node: MaxPool | AvgPool) -> bool:
     """True if there is one window, over all cells of the input."""
     cells = node.input.type.shape[1:-1]
@@ -74,6 +98,8 @@ def _reduction(node: Reduction, rewriter: Rewriter) -> Replacement:
     inner = node.input
     if all(inner.type.shape[axis] == 1 for axis in node.axes):
         return rewriter.emit(Reshape(inner, node.type.shape))
+    if isinstance(inner, Broadcast) and inner.predicate is None and node.type.kind.is_float:
+        return _of_repeated(node, inner.input, rewriter)
     if type(inner) is not type(node) or inner.predicate is not None:
         return None
     if rewriter.use_count(inner) != 1:
