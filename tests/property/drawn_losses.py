@@ -31,7 +31,7 @@ from tests.property.drawn_operators import (
     plain,
 )
 
-RANGES = ((-2, 2), (-1, 1), (0, 2), (1, 3))
+RANGES = ((-4, 4), (-2, 2), (-1, 1), (0, 2), (1, 3))
 """Where floats are drawn from: the first range in which all results are numbers."""
 
 
