@@ -1,8 +1,7 @@
 """Differentiation: a function and its backward nodes in one graph (paper 3.1, 3.6 step 2).
 
-Reverse mode: from the output backwards, each node on the way turns the gradient of its result into
-gradients of its operands, by the rule of its operator (:data:`glow_nb.hlir.rules.GRADIENTS`). A
-rule emits ordinary nodes: every pass and kernel serves them, and they can be differentiated again.
+The backward nodes (:mod:`glow_nb.hlir.backpropagate`) are ordinary ones: every pass and kernel
+serves them, and they can be differentiated again.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 
 import glow_nb.hlir.gradients  # noqa: F401  registers the rules of all operators
-from glow_nb.errors import GradientError, PassError
-from glow_nb.foreign import foreign, name_of
+from glow_nb.errors import GradientError
+from glow_nb.hlir.backpropagate import Sums, backpropagate, dependent_on, total
 from glow_nb.hlir.backward import PREFIX, Backward
-from glow_nb.hlir.graph import Function, Node, Save, Value
-from glow_nb.hlir.ops.arithmetic import Add
-from glow_nb.hlir.rules import GRADIENTS, WITHOUT_GRADIENT, OperandGradients
-from glow_nb.schema import closest, operand_specs, operands_of
+from glow_nb.hlir.graph import Function, Save, Value
+from glow_nb.schema import closest
 
 
 def differentiate(function: Function, wrt: Iterable[str], output: str | None = None) -> Function:
@@ -63,57 +60,21 @@ def emit_gradients(builder: Backward, output: Value, wrt: Sequence[Value]) -> di
         GradientError: As :func:`differentiate`.
     """
     _check_output(output)
-    builder.dependent = _dependent(builder.nodes, wrt)
+    builder.dependent = dependent_on(wrt, builder.nodes)
     if output not in builder.dependent:
         names = ", ".join(value.name for value in wrt)
         raise GradientError(
             f"{output!r} does not depend on any of {names}; differentiate another output, or for "
             "values that it is computed from"
         )
-    on_the_way = _on_the_way(builder.nodes, output, builder.dependent)
-    _check_rules(on_the_way)
     sums: Sums = {output: [builder.filled(output.type, 1.0, f"{PREFIX}one")]}
-    for node in reversed(on_the_way):
-        builder.current = node
-        _differentiate(node, sums, builder)
-    builder.current = None
+    backpropagate(builder, builder.nodes, sums)
     return {value: _gradient_of(value, sums, builder) for value in wrt}
 
 
-Sums = dict[Value, list[Value]]
-"""The gradients of a value, by the nodes that read it; their sum is its gradient."""
-
-
-def _differentiate(node: Node, sums: Sums, builder: Backward) -> None:
-    """Add the gradients of the operands of *node* to *sums*."""
-    upstream = tuple(_total(result, sums, builder) for result in node.results)
-    if all(gradient is None for gradient in upstream):
-        return
-    rule = GRADIENTS[type(node)]
-    subject = f"gradient rule {name_of(rule)!r} of {node!r}"
-    with foreign(PassError, subject):
-        found = rule(node, upstream[0] if len(upstream) == 1 else upstream, builder)
-    with foreign(PassError, subject, ours=True):
-        _check_found(node, found)
-    for operand, gradient in _pairs(node, found):
-        if builder.wants(operand):
-            sums.setdefault(operand, []).append(gradient)
-
-
-def _total(value: Value, sums: Sums, builder: Backward) -> Value | None:
-    """Return the sum of all gradients of *value*, None if there is none."""
-    if value not in sums:
-        return None
-    first, *others = sums[value]
-    for other in others:
-        first = builder.emit(Add(first, other))
-    sums[value] = [first]
-    return first
-
-
 def _gradient_of(value: Value, sums: Sums, builder: Backward) -> Value:
-    total = _total(value, sums, builder)
-    return total or builder.filled(value.type, 0.0, f"{PREFIX}{value.name}_zero")
+    found = total(value, sums, builder)
+    return found or builder.filled(value.type, 0.0, f"{PREFIX}{value.name}_zero")
 
 
 def _as_names(wrt: Iterable[str]) -> list[str]:
@@ -173,69 +134,3 @@ def _check_output(output: Value) -> None:
             f"{output!r}: only an output of one float can be differentiated; reduce it to a sum or "
             "a mean first"
         )
-
-
-def _dependent(nodes: Iterable[Node], wrt: Iterable[Value]) -> frozenset[Value]:
-    """Return all floats that are computed from *wrt*, those included."""
-    dependent = set(wrt)
-    for node in nodes:
-        if any(operand in dependent for operand in operands_of(node)):
-            dependent.update(result for result in node.results if result.type.kind.is_float)
-    return frozenset(dependent)
-
-
-def _on_the_way(
-    nodes: Sequence[Node], output: Value, dependent: frozenset[Value]
-) -> tuple[Node, ...]:
-    """Return the nodes that *output* is computed by from what is *dependent*, in order."""
-    needed: set[Value] = {output}
-    found: list[Node] = []
-    for node in reversed(nodes):
-        if any(result in needed and result in dependent for result in node.results):
-            found.append(node)
-            needed.update(operands_of(node))
-    return tuple(reversed(found))
-
-
-def _check_rules(nodes: Iterable[Node]) -> None:
-    """Raise GradientError unless all *nodes* can be differentiated."""
-    missing: dict[type[Node], list[Node]] = {}
-    for node in nodes:
-        if type(node) not in GRADIENTS:
-            missing.setdefault(type(node), []).append(node)
-    if missing:
-        listed = "; ".join(_why_not(kind, found) for kind, found in missing.items())
-        raise GradientError(f"no gradient flows through {listed}")
-
-
-def _why_not(kind: type[Node], nodes: Sequence[Node]) -> str:
-    shown = ", ".join(map(repr, nodes[:3])) + (", ..." if len(nodes) > 3 else "")
-    return f"{shown} ({WITHOUT_GRADIENT.get(kind) or 'it has no rule: write one with @gradient'})"
-
-
-def _pairs(node: Node, found: OperandGradients) -> Iterable[tuple[Value, Value]]:
-    """Yield each operand with its gradient, if it has one."""
-    for name, given in found.items():
-        operands, gradients = _as_tuple(getattr(node, name)), _as_tuple(given)
-        for operand, gradient in zip(operands, gradients, strict=given is not None):
-            if operand is not None and gradient is not None:
-                yield operand, gradient
-
-
-def _check_found(node: Node, found: OperandGradients) -> None:
-    """Raise PassError if what a rule gave for *node* does not fit it."""
-    if not isinstance(found, Mapping):
-        raise PassError(f"it must return a dict of gradients by operand, got {found!r}")
-    names = [spec.name for spec in operand_specs(type(node))]
-    for name in found:
-        if name not in names:
-            raise PassError(
-                f"it gives a gradient for {name!r}, but the operands are {', '.join(names)}"
-            )
-    for operand, gradient in _pairs(node, found):
-        if gradient.type != operand.type:
-            raise PassError(f"it gives a gradient of type {gradient.type}, but {operand!r}")
-
-
-def _as_tuple(item: Value | tuple[Value | None, ...] | None) -> tuple[Value | None, ...]:
-    return item if isinstance(item, tuple) else (item,)

@@ -71,6 +71,7 @@ from glow_nb.hlir.ops.normalization import (
     LayerNormalization,
     LocalResponseNormalization,
     LogSoftmax,
+    Moments,
     Softmax,
 )
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax
@@ -155,6 +156,7 @@ __all__ = [
     "Maximum",
     "Minimum",
     "Modulo",
+    "Moments",
     "Mul",
     "Neg",
     "NonMaxSuppression",

@@ -223,6 +223,9 @@ def lower_attention(node: Attention, rewriter: Rewriter) -> Value:
     """Express it as two products with the softmax of scores between them."""
     emit, scores = rewriter.emit, emit_scores(node, rewriter)[-1]
     batch, heads, queries, keys = scores.type.shape
+    undefined = None if node.masked_rows == NAN else _undefined(rewriter, scores, node.masked_rows)
+    if undefined is not None:  # their weights are numbers, and so is what is made of gradients
+        scores = _zero_where(rewriter, undefined, scores)
     weights: Value = emit(Softmax(scores, axis=3))
     value = _ordered(rewriter, node.value, AXES[node.value_layout])
     groups, width = value.type.shape[1], value.type.shape[3]
@@ -230,8 +233,8 @@ def lower_attention(node: Attention, rewriter: Rewriter) -> Value:
     weights = _shaped(rewriter, weights, (batch, groups, rows, keys))
     product: Value = emit(MatMul(weights, value))
     product = _shaped(rewriter, product, (batch, heads, queries, width))
-    if node.masked_rows != NAN:
-        product = zero_where_undefined(rewriter, scores, product, node.masked_rows)
+    if undefined is not None:
+        product = _zero_where(rewriter, undefined, product)
     return _ordered(rewriter, product, AXES[node.result_layout])
 
 
@@ -279,12 +282,21 @@ def _masked(node: Attention, scores: Value, builder: Builder) -> Value:
 
 def zero_where_undefined(builder: Builder, scores: Value, rows: Value, masked_rows: str) -> Value:
     """Emit *rows*, ``[B, H, M, any]``, with zeros where *masked_rows* wants them for *scores*."""
+    return _zero_where(builder, _undefined(builder, scores, masked_rows), rows)
+
+
+def _undefined(builder: Builder, scores: Value, masked_rows: str) -> Value:
+    """Emit which rows of *scores* give no weights in the sense of *masked_rows*."""
     largest = builder.emit(ReduceMax(scores, (3,)))
     is_lenient = masked_rows == ZERO_FOR_NAN
     undefined: Value = builder.emit(IsInf(largest, positive=is_lenient))
     if is_lenient:
         undefined = builder.emit(Or(undefined, builder.emit(IsNaN(largest))))
-    return builder.emit(Select(undefined, splat(builder, rows.type, 0, "attention_zero"), rows))
+    return undefined
+
+
+def _zero_where(builder: Builder, condition: Value, rows: Value) -> Value:
+    return builder.emit(Select(condition, splat(builder, rows.type, 0, "attention_zero"), rows))
 
 
 def _ordered(builder: Builder, value: Value, permutation: tuple[int, ...]) -> Value:

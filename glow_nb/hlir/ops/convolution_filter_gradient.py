@@ -72,12 +72,13 @@ class ConvolutionFilterGradient(Node):
     def evaluate(self, input: Array, gradient: Array) -> Array:
         depth, *_, inner = self.type.shape
         out, group = gradient.shape[1:-1], self.group
+        count = prod(gradient.shape[:-1])
         padded = pad_spatial(wide(input), self.pads, 0)
-        rows = wide(gradient).reshape(-1, group, depth // group).transpose(1, 2, 0)
+        rows = wide(gradient).reshape(count, group, depth // group).transpose(1, 2, 0)
         result = np.zeros((group, depth // group, *self.kernel, inner))
         with np.errstate(all="ignore"):
             for tap, cells in taps(padded, out, self.kernel, self.stride, self.dilation):
-                columns = cells.reshape(-1, group, inner).swapaxes(0, 1)
+                columns = cells.reshape(count, group, inner).swapaxes(0, 1)
                 place: Any = (slice(None), slice(None), *tap)
                 result[place] = rows @ columns
         return fitted(result, self.type)

@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.costs import Cost
+from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Sub
 from glow_nb.hlir.ops.elementwise import Exp, Log, Reciprocal, Sqrt
@@ -37,6 +38,7 @@ class BatchNormalization(Node):
     Attributes:
         epsilon: Added to the variance.
         channel_axis: Axis of the channels, counted from the front.
+        momentum: The part of the running statistics that a step of training keeps.
     """
 
     input: Value
@@ -46,6 +48,12 @@ class BatchNormalization(Node):
     variance: Value
     epsilon: float
     channel_axis: int
+    momentum: float = 0.9
+
+    @property
+    def summed_axes(self) -> tuple[int, ...]:
+        """All axes but that of the channels."""
+        return tuple(axis for axis in range(self.input.type.rank) if axis != self.channel_axis)
 
     @override
     def infer_type(self) -> TensorType:
@@ -86,6 +94,64 @@ def lower_batch_normalization(node: BatchNormalization, rewriter: Rewriter) -> V
     shape = tuple(size if axis == node.channel_axis else 1 for axis in range(node.type.rank))
     scaled = emit(Mul(node.input, emit(Reshape(factor, shape))))
     return emit(Add(scaled, emit(Reshape(offset, shape))))
+
+
+@define_node("moments")
+class Moments(Node):
+    """Mean and variance of the elements along *axes*, which stay with size 1.
+
+    ``[mean, variance]``; the variance is the mean of ``(input - mean) ** 2``, that of the
+    population. Of no elements both are NaN.
+
+    Attributes:
+        axes: Axes to go along, counted from the front, each once.
+    """
+
+    input: Value
+    axes: tuple[int, ...]
+
+    @override
+    def infer_types(self) -> tuple[TensorType, ...]:
+        mean = ReduceMean(self.input, self.axes, name=self.name).type
+        return mean, mean
+
+    @property
+    def count(self) -> int:
+        """Number of elements that one mean is made of."""
+        return prod(self.input.type.shape[axis] for axis in self.axes)
+
+    @override
+    def evaluate(self, input: Array) -> tuple[Array, Array]:
+        x = wide(input)
+        with np.errstate(all="ignore"):
+            mean = _mean(x, self.axes)
+            variance = _mean((x - mean) ** 2, self.axes)
+        return fitted(mean, self.result_types[0]), fitted(variance, self.result_types[1])
+
+    @override
+    def cost(self) -> Cost:
+        """Count the sum, and distance and square with their sum."""
+        return Cost(self.input.type.size, 2 * self.input.type.size)
+
+
+@lowers(Moments)
+def lower_moments(node: Moments, rewriter: Rewriter) -> tuple[Value, Value]:
+    """Express them in two passes, see :func:`emit_moments`."""
+    mean, _, variance = emit_moments(rewriter, node.input, node.axes, node.name)
+    return mean, variance
+
+
+def emit_moments(
+    builder: Builder, input: Value, axes: tuple[int, ...], name: str
+) -> tuple[Value, Value, Value]:
+    """Emit the mean along *axes*, the distances from it, and the mean of their squares.
+
+    The one-pass form ``E[x^2] - E[x]^2`` cancels where the mean is large.
+    """
+    emit = builder.emit
+    mean = emit(ReduceMean(input, axes), f"{name}_mean")
+    centred = emit(Sub(input, mean), f"{name}_centred")
+    return mean, centred, emit(ReduceMean(emit(Mul(centred, centred)), axes), f"{name}_variance")
 
 
 def channel_shape(rank: int, channel_axis: int) -> tuple[int, ...]:
@@ -186,15 +252,9 @@ class LayerNormalization(Node):
 
 @lowers(LayerNormalization)
 def lower_layer_normalization(node: LayerNormalization, rewriter: Rewriter) -> Value:
-    """Express it in two passes: the mean, then the mean of squared distances from it.
-
-    The one-pass form ``E[x^2] - E[x]^2`` cancels where the mean is large.
-    """
-    emit, rank = rewriter.emit, node.type.rank
-    axes = tuple(range(node.axis, rank))
-    mean = emit(ReduceMean(node.input, axes), f"{node.name}_mean")
-    centred = emit(Sub(node.input, mean), f"{node.name}_centred")
-    variance = emit(ReduceMean(emit(Mul(centred, centred)), axes), f"{node.name}_variance")
+    """Express it in two passes: the mean, then the mean of squared distances from it."""
+    emit, axes = rewriter.emit, tuple(range(node.axis, node.type.rank))
+    _, centred, variance = emit_moments(rewriter, node.input, axes, node.name)
     epsilon = splat(rewriter, variance.type, node.epsilon, f"{node.name}_epsilon")
     deviation = emit(Sqrt(emit(Add(variance, epsilon))), f"{node.name}_deviation")
     shape = (1,) * node.axis + node.scale.type.shape

@@ -8,10 +8,12 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.costs import Cost
+from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.arithmetic import Mul
 from glow_nb.hlir.ops.comparison import Less, Select
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat, wide
+from glow_nb.hlir.ops.gather import GatherElements
 from glow_nb.hlir.ops.pooling import (
     MaxPoolWithArgmax,
     check_uncounted,
@@ -80,23 +82,39 @@ class MaxPoolGradient(Node):
 def lower_max_pool_gradient(node: MaxPoolGradient, rewriter: Rewriter) -> Value:
     """Express it as a scatter to the places that a max pool names."""
     emit, type, count = rewriter.emit, node.type, node.gradient.type.size
-    zero = splat(rewriter, node.gradient.type, 0, "zero")
-    if not type.size:
-        return emit(Broadcast(splat(rewriter, type, 0, "zero"), type.shape))
-    _, places = emit(MaxPoolWithArgmax(node.input, **window_attributes(node))).results
-    is_none = emit(Less(places, splat(rewriter, places.type, 0, "first_place")))
-    updates = emit(Select(is_none, zero, node.gradient))
+    zeros = emit(Broadcast(splat(rewriter, type.with_shape((1,)), 0, "zero"), (type.size,)))
     batch, *spatial, channels = type.shape
-    sums = emit(
-        ScatterElements(
-            emit(Broadcast(splat(rewriter, type.with_shape((1,)), 0, "zero"), (type.size,))),
-            emit(Reshape(places, (count,))),
-            emit(Reshape(updates, (count,))),
-            reduction="add",
+    if type.size:
+        places, is_none = _chosen_places(node, rewriter)
+        updates = emit(Select(is_none, splat(rewriter, type, 0, "zero"), node.gradient))
+        zeros = emit(  # type: ignore[assignment]
+            ScatterElements(zeros, places, emit(Reshape(updates, (count,))), reduction="add")
         )
-    )
-    planes = emit(Reshape(sums, (batch, channels, *spatial)))
+    planes = emit(Reshape(zeros, (batch, channels, *spatial)))
     return emit(Transpose(planes, (0, *range(2, type.rank), 1)))
+
+
+def chosen_elements(node: MaxPoolGradient, values: Value, builder: Builder) -> Value:
+    """Return of *values*, like the input of *node*, those at the largest element of each window.
+
+    A window in padding alone has 0.
+    """
+    type = node.gradient.type
+    if not values.type.size:
+        return builder.emit(Broadcast(splat(builder, type, 0, "zero"), type.shape))
+    places, is_none = _chosen_places(node, builder)
+    rank = values.type.rank
+    planes = builder.emit(Transpose(values, (0, rank - 1, *range(1, rank - 1))))
+    elements = GatherElements(builder.emit(Reshape(planes, (values.type.size,))), places)
+    found = builder.emit(Reshape(builder.emit(elements), type.shape))
+    return builder.emit(Select(is_none, splat(builder, type, 0, "zero"), found))
+
+
+def _chosen_places(node: MaxPoolGradient, builder: Builder) -> tuple[Value, Value]:
+    """Return the places of the largest elements as one row, and which windows have none."""
+    _, places = builder.emit(MaxPoolWithArgmax(node.input, **window_attributes(node))).results
+    is_none = builder.emit(Less(places, splat(builder, places.type, 0, "first_place")))
+    return builder.emit(Reshape(places, (places.type.size,))), is_none
 
 
 @define_node("avg_pool_gradient")

@@ -92,7 +92,7 @@ class TransposedConvolution(Node):
         begins, ends = self.pads[:rank], self.pads[rank:]
         spatial = [n + b + e for n, b, e in zip(self.size, begins, ends, strict=True)]
         padded = np.zeros((batch, *spatial, self.type.shape[-1]))
-        rows = wide(input).reshape(-1, group, depth // group).swapaxes(0, 1)
+        rows = wide(input).reshape(batch * prod(out), group, depth // group).swapaxes(0, 1)
         weights = wide(filter).reshape(group, depth // group, *filter.shape[1:])
         with np.errstate(all="ignore"):
             for tap, cells in taps(padded, tuple(out), self.kernel, self.stride, self.dilation):

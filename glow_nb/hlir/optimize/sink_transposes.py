@@ -26,6 +26,7 @@ from glow_nb.hlir.ops import (
     Gather,
     LogSoftmax,
     MatMul,
+    Moments,
     Pad,
     ReduceMax,
     ReduceMean,
@@ -230,6 +231,16 @@ def _batch_normalization(
     return rewriter.emit(Transpose(rewriter.emit(inner), permutation=source.permutation))
 
 
+def _moments(node: Moments, source: Transpose, rewriter: Rewriter) -> Replacement:
+    axes = tuple(sorted(source.permutation[axis] for axis in node.axes))
+    inner = rewriter.emit(dataclasses.replace(node, input=source.input, axes=axes))
+    return _transposed(inner, source.permutation, rewriter)
+
+
+def _transposed(node: Node, permutation: Permutation, rewriter: Rewriter) -> tuple[Value, ...]:
+    return tuple(rewriter.emit(Transpose(value, permutation=permutation)) for value in node.results)
+
+
 def _pad(node: Pad, source: Transpose, rewriter: Rewriter) -> Replacement:
     rank = node.type.rank
     back = inverse(source.permutation)
@@ -253,9 +264,7 @@ def _slice(node: Slice, source: Transpose, rewriter: Rewriter) -> Replacement:
 def _split(node: Split, source: Transpose, rewriter: Rewriter) -> Replacement:
     axis = source.permutation[node.axis]
     inner = rewriter.emit(dataclasses.replace(node, input=source.input, axis=axis))
-    return tuple(
-        rewriter.emit(Transpose(part, permutation=source.permutation)) for part in inner.results
-    )
+    return _transposed(inner, source.permutation, rewriter)
 
 
 def _tile(node: Tile, source: Transpose, rewriter: Rewriter) -> Replacement:
@@ -363,6 +372,7 @@ _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
     CumSum: _over_axis,
     Gather: _gather,
     LogSoftmax: _over_axis,
+    Moments: _moments,
     Pad: _pad,
     ReduceMax: _over_axes,
     ReduceMean: _over_axes,

@@ -55,8 +55,8 @@ def _batch_normalized(
     mean, variance = (_vector(ctx, node.operand(index)) for index in (3, 4))
     if not is_training:
         return _normalized_by(ctx, node, x, mean, variance)
-    axes = [axis for axis in range(x.type.rank) if axis != 1]
-    batch_mean, batch_variance = moments(ctx, x, axes)
+    axes = tuple(axis for axis in range(x.type.rank) if axis != 1)
+    batch_mean, batch_variance = ctx.emit_all(ops.Moments(x, axes))
     channels = x.type.shape[1:2]
     batch_mean = ctx.convert(ctx.reshape(batch_mean, channels), mean.type.kind)
     batch_variance = ctx.convert(ctx.reshape(batch_variance, channels), variance.type.kind)
@@ -84,7 +84,14 @@ def _normalized_by(
     vectors = (_vector(ctx, node.operand(1)), _vector(ctx, node.operand(2)), mean, variance)
     scale, bias, mean, variance = (ctx.convert(vector, kind) for vector in vectors)
     return ops.BatchNormalization(
-        x, scale, bias, mean, variance, epsilon=node.number("epsilon"), channel_axis=1
+        x,
+        scale,
+        bias,
+        mean,
+        variance,
+        epsilon=node.number("epsilon"),
+        channel_axis=1,
+        momentum=node.number("momentum"),
     )
 
 

@@ -35,25 +35,9 @@ def test_operator_is_complete(operator: type[Node]) -> None:
     assert operator.opcode.replace("_", "") == snake.replace("_", "")
 
 
-TO_COME = {
-    ops.Attention,
-    ops.AvgPool,
-    ops.BatchNormalization,
-    ops.Convolution,
-    ops.LayerNormalization,
-    ops.LocalResponseNormalization,
-    ops.LogSoftmax,
-    ops.MaxPool,
-    ops.MaxPoolWithArgmax,
-    ops.RoiAlign,
-    ops.Softmax,
-}
-"""Operators whose gradient is not decided on yet."""
-
-
 def test_every_operator_has_a_gradient_or_a_reason() -> None:
     assert not set(GRADIENTS) & set(WITHOUT_GRADIENT)
-    assert {*OPERATORS} - {*GRADIENTS, *WITHOUT_GRADIENT} <= TO_COME
+    assert {*OPERATORS} == {*GRADIENTS, *WITHOUT_GRADIENT}
 
 
 def test_lowerings_are_of_operators() -> None:

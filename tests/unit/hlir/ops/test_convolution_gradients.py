@@ -23,7 +23,9 @@ from tests.unit.hlir.ops.applying import (
 )
 from tests.unit.hlir.ops.test_windows import Window, at, windows
 
-CHANNELS = st.sampled_from([(1, 2, 3), (2, 2, 1), (3, 1, 1), (3, 1, 2), (1, 1, 4)])
+CHANNELS = st.sampled_from(
+    [(1, 2, 3), (2, 2, 1), (3, 1, 1), (3, 1, 2), (1, 1, 4), (1, 0, 2), (2, 2, 0)]
+)
 """Groups, and channels of input and result in each."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -39,6 +40,23 @@ def test_batch_normalization(data: st.DataObject, shape: list[int]) -> None:
     for dtype in (np.float32, np.float64):
         operands = [a.astype(dtype) for a in (x, *vectors)]
         check_lowering(ops.BatchNormalization, *operands, epsilon=1e-2, channel_axis=axis)
+
+
+@given(st.data(), st.lists(st.integers(0, 4), min_size=1, max_size=4))
+def test_moments(data: st.DataObject, shape: list[int]) -> None:
+    axes = tuple(data.draw(st.sets(st.integers(0, len(shape) - 1))))
+    x = floats(*shape) + np.float32(100)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy warns of means of nothing
+        wide = x.astype(np.float64)
+        expected = [
+            moment(wide, axis=axes, keepdims=True).astype(np.float32)
+            for moment in (np.mean, np.var)
+        ]
+    found = apply(ops.Moments, x, axes=axes)
+    for got, wanted in zip(found, expected, strict=True):
+        check_close(got, wanted)
+    check_lowering(ops.Moments, x.astype(np.float64), axes=axes)
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=3), st.integers(1, 7), st.integers(1, 6))

@@ -1,0 +1,201 @@
+"""Reverse mode: gradients go backwards through nodes, from results to operands.
+
+Each node on the way turns the gradient of its result into gradients of its operands, by the rule of
+its operator. An operator without a rule of its own is differentiated as what it lowers to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from glow_nb.errors import GradientError, PassError
+from glow_nb.foreign import foreign, name_of
+from glow_nb.hlir.backward import Backward
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
+from glow_nb.hlir.lower import lower
+from glow_nb.hlir.ops.arithmetic import Add
+from glow_nb.hlir.rules import (
+    GRADIENTS,
+    LOWERINGS,
+    WITHOUT_GRADIENT,
+    GradientRule,
+    OperandGradients,
+)
+from glow_nb.schema import map_operands, operand_specs, operands_of
+
+Sums = dict[Value, list[Value]]
+"""The gradients of a value, by the nodes that read it; their sum is its gradient."""
+
+
+def backpropagate(builder: Backward, nodes: Sequence[Node], sums: Sums) -> None:
+    """Add to *sums* the gradients of what the values in it are computed from.
+
+    Args:
+        builder: Takes the backward nodes; its ``dependent`` says what gradients are for.
+        nodes: Those that compute the values, in order; *builder* holds them.
+        sums: The gradients of some results.
+
+    Raises:
+        GradientError: Operators on the way have no gradient (all are listed).
+    """
+    on_the_way = _on_the_way(nodes, sums, builder.dependent)
+    _check_rules(on_the_way)
+    outer = builder.current
+    for node in reversed(on_the_way):
+        builder.current = outer or node
+        _differentiate(node, sums, builder)
+    builder.current = outer
+
+
+def dependent_on(values: Iterable[Value], nodes: Iterable[Node]) -> frozenset[Value]:
+    """Return *values* and all floats that *nodes* compute from them."""
+    dependent = set(values)
+    for node in nodes:
+        if any(operand in dependent for operand in operands_of(node)):
+            dependent.update(result for result in node.results if result.type.kind.is_float)
+    return frozenset(dependent)
+
+
+def total(value: Value, sums: Sums, builder: Backward) -> Value | None:
+    """Return the sum of all gradients of *value*, None if there is none."""
+    if value not in sums:
+        return None
+    first, *others = sums[value]
+    for other in others:
+        first = builder.emit(Add(first, other))
+    sums[value] = [first]
+    return first
+
+
+def through_lowering(
+    node: Node, upstream: Value | tuple[Value | None, ...], builder: Backward
+) -> OperandGradients:
+    """Return the gradients of what *node* lowers to: the rule of a composition.
+
+    What the backward pass needs of the composition is computed again, unless the backend lowers
+    *node* itself and both come to be one.
+    """
+    mark = len(builder.nodes)
+    results = _emit_lowered(node, builder)
+    nodes = builder.nodes[mark:]
+    wanted = [operand for operand in operands_of(node) if builder.wants(operand)]
+    builder.dependent |= dependent_on(wanted, nodes)
+    pairs = zip(results, _as_tuple(upstream), strict=True)
+    sums: Sums = {result: [gradient] for result, gradient in pairs if gradient is not None}
+    backpropagate(builder, nodes, sums)
+
+    def gradient_of(operand: Value) -> Value | None:
+        gradient = total(operand, sums, builder) if operand in wanted else None
+        sums.pop(operand, None)  # an operand that is read twice has one gradient
+        return gradient
+
+    found: dict[str, Value | tuple[Value | None, ...] | None] = {}
+    for spec in operand_specs(type(node)):
+        operand = getattr(node, spec.name)
+        if spec.is_variadic:
+            found[spec.name] = tuple(map(gradient_of, operand))
+        elif operand is not None:
+            found[spec.name] = gradient_of(operand)
+    return found
+
+
+def rule_of(node_class: type[Node]) -> GradientRule | None:
+    """Return the gradient rule of an operator, None if it has no gradient."""
+    if node_class in GRADIENTS:
+        return GRADIENTS[node_class]
+    is_composition = node_class in LOWERINGS and node_class not in WITHOUT_GRADIENT
+    return through_lowering if is_composition else None
+
+
+def _emit_lowered(node: Node, builder: Backward) -> list[Value]:
+    """Emit what *node* lowers to; return its results."""
+    function = _function_of(node)
+    lowered = lower(function, lambda found: type(found) is type(node))
+    if lowered is function:
+        raise GradientError(f"no gradient flows through {node!r}: its lowering declines it")
+    renewed: dict[Value, Value] = dict(zip(function.inputs, operands_of(node), strict=True))
+
+    def renew(value: Value) -> Value:
+        if isinstance(value, Constant) and value not in renewed:
+            name = builder.unique_name(value.name)
+            renewed[value] = dataclasses.replace(value, name=name)
+        return renewed[value]
+
+    results = []
+    for inner in lowered:
+        if isinstance(inner, Save):
+            results.append(renew(inner.input))
+        else:
+            emitted = builder.emit(map_operands(inner, renew).copied(name=""))
+            renewed.update(zip(inner.results, emitted.results, strict=True))
+    return results
+
+
+def _function_of(node: Node) -> Function:
+    """Return a function of a copy of *node* alone, with an input for each operand."""
+    builder = Builder(node.name)
+    copy = builder.emit(map_operands(node, lambda v: builder.input("x", v.type)), "node")
+    for result in copy.results:
+        builder.save(result, builder.unique_name("y"))
+    return builder.function()
+
+
+def _on_the_way(
+    nodes: Sequence[Node], outputs: Iterable[Value], dependent: frozenset[Value]
+) -> tuple[Node, ...]:
+    """Return the nodes that *outputs* are computed by from what is *dependent*, in order."""
+    needed = set(outputs)
+    found: list[Node] = []
+    for node in reversed(nodes):
+        if any(result in needed and result in dependent for result in node.results):
+            found.append(node)
+            needed.update(operands_of(node))
+    return tuple(reversed(found))
+
+
+def _differentiate(node: Node, sums: Sums, builder: Backward) -> None:
+    """Add the gradients of the operands of *node* to *sums*."""
+    upstream = tuple(total(result, sums, builder) for result in node.results)
+    if all(gradient is None for gradient in upstream):
+        return
+    rule = rule_of(type(node))
+    assert rule is not None
+    with foreign(PassError, f"gradient rule {name_of(rule)!r} of {node!r}"):
+        found = rule(node, upstream[0] if len(upstream) == 1 else upstream, builder)
+    for operand, gradient in _pairs(node, found):
+        if builder.wants(operand):
+            sums.setdefault(operand, []).append(gradient)
+
+
+def _check_rules(nodes: Iterable[Node]) -> None:
+    """Raise GradientError unless all *nodes* can be differentiated."""
+    missing: dict[type[Node], list[Node]] = {}
+    for node in nodes:
+        if rule_of(type(node)) is None:
+            missing.setdefault(type(node), []).append(node)
+    if missing:
+        listed = "; ".join(_why_not(kind, found) for kind, found in missing.items())
+        raise GradientError(f"no gradient flows through {listed}")
+
+
+def _why_not(kind: type[Node], nodes: Sequence[Node]) -> str:
+    shown = ", ".join(map(repr, nodes[:3])) + (", ..." if len(nodes) > 3 else "")
+    return f"{shown} ({WITHOUT_GRADIENT.get(kind) or 'it has no rule: write one with @gradient'})"
+
+
+def _pairs(node: Node, found: OperandGradients) -> Iterable[tuple[Value, Value]]:
+    """Yield each operand with its gradient, if it has one."""
+    unknown = set(found) - {spec.name for spec in operand_specs(type(node))}
+    assert not unknown, f"{node!r}: gradients of {sorted(unknown)}, which are no operands"
+    for name, given in found.items():
+        operands, gradients = _as_tuple(getattr(node, name)), _as_tuple(given)
+        for operand, gradient in zip(operands, gradients, strict=given is not None):
+            if operand is not None and gradient is not None:
+                assert gradient.type == operand.type, f"{node!r}: {gradient!r} for {operand!r}"
+                yield operand, gradient
+
+
+def _as_tuple(item: Value | tuple[Value | None, ...] | None) -> tuple[Value | None, ...]:
+    return item if isinstance(item, tuple) else (item,)
