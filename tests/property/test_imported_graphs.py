@@ -23,7 +23,11 @@ USUAL = [
 
 TOO_NEW = "ONNX Runtime does not have it in any opset that is drawn"
 TRAINING = "ONNX Runtime is built without training"
+RANDOM = "ONNX Runtime's numbers come from another generator"
 NOT_DRAWN = {
+    **dict.fromkeys(("Bernoulli", "Multinomial"), RANDOM),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike"), RANDOM),
+    **dict.fromkeys(("RandomUniform", "RandomUniformLike"), RANDOM),
     "BitCast": TOO_NEW,
     "CumProd": TOO_NEW,
     "Swish": TOO_NEW,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 import numpy as np
@@ -45,6 +46,7 @@ class Context:
         trace: What the rule emits, if that is followed.
         producer: What wrote the model, as far as it says; empty if it does not.
         unrolling: Counts the steps of loops.
+        streams: Gives each node that draws random numbers a stream of its own.
     """
 
     def __init__(self, builder: Builder, producer: str = "") -> None:
@@ -52,6 +54,7 @@ class Context:
         self.builder = builder
         self.producer = producer
         self.unrolling = Unrolling()
+        self.streams = count()
         self.stem = "value"
         self.place = ""
         self.trace: Trace | None = None
