@@ -34,6 +34,7 @@ NOT_DRAWN = {
     "TensorScatter": TOO_NEW,
     "Adagrad": TRAINING,
     "Adam": TRAINING,
+    "Gradient": TRAINING,
     "Momentum": TRAINING,
     "Upsample": "the last opset that has it is 9; the ones that are drawn begin with 10",
 }

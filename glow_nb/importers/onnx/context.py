@@ -240,6 +240,10 @@ class Context:
         """Import a graph inside a node, its inputs being *operands*; return its outputs."""
         raise NotImplementedError(f"{type(self).__name__} has no graphs")
 
+    def named(self, name: str) -> Value:
+        """Return the tensor that an attribute of the node calls *name*."""
+        raise NotImplementedError(f"{type(self).__name__} has no names")
+
     def tensor(self, tensor: onnx.TensorProto) -> Array:
         """Return the numbers of a tensor attribute."""
         raise NotImplementedError(f"{type(self).__name__} has no files")
