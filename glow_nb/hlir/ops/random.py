@@ -46,8 +46,8 @@ _OPERATIONS_A_WORD = 20
 """Two products, two shifts and four exclusive ors in each of ten rounds, for four words."""
 
 
-class _Drawn(Node):
-    """Base of operators that make random numbers."""
+class Drawn(Node):
+    """Base of operators that draw random numbers, by the seed and run that *generator* holds."""
 
     generator: Value
     stream: int
@@ -69,7 +69,7 @@ class _Drawn(Node):
 
 
 @define_node("random_bits")
-class RandomBits(_Drawn):
+class RandomBits(Drawn):
     """Random words of 32 bits, all equally likely: what all random numbers are made of."""
 
     generator: Value
@@ -94,7 +94,7 @@ _LOW_DIGITS = 26
 """Of a float64: it has the high 27 bits of one word before the high 26 bits of another."""
 
 
-class _DrawnFloats(_Drawn):
+class _DrawnFloats(Drawn):
     """Base of operators that make random floats out of nothing but the generator."""
 
     shape: tuple[int, ...]
@@ -215,7 +215,7 @@ def lower_random_normal(node: RandomNormal, rewriter: Rewriter) -> Value:
 
 
 @define_node("bernoulli")
-class Bernoulli(_Drawn):
+class Bernoulli(Drawn):
     """True with a *probability* of its own for each element: where a uniform number is below it.
 
     The uniform numbers are those of ``random_uniform`` with this generator and stream, in the kind
@@ -248,7 +248,7 @@ def lower_bernoulli(node: Bernoulli, rewriter: Rewriter) -> Value:
 
 
 @define_node("dropout")
-class Dropout(_Drawn):
+class Dropout(Drawn):
     """Drop elements at random, and scale the others so that the expected values stay.
 
     ``result[i] = input[i] * (1 / (1 - ratio)) if u[i] < 1 - ratio else 0``, with the uniform
@@ -363,7 +363,7 @@ def _emit_high_bits(
     return builder.emit(ConvertTo(words, kind))
 
 
-def _emit_below(builder: Builder, node: _Drawn, limit: Value) -> Value:
+def _emit_below(builder: Builder, node: Drawn, limit: Value) -> Value:
     """Emit where a uniform number of *node* is below *limit*."""
     numbers = RandomUniform(node.generator, node.type.shape, limit.type.kind, stream=node.stream)
     return builder.emit(Less(builder.emit(numbers), limit))

@@ -15,6 +15,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Slice, Transpose
+from glow_nb.hlir.ops.random import Drawn
 from glow_nb.importers.onnx.counting import Count, count_after
 from glow_nb.importers.onnx.tensors import kind_of, type_name
 from glow_nb.importers.onnx.unrolling import Unrolling
@@ -67,7 +68,10 @@ class Context:
         return value
 
     def emit_all(self, node: Node, name: str | None = None) -> tuple[Value, ...]:
-        """Append a node and return its results, constants if all operands are."""
+        """Append a node and return its results, constants if all operands are.
+
+        A node that draws random numbers stays a node, so that it can get another generator.
+        """
         name = name or f"{self.stem}_{node.opcode}"
         arrays = self._fold(node)
         if arrays is None:
@@ -134,7 +138,9 @@ class Context:
 
     def _fold(self, node: Node) -> tuple[Array, ...] | None:
         operands = list(operands_of(node))
-        if not all(isinstance(operand, Constant) for operand in operands):
+        if isinstance(node, Drawn) or not all(
+            isinstance(operand, Constant) for operand in operands
+        ):
             return None
         made = sum(type.size_bytes for type in node.result_types)
         read = sum(operand.type.size_bytes for operand in operands)

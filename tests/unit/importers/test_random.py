@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from glow_nb.errors import ModelError
 from glow_nb.hlir import ops
 from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Constant
 from glow_nb.importers.onnx import import_onnx
 from tests.unit.importers.models import model, one, value, weight
 
@@ -78,6 +79,13 @@ def test_no_two_nodes_draw_the_same_numbers_but_every_import_does() -> None:
         assert all((one_of_them != other).mean() > 0.9 for other in found[:index])
     for first, second in zip(found, run(proto), strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+def test_nodes_that_draw_stay_nodes_until_they_are_compiled() -> None:
+    nodes = import_onnx(one("RandomUniform", (), shape=[9], seed=4.0)).nodes
+    (drawn,) = (node for node in nodes if isinstance(node, ops.RandomUniform))
+    assert isinstance(drawn.generator, Constant)
+    np.testing.assert_array_equal(drawn.generator.array, [4, 0])
 
 
 @pytest.mark.parametrize("seed", [math.nan, math.inf, -3e38, -7.0, 1e-45])

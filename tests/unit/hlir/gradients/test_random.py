@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+import glow_nb
 from glow_nb.errors import GradientError
 from glow_nb.hlir import ops
 from glow_nb.hlir.backward import Backward
@@ -15,6 +16,9 @@ from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.gradients.random import dropout_gradient, inverse_erf_gradient
 from glow_nb.hlir.ops.random import inverse_error_function
+from glow_nb.llir.instructions.random import RandomBitsInst
+from glow_nb.llir.program import Instruction
+from glow_nb.llir.stack import StackInst
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.25, 1.0])
@@ -57,3 +61,22 @@ def test_probabilities_have_no_gradient() -> None:
     )
     with pytest.raises(GradientError, match="does not depend on any of p"):
         differentiate(builder.function(), ["p"])
+
+
+def test_no_mask_is_kept_until_the_gradient() -> None:
+    builder = Builder()
+    generator = builder.input("generator", "int64<2>")
+    x, w = builder.input("x", "float32<64 x 32>"), builder.input("w", "float32<32 x 16>")
+    dropped = builder.emit(ops.Dropout(builder.emit(ops.Tanh(x)), generator))
+    y = builder.emit(ops.Tanh(builder.emit(ops.MatMul(dropped, w))))
+    builder.save(builder.emit(ops.ReduceSum(y, axes=(0, 1), keep_dims=False)), "sum")
+    function = differentiate(builder.function(), ["x", "w"])
+    work = glow_nb.compile(function, backend="interpreter").program.work
+    draws = [n for n, i in enumerate(work) if any(type(p) is RandomBitsInst for p in parts(i))]
+    product = next(n for n, i in enumerate(work) if any(p.opcode == "mat_mul" for p in parts(i)))
+    assert len(draws) == 2
+    assert draws[0] < product < draws[1]
+
+
+def parts(instruction: Instruction) -> tuple[Instruction, ...]:
+    return instruction.body if isinstance(instruction, StackInst) else (instruction,)
