@@ -28,6 +28,7 @@ from glow_nb.llir.instructions.normalization import (
     SoftmaxInst,
 )
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst
+from glow_nb.llir.instructions.random import RandomBitsInst
 from glow_nb.llir.instructions.reduction import (
     ReduceMaxInst,
     ReduceMeanInst,
@@ -74,7 +75,7 @@ def evaluate_node(node: Node, arguments: Sequence[Any]) -> Any:
 
 
 TRAITS: Traits = {
-    **dict.fromkeys((MaxPoolInst, AvgPoolInst), FUSES_EPILOGUE),
+    **dict.fromkeys((MaxPoolInst, AvgPoolInst, RandomBitsInst), FUSES_EPILOGUE),
     **dict.fromkeys((ReduceSumInst, ReduceMeanInst, ReduceProdInst), FUSES_BOTH),
     **dict.fromkeys((ReduceMaxInst, ReduceMinInst), FUSES_BOTH),
     **dict.fromkeys((SoftmaxInst, LogSoftmaxInst, LayerNormalizationInst), FUSES_BOTH),

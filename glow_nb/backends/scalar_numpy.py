@@ -12,6 +12,7 @@ import numpy as np
 
 from glow_nb.conversion import bits_as, converted
 from glow_nb.hlir.ops.elementwise import error_complement, error_function
+from glow_nb.hlir.ops.random import inverse_error_function
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.scalar import applied, number_as, scalar_expression
 from glow_nb.schema import attributes_of
@@ -95,6 +96,10 @@ def _error_function(x: Any) -> Any:
     return error_function(x).astype(x.dtype)
 
 
+def _inverse_error_function(x: Any) -> Any:
+    return inverse_error_function(x).astype(x.dtype)
+
+
 def _reciprocal_sqrt(x: Any) -> Any:
     return np.reciprocal(np.sqrt(x))
 
@@ -144,6 +149,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "rsqrt": _reciprocal_sqrt,
     "erf": _error_function,
+    "inverse_erf": _inverse_error_function,
     "gelu": _gelu,
     "sigmoid": _sigmoid,
     "softplus": _softplus,

@@ -8,6 +8,7 @@ from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.attention import attention, merge
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
 from glow_nb.kernels.products import convolution, depthwise, matmul, unpacked_matmul
+from glow_nb.kernels.random import random_bits
 from glow_nb.kernels.reductions import (
     arg_reduction,
     cumulative_sum,
@@ -44,6 +45,7 @@ __all__ = [
     "merge",
     "pad",
     "pooling",
+    "random_bits",
     "reduction",
     "repeat",
     "roi_align",

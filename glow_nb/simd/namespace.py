@@ -16,8 +16,8 @@ logic
     ``less less_equal greater greater_equal equal not_equal where(c, a, b) isnan isinf bit_and
     bit_or bit_xor bit_not shift_left shift_right``
 functions
-    ``exp exp2 exp_nonpositive expm1 log log1p tanh erf sigmoid softplus gelu inverse_fourth_root
-    pow sin cos tan asin acos atan sinh cosh asinh acosh atanh``
+    ``exp exp2 exp_nonpositive expm1 log log1p tanh erf sigmoid softplus gelu inverse_erf
+    inverse_fourth_root pow sin cos tan asin acos atan sinh cosh asinh acosh atanh``
 conversion
     ``convert_<kind>(v)`` ``bit_cast_<kind>(v)``
 over lanes, to a plain number
@@ -31,6 +31,8 @@ register tiles
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes``
 parts of convolutions
     ``copy_patch winograd_taps``
+random numbers
+    ``random_words random_words_anywhere``
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """
@@ -51,6 +53,7 @@ from glow_nb.simd import (
     elementary,
     memory,
     patch,
+    philox,
     rows,
     scalars,
     stream,
@@ -61,6 +64,7 @@ from glow_nb.simd import (
     winograd,
 )
 from glow_nb.simd.convert import bit_cast, convert, in_float32
+from glow_nb.simd.inverse_erf import inverse_erf
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.types import Pointer, RegisterTile, Vec, is_narrow, kernel_signature, scalar_type
 from glow_nb.types import ElementKind
@@ -94,6 +98,7 @@ _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "log1p": elementary.log1p,
     "tanh": elementary.tanh,
     "erf": elementary.erf,
+    "inverse_erf": inverse_erf,
     "sigmoid": elementary.sigmoid,
     "gelu": elementary.gelu,
     "softplus": elementary.softplus,
@@ -142,6 +147,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     transpose: "tile_transpose tile_load_columns tile_load_masked tile_zip tile_unzip"
     " tile_prefetch",
     patch: "copy_patch",
+    philox: "random_words random_words_anywhere",
     window: "tile_bias_masked tile_slide tile_slide_groups",
     winograd: "tile_winograd_input tile_winograd_output winograd_taps",
 }

@@ -72,7 +72,7 @@ def _log(x: Lanes) -> Lanes:
     return number.fma(math.log(2), tail)
 
 
-def _log_of(x: Lanes) -> Lanes:
+def log_of(x: Lanes) -> Lanes:
     """:func:`_log` with its limits: -inf at 0, inf at inf, NaN below and for NaN."""
     result = _log(x)
     result = x.compare("==", 0.0).select(-math.inf, result)
@@ -168,23 +168,23 @@ _TINY = 2.0**-13
 
 def _inverse_sine(x: Lanes) -> Lanes:
     size = absolute(x)
-    result = _log_of(size + sqrt(size.fma(size, 1.0)))
+    result = log_of(size + sqrt(size.fma(size, 1.0)))
     return copysign((size < _TINY).select(size, result), x)
 
 
 def _inverse_cosine(x: Lanes) -> Lanes:
-    return _log_of((x >= 1.0).select(x + sqrt((x - 1.0) * (x + 1.0)), x.full(math.nan)))
+    return log_of((x >= 1.0).select(x + sqrt((x - 1.0) * (x + 1.0)), x.full(math.nan)))
 
 
 def _inverse_tangent(x: Lanes) -> Lanes:
-    result = _log_of((x + 1.0).divide(x.full(1.0) - x)) * 0.5
+    result = log_of((x + 1.0).divide(x.full(1.0) - x)) * 0.5
     return (absolute(x) < _TINY).select(x, result)
 
 
 def power(x: Lanes, exponent: Lanes) -> Lanes:
     """``x ** exponent`` of ``float32``; the limits are those of C."""
     size, wide = absolute(convert(x, FLOAT64)), convert(exponent, FLOAT64)
-    scaled = between(_log_of(size) * wide, -300.0, 300.0)
+    scaled = between(log_of(size) * wide, -300.0, 300.0)
     result = convert(_exp(scaled), FLOAT32)
     is_whole = trunc(exponent).compare("==", exponent)
     bit = convert(exponent, INT32) & 1

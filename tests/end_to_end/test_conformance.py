@@ -21,11 +21,11 @@ pytestmark = pytest.mark.skipif(
 
 COMPLETE = (
     "Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool "
-    "BatchNormalization BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast "
+    "BatchNormalization Bernoulli BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast "
     "CastLike Ceil Celu Clip Col2Im Compress Concat Constant ConstantOfShape Conv ConvInteger "
     "ConvTranspose Cos Cosh CumProd CumSum DeformConv DepthToSpace DequantizeLinear Det Div "
-    "Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND "
-    "Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization "
+    "Dropout Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements "
+    "GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization "
     "HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN LSTM "
     "LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool "
     "MatMul MatMulInteger Max MaxPool MaxUnpool Mean MeanVarianceNormalization "

@@ -23,13 +23,18 @@ USUAL = [
 
 TOO_NEW = "ONNX Runtime does not have it in any opset that is drawn"
 TRAINING = "ONNX Runtime is built without training"
+RANDOM = "ONNX Runtime's numbers come from another generator"
 NOT_DRAWN = {
+    **dict.fromkeys(("Bernoulli", "Multinomial"), RANDOM),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike"), RANDOM),
+    **dict.fromkeys(("RandomUniform", "RandomUniformLike"), RANDOM),
     "BitCast": TOO_NEW,
     "CumProd": TOO_NEW,
     "Swish": TOO_NEW,
     "TensorScatter": TOO_NEW,
     "Adagrad": TRAINING,
     "Adam": TRAINING,
+    "Gradient": TRAINING,
     "Momentum": TRAINING,
     "Upsample": "the last opset that has it is 9; the ones that are drawn begin with 10",
 }

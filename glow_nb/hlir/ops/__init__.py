@@ -76,6 +76,14 @@ from glow_nb.hlir.ops.normalization import (
 )
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax
 from glow_nb.hlir.ops.pooling_gradients import AvgPoolGradient, MaxPoolGradient
+from glow_nb.hlir.ops.random import (
+    Bernoulli,
+    Dropout,
+    InverseErf,
+    RandomBits,
+    RandomNormal,
+    RandomUniform,
+)
 from glow_nb.hlir.ops.reduction import (
     ArgMax,
     ArgMin,
@@ -109,6 +117,7 @@ __all__ = [
     "AvgPool",
     "AvgPoolGradient",
     "BatchNormalization",
+    "Bernoulli",
     "BitCast",
     "BitShift",
     "BitwiseAnd",
@@ -126,6 +135,7 @@ __all__ = [
     "CumSum",
     "Determinant",
     "Div",
+    "Dropout",
     "Elu",
     "Equal",
     "Erf",
@@ -140,6 +150,7 @@ __all__ = [
     "GreaterEqual",
     "HardSigmoid",
     "HardSwish",
+    "InverseErf",
     "IsInf",
     "IsNaN",
     "LayerNormalization",
@@ -166,6 +177,9 @@ __all__ = [
     "PRelu",
     "Pad",
     "Pow",
+    "RandomBits",
+    "RandomNormal",
+    "RandomUniform",
     "Reciprocal",
     "ReduceMax",
     "ReduceMean",

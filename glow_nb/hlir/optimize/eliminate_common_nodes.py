@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.ops.random import RandomBits
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import NodeRecipe
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
@@ -17,7 +18,9 @@ def eliminate_common_nodes(function: Function) -> Function:
     """Reuse the first of several nodes, or of several constants, that are the same.
 
     Nodes are the same if operator, attributes, operands and predicate are; constants if their type
-    and every bit of their numbers are.
+    and every bit of their numbers are. Random words are made again wherever they are read: in the
+    loop that reads them this takes no longer than to keep a mask in memory, as from a dropout until
+    its gradient.
 
     ::
 
@@ -28,7 +31,7 @@ def eliminate_common_nodes(function: Function) -> Function:
     first: dict[tuple[object, ...], Node] = {}
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
-        if node.has_side_effects:
+        if node.has_side_effects or isinstance(node, RandomBits):
             return None
         earlier = first.setdefault(structural_key(node), node)
         return None if earlier is node else earlier.results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Slice, Transpose
+from glow_nb.hlir.ops.random import Drawn
 from glow_nb.importers.onnx.counting import Count, count_after
 from glow_nb.importers.onnx.tensors import kind_of, type_name
 from glow_nb.importers.onnx.unrolling import Unrolling
@@ -45,6 +47,7 @@ class Context:
         trace: What the rule emits, if that is followed.
         producer: What wrote the model, as far as it says; empty if it does not.
         unrolling: Counts the steps of loops.
+        streams: Gives each node that draws random numbers a stream of its own.
     """
 
     def __init__(self, builder: Builder, producer: str = "") -> None:
@@ -52,6 +55,7 @@ class Context:
         self.builder = builder
         self.producer = producer
         self.unrolling = Unrolling()
+        self.streams = count()
         self.stem = "value"
         self.place = ""
         self.trace: Trace | None = None
@@ -64,7 +68,10 @@ class Context:
         return value
 
     def emit_all(self, node: Node, name: str | None = None) -> tuple[Value, ...]:
-        """Append a node and return its results, constants if all operands are."""
+        """Append a node and return its results, constants if all operands are.
+
+        A node that draws random numbers stays a node, so that it can get another generator.
+        """
         name = name or f"{self.stem}_{node.opcode}"
         arrays = self._fold(node)
         if arrays is None:
@@ -131,7 +138,9 @@ class Context:
 
     def _fold(self, node: Node) -> tuple[Array, ...] | None:
         operands = list(operands_of(node))
-        if not all(isinstance(operand, Constant) for operand in operands):
+        if isinstance(node, Drawn) or not all(
+            isinstance(operand, Constant) for operand in operands
+        ):
             return None
         made = sum(type.size_bytes for type in node.result_types)
         read = sum(operand.type.size_bytes for operand in operands)
@@ -236,6 +245,10 @@ class Context:
     def subgraph(self, graph: onnx.GraphProto, operands: Sequence[Value] = ()) -> tuple[Value, ...]:
         """Import a graph inside a node, its inputs being *operands*; return its outputs."""
         raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
+    def named(self, name: str) -> Value:
+        """Return the tensor that an attribute of the node calls *name*."""
+        raise NotImplementedError(f"{type(self).__name__} has no names")
 
     def tensor(self, tensor: onnx.TensorProto) -> Array:
         """Return the numbers of a tensor attribute."""

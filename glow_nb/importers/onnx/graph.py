@@ -369,18 +369,16 @@ class Importer(Context):
 
     def _results(self, names: Iterable[str], scope: Scope) -> Outputs:
         """Return the outputs of a function or subgraph; None for a name that is empty."""
-        values: list[Value | None] = []
-        for name in names:
-            value = scope[name]
-            if not name:
-                values.append(None)
-                continue
-            if value is None and scope.is_unknown(name):
-                raise AlreadyReportedError(name)
-            if value is None:
-                raise ModelError(f"{self.place}: output {name!r} of its graph is not computed")
-            values.append(value)
-        return tuple(values)
+        what = "output of its graph"
+        return tuple(self._value(name, scope, what) if name else None for name in names)
+
+    def _value(self, name: str, scope: Scope, what: str) -> Value:
+        value = scope[name]
+        if value is None and scope.is_unknown(name):
+            raise AlreadyReportedError(name)
+        if value is None:
+            raise self.wrong(f"{what} {name!r} is not computed")
+        return value
 
     def _bind_outputs(self, proto: onnx.NodeProto, values: Outputs | None, scope: Scope) -> None:
         if values is None:
@@ -389,6 +387,10 @@ class Importer(Context):
         for name, value in zip(proto.output, values, strict=False):
             if name and value is not None:
                 scope.values[name] = value
+
+    @override
+    def named(self, name: str) -> Value:
+        return self._value(name, self._scope, "tensor")
 
     @override
     def tensor(self, tensor: onnx.TensorProto) -> Array:

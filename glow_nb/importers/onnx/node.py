@@ -102,6 +102,11 @@ class OnnxNode:
         data: bytes = self._get(name, AttributeProto.STRING, default).s
         return data.decode("utf-8", "backslashreplace")
 
+    def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """Return an attribute that is a list of strings."""
+        data = self._get(name, AttributeProto.STRINGS, default).strings
+        return tuple(item.decode("utf-8", "backslashreplace") for item in data)
+
     def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
         """Return an attribute that is a list of integers."""
         return tuple(self._get(name, AttributeProto.INTS, default).ints)

@@ -62,9 +62,15 @@ def _producers_read(
 
 
 def names_read(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the tensors a node reads, those that its subgraphs take from outside included."""
+    """Yield the tensors a node reads, those that its subgraphs take from outside included.
+
+    An attribute of a node that asks for gradients names the tensor that is differentiated.
+    """
     yield from filter(None, node.input)
+    is_gradient = (node.domain, node.op_type) == ("ai.onnx.preview.training", "Gradient")
     for attribute in node.attribute:
+        if is_gradient and attribute.name == "y":
+            yield attribute.s.decode("utf-8", "backslashreplace")
         graphs = [attribute.g] if attribute.HasField("g") else attribute.graphs
         for graph in graphs:
             yield from _free_names(graph)

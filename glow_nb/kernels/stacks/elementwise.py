@@ -82,7 +82,7 @@ def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     strides = dict(zip(buffers, nest.strides, strict=True))
     trial = body.trial()
     kinds = {buffer.type.kind for buffer in buffers} | {kind for _, kind in trial.calls}
-    unroll = _unroll(trial, target.vector_registers)
+    unroll = vectors_at_once(trial, target.vector_registers)
     lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
@@ -123,7 +123,7 @@ def _vectorizable(nest: Nest, stored: int) -> Nest:
     return nest.with_innermost(max(fit, key=lambda loop: nest.sizes[loop])) if fit else nest
 
 
-def _unroll(code: VectorCode, registers: int) -> int:
+def vectors_at_once(code: VectorCode, registers: int) -> int:
     """Return how many vectors at a time suit what *code* calls and fit into *registers*."""
     polynomials = {kind for function, kind in code.calls if function.cost is CostClass.POLYNOMIAL}
     is_long = any(

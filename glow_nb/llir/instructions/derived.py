@@ -120,5 +120,8 @@ def _annotation(spec: FieldSpec) -> Any:
     return OptionalIn if spec.is_optional else In
 
 
-for _node_class in (ops.BatchNormalization, ops.Convolution, ops.FullyConnected, ops.MatMul):
+for _node_class in (
+    *(ops.BatchNormalization, ops.Convolution, ops.FullyConnected, ops.MatMul),
+    *(ops.Bernoulli, ops.Dropout, ops.RandomNormal, ops.RandomUniform),
+):
     derive_instruction(_node_class)

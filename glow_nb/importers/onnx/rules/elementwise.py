@@ -204,30 +204,3 @@ def bitwise_not(ctx: Context, node: OnnxNode) -> Value:
         raise ctx.wrong(f"operand {x} must hold integers")
     ones = np.zeros((1,) * x.type.rank, x.type.kind.dtype)
     return ops.BitwiseXor(x, ctx.constant(np.invert(ones)))
-
-
-@onnx_op("Dropout")
-def dropout_by_attribute(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
-    """Inference form, up to opset 11: the input itself; the mask is all true."""
-    return _without_dropout(ctx, node, ElementKind.BOOL if node.opset >= 10 else None)
-
-
-@onnx_op("Dropout", since=12)
-def dropout(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
-    """Inference form: the input itself; the mask is all true."""
-    training = node.optional(2)
-    if training is not None and ctx.known(training, "training_mode").any():
-        ratio = node.optional(1)
-        if ratio is None or ctx.known(ratio, "ratio").any():
-            raise ctx.unsupported("training_mode = 1 drops elements at random")
-    return _without_dropout(ctx, node, ElementKind.BOOL)
-
-
-def _without_dropout(
-    ctx: Context, node: OnnxNode, mask: ElementKind | None
-) -> Value | tuple[Value, ...]:
-    x = node.operand(0)
-    if not node.wants(1):
-        return x
-    kind = mask or x.type.kind
-    return x, ctx.constant(np.broadcast_to(np.ones((), kind.dtype), x.type.shape))

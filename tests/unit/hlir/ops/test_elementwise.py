@@ -30,9 +30,11 @@ from tests.unit.hlir.ops.applying import (
 SPECIAL = np.array([0.0, -0.0, 1, -1, math.inf, -math.inf, math.nan, 0.5, 1.5, 2.5, 90, -90])
 PLAIN = [
     operator
-    for operator in (getattr(ops, name) for name in ops.__all__)
+    for operator in (getattr(ops, name) for name in ops.__all__ if name != "InverseErf")
     if issubclass(operator, UnaryElementwise) and not attribute_specs(operator)
 ]
+"""The inverse error function is none of ONNX's; the tests of random numbers have it."""
+
 WITH_ATTRIBUTES: list[tuple[type[Node], dict[str, Any]]] = [
     (ops.LeakyRelu, {"alpha": 0.2}),
     (ops.Elu, {"alpha": 1.5}),

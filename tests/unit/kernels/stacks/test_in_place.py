@@ -25,6 +25,7 @@ from glow_nb.llir.instructions.normalization import (
     SoftmaxInst,
 )
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst
+from glow_nb.llir.instructions.random import RandomBitsInst
 from glow_nb.llir.instructions.reduction import (
     ReduceMaxInst,
     ReduceMeanInst,
@@ -34,10 +35,12 @@ from glow_nb.llir.instructions.reduction import (
 )
 from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
+from glow_nb.philox import GENERATOR
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel
 
+AbsInst = instruction_for(ops.Abs)
 AddInst = instruction_for(ops.Add)
 ReluInst = instruction_for(ops.Relu)
 TanhInst = instruction_for(ops.Tanh)
@@ -158,28 +161,33 @@ DRAWING: tuple[Instruction, ...] = (
     ),
 )
 POOLS = (pool(MaxPoolInst), pool(AvgPoolInst, count_padding=False))
+WORDS = instruction_of(RandomBitsInst, [GENERATOR], shape=(9, 5, 37), stream=1)
 
 
 def residual(head: Instruction) -> StackInst:
-    """Return ``relu(head + x)``, whose result and ``x`` are the first and the last operand."""
+    """Return ``relu(head + x)``, whose result and ``x`` are the first and the last operand.
+
+    Of random words, which have no relu, it is ``abs(head + x)``.
+    """
     made = kernel_operands(head)[0]
     register, total = Register("made", made.type), Register("total", made.type)
     first = head.map_operands(lambda b: register if b is made else b)
     x, dest = Buffer("x", made.type), Buffer("dest", made.type)
-    return StackInst.of([first, AddInst(total, register, x), ReluInst(dest, total)])
+    last = (ReluInst if made.type.kind.is_float else AbsInst)(dest, total)
+    return StackInst.of([first, AddInst(total, register, x), last])
 
 
 def random(type: TensorType) -> Array:
-    return RANDOM.standard_normal(type.shape).astype(np.float32)
+    return (RANDOM.standard_normal(type.shape) * 3).astype(type.kind.dtype)
 
 
 def test_every_kernel_that_says_so_is_tested() -> None:
     said = {cls for cls, can in CPU_KERNELS.traits.items() if can.stores_once}
-    assert said == {type(head) for head in (*HEADS, *DRAWING, *POOLS)}
+    assert said == {type(head) for head in (*HEADS, *DRAWING, *POOLS, WORDS)}
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("head", [*HEADS, *DRAWING, *POOLS], ids=repr)
+@pytest.mark.parametrize("head", [*HEADS, *DRAWING, *POOLS, WORDS], ids=repr)
 def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
     stack, target = residual(head), Target.host()
     kernel = RunningKernel(generate_kernel(stack, target), target)
