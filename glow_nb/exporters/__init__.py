@@ -32,7 +32,7 @@ def export_onnx(
             into one file: they are written to ``path.data`` beside it, and the model that is
             returned refers to that file.
         opset: The operator set; by default the oldest one from 20 on that has all operators and
-            takes all element kinds without conversions.
+            element kinds, or up to 24 one that takes the kinds without conversions.
 
     Raises:
         OptionError: *function* is no graph, or there is no such operator set.

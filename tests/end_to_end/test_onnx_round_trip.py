@@ -6,6 +6,7 @@ what the suite expects: when they are imported again, and in ONNX Runtime where 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -19,9 +20,10 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from typing_extensions import override
 
 import glow_nb
+from experiments import mobile_networks
 from experiments.transformers import NETWORKS as TRANSFORMERS
 from experiments.twins import NAMES, make_twin
-from glow_nb.conformance import EXPLAINED
+from glow_nb.conformance import PASSED, run_test
 from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.errors import UnsupportedError
@@ -32,8 +34,14 @@ from glow_nb.importers.onnx import import_onnx
 from glow_nb.onnx_backend import GlowBackendRep
 from glow_nb.types import Array
 
-SHARES = 10
+SHARES = 20
 """Into how many parts the node tests are cut; the default run has one."""
+
+NEWEST_IN_ONNXRUNTIME = 26
+"""The newest operator set that ONNX Runtime reads."""
+
+QUICK = ("shufflenet", "squeezenet")
+"""Twins in the default run."""
 
 Outputs = dict[str, Array]
 
@@ -59,12 +67,17 @@ class RoundTrip(GlowBackendRep):
 
 
 class InOnnxRuntime(RoundTrip):
-    """Runs the exported model in ONNX Runtime."""
+    """Runs the exported model in ONNX Runtime, which has no arrays of some element kinds."""
 
     @override
     def _run(
         self, function: Function, exported: onnx.ModelProto, feeds: Mapping[str, Array]
     ) -> Outputs:
+        kinds = {placeholder.type.kind for placeholder in function.placeholders}
+        if any(kind.dtype.isbuiltin != 1 for kind in kinds):
+            raise UnsupportedError(f"{kinds}")
+        if exported.opset_import[0].version > NEWEST_IN_ONNXRUNTIME:
+            raise UnsupportedError("a newer operator set")
         try:
             session = session_of(exported)
         except ort_errors.NotImplemented as error:
@@ -99,3 +112,67 @@ def _array(value: Any) -> Any:
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+@pytest.mark.parametrize(
+    "share", [pytest.param(n, marks=[pytest.mark.slow] if n else []) for n in range(SHARES)]
+)
+@pytest.mark.filterwarnings("ignore")  # numpy_helper's, and those of references
+def test_node_tests_pass_after_a_round_trip(node_cases: list[Any], share: int) -> None:
+    wrong, counts = {}, Counter[str]()
+    for case in node_cases[share::SHARES]:
+        if run_test(case, "evaluate")[0] != PASSED:
+            continue
+        for kind in (RoundTrip, InOnnxRuntime):
+            outcome = outcome_of(case, kind)
+            counts[f"{kind.__name__} {outcome[:11]}"] += 1
+            if outcome and (kind is RoundTrip or outcome != "unsupported"):
+                wrong[case.name, kind.__name__] = outcome
+    assert not wrong
+    assert counts["InOnnxRuntime "] > counts["RoundTrip "] * 0.7
+
+
+def constants_of(function: Function) -> dict[str, bytes]:
+    return {constant.name: constant.array.tobytes() for constant in function.constants}
+
+
+def check_network(model: onnx.ModelProto) -> None:
+    """Check that names and constants come back, and that ONNX Runtime gives the same numbers."""
+    function = import_onnx(model)
+    exported = glow_nb.export_onnx(function)
+    onnx.checker.check_model(exported, full_check=True)
+    again = import_onnx(exported)
+    assert [str(p) for p in again.placeholders] == [str(p) for p in function.placeholders]
+    assert constants_of(again) == constants_of(function)
+    assert {node.name for node in again.nodes} <= {node.name for node in function.nodes}
+    feeds = random_feeds(model)
+    expected, found = (session_of(each).run(None, feeds) for each in (model, exported))
+    assert largest_distance(expected, found) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in NAMES]
+)
+def test_twins_keep_names_constants_and_meaning(name: str) -> None:
+    check_network(make_twin(name, 1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n.startswith("odd") else pytest.param(n, marks=pytest.mark.slow) for n in TRANSFORMERS],
+)
+def test_transformers_keep_names_constants_and_meaning(name: str) -> None:
+    check_network(TRANSFORMERS[name]())
+
+
+@pytest.mark.parametrize("network", mobile_networks.NETWORKS)
+def test_optimized_networks_mean_the_same(network: Callable[[], onnx.ModelProto]) -> None:
+    model = network()
+    function = glow_nb.optimize(import_onnx(model))
+    exported = glow_nb.export_onnx(function)
+    onnx.checker.check_model(exported, full_check=True)
+    feeds = random_feeds(model)
+    expected, found = (session_of(each).run(None, feeds) for each in (model, exported))
+    assert largest_distance(expected, found) <= 1e-4
+    moved = [node for node in exported.graph.node if node.op_type == "Transpose"]
+    assert len(moved) <= sum(node.op_type == "Transpose" for node in model.graph.node)

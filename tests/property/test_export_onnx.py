@@ -40,6 +40,9 @@ PADDED = (ops.NonZero, ops.NonMaxSuppression, ops.Unique)
 """Operators whose padding a drawn graph shows: the model then computes with a size that only a run
 knows, which no model can that is imported."""
 
+NEWEST_IN_ONNXRUNTIME = 26
+"""The newest operator set that ONNX Runtime reads."""
+
 KNOWN_KINDS = frozenset(kind for kind in ElementKind if kind.dtype.isbuiltin == 1)
 """Kinds that arrays of ONNX Runtime have; it has no NumPy dtype for the others."""
 
@@ -71,6 +74,8 @@ def _indices_of(node: Node) -> Value | None:
 
 def in_onnxruntime(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array] | None:
     """Return the outputs of *model*; None if ONNX Runtime has no kernel for a node of it."""
+    if model.opset_import[0].version > NEWEST_IN_ONNXRUNTIME:
+        return None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     try:

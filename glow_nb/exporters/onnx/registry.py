@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 OLDEST_OPSET = 20
 """The operator set that a model gets unless its operators or element kinds need a newer one."""
 
+PREFERRED_OPSET = 24
+"""An operator set up to this one is preferred to conversions of element kinds; few readers know
+newer ones."""
+
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
 
 ExportRule = Callable[["Writer", Any], Value | tuple[Value, ...]]

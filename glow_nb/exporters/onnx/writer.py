@@ -18,7 +18,7 @@ from glow_nb.exporters.onnx.kinds import (
     takes,
     variables_of,
 )
-from glow_nb.exporters.onnx.registry import CHANNELS_FIRST, EXPORTS
+from glow_nb.exporters.onnx.registry import CHANNELS_FIRST, EXPORTS, PREFERRED_OPSET
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
@@ -103,10 +103,12 @@ class Writer:
             if result in self._sizes.counts:
                 self._open_axes[value] = self._sizes.counts[result].axis
             if isinstance(value, Tensor) and value not in self.names:
-                is_only = len(values) == 1
-                self.names[value] = node.name if is_only else self.fresh(f"{node.name}_{index}")
-        if len(self.records) > first:
-            self.records[-1].name = node.name
+                # The importer calls a node after its first output.
+                self.names[value] = self.fresh(f"{node.name}_{index}") if index else node.name
+        for record in self.records[first:]:
+            if any(value in record.results for value in values):
+                record.name = node.name
+                break
 
     def _write(self, node: Node) -> tuple[Value, ...]:
         arrays = _known_by_size(node)
@@ -218,7 +220,7 @@ class Writer:
         if takes(op, self.opset, variable, kind):
             return None
         newer = opset_that_takes(op, self.opset, variable, kind)
-        if newer is not None:
+        if newer is not None and newer <= PREFERRED_OPSET:
             self.wanted_opset = max(self.wanted_opset, newer)
         wide = stand_in(op, self.opset, variable, kind)
         if wide is None:
@@ -255,17 +257,17 @@ class Writer:
 
     def _name_all(self) -> None:
         """Name what has no name yet: nodes after their results, as these are unique."""
-        taken = {record.name for record in self.records}
+        taken = {record.name for record in self.records if record.name}
         for record in self.records:
             for result in record.results:
                 if result not in self.names:
                     self.names[result] = self.fresh(f"{record.stem}_{record.op}")
             origins = self._function.origins.get(record.name, ())
-            if len(origins) == 1 and origins[0] not in taken:
-                record.name = origins[0]
+            names = [self.names[result] for result in record.results if self.names[result]]
+            wanted = origins[0] if len(origins) == 1 else record.name or names[0]
+            if wanted != record.name:
+                record.name = wanted if wanted not in taken else record.name or self.fresh(wanted)
                 taken.add(record.name)
-            elif not record.name:
-                record.name = next(filter(None, map(self.names.__getitem__, record.results)))
 
 
 def _known_by_size(node: Node) -> list[Array] | None:
