@@ -26,6 +26,9 @@ def export_onnx(
     border. An output of which only a run shows how much counts has an open size. Where a node has
     a predicate, the results of all samples are computed.
 
+    A state that the function does not update is a constant. One that it updates, ``s``, is an
+    input, by default what it begins with, and an output ``s_next`` that the next run is to be fed.
+
     Args:
         function: The graph, before or after any graph pass.
         path: The file to write; it is replaced as a whole. Constants of more than 2 GiB do not fit

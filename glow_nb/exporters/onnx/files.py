@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from glow_nb.errors import MemoryLimitError
 from glow_nb.exporters.onnx.model import as_model
 from glow_nb.files import replace_file
-from glow_nb.hlir.graph import Constant, Function
+from glow_nb.hlir.graph import Constant, Function, State
 
 MAX_MESSAGE_BYTES = (1 << 31) - (1 << 24)
 """Constants of one message: protobuf's limit of 2 GiB, less 16 MiB for all else."""
@@ -41,13 +41,14 @@ def message_of(function: Function, opset: int | None) -> onnx.ModelProto:
 
 
 def constant_bytes(function: Function) -> int:
-    """Return the bytes of all constants."""
-    return sum(constant.type.size_bytes for constant in function.constants)
+    """Return the bytes of all constants and states."""
+    stored = (*function.constants, *function.state)
+    return sum(constant.type.size_bytes for constant in stored)
 
 
-def inline(constant: Constant, name: str) -> onnx.TensorProto:
+def inline(constant: Constant | State) -> onnx.TensorProto:
     """Return the message of a constant that holds its numbers."""
-    return numpy_helper.from_array(np.asarray(constant.array, order="C"), name)
+    return numpy_helper.from_array(np.asarray(constant.array, order="C"), constant.name)
 
 
 def write_model(function: Function, path: Path, opset: int | None) -> onnx.ModelProto:
@@ -81,9 +82,9 @@ class _Beside:
     def __init__(self, stream: BinaryIO, location: str) -> None:
         self._stream, self._location = stream, location
 
-    def tensor_of(self, constant: Constant, name: str) -> onnx.TensorProto:
+    def tensor_of(self, constant: Constant | State) -> onnx.TensorProto:
         """Return the message that says where in the file a constant is."""
-        tensor = inline(constant, name)
+        tensor = inline(constant)
         if len(tensor.raw_data) <= INLINE_BYTES:
             return tensor
         self._stream.write(bytes(-self._stream.tell() % ALIGNMENT))

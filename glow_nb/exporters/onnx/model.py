@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import onnx
 from onnx import helper
@@ -20,14 +20,14 @@ from glow_nb.exporters.onnx.registry import (
     exports_of,
 )
 from glow_nb.exporters.onnx.writer import Record, Writer
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, State, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.importers.onnx.tensors import code_of
 
-TensorOf = Callable[[Constant, str], onnx.TensorProto]
-"""Makes the message of a constant that is to have a name."""
+TensorOf = Callable[[Constant | State], onnx.TensorProto]
+"""Makes the message of what has numbers."""
 
 
 def as_model(function: Function, opset: int | None, tensor_of: TensorOf) -> onnx.ModelProto:
@@ -41,13 +41,13 @@ def as_model(function: Function, opset: int | None, tensor_of: TensorOf) -> onnx
     graph = onnx.GraphProto(name=function.name)
     graph.node.extend(_node_of(record, writer.names) for record in writer.records)
     read = [value for record in writer.records for value in record.operands]
-    for value in dict.fromkeys(read):
-        if isinstance(value, Constant):
-            graph.initializer.append(tensor_of(value, value.name))
-    graph.input.extend(_info_of(placeholder) for placeholder in function.inputs)
+    for value in dict.fromkeys((*read, *writer.next_values)):
+        if isinstance(value, Constant | State):
+            graph.initializer.append(tensor_of(value))
+    graph.input.extend(map(_info_of, (*function.inputs, *writer.next_values)))
     hidden = {output.counted.count for output in function.outputs if output.counted}
     shown = (output for output in function.outputs if output.name not in hidden)
-    graph.output.extend(map(_info_of, shown))
+    graph.output.extend(map(_info_of, (*shown, *writer.next_values.values())))
     opsets = [helper.make_opsetid("", writer.opset)]
     return helper.make_model(
         graph,
@@ -99,8 +99,7 @@ def _check_opset(opset: int, least: int) -> None:
 
 def _opset_of_kinds(function: Function) -> int:
     """Return the first operator set that has all element kinds of *function*."""
-    values: Iterable[Value] = (*function.placeholders, *function.constants)
-    types = [value.type for value in values]
+    types = [value.type for value in function.storage]
     types += [type for node in function.nodes for type in node.result_types]
     kinds = {type.kind for type in types}
     since = (opset_that_takes("Cast", OLDEST_OPSET, "T1", kind) for kind in kinds)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Pad, Slice
+from glow_nb.hlir.ops.windows import tap_slices
 from glow_nb.hlir.rewrite import Rewriter
 
 
-def window_attributes(node: Any) -> dict[str, Any]:
+def onnx_window(node: Any) -> dict[str, Any]:
     """Return the attributes of ONNX for the window of a convolution or pool."""
     return {
         "kernel_shape": node.kernel,
@@ -35,11 +35,8 @@ def windows_of(node: Any, value: Value, fill: float, rewriter: Rewriter) -> tupl
     batch, *out, _ = node.type.shape
     channels = value.type.shape[-1]
     cells = []
-    for tap in product(*map(range, node.kernel)):
-        starts = [t * d for t, d in zip(tap, node.dilation, strict=True)]
-        stops = [
-            start + (n - 1) * s + 1 for start, n, s in zip(starts, out, node.stride, strict=True)
-        ]
+    for _, slices in tap_slices(tuple(out), node.kernel, node.stride, node.dilation):
+        starts, stops = (cut.start for cut in slices), (cut.stop for cut in slices)
         taken = ((0, *starts, 0), (batch, *stops, channels), (1, *node.stride, 1))
         cells.append(rewriter.emit(Slice(whole, *taken)))
     return tuple(cells)

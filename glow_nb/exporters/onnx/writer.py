@@ -21,7 +21,7 @@ from glow_nb.exporters.onnx.kinds import (
 from glow_nb.exporters.onnx.registry import CHANNELS_FIRST, EXPORTS, PREFERRED_OPSET
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
-from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, State, Value
 from glow_nb.importers.onnx.tensors import code_of
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
@@ -67,6 +67,7 @@ class Writer:
         records: The nodes that were written.
         names: The names of their results.
         problems: What ONNX cannot say, with the node.
+        next_values: The output that holds what the next run begins with, for each state.
     """
 
     def __init__(self, function: Function, opset: int, sizes: OpenSizes) -> None:
@@ -75,11 +76,12 @@ class Writer:
         self.records: list[Record] = []
         self.names: dict[Value, str] = {}
         self.problems: list[str] = []
+        self.next_values: dict[State, Placeholder] = {}
         self._function, self._sizes = function, sizes
         self._values: dict[Value, Value] = {}
         self._open_axes: dict[Value, int] = {}
         self._saved: set[Value] = set()
-        named = (*function.placeholders, *function.nodes, *function.constants)
+        named = (*function.storage, *function.nodes)
         self._builder = Builder(function.name, (value.name for value in named))
         self._stem = ""
 
@@ -121,7 +123,11 @@ class Writer:
         return results if isinstance(results, tuple) else (results,)
 
     def _save(self, node: Save) -> None:
-        output, counted = node.output, node.output.counted
+        output = node.output
+        if isinstance(output, State):
+            name = self.fresh(f"{output.name}_next")
+            output = self.next_values[output] = Placeholder(name, output.type)
+        counted = output.counted
         if output.name in self._sizes.numbers:
             return  # the size of another output says it
         value = self._values.get(node.input, node.input)

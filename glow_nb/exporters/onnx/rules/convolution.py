@@ -7,7 +7,7 @@ from typing import Any
 
 from glow_nb.exporters.onnx.registry import composes, exports_channels_first
 from glow_nb.exporters.onnx.rules.matrix import multiplies_alike, multiplies_bytes
-from glow_nb.exporters.onnx.windows import window_attributes, windows_of
+from glow_nb.exporters.onnx.windows import onnx_window, windows_of
 from glow_nb.exporters.onnx.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
@@ -23,7 +23,7 @@ def _has_convolution(node: ops.Convolution) -> bool:
 @exports_channels_first(ops.Convolution, "input", "filter", says=_has_convolution)
 def convolution(ctx: Writer, node: Any) -> Value:
     """Sums of products under a window."""
-    attributes = {**window_attributes(node), "group": node.group}
+    attributes = {**onnx_window(node), "group": node.group}
     bias = None if is_uniform(node.bias, 0) else node.bias
     if node.type.kind.is_float:
         return ctx.node(node, "Conv", node.input, node.filter, bias, **attributes)
@@ -54,3 +54,21 @@ def convolution_of_integers(node: ops.Convolution, rewriter: Rewriter) -> Replac
     product = emit(ops.MatMul(left, emit(ops.Transpose(columns, (0, 2, 1)))))
     sums = emit(ops.Reshape(emit(ops.Transpose(product, (1, 0, 2))), node.type.shape))
     return emit(ops.Add(sums, bias))
+
+
+def _spreads_something(node: ops.TransposedConvolution) -> bool:
+    return node.input.type.size > 0 and node.type.size > 0
+
+
+@exports_channels_first(ops.TransposedConvolution, "input", "filter", says=_spreads_something)
+def transposed_convolution(ctx: Writer, node: Any) -> Value:
+    """The gradient of a convolution for its input; the size of the result decides the rest."""
+    rank = len(node.size)
+    steps = zip(
+        *(node.size, node.input.type.shape[2:], node.kernel, node.stride, node.dilation),
+        *(node.pads[:rank], node.pads[rank:]),
+        strict=True,
+    )
+    more = [n + b + e - s * (m - 1) - d * (k - 1) - 1 for n, m, k, s, d, b, e in steps]
+    attributes = {**onnx_window(node), "group": node.group, "output_padding": more}
+    return ctx.node(node, "ConvTranspose", node.input, node.filter, **attributes)

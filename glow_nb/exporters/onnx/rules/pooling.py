@@ -10,15 +10,17 @@ import numpy as np
 from glow_nb.exporters.onnx.registry import composes, exports_channels_first
 from glow_nb.exporters.onnx.windows import (
     has_small_pads,
+    onnx_window,
     padded,
     sees_something,
-    window_attributes,
     windows_of,
 )
 from glow_nb.exporters.onnx.writer import Writer
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops.families import bounds_of
+from glow_nb.hlir.ops.pooling import places_of_elements
+from glow_nb.hlir.ops.windows import window_attributes
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 from glow_nb.types import ElementKind
 
@@ -36,7 +38,7 @@ def _has_max_pool(node: Any) -> bool:
 @exports_channels_first(ops.MaxPool, "input", says=_has_max_pool)
 def max_pool(ctx: Writer, node: Any) -> Value:
     """The largest element under a window."""
-    return ctx.node(node, "MaxPool", node.input, **window_attributes(node))
+    return ctx.node(node, "MaxPool", node.input, **onnx_window(node))
 
 
 @composes(ops.MaxPool)
@@ -58,37 +60,41 @@ def max_pool_of_anything(node: ops.MaxPool, rewriter: Rewriter) -> Replacement:
 @exports_channels_first(ops.MaxPoolWithArgmax, "input", says=_has_max_pool)
 def max_pool_with_argmax(ctx: Writer, node: Any) -> tuple[Value, ...]:
     """The largest element under a window, and its place."""
-    attributes = {**window_attributes(node), "storage_order": int(node.column_major)}
+    attributes = {**onnx_window(node), "storage_order": int(node.column_major)}
     return ctx.steps("MaxPool", node.result_types, node.input, **attributes)
 
 
 @composes(ops.MaxPoolWithArgmax)
 def places_of_anything(node: ops.MaxPoolWithArgmax, rewriter: Rewriter) -> Replacement:
-    """The place of the first tap that is as large as the largest, and no padding."""
-    emit, rank = rewriter.emit, node.type.rank
+    """The place of the first tap that is as large as the largest, or of the last that is NaN."""
+    emit, rank, shape = rewriter.emit, node.type.rank, node.input.type.shape
     least = bounds_of(node.type.kind)[0]
-    window = (node.kernel, node.stride, node.pads, node.dilation)
-    values = emit(ops.MaxPool(node.input, *window))
-
-    def taps_of(value: Value, fill: float) -> Value:
-        """Emit the taps side by side, ``[N, *out, C, taps]``."""
-        cells = windows_of(node, value, fill, rewriter)
-        shaped = (emit(ops.Reshape(cell, (*cell.type.shape, 1))) for cell in cells)
-        return emit(ops.Concat(tuple(shaped), axis=rank))
-
-    taps = taps_of(node.input, least)
-    all_places = node.places(node.input.type.shape)
-    places = taps_of(rewriter.constant(f"{node.name}_places", all_places), -1)
+    values = emit(ops.MaxPool(node.input, **window_attributes(node)))
+    taps = _taps_of(node, node.input, least, rewriter)
+    all_places = places_of_elements(shape, column_major=node.column_major)
+    padding = rewriter.constant(f"{node.name}_padding", np.full((1,) * (rank + 1), -1))
+    places = rewriter.constant(f"{node.name}_places", all_places)
+    places_of_taps = _taps_of(node, places, -1, rewriter)
+    is_real = emit(ops.Greater(places_of_taps, padding))
     best = emit(ops.Reshape(values, (*values.type.shape, 1)))
-    is_best: Value = emit(ops.Equal(taps, best))
+
+    def first(condition: Value, *, select_last: bool = False) -> Value:
+        chosen = emit(ops.ConvertTo(emit(ops.And(condition, is_real)), ElementKind.INT32))
+        return emit(ops.ArgMax(chosen, axis=rank, select_last=select_last))
+
+    tap = first(emit(ops.Equal(taps, best)))
     if node.type.kind.is_float:
-        is_best = emit(ops.Or(is_best, emit(ops.IsNaN(taps))))
-    minus_one = rewriter.constant(f"{node.name}_padding", np.full((1,) * (rank + 1), -1))
-    is_real = emit(ops.Greater(places, minus_one))
-    chosen = emit(ops.ConvertTo(emit(ops.And(is_best, is_real)), ElementKind.INT32))
-    first = emit(ops.ArgMax(chosen, axis=rank))
-    found = emit(ops.GatherElements(places, first, axis=rank))
+        of_nan = first(emit(ops.IsNaN(taps)), select_last=True)
+        tap = emit(ops.Select(emit(ops.IsNaN(best)), of_nan, tap))
+    found = emit(ops.GatherElements(places_of_taps, tap, axis=rank))
     return values, emit(ops.Reshape(found, values.type.shape))
+
+
+def _taps_of(node: Any, value: Value, fill: float, rewriter: Rewriter) -> Value:
+    """Emit the cells of *value* under each tap side by side, ``[N, *out, C, taps]``."""
+    cells = windows_of(node, value, fill, rewriter)
+    shaped = (rewriter.emit(ops.Reshape(cell, (*cell.type.shape, 1))) for cell in cells)
+    return rewriter.emit(ops.Concat(tuple(shaped), axis=node.type.rank))
 
 
 def _has_average_pool(node: Any) -> bool:
@@ -99,7 +105,7 @@ def _has_average_pool(node: Any) -> bool:
 @exports_channels_first(ops.AvgPool, "input", says=_has_average_pool)
 def average_pool(ctx: Writer, node: Any) -> Value:
     """The mean of the elements under a window; dilations are written only if there are some."""
-    attributes = {**window_attributes(node), "count_include_pad": int(node.count_padding)}
+    attributes = {**onnx_window(node), "count_include_pad": int(node.count_padding)}
     if set(node.dilation) == {1}:
         del attributes["dilations"]
     return ctx.node(node, "AveragePool", node.input, **attributes)
