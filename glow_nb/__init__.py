@@ -54,6 +54,7 @@ __all__ = [
     "compile",
     "differentiate",
     "evaluate",
+    "export_onnx",
     "load",
     "lower_for",
     "optimize",

@@ -11,6 +11,7 @@ from glow_nb.commands.check import check
 from glow_nb.commands.diff import diff
 from glow_nb.commands.dump import dump
 from glow_nb.commands.errors import CleanGroup
+from glow_nb.commands.export import export
 from glow_nb.commands.info import info
 from glow_nb.commands.machine import machine
 from glow_nb.commands.opt import opt
@@ -31,5 +32,5 @@ def main() -> None:
     """
 
 
-for command in (run, dump, opt, diff, bisect, check, info, profile, bench, machine):
+for command in (run, dump, opt, export, diff, bisect, check, info, profile, bench, machine):
     main.add_command(command)

@@ -28,6 +28,7 @@ from glow_nb.errors import ParseError as ParseError
 from glow_nb.errors import PassError as PassError
 from glow_nb.errors import UnsupportedError as UnsupportedError
 from glow_nb.errors import VerifyError as VerifyError
+from glow_nb.exporters import export_onnx as export_onnx
 from glow_nb.files import save_text as save_text
 from glow_nb.hlir.builder import Builder as Builder
 from glow_nb.hlir.differentiate import differentiate as differentiate

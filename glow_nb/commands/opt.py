@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -17,15 +16,11 @@ from glow_nb.commands.options import (
     backend_options,
     shape_option,
 )
-from glow_nb.compiler import graph_order, program_order
-from glow_nb.driver import STEPS, run, with_traits
+from glow_nb.commands.orders import passes_option, read_order
+from glow_nb.driver import STEPS, run
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.program import Program
-from glow_nb.passes import Entry, Pipeline, Step, read_steps, steps_in
-from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
-
-PIPELINES = {"INFERENCE": INFERENCE, "INSTRUCTIONS": INSTRUCTIONS}
-"""Pipelines that can be named like a pass."""
+from glow_nb.passes import Entry, Pipeline, Step
 
 EXAMPLES = """\
 glow-nb opt program.glow --passes peephole,stack_instructions
@@ -37,13 +32,7 @@ glow-nb dump model.onnx --after lower | glow-nb opt - --passes fold_constants"""
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--passes",
-    required=True,
-    metavar="NAME,NAME,...",
-    help="What to run, in order. Options stand behind a name as in IR text: "
-    "allocate{alignment = 128}.",
-)
+@passes_option(required=True)
 @click.option(
     "--verify",
     is_flag=True,
@@ -79,23 +68,12 @@ def opt(
     its placement in memory to a pass that changes it; allocate gives it another one.
     """
     chosen = backend_named(backend, threads=as_threads(threads))
-    order = with_traits(tuple(_read_order(passes, chosen)), chosen.traits)
+    order = read_order(passes, chosen)
     ir = read_ir(file, as_shapes(shapes))
     made = run(ir, _with_verification(order) if verify else order)
     if verify and isinstance(made, Program) and made.arena is not None:
         check_placement(made)
     write_ir(made, output)
-
-
-def _read_order(text: str, backend: Backend) -> Iterator[Entry]:
-    """Yield what *text* names, each step with the options that the compiler gives it."""
-    steps = steps_in(graph_order(backend) + program_order(backend))
-    own = {step.name: step.options for step in steps if step.options}
-    for step in read_steps(text, "--passes"):
-        if step.name in PIPELINES and not step.options:
-            yield from PIPELINES[step.name]
-        else:
-            yield Step(step.name, {**own.get(step.name, {}), **step.options})
 
 
 def _with_verification(order: Pipeline) -> Pipeline:

@@ -7,7 +7,7 @@ its operator. An operator without a rule of its own is differentiated as what it
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from glow_nb.errors import GradientError, PassError
 from glow_nb.foreign import foreign, name_of
@@ -162,8 +162,11 @@ def _differentiate(node: Node, sums: Sums, builder: Backward) -> None:
         return
     rule = rule_of(type(node))
     assert rule is not None
-    with foreign(PassError, f"gradient rule {name_of(rule)!r} of {node!r}"):
+    subject = f"gradient rule {name_of(rule)!r} of {node!r}"
+    with foreign(PassError, subject):
         found = rule(node, upstream[0] if len(upstream) == 1 else upstream, builder)
+    with foreign(PassError, subject, ours=True):
+        _check_found(node, found)
     for operand, gradient in _pairs(node, found):
         if builder.wants(operand):
             sums.setdefault(operand, []).append(gradient)
@@ -187,14 +190,26 @@ def _why_not(kind: type[Node], nodes: Sequence[Node]) -> str:
 
 def _pairs(node: Node, found: OperandGradients) -> Iterable[tuple[Value, Value]]:
     """Yield each operand with its gradient, if it has one."""
-    unknown = set(found) - {spec.name for spec in operand_specs(type(node))}
-    assert not unknown, f"{node!r}: gradients of {sorted(unknown)}, which are no operands"
     for name, given in found.items():
         operands, gradients = _as_tuple(getattr(node, name)), _as_tuple(given)
         for operand, gradient in zip(operands, gradients, strict=given is not None):
             if operand is not None and gradient is not None:
-                assert gradient.type == operand.type, f"{node!r}: {gradient!r} for {operand!r}"
                 yield operand, gradient
+
+
+def _check_found(node: Node, found: OperandGradients) -> None:
+    """Raise PassError if what a rule gave for *node* does not fit it."""
+    if not isinstance(found, Mapping):
+        raise PassError(f"it must return a dict of gradients by operand, got {found!r}")
+    names = [spec.name for spec in operand_specs(type(node))]
+    for name in found:
+        if name not in names:
+            raise PassError(
+                f"it gives a gradient for {name!r}, but the operands are {', '.join(names)}"
+            )
+    for operand, gradient in _pairs(node, found):
+        if gradient.type != operand.type:
+            raise PassError(f"it gives a gradient of type {gradient.type}, but {operand!r}")
 
 
 def _as_tuple(item: Value | tuple[Value | None, ...] | None) -> tuple[Value | None, ...]:

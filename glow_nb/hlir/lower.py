@@ -6,14 +6,14 @@ better in one piece keeps it by its ``should_lower``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from glow_nb.errors import PassError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import commutes_with_rounding, in_float32, reads_or_makes_narrow
-from glow_nb.hlir.rules import LOWERINGS
+from glow_nb.hlir.rules import LOWERINGS, LoweringRule
 
 MAX_ROUNDS = 16
 """No chain of rules is longer; one that is goes round in circles."""
@@ -24,8 +24,12 @@ def always(node: Node) -> bool:
     return True
 
 
-def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> Function:
-    """Return *function* with the nodes that have a rule replaced by what the rules emit.
+def lower(
+    function: Function,
+    should_lower: Callable[[Node], bool] = always,
+    rules: Mapping[type[Node], LoweringRule] = LOWERINGS,
+) -> Function:
+    """Return *function* with the nodes that have one of *rules* replaced by what the rules emit.
 
     Nodes that a rule emits are lowered in their turn. Nodes for which *should_lower* is false, and
     those whose rule declines, stay. The same function comes back when nothing was lowered. A node
@@ -37,7 +41,7 @@ def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> 
     """
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
-        lowering = LOWERINGS.get(type(node))
+        lowering = rules.get(type(node))
         if lowering is None or not should_lower(node):
             return None
         mark = rewriter.mark()
@@ -55,7 +59,7 @@ def lower(function: Function, should_lower: Callable[[Node], bool] = always) -> 
         if lowered is function:
             return function
         function = lowered
-    left = ", ".join(sorted({n.opcode for n in function.nodes if type(n) in LOWERINGS}))
+    left = ", ".join(sorted({n.opcode for n in function.nodes if type(n) in rules}))
     raise PassError(
         f"lowering: still replacing nodes after {MAX_ROUNDS} rounds, left are {left}; "
         "a rule emits, in the end, the operator that it lowers"

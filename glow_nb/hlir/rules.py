@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", bound=Node)
 
-LOWERINGS: RuleTable[type[Node], Callable[[Any, Rewriter], Replacement]] = RuleTable("lowering of")
+LoweringRule = Callable[[Any, Rewriter], Replacement]
+"""Takes a node and the builder of what replaces it; returns that, or None to decline."""
+
+LOWERINGS: RuleTable[type[Node], LoweringRule] = RuleTable("lowering of")
 """Operator class to the rule that expresses it in simpler operators (paper 3.4)."""
 
 

@@ -59,7 +59,7 @@ def _axis_after(node: Node, axes: Mapping[Value, int]) -> int | None:
         case Transpose(input=x, permutation=permutation):
             return permutation.index(axes[x])
         case Reshape(input=x, shape=shape):
-            return _same_dimension(x.type.shape, axes[x], shape)
+            return same_dimension(x.type.shape, axes[x], shape)
         case Slice(input=x, starts=starts, stops=stops, steps=steps):
             axis = axes[x]
             is_whole = (starts[axis], stops[axis], steps[axis]) == (0, x.type.shape[axis], 1)
@@ -98,7 +98,7 @@ def _axis_of_elements(node: Node, axes: Mapping[Value, int]) -> int | None:
     return axis if not others and all(fits) else None
 
 
-def _same_dimension(shape: tuple[int, ...], axis: int, other: tuple[int, ...]) -> int | None:
+def same_dimension(shape: tuple[int, ...], axis: int, other: tuple[int, ...]) -> int | None:
     """Return the dimension of *other* that is the one along *axis* of *shape*.
 
     Of several of size 1 side by side nobody can say which it is.

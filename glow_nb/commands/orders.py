@@ -1,0 +1,44 @@
+"""Passes by name: what ``--passes`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from glow_nb.backends import Backend
+from glow_nb.compiler import graph_order, program_order
+from glow_nb.driver import with_traits
+from glow_nb.passes import Entry, Pipeline, Step, read_steps, steps_in
+from glow_nb.pipelines import INFERENCE, INSTRUCTIONS
+
+PIPELINES = {"INFERENCE": INFERENCE, "INSTRUCTIONS": INSTRUCTIONS}
+"""Pipelines that can be named like a pass."""
+
+
+def passes_option(*, required: bool) -> Callable[[Any], Any]:
+    """Return the option ``--passes``."""
+    return click.option(
+        "--passes",
+        required=required,
+        metavar="NAME,NAME,...",
+        help="What to run, in order. Options stand behind a name as in IR text: "
+        "allocate{alignment = 128}.",
+    )
+
+
+def read_order(text: str, backend: Backend) -> Pipeline:
+    """Return what *text* names, with the options and traits that *backend* gives the steps."""
+    return with_traits(tuple(_entries(text, backend)), backend.traits)
+
+
+def _entries(text: str, backend: Backend) -> Iterator[Entry]:
+    """Yield what *text* names, each step with the options that the compiler gives it."""
+    steps = steps_in(graph_order(backend) + program_order(backend))
+    own = {step.name: step.options for step in steps if step.options}
+    for step in read_steps(text, "--passes"):
+        if step.name in PIPELINES and not step.options:
+            yield from PIPELINES[step.name]
+        else:
+            yield Step(step.name, {**own.get(step.name, {}), **step.options})

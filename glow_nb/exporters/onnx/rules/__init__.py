@@ -1,0 +1,7 @@
+"""Export rules, one file a family of operators; importing this package registers them all."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _file in iter_modules(__path__, f"{__name__}."):
+    import_module(_file.name)
