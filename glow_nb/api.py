@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import warnings
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Union
 
 from glow_nb import compiler, pipelines
@@ -19,18 +20,19 @@ from glow_nb.arguments import (
     as_shapes,
     whole_number,
 )
-from glow_nb.backends import BackendLike, VariantBackend, backend_named
+from glow_nb.backends import Backend, BackendLike, VariantBackend, backend_named
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.dynamic import DynamicNetwork, describe_sizes
 from glow_nb.errors import GlowWarning, OptionError, UnboundDimension
-from glow_nb.files import SUFFIX, load_text
+from glow_nb.files import SUFFIX, load_all_text
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
 from glow_nb.memory_limit import within_memory
+from glow_nb.module_network import ModuleNetwork
 from glow_nb.network import CompiledNetwork, Network
 from glow_nb.passes import (
     Observer,
@@ -42,6 +44,7 @@ from glow_nb.passes import (
     tell,
 )
 from glow_nb.program_passes import PROGRAM_PASSES
+from glow_nb.state_store import StateStore
 from glow_nb.variants import MAX_VARIANTS
 
 if TYPE_CHECKING:
@@ -65,35 +68,52 @@ def load(
             needed where a shape is computed from their numbers.
 
     Raises:
-        OptionError: *shapes* or *constants* do not fit the model, or it is no ONNX model.
+        OptionError: *shapes* or *constants* do not fit the model, it is no ONNX model, or it has
+            several functions, which :func:`load_module` returns.
         ModelError: The model is broken, or has symbolic dimensions that *shapes* does not bind.
         UnsupportedError: Operators that are not supported; all of them are listed.
         ParseError: The IR text is not valid.
     """
     loaded = _load(graph, shapes, constants)
+    if isinstance(loaded, Module):
+        names = [function.name for function in loaded.functions]
+        raise OptionError(
+            f"{loaded!r}: it is no single function; take one of glow_nb.load_module(...){names}"
+        )
     if isinstance(loaded, Function | Program):
         return loaded
     return loaded.function({})  # which says what is open
 
 
+def load_module(path: str | os.PathLike[str]) -> Module:
+    """Return all functions in the IR text at *path*, with the states that they share.
+
+    Raises:
+        OptionError: *path* is none of IR text, or the text is a program.
+        ModelError, ParseError: As :func:`load`.
+    """
+    place = as_path(path)
+    loaded = load_all_text(place) if _is_text(place) else None
+    if not isinstance(loaded, Module):
+        raise OptionError(f"{place}: not IR text of graphs, in a file named *{SUFFIX}; use load()")
+    return loaded
+
+
 def _load(
     graph: Graph, shapes: Shapes | None, constants: Constants | None
-) -> Function | Program | SymbolicModel:
-    """Do what :func:`load` does, but for a model with open sizes: it is returned as such."""
+) -> Function | Module | Program | SymbolicModel:
+    """Do what :func:`load` does, but return several functions, or a model with open sizes."""
     bound, fixed = as_shapes(shapes), as_constants(constants)
     if isinstance(graph, str | os.PathLike):
         graph = as_path(graph)
     if _is_text(graph) or isinstance(graph, Function | Module | Program):
         _refuse_bindings(bound, fixed)
+    if isinstance(graph, str | os.PathLike) and _is_text(graph):
+        graph = load_all_text(graph)
     if isinstance(graph, Function | Program):
         return graph
     if isinstance(graph, Module):
-        if len(graph.functions) != 1:
-            names = [function.name for function in graph.functions]
-            raise OptionError(f"the module has the functions {names}; give one of them")
-        return graph.functions[0]
-    if isinstance(graph, str | os.PathLike) and _is_text(graph):
-        return load_text(graph)
+        return graph.functions[0] if len(graph.functions) == 1 else graph
     from glow_nb.importers.onnx import SymbolicModel, import_onnx, load_model
 
     if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):
@@ -143,7 +163,8 @@ def compile(
     """Compile a neural network for this machine.
 
     Args:
-        graph: What :func:`load` takes.
+        graph: What :func:`load` takes, or IR text or a Module of several functions: these are
+            compiled for one state, and the network has each by its name, ``net["train"]``.
         backend: ``"cpu"``, ``"interpreter"``, the options of a backend such as
             ``glow_nb.Cpu(winograd="off")``, or a backend of your own.
         threads: Cores that share the work of one run; all that are available by default.
@@ -188,31 +209,14 @@ def compile(
         loaded = _load(graph, shapes, constants)
     stopwatch.lap("import")
 
-    @within_memory("compile")
-    def build(known: Function | Program, sizes: str = "") -> CompiledNetwork:
-        if isinstance(known, Program):
-            made = compiler.compile_program(known, chosen, threads=cores, observer=observer)
-        else:
-            made = compiler.compile_function(
-                known,
-                chosen,
-                threads=cores,
-                pipeline=pipeline,
-                program_pipeline=program_pipeline,
-                observer=observer,
-            )
-        observed("free_memory", _return_freed_memory, made.program, observer)
-        finish(observer)
-        return CompiledNetwork(made.program, made.executable, made.function, cores, sizes)
-
-    if isinstance(loaded, Function | Program):
+    build = _Build(chosen, cores, pipeline, program_pipeline, observer)
+    if isinstance(loaded, Function | Module | Program):
         for step in ("import", "backend"):
             tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
+        if isinstance(loaded, Module):
+            return _compile_module(loaded, build)
         return build(loaded)
-    model = loaded
-    if isinstance(chosen, VariantBackend):
-        with compiler.code_of(chosen, "for_variants"):
-            chosen = chosen.for_variants()
+    model, build = loaded, build.for_variants()
 
     def build_for(known: Shapes) -> CompiledNetwork:
         began = time.perf_counter()
@@ -223,6 +227,61 @@ def compile(
     # An observer sees the steps of one compilation after those of another.
     in_turn = observer is not None
     return DynamicNetwork(model, build_for, max_variants=limit, in_turn=in_turn)
+
+
+@dataclass(frozen=True)
+class _Build:
+    """How :func:`compile` makes a network of each function or program of one model."""
+
+    backend: Backend
+    threads: int
+    pipeline: Pipeline
+    program_pipeline: Pipeline | None
+    observer: Observer | None
+
+    def for_variants(self) -> _Build:
+        """Return what makes several networks of one model, which share their weights."""
+        if not isinstance(self.backend, VariantBackend):
+            return self
+        with compiler.code_of(self.backend, "for_variants"):
+            return replace(self, backend=self.backend.for_variants())
+
+    @within_memory("compile")
+    def __call__(
+        self, known: Function | Program, sizes: str = "", state: StateStore | None = None
+    ) -> CompiledNetwork:
+        """Compile *known*, to run on *state* if that is given."""
+        if isinstance(known, Program):
+            made = compiler.compile_program(
+                known, self.backend, threads=self.threads, observer=self.observer
+            )
+        else:
+            made = compiler.compile_function(
+                known,
+                self.backend,
+                threads=self.threads,
+                pipeline=self.pipeline,
+                program_pipeline=self.program_pipeline,
+                observer=self.observer,
+            )
+        observed("free_memory", _return_freed_memory, made.program, self.observer)
+        finish(self.observer)
+        state = StateStore(known.state) if state is None else state
+        return CompiledNetwork(
+            made.program, made.executable, made.function, self.threads, sizes, state
+        )
+
+
+def _compile_module(module: Module, build: _Build) -> ModuleNetwork:
+    """Compile the functions of *module* one after the other, for one state."""
+    names = [function.name for function in module.functions]
+    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if repeated or not names:
+        problem = f"several functions are called {repeated}" if names else "it has no function"
+        raise OptionError(f"{module!r}: {problem}; give each function a name of its own")
+    state, build = StateStore(module.state), build.for_variants()
+    networks = {function.name: build(function, state=state) for function in module.functions}
+    return ModuleNetwork(networks, state, build.threads)
 
 
 def as_threads(threads: int | None) -> int:

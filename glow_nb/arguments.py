@@ -82,17 +82,19 @@ def as_constants(constants: object) -> dict[str, Array]:
     if not isinstance(constants, Mapping):
         raise OptionError(f"constants={constants!r:.80}: give a dict of arrays by input name")
     return {
-        _name("constants", name): _array(OptionError, f"constants={{{name!r:.80}: ...}}", value)
+        _name("constants", name): array_of_numbers(
+            OptionError, f"constants={{{name!r:.80}: ...}}", value
+        )
         for name, value in constants.items()
     }
 
 
 def as_array(name: str, value: object) -> Array:
     """Return what was fed to the input *name* as an array; raise FeedError if it is none."""
-    return _array(FeedError, f"input {name!r}", value)
+    return array_of_numbers(FeedError, f"input {name!r}", value)
 
 
-def _array(kind: type[GlowError], subject: str, value: object) -> Array:
+def array_of_numbers(kind: type[GlowError], subject: str, value: object) -> Array:
     """Return *value* as an array of numbers; raise *kind* about the *subject* if it is none."""
     with foreign(kind, f"{subject}: a {type(value).__name__} that is no array"):
         array: Array = np.asarray(value)

@@ -199,7 +199,8 @@ def _check_memory(program: Program) -> None:
         {
             "arena": 0 if arena is None else arena.size_bytes,
             "constants": sum(weight.type.size_bytes for weight in program.weights),
+            "state": sum(state.type.size_bytes for state in program.state),
             "inputs and outputs": sum(buffer.type.size_bytes for buffer in bound),
         },
-        ((f"{b!r} : {b.type}", b.type.size_bytes) for b in (*places, *program.weights, *bound)),
+        ((f"{b!r} : {b.type}", b.type.size_bytes) for b in (*places, *program.declared)),
     )

@@ -21,10 +21,10 @@ from glow_nb.hlir.graph import Constant, Function, State
 from glow_nb.hlir.print import print_storage
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.print import print_weight
-from glow_nb.llir.program import Program, Weight
+from glow_nb.llir.program import Program, StateBuffer, Weight
 from glow_nb.types import Array
 
-Declared = Constant | State | Weight
+Declared = Constant | State | StateBuffer | Weight
 
 CONTEXT = 3
 """Unchanged lines that are shown around a change."""
@@ -94,8 +94,8 @@ def difference(
 
 
 def _constants(ir: Function | Program) -> dict[str, Declared]:
-    values: tuple[Declared, ...]
-    values = ir.weights if isinstance(ir, Program) else (*ir.constants, *ir.state)
+    constants = ir.weights if isinstance(ir, Program) else ir.constants
+    values: tuple[Declared, ...] = (*constants, *ir.state)
     return {value.name: value for value in values}
 
 
@@ -143,4 +143,4 @@ def _with_indent_of(line: str, text: str) -> str:
 
 
 def _declaration(value: Declared) -> str:
-    return print_weight(value) if isinstance(value, Weight) else print_storage(value)
+    return print_storage(value) if isinstance(value, Constant | State) else print_weight(value)

@@ -16,6 +16,7 @@ from glow_nb.feeds import Feeds, name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork, MemoryReport, Network
+from glow_nb.state_store import StateStore
 from glow_nb.types import Array, SymbolicType
 from glow_nb.variants import MAX_VARIANTS, VariantCache
 
@@ -69,11 +70,18 @@ class DynamicNetwork(Network):
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
         asks for another one on the way.
         """
+        self.state = StateStore()  # no model with open sizes has any
         self._model, self._compile_for = model, compile_for
         self._variants: VariantCache[InputShapes, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
         self._background = Background()
+
+    @property
+    @override
+    def functions(self) -> dict[str, Network]:
+        """The one function, under the name of the sizes that were used last."""
+        return {self.program.name: self}
 
     @property
     @override

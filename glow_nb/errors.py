@@ -52,6 +52,10 @@ class FeedError(GlowError):
     """The arrays given to ``run`` do not fit the inputs of the network."""
 
 
+class StateError(GlowError):
+    """State that does not fit, is not there, or is in use by another run."""
+
+
 class OptionError(GlowError):
     """An argument of the public API or of the command has no meaning: says which are valid."""
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import threading
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,8 +20,10 @@ import numpy as np
 
 from glow_nb.errors import GlowError, ModelError
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.module import Module
+from glow_nb.hlir.parse import parse_function, parse_module
 from glow_nb.hlir.print import external_constants
+from glow_nb.hlir.verify import verify_module
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights
@@ -37,8 +40,21 @@ def load_text(path: str | os.PathLike[str]) -> Function | Program:
     Raises:
         ModelError: A file cannot be read, or the archive of constants is broken.
         ParseError: The text is not valid IR.
+        GlowError: It has several functions.
     """
-    path = Path(path)
+    return parse_text(*_read(Path(path)))
+
+
+def load_all_text(path: str | os.PathLike[str]) -> Module | Program:
+    """Do what :func:`load_text` does, for text of any number of functions."""
+    text, place, constants = _read(Path(path))
+    if _is_program(text):
+        return parse_program(text, place, constants)
+    return parse_module(text, place, constants)
+
+
+def _read(path: Path) -> tuple[str, str, dict[str, Array]]:
+    """Return the IR text at *path*, the path as errors show it, and the constants beside it."""
     try:
         text = read_text(path)
     except OSError as error:
@@ -48,27 +64,32 @@ def load_text(path: str | os.PathLike[str]) -> Function | Program:
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: cannot be read as IR text: {error}") from error
     archive = path.with_suffix(".npz")
-    constants = load_constants(archive) if archive.exists() else {}
-    return parse_text(text, str(path), constants)
+    return text, str(path), load_constants(archive) if archive.exists() else {}
 
 
 def parse_text(
     text: str, path: str = "<text>", constants: Mapping[str, Array] | None = None
 ) -> Function | Program:
-    """Parse IR text of either level; ``declare`` begins the lower one."""
+    """Parse IR text of one function or program; ``declare`` begins the lower level."""
+    if _is_program(text):
+        return parse_program(text, path, constants)
+    return parse_function(text, path, constants)
+
+
+def _is_program(text: str) -> bool:
     import glow_nb.hlir.ops
     import glow_nb.kernels.operators
     import glow_nb.llir.instructions  # noqa: F401 - all register words of the language
 
     first = re.search(r"^\s*(\w+)", re.sub(r"//[^\n]*", "", text))
-    if first and first.group(1) == "declare":
-        return parse_program(text, path, constants)
-    return parse_function(text, path, constants)
+    return first is not None and first.group(1) == "declare"
 
 
-def save_text(ir: Function | Program, path: str | os.PathLike[str]) -> None:
+def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> None:
     """Write *ir* as text to *path* and its large constants beside it; replaces both files whole."""
     path = Path(path)
+    if isinstance(ir, Module):
+        verify_module(ir)  # functions that have constants of equal names could not be read back
     text = ir_text(ir)
     constants = external_weights(ir) if isinstance(ir, Program) else external_constants(ir)
     replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
@@ -79,14 +100,19 @@ def save_text(ir: Function | Program, path: str | os.PathLike[str]) -> None:
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Let *write* make a file beside *path* and move it there, so that no half file is left.
 
+    The file is on the disk before it gets its name: a process that is killed, or a system that
+    breaks down, leaves the old file or the new one.
+
     Raises:
         GlowError: *path* is a folder or a device, or cannot be written.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise GlowError(f"{path}: not a regular file; give the path of a new or existing file")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         write(temporary)
+        with temporary.open("r+b") as stream:
+            os.fsync(stream.fileno())
         os.replace(temporary, path)
     except OSError as error:
         raise GlowError(f"{path}: cannot be written: {error.strerror}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from glow_nb.alignment import ALIGNMENT
 from glow_nb.arguments import Shapes, as_path, as_shapes
+from glow_nb.backends.backend import StatefulExecutable
 from glow_nb.counted import cut, visible_types
 from glow_nb.errors import GlowError, OptionError, UnsupportedError
 from glow_nb.feeds import FeedCheck, Feeds
@@ -21,6 +22,9 @@ from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.memory_limit import out_of_memory, within_memory
+from glow_nb.schema import closest
+from glow_nb.state_files import load_state, save_state
+from glow_nb.state_store import StateStore
 from glow_nb.types import Array, SymbolicType, TensorType
 
 if TYPE_CHECKING:
@@ -41,6 +45,7 @@ class MemoryReport:
             operands that end.
         constant_bytes: Weights, packed as the kernels want them.
         scratch_bytes: Working memory of the kernels, for all threads.
+        state_bytes: What stays from run to run.
         program: The allocated program that the bytes are of; what :meth:`plot` draws.
         sizes: The sizes that they are for, of a network that leaves some open; or empty.
     """
@@ -53,6 +58,7 @@ class MemoryReport:
     scratch_bytes: int
     program: Program = field(repr=False, compare=False)
     sizes: str = ""
+    state_bytes: int = 0
 
     def plot(self, path: str | os.PathLike[str], *, title: str = "") -> None:
         """Draw the arena to the PNG file *path*: time to the right, addresses upwards.
@@ -75,11 +81,12 @@ class MemoryReport:
         ratio = self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
         saved = f"{_mebibytes(self.in_place_bytes)} less in place, " if self.in_place_bytes else ""
         sizes = f"for {self.sizes}: " if self.sizes else ""
+        state = f", state {_mebibytes(self.state_bytes)}" if self.state_bytes else ""
         return (
             f"{sizes}arena {_mebibytes(self.arena_bytes)} ({ratio:.3f} of its lower bound, {saved}"
             f"{_mebibytes(self.unshared_bytes)} unshared), "
             f"constants {_mebibytes(self.constant_bytes)}, "
-            f"scratch {_mebibytes(self.scratch_bytes)}"
+            f"scratch {_mebibytes(self.scratch_bytes)}{state}"
         )
 
 
@@ -90,8 +97,51 @@ def _mebibytes(size_bytes: int) -> str:
 class Network(ABC):
     """What :func:`glow_nb.compile` returns: a network of fixed sizes, or one that leaves some open.
 
-    ``run`` may be called from many threads at once.
+    ``run`` may be called from many threads at once, unless the network has state.
+
+    Attributes:
+        state: The states by name: an array that is read from it is a copy, one that is assigned is
+            checked and copied.
     """
+
+    state: StateStore
+
+    @property
+    @abstractmethod
+    def functions(self) -> Mapping[str, Network]:
+        """The functions by name."""
+
+    def __getitem__(self, name: str) -> Network:
+        """Return the function called *name*; raise OptionError if there is none."""
+        functions = self.functions
+        if name not in functions:
+            raise OptionError(
+                f"the network has no function {name!r}{closest(str(name), functions)}; it has "
+                f"{list(functions)}"
+            )
+        return functions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names of the functions."""
+        return iter(self.functions)
+
+    def save_state(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to the safetensors file *path*, whole or not at all.
+
+        Raises:
+            StateError: A run is in progress.
+            GlowError: The file cannot be written.
+        """
+        save_state(self.state, as_path(path))
+
+    def load_state(self, path: str | os.PathLike[str]) -> None:
+        """Read the state from the safetensors file *path*, all of it or nothing.
+
+        Raises:
+            StateError: The file has other names, kinds or shapes (all of them are listed), is
+                damaged or cannot be read, or a run is in progress.
+        """
+        load_state(self.state, as_path(path))
 
     @property
     @abstractmethod
@@ -173,7 +223,7 @@ class CompiledNetwork(Network):
         net = glow_nb.compile("resnet50.onnx", threads=2)
         outputs = net.run({"data": images})     # arrays by output name, in the model's order
 
-    ``run`` may be called from many threads at once.
+    ``run`` may be called from many threads at once, unless the network has state.
     """
 
     def __init__(
@@ -183,19 +233,40 @@ class CompiledNetwork(Network):
         function: Function | None,
         threads: int,
         sizes: str = "",
+        state: StateStore | None = None,
     ) -> None:
         """Wrap what the compiler made; users call :func:`glow_nb.compile` instead.
 
-        Of a network that leaves sizes open, *sizes* says which it was compiled for.
+        Of a network that leaves sizes open, *sizes* says which it was compiled for. Its runs are on
+        *state*, by default one of its own.
         """
+        self.state = StateStore(program.state) if state is None else state
         self._program, self._function, self._threads = program, function, threads
         self.sizes = sizes
         self._executable = executable
+        self._run = self._run_of(executable)
         self._feeds = FeedCheck(program.inputs)
         subject = f"network {program.name!r}: {type(executable).__name__}.run"
         self._border = foreign(GlowError, subject)  # to the backend, which may be a user's
         self._output_names = tuple(buffer.name for buffer in program.outputs)
         self._counted = {b.name: b.counted for b in program.outputs if b.counted}
+
+    def _run_of(self, executable: Executable) -> Callable[[Sequence[Array]], list[Array]]:
+        """Return what runs *executable*, on the state if the program has any."""
+        if not self.program.state:
+            return executable.run
+        if isinstance(executable, StatefulExecutable):
+            return partial(executable.run_on, self.state)
+        raise UnsupportedError(
+            f"network {self.program.name!r}: it has the state {list(self.state)!s:.80}, and "
+            f"{type(executable).__name__} runs no program with state; write its method run_on"
+        )
+
+    @property
+    @override
+    def functions(self) -> dict[str, Network]:
+        """The one function."""
+        return {self.program.name: self}
 
     @property
     @override
@@ -242,6 +313,7 @@ class CompiledNetwork(Network):
             scratch_bytes=self._executable.scratch_bytes,
             program=self.program,
             sizes=self.sizes,
+            state_bytes=sum(state.type.size_bytes for state in self.program.state),
         )
 
     @property
@@ -272,12 +344,13 @@ class CompiledNetwork(Network):
 
         Raises:
             FeedError: An input is missing, unknown, or of another shape or dtype.
+            StateError: The state is in use by another run.
             MemoryLimitError: The system gives no memory for the run.
         """
         arrays = self._feeds.arrays(inputs)
         with self._border:
             try:
-                results = self._executable.run(arrays)
+                results = self._run(arrays)
             except MemoryError as error:
                 raise out_of_memory(f"network {self.program.name!r}", error) from error
         outputs = dict(zip(self._output_names, results, strict=True))
@@ -306,7 +379,8 @@ class CompiledNetwork(Network):
         """Run the network some times and return the time of each kernel.
 
         The runs use an entry of their own that takes the time before and after each kernel on each
-        thread; ``run`` is as fast afterwards as before.
+        thread; ``run`` is as fast afterwards as before. They begin with the state as it was before
+        the first run, and leave the network's as it is.
 
         Args:
             inputs: As :meth:`run` takes them.

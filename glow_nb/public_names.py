@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from glow_nb.api import compile as compile
 from glow_nb.api import load as load
+from glow_nb.api import load_module as load_module
 from glow_nb.api import print_ir as print_ir
 from glow_nb.backends import Backend as Backend
 from glow_nb.backends import Cpu as Cpu
@@ -26,6 +27,7 @@ from glow_nb.errors import ModelError as ModelError
 from glow_nb.errors import OptionError as OptionError
 from glow_nb.errors import ParseError as ParseError
 from glow_nb.errors import PassError as PassError
+from glow_nb.errors import StateError as StateError
 from glow_nb.errors import UnsupportedError as UnsupportedError
 from glow_nb.errors import VerifyError as VerifyError
 from glow_nb.exporters import export_onnx as export_onnx
@@ -43,6 +45,7 @@ from glow_nb.hlir.module import Module as Module
 from glow_nb.hlir.passes import register_pass as register_pass
 from glow_nb.hlir.rewrite import Rewriter as Rewriter
 from glow_nb.hlir.rewrite import rewrite as rewrite
+from glow_nb.module_network import ModuleNetwork as ModuleNetwork
 from glow_nb.network import CompiledNetwork as CompiledNetwork
 from glow_nb.network import Network as Network
 from glow_nb.passes import Repeat as Repeat

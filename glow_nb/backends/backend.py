@@ -20,6 +20,7 @@ from glow_nb.llir.program import Program
 from glow_nb.llir.traits import Traits
 from glow_nb.passes import Pipeline, Step
 from glow_nb.pipelines import INSTRUCTIONS
+from glow_nb.state_store import StateStore
 from glow_nb.types import Array
 
 
@@ -82,6 +83,18 @@ class Executable(Protocol):
 
         The caller has checked that their kinds and shapes are those of the program's inputs. May be
         called from many threads at once.
+        """
+        ...
+
+
+@runtime_checkable
+class StatefulExecutable(Protocol):
+    """An executable of a program with state."""
+
+    def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
+        """Do what :meth:`Executable.run` does, on the arrays that ``state.for_a_run()`` lends.
+
+        The program reads them as the last run has left them, and writes them for the next one.
         """
         ...
 

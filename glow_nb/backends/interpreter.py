@@ -57,6 +57,7 @@ from glow_nb.llir.traits import FUSES_BOTH, FUSES_EPILOGUE, KernelTraits, Traits
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.passes import Pipeline
 from glow_nb.schema import map_operands, operand_specs
+from glow_nb.state_store import StateStore
 from glow_nb.types import Array, TensorType
 
 POISON = 0xFF
@@ -112,7 +113,7 @@ class Interpreter(Backend):
 
 
 class InterpretedProgram:
-    """A program that NumPy executes; holds no state between runs, so threads may share it."""
+    """A program that NumPy executes; holds nothing between runs, so threads may share it."""
 
     source = ""
     scratch_bytes = 0
@@ -155,6 +156,8 @@ class InterpretedProgram:
     ) -> list[Array]:
         """Run on *inputs* in the program's order; return its outputs in order.
 
+        The states are those before the first run, and what is written to them is lost.
+
         Args:
             inputs: One array for each input.
             watch: Called with each result of each instruction when it is made, those inside of
@@ -166,6 +169,13 @@ class InterpretedProgram:
             MemoryLimitError: The system gives no memory for the run.
         """
         return self._execute(inputs, self._steps, watch, evaluate)
+
+    def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
+        """Do what :meth:`run` does, on *state*, which the next run finds as this one leaves it.
+
+        A run that fails leaves it as it was.
+        """
+        return self._execute(inputs, self._steps, state=state)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run *runs* times with the time taken around each instruction, and as often without."""
@@ -187,17 +197,25 @@ class InterpretedProgram:
         steps: Sequence[Step],
         watch: Watch | None = None,
         evaluate: Evaluate = evaluate_node,
+        state: StateStore | None = None,
     ) -> list[Array]:
-        try:
-            memory = Memory(self._program, self._arena, self._weights)
-            memory.watch, memory.evaluate = watch, evaluate
-            self._bind(memory, inputs)
-            with np.errstate(all="ignore"):
-                for step in steps:
-                    step(memory)
-        except MemoryError as error:
-            raise out_of_memory(f"network {self._program.name!r}", error) from error
-        return [memory.array(output) for output in self._program.outputs]
+        program = self._program
+        store = StateStore(program.state) if state is None else state
+        with store.for_a_run() as lent:
+            kept = {buffer: lent.array(buffer.name, buffer.type) for buffer in program.state}
+            try:
+                memory = Memory(program, self._arena, self._weights)
+                memory.watch, memory.evaluate = watch, evaluate
+                memory.regions.update({b: _bytes_of(a).copy() for b, a in kept.items()})
+                self._bind(memory, inputs)
+                with np.errstate(all="ignore"):
+                    for step in steps:
+                        step(memory)
+            except MemoryError as error:
+                raise out_of_memory(f"network {program.name!r}", error) from error
+            for buffer, array in kept.items():
+                array[...] = memory.array(buffer)
+        return [memory.array(output) for output in program.outputs]
 
     def _bind(self, memory: Memory, arrays: Sequence[Array]) -> None:
         wanted = self._program.inputs

@@ -125,9 +125,8 @@ def _arena_of(program: Program, kept: Sequence[Instruction]) -> Arena | None:
 
 
 def _names(program: Program) -> set[str]:
-    declared = (*program.weights, *program.inputs, *program.outputs)
     views = (buffer for i in program.instructions for buffer in mutated(i))
-    return {buffer.name for buffer in (*declared, *views)}
+    return {buffer.name for buffer in (*program.declared, *views)}
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.interpreter import InterpretedProgram
 from glow_nb.distance import distance
-from glow_nb.hlir.graph import Constant, Function, Node, Result, Save, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Result, Save, State, Value
 from glow_nb.llir.program import Arena, Buffer, Instruction, Program
 from glow_nb.schema import attributes_of, operand_specs, operands_of
 from glow_nb.types import Array
@@ -63,7 +63,8 @@ class Evaluator:
 
     def _evaluate(self, function: Function) -> StateValues:
         values: dict[Value, Array] = {p: self._feeds[p.name] for p in function.inputs}
-        values.update({constant: constant.array for constant in function.constants})
+        storage: tuple[Constant | State, ...] = (*function.constants, *function.state)
+        values.update({value: value.array for value in storage})
         outputs: dict[str, Array] = {}
         named: dict[Key, Array] = {}
         for node in function.nodes:

@@ -22,6 +22,7 @@ from glow_nb.codegen.threads import Team
 from glow_nb.errors import CompileError, FeedError
 from glow_nb.kernels.target import Target
 from glow_nb.memory_limit import require_memory
+from glow_nb.state_store import LentState, StateStore
 from glow_nb.types import Array, ElementKind, TensorType
 
 _Wanted = tuple[np.dtype[Any], tuple[int, ...]]
@@ -43,13 +44,14 @@ def load(native: NativeProgram) -> LoadedProgram:
 
 
 def _require_memory(native: NativeProgram) -> None:
-    bindings = (*native.inputs, *native.outputs)
-    tensors = [(f"{b.name} : {b.type}", b.type.size_bytes) for b in bindings]
+    bound = (*native.inputs, *native.outputs)
+    tensors = [(f"{b.name} : {b.type}", b.type.size_bytes) for b in (*bound, *native.state)]
     parts = {
         "arena": native.memory.arena_bytes,
         "scratch": native.scratch_bytes,
         "constants": sum(block.nbytes for block in native.memory.blocks),
-        "inputs and outputs": sum(size for _, size in tensors),
+        "state": sum(b.type.size_bytes for b in native.state),
+        "inputs and outputs": sum(b.type.size_bytes for b in bound),
     }
     require_memory("native program", parts, tensors)
 
@@ -74,7 +76,9 @@ class LoadedProgram:
     """Machine code in memory, ready to run on given arrays.
 
     It may be run from any number of Python threads. Each run in progress has its own context
-    (arena, scratch, team of threads); idle contexts are kept, the last used first.
+    (arena, scratch, team of threads); idle contexts are kept, the last used first. State belongs to
+    the caller, who gives the same :class:`~glow_nb.state_store.StateStore` to each run; a run
+    without one begins with the values before the first run, and what it leaves is lost.
     """
 
     def __init__(self, native: NativeProgram, code: LoadedCode) -> None:
@@ -84,26 +88,32 @@ class LoadedProgram:
         self._outputs = [(b.type.kind.dtype, b.type.shape) for b in native.outputs]
         fed = enumerate(output.fed_by for output in native.outputs)
         self._fed = [(output, source) for output, source in fed if source is not None]
-        self._first_bound = len(native.memory.borrowed)
+        self._first_bound = len(native.memory.borrowed) + len(native.state)
         self._idle: deque[_Context] = deque(maxlen=available_cores())
         _loaded.add(self)
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], state: StateStore | None = None) -> list[Array]:
         """Run on *inputs*, in the program's order, and return new output arrays in order.
 
         Raises:
             FeedError: An input has another shape or dtype, or is not contiguous and aligned.
+            StateError: *state* is in use, or is without a state of the program.
         """
         _check("input", inputs, self._inputs)
-        return self.run_checked(inputs)
+        return self.run_checked(inputs, state)
 
-    def run_checked(self, inputs: Sequence[Array]) -> list[Array]:
+    def run_checked(self, inputs: Sequence[Array], state: StateStore | None = None) -> list[Array]:
         """Do what :meth:`run` does, on arrays of which the caller knows that they fit."""
         outputs = self.new_outputs(inputs)
-        self._run_on([*inputs, *outputs])
+        self._run_on([*inputs, *outputs], state)
         return outputs
 
-    def run_into(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def run_into(
+        self,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        state: StateStore | None = None,
+    ) -> None:
         """Run on *inputs* and write *outputs*, both in the program's order.
 
         An output that is an input as well must hold what is fed.
@@ -111,13 +121,14 @@ class LoadedProgram:
         Raises:
             FeedError: An array has another shape or dtype, is not contiguous and aligned, or is an
                 output that cannot be written.
+            StateError: *state* is in use, or is without a state of the program.
         """
         _check("input", inputs, self._inputs)
         _check("output", outputs, self._outputs)
         for index, array in enumerate(outputs):
             if not array.flags.writeable:
                 raise FeedError(f"output {index}: the array is read-only; give one to write to")
-        self._run_on([*inputs, *outputs])
+        self._run_on([*inputs, *outputs], state)
 
     def new_outputs(self, inputs: Sequence[Array]) -> list[Array]:
         """Return new arrays; one that is an input as well begins as a copy of what is fed."""
@@ -126,10 +137,16 @@ class LoadedProgram:
             outputs[output][...] = inputs[source]
         return outputs
 
-    def _run_on(self, arrays: Sequence[Array]) -> None:
+    def _run_on(self, arrays: Sequence[Array], state: StateStore | None) -> None:
         context = self._take_context()
         context.pointers[self._first_bound :] = [address_of(array) for array in arrays]
-        context.team.run()
+        if self.native.state:
+            store = StateStore(self.native.state) if state is None else state
+            with store.for_a_run() as lent:
+                context.point_at(lent)
+                context.team.run()
+        else:
+            context.team.run()
         self._idle.append(context)  # a full deque drops the one idle for longest
 
     def _take_context(self) -> _Context:
@@ -181,7 +198,11 @@ class _Context:
     """The memory and the threads of one run at a time."""
 
     def __init__(self, native: NativeProgram, code: LoadedCode) -> None:
-        memory, bound = native.memory, len(native.inputs) + len(native.outputs)
+        memory = native.memory
+        bound = len(native.state) + len(native.inputs) + len(native.outputs)
+        begin = len(memory.borrowed)
+        self._state, self._place = native.state, slice(begin, begin + len(native.state))
+        self._lent: LentState | None = None
         # ctypes has no arrays of length zero that it can take the address of on every version.
         self.pointers = (ctypes.c_void_p * (len(memory.borrowed) + bound))()
         for index, block in enumerate(memory.borrowed):
@@ -194,3 +215,10 @@ class _Context:
             bindings=self.pointers,
             scratch=aligned_empty(native.scratch_bytes),
         )
+
+    def point_at(self, lent: LentState) -> None:
+        """Let the program work on the state that is *lent* for a run."""
+        if lent is not self._lent:
+            arrays = [lent.array(binding.name, binding.type) for binding in self._state]
+            self.pointers[self._place] = [address_of(array) for array in arrays]
+            self._lent = lent

@@ -8,7 +8,7 @@ from functools import partial
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.clock import STAMP_SYMBOL, compile_clock
 from glow_nb.codegen.entry import Call, generate_entry
-from glow_nb.codegen.native_program import Binding, NativeProgram, OutputBinding
+from glow_nb.codegen.native_program import Binding, InitialState, NativeProgram, OutputBinding
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.codegen.program_memory import ProgramMemory
 from glow_nb.codegen.runtime import RUNTIME, compile_runtime
@@ -29,6 +29,7 @@ def make_native_program(
     threads: int = 1,
     target: Target | None = None,
     kernels: Sequence[KernelReport] = (),
+    state: Sequence[InitialState] = (),
     stamped: bool = False,
     cache: ObjectCache | None = None,
     workers: int | None = None,
@@ -42,10 +43,11 @@ def make_native_program(
         memory: Constants and arena. The constants are referred to, not copied.
         inputs: What a run reads, in the order in which it takes them.
         outputs: What a run writes, likewise. Regions name bindings by their index among the
-            borrowed blocks of *memory*, the *inputs* and the *outputs*.
+            borrowed blocks of *memory*, the *state*, the *inputs* and the *outputs*.
         threads: Threads that share each kernel that is not one thread's alone.
         target: Processor, by default this one.
         kernels: What each call computes.
+        state: What a run reads as the last one has left it.
         stamped: Whether a run takes the time of each call: one more output, ``int64[threads, calls,
             2]``, with begin and end of each thread's share in nanoseconds.
         cache: Where objects are kept, by default the user's.
@@ -60,6 +62,7 @@ def make_native_program(
     if threads < 1:
         raise OptionError(f"threads={threads}: there must be at least one")
     bound = [(block.nbytes, False) for block in memory.borrowed]
+    bound += [(binding.type.size_bytes, True) for binding in state]
     bound += [(binding.type.size_bytes, False) for binding in inputs]
     bound += [(binding.type.size_bytes, True) for binding in outputs]
     _check_regions(calls, memory, bound)
@@ -92,6 +95,7 @@ def make_native_program(
         outputs=tuple(outputs),
         target=target,
         kernels=tuple(kernels),
+        state=tuple(state),
     )
 
 

@@ -25,13 +25,14 @@ from glow_nb.counted import Counted, problem_of
 from glow_nb.errors import CompileError, GlowError
 from glow_nb.kernel_report import KernelReport
 from glow_nb.kernels.target import Target
-from glow_nb.types import TensorType
+from glow_nb.types import Array, TensorType
 
-FORMAT = "glow_nb native program 1"
+FORMAT = "glow_nb native program 2"
 """What is written of a program says this; another layout of it says another number."""
 
-_BLOCK, _OBJECT = "constants.", "object."
-"""How the names of pieces begin: blocks of constants by their number, objects by their symbol."""
+_BLOCK, _STATE, _OBJECT = "constants.", "state.", "object."
+"""How the names of pieces begin: blocks of constants and states by their number, objects by their
+symbol."""
 
 LARGEST_RUN_BYTES = 1 << 48
 """No machine has so much memory: a program that wants it is damaged."""
@@ -65,6 +66,21 @@ class OutputBinding(Binding):
 
 
 @dataclass(frozen=True, eq=False)
+class InitialState(Binding):
+    """A tensor that survives runs.
+
+    Attributes:
+        array: The value before the first run.
+    """
+
+    array: Array = field(kw_only=True, repr=False)
+
+    def write_to(self, place: Array) -> None:
+        """Write the value before the first run to *place*."""
+        np.copyto(place, self.array)
+
+
+@dataclass(frozen=True, eq=False)
 class NativeProgram:
     """All that is needed to run a program on processors like its target.
 
@@ -76,6 +92,7 @@ class NativeProgram:
         outputs: What a run writes, likewise.
         target: The processor that the code is for.
         kernels: What each call of the entry computes, in order; without the source of the kernel.
+        state: What a run reads as the last one has left it.
     """
 
     entry: EntrySource
@@ -85,6 +102,7 @@ class NativeProgram:
     outputs: tuple[OutputBinding, ...]
     target: Target
     kernels: tuple[KernelReport, ...] = ()
+    state: tuple[InitialState, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_sizes()
@@ -148,6 +166,7 @@ class NativeProgram:
             outputs=self.outputs,
             target=self.target,
             kernels=self.kernels,
+            state=tuple(Binding(s.type, s.name) for s in self.state),
         )
         texts = {
             "format": FORMAT,
@@ -157,7 +176,8 @@ class NativeProgram:
         }
         blocks = {f"{_BLOCK}{index}": block.data for index, block in enumerate(self.memory.blocks)}
         objects = {_OBJECT + symbol: payload for symbol, payload in self.objects.items()}
-        return write_container(texts, {**blocks, **objects})
+        state = {f"{_STATE}{index}": _bytes_of(s.array) for index, s in enumerate(self.state)}
+        return write_container(texts, {**blocks, **state, **objects})
 
     @classmethod
     def from_bytes(cls, content: bytes | bytearray | memoryview) -> NativeProgram:
@@ -196,6 +216,7 @@ class _Manifest:
     outputs: tuple[OutputBinding, ...]
     target: Target
     kernels: tuple[KernelReport, ...]
+    state: tuple[Binding, ...]
 
 
 def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
@@ -233,7 +254,27 @@ def _read(content: bytes | bytearray | memoryview) -> NativeProgram:
         outputs=manifest.outputs,
         target=manifest.target,
         kernels=manifest.kernels,
+        state=tuple(
+            InitialState(b.type, b.name, array=_state_array(b, pieces.get(f"{_STATE}{index}")))
+            for index, b in enumerate(manifest.state)
+        ),
     )
+
+
+def _bytes_of(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _state_array(binding: Binding, piece: memoryview | None) -> Array:
+    """Return the value of a state before the first run; raise CompileError if it is not there."""
+    found = 0 if piece is None else piece.nbytes
+    if piece is None or found != binding.type.size_bytes:
+        raise CompileError(
+            f"state {binding.name!r}: {found} bytes of its value before the first run, "
+            f"{binding.type} takes {binding.type.size_bytes}"
+        )
+    array: Array = np.asarray(piece).view(binding.type.kind.dtype).reshape(binding.type.shape)
+    return array
 
 
 def _aligned(piece: memoryview) -> Bytes:

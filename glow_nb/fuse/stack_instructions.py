@@ -219,7 +219,10 @@ class _Stacker:
         head = self._work[group.head]
         if head.predicate is not None or len(mutated(head)) > 1:
             return False
-        if group.epilogue and not traits_of(head, self._traits).fuses_epilogue:
+        traits = traits_of(head, self._traits)
+        if group.epilogue and not traits.fuses_epilogue:
+            return False
+        if not traits.stores_once and self._overwrites(group):
             return False
         made = mutated(head)[0].root
         moved_behind = (number for number in group.epilogue if number < group.head)
@@ -235,13 +238,25 @@ class _Stacker:
             return False
         return not any(b.root in early for r in group.epilogue for b in read(self._work[r]))
 
+    def _overwrites(self, group: _Group) -> bool:
+        """True if a member reads what lay where it or a later one stores its result."""
+        reads: set[Buffer] = set()
+        for number in group.members:
+            reads |= {buffer.root for buffer in read(self._work[number])}
+            if any(b.root in reads for b in mutated(self._work[number])):
+                return True
+        return False
+
     def _made_by(self, members: Iterable[int]) -> set[Buffer]:
         return {buffer.root for member in members for buffer in mutated(self._work[member])}
 
     def _may_move(self, group: _Group, into: _Group) -> bool:
-        """True if nothing between the two writes what *group* reads, or touches what it writes."""
+        """True if nothing between the two writes what *group* reads, or touches what it writes.
+
+        Each runs where its last member stood: that its others may, was found when they joined it.
+        """
         inside = {*group.members, *into.members}
-        begin, end = min(group.members) + 1, into.position
+        begin, end = group.position + 1, into.position
         written = (
             n for b in group.reads | group.writes for n in _within(self._writers, b, begin, end)
         )

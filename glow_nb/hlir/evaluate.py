@@ -48,8 +48,8 @@ def evaluate(
             raise FeedError(f"input {placeholder} is not fed; feed all of {names}")
         values[placeholder] = _fitting("input", placeholder, feeds[placeholder.name])
     for kept in function.state:
-        given = state.get(kept.name)
-        values[kept] = _fitting("state", kept, kept.array if given is None else given)
+        is_known = kept.name in state
+        values[kept] = _fitting("state", kept, state[kept.name] if is_known else kept.array)
     saved: dict[Placeholder, Array] = {}
     last_use = _last_uses(function)
     for node in function.nodes:

@@ -43,7 +43,11 @@ def parse_function(
     """Parse text that holds exactly one function."""
     module = parse_module(text, path, constants)
     if len(module.functions) != 1:
-        raise GlowError(f"{path}: expected one function, found {len(module.functions)}")
+        names = [function.name for function in module.functions]
+        raise GlowError(
+            f"{path}: it has the functions {names}, and one is wanted; save that in a file of its "
+            "own: glow_nb.save_text(glow_nb.load_module(path)[name], new_path)"
+        )
     return module.functions[0]
 
 

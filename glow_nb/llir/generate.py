@@ -10,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 import glow_nb.llir.instructions  # noqa: F401  registers those with a class of their own
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Node, Placeholder, Result, Save, Value, producer_of
+from glow_nb.hlir.direct_saves import aliases_of, is_read_at_the_end, readers_of, saved_alone
+from glow_nb.hlir.graph import Function, Node, Placeholder, Save, State, Value, producer_of
 from glow_nb.hlir.ops.activation import Clip
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Reshape, Slice, Split
 from glow_nb.hlir.rules import LOWERINGS
@@ -29,10 +31,11 @@ from glow_nb.llir.program import (
     Buffer,
     Instruction,
     Program,
+    StateBuffer,
     View,
     Weight,
 )
-from glow_nb.schema import RuleTable, fields_of
+from glow_nb.schema import RuleTable, fields_of, operand_specs
 from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
@@ -52,14 +55,13 @@ def generate(function: Function) -> Program:
     """Return *function* as a program, not allocated; instructions are in the order of its nodes.
 
     A buffer has the name of the node that it holds the result of. A result that only a ``save``
-    reads is written into the output at once.
+    reads is written into the output at once, or over the old value of the state if that was read by
+    then, or is read for it element by element.
 
     Raises:
         UnsupportedError: Operators have no instruction; names them all.
     """
     _check_supported(function)
-    if function.state:
-        raise UnsupportedError(f"function {function.name!r}: {function.state} have no memory yet")
     instructions = {
         node_class: instruction_for(node_class)
         for node_class in dict.fromkeys(map(type, function.nodes))
@@ -116,39 +118,42 @@ class Generator:
     """
 
     def __init__(self, function: Function) -> None:
-        """Declare the weights, inputs and outputs of *function*."""
+        """Declare the weights, states, inputs and outputs of *function*."""
         self.node: Node
         self._name = function.name
         self._function = function
         self._work: list[Instruction] = []
-        values = (*function.placeholders, *function.constants, *function.nodes)
+        values = (*function.storage, *function.nodes)
         self._names = Builder(taken=(value.name for value in values))
         self._bound = {p: Bound(p.name, p.type, counted=p.counted) for p in function.placeholders}
         self._inputs = tuple(self._bound[p] for p in function.inputs)
         self._outputs = tuple(self._bound[p] for p in function.outputs)
+        self._states = {s: StateBuffer(s.name, s.type, s.payload) for s in function.state}
         self._weights = {c: Weight(c.name, c.type, c.payload) for c in function.constants}
         self._buffers: dict[Value, Buffer] = {}
         self._buffers.update(self._bound.items())
+        self._buffers.update(self._states.items())
         self._buffers.update(self._weights.items())
         self._saved_to = _direct_saves(function)
         self._overwritten: list[CopyInst] = []
 
     def program(self) -> Program:
         """Return the program, with the lifetimes of its activations marked."""
-        self._overwrite_inputs()
+        self._overwrite()
         weights = tuple(self._weights.values())
         work = mark_lifetimes(self._work)
-        return Program(self._name, weights, self._inputs, self._outputs, work)
+        state = tuple(self._states.values())
+        return Program(self._name, weights, self._inputs, self._outputs, work, state=state)
 
-    def overwrite(self, output: Bound, value: Buffer) -> None:
-        """Let *value* be copied at the end to an output that is an input as well.
+    def overwrite(self, output: Buffer, value: Buffer) -> None:
+        """Let *value* be copied at the end to a state, or to an output that is an input as well.
 
-        Until then the caller's numbers are there, for whoever reads them.
+        Until then the old numbers are there, for whoever reads them.
         """
         self._overwritten.append(CopyInst(output, value, **self.common_fields()))
 
-    def _overwrite_inputs(self) -> None:
-        """Append the copies to inputs; what lies in one of these is put aside before."""
+    def _overwrite(self) -> None:
+        """Append the copies to states and inputs; what lies in one of these is put aside before."""
         targets = {copy.dest for copy in self._overwritten}
         for index, copy in enumerate(self._overwritten):
             if copy.src.root in targets:
@@ -162,13 +167,9 @@ class Generator:
         """Return the contiguous buffer that holds *value*."""
         return self._buffers[value]
 
-    def output_of(self, placeholder: Placeholder) -> Bound:
-        """Return the region that the caller binds for *placeholder*."""
-        return self._bound[placeholder]
-
-    def is_input(self, buffer: Bound) -> bool:
-        """True if the program may read what the caller has in *buffer*."""
-        return buffer in self._inputs
+    def holds_old_value(self, buffer: Buffer) -> bool:
+        """True if the program may read what was in *buffer* before it began."""
+        return buffer in self._inputs or isinstance(buffer, StateBuffer)
 
     def hold(self, value: Value, buffer: Buffer) -> None:
         """Let *buffer* hold *value*; it must be contiguous."""
@@ -177,16 +178,16 @@ class Generator:
     def dest_of(self, result: Value, name: str = "") -> Buffer:
         """Return a new buffer for a result of the current node, by default with the node's name.
 
-        It is the output itself, or a view of it, if only a ``save`` reads the result.
+        It is the output or state itself, or a view of it, if only a ``save`` reads the result.
         """
         name = self._names.unique_name(name) if name else self.node.name
         output = self._saved_to.get(result)
         if output is None:
             buffer: Buffer = Activation(name, result.type)
         elif output.type == result.type:
-            buffer = self._bound[output]
+            buffer = self._buffers[output]
         else:
-            buffer = View(name, result.type, self._bound[output])
+            buffer = View(name, result.type, self._buffers[output])
         self.hold(result, buffer)
         return buffer
 
@@ -243,31 +244,45 @@ class Generator:
 
 
 def _direct_saves(function: Function) -> dict[Value, Placeholder]:
-    """Return the results that may be written into an output at once: only a ``save`` reads them.
-
-    Reshapes between the two do no harm. An output that is an input as well keeps its old contents
-    until the ``save``, so it does not take part.
-    """
+    """Return the results that may be written into an output or a state at once."""
     users = function.users()
-    direct: dict[Value, Placeholder] = {}
-    for node in function.nodes:
-        if not isinstance(node, Save) or node.output in function.inputs:
-            continue
-        value = node.input
-        while isinstance(value, Reshape) and len(users[value]) == 1:
-            value = value.input
-        if isinstance(value, Node | Result) and len(users[value]) == 1:
-            direct[value] = node.output
-    return direct
+    number = {node: index for index, node in enumerate(function.nodes)}
+
+    def may_be_written(value: Value, state: State) -> bool:
+        maker = producer_of(value)
+        assert maker is not None
+        readers = set(readers_of(state, users))
+        if is_read_at_the_end(state, users) or any(number[r] > number[maker] for r in readers):
+            return False
+        return maker not in readers or _overwrites(maker, aliases_of(state, users))
+
+    return {
+        value: save.output
+        for value, save in saved_alone(function, users).items()
+        if not isinstance(save.output, State) or may_be_written(value, save.output)
+    }
+
+
+def _overwrites(node: Node, old: AbstractSet[Value]) -> bool:
+    """True if the instruction of *node* may write its result over what it reads of *old*."""
+    if len(node.result_types) > 1 or node.predicate in old or not has_instruction(type(node)):
+        return False
+    in_place = {operand for _, operand in instruction_for(type(node)).inplace}
+    for spec in operand_specs(type(node)):
+        operand = getattr(node, spec.name)
+        for value in operand if spec.is_variadic else (operand,):
+            if value in old and (spec.name not in in_place or value.type.shape != node.type.shape):
+                return False
+    return True
 
 
 @generates(Save)
 def generate_save(node: Save, out: Generator) -> None:
-    """Copy the value into the output, unless it was computed there."""
-    value, output = out.buffer_of(node.input), out.output_of(node.output)
+    """Copy the value into the output or state, unless it was computed there."""
+    value, output = out.buffer_of(node.input), out.buffer_of(node.output)
     if value.root is output:
         return
-    if out.is_input(output):
+    if out.holds_old_value(output):
         out.overwrite(output, value)
     else:
         out.copy(output, value)

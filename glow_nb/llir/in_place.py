@@ -27,11 +27,11 @@ def may_lie_on(instruction: Instruction, result: Buffer, source: Buffer) -> bool
     """
     if isinstance(instruction, StackInst):
         return _stack_may_write(instruction, result, source)
-    sources = _fields_of(instruction, source)
+    sources = _fields_of(instruction, source, written=False)
     if not sources or source is instruction.predicate:
         return False
-    pairs = {(field, taken) for field in _fields_of(instruction, result) for taken in sources}
-    return pairs <= set(instruction.inplace)
+    results = _fields_of(instruction, result, written=True)
+    return {(field, taken) for field in results for taken in sources} <= set(instruction.inplace)
 
 
 def _stack_may_write(stack: StackInst, result: Buffer, source: Buffer) -> bool:
@@ -52,10 +52,16 @@ def _stack_may_write(stack: StackInst, result: Buffer, source: Buffer) -> bool:
     return result in read(head) and not any(source in read(member) for member in stack.epilogue)
 
 
-def _fields_of(instruction: Instruction, buffer: Buffer) -> list[str]:
-    """Return the names of the operand fields that *buffer* stands in."""
+def _fields_of(instruction: Instruction, buffer: Buffer, *, written: bool) -> list[str]:
+    """Return the names of the fields that *buffer* stands in, of those that are *written* or not.
+
+    An ``@inout`` operand counts as both.
+    """
+    other = "in" if written else "out"
     found = []
     for spec in operand_specs(type(instruction)):
+        if spec.qualifier is not None and spec.qualifier.name == other:
+            continue
         value = getattr(instruction, spec.name)
         if value is buffer or (spec.is_variadic and any(item is buffer for item in value)):
             found.append(spec.name)

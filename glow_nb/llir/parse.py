@@ -19,6 +19,7 @@ from glow_nb.llir.program import (
     Instruction,
     Program,
     Register,
+    StateBuffer,
     TensorView,
     View,
     Weight,
@@ -33,7 +34,7 @@ from glow_nb.types import Array
 def parse_program(
     text: str, path: str = "<text>", constants: Mapping[str, Array] | None = None
 ) -> Program:
-    """Parse *text*; *constants* holds the numbers of external weights by name.
+    """Parse *text*; *constants* holds the numbers of external weights and states by name.
 
     Raises:
         ParseError: The text is not well-formed or not well typed.
@@ -87,26 +88,29 @@ class _Parser(TokenReader):
             tuple(b for role, b in declared if role == "output" and isinstance(b, Bound)),
             tuple(instructions),
             Arena(self._offsets, *sizes) if sizes else None,
+            tuple(b for _, b in declared if isinstance(b, StateBuffer)),
         )
 
     def _parse_declaration(self) -> tuple[str, Buffer]:
         place = self.token
         name = self.read_name()
         self.expect("=")
-        role = self.expect_kind("word", "'weight', 'input' or 'output'")
-        if role.text not in ("weight", "input", "output"):
-            raise self.error(f"expected 'weight', 'input' or 'output', found '{role.text}'", role)
+        roles = "'weight', 'state', 'input' or 'output'"
+        role = self.expect_kind("word", roles)
+        if role.text not in ("weight", "state", "input", "output"):
+            raise self.error(f"expected {roles}, found '{role.text}'", role)
         type = self.read_type()
         if role.text == "output" and name in self._inputs and self._inputs[name].type == type:
             return role.text, self._inputs.pop(name)  # it is read, and then written over
-        if role.text != "weight":
+        if role.text in ("input", "output"):
             bound = Bound(name, type, counted=read_counted(self))
             if role.text == "input":
                 self._inputs[name] = bound
             return role.text, self._define(place, bound)
         self.expect(",")
         payload = read_initializer(self, name, type, self._payloads)
-        return role.text, self._define(place, Weight(name, type, payload))
+        kind = Weight if role.text == "weight" else StateBuffer
+        return role.text, self._define(place, kind(name, type, payload))
 
     def _define(self, place: Token, buffer: Buffer) -> Buffer:
         if buffer.name in self._buffers:

@@ -4,6 +4,7 @@
 
     declare @main {
       %filter = weight float32<64 x 7 x 7 x 3>, external
+      %runs = state int64<>, splat 0
       %data = input float32<1 x 224 x 224 x 3>
       %prob = output float32<1 x 1000>
     }
@@ -24,7 +25,7 @@ stands for, where it is not the node itself.
 
 from __future__ import annotations
 
-from glow_nb.hlir.print import format_names, print_initializer
+from glow_nb.hlir.print import format_names, is_external, print_initializer
 from glow_nb.llir.program import (
     Activation,
     Alloc,
@@ -34,6 +35,7 @@ from glow_nb.llir.program import (
     Instruction,
     Program,
     Register,
+    StateBuffer,
     TensorView,
     View,
     Weight,
@@ -47,7 +49,8 @@ from glow_nb.types import Array
 
 def print_program(program: Program) -> str:
     """Return *program* as text, with its placement once it is allocated."""
-    weights = [print_weight(weight) for weight in program.weights]
+    known: tuple[Weight | StateBuffer, ...] = (*program.weights, *program.state)
+    weights = [print_weight(region) for region in known]
     inputs = [f"{b!r} = input {b.type}" for b in program.inputs]
     outputs = [f"{b!r} = output {b.type}{b.counted or ''}" for b in program.outputs]
     body = [print_instruction(i, program.arena) for i in program.instructions]
@@ -59,19 +62,16 @@ def print_program(program: Program) -> str:
     )
 
 
-def print_weight(weight: Weight) -> str:
-    """Return one weight's declaration."""
-    return f"{weight!r} = weight {weight.type}, {print_initializer(weight.payload)}"
+def print_weight(region: Weight | StateBuffer) -> str:
+    """Return the declaration of one weight or state."""
+    role = "weight" if isinstance(region, Weight) else "state"
+    return f"{region!r} = {role} {region.type}, {print_initializer(region.payload)}"
 
 
 def external_weights(program: Program) -> dict[str, Array]:
-    """Return the arrays that belong beside the text, by weight name."""
-    return {w.name: w.array for w in program.weights if is_external(w)}
-
-
-def is_external(weight: Weight) -> bool:
-    """True if the text does not hold the numbers of *weight*."""
-    return print_initializer(weight.payload) == "external"
+    """Return the arrays that belong beside the text, by the name of the weight or state."""
+    regions: tuple[Weight | StateBuffer, ...] = (*program.weights, *program.state)
+    return {region.name: region.array for region in regions if is_external(region)}
 
 
 def print_instruction(instruction: Instruction, arena: Arena | None = None) -> str:

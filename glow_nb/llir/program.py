@@ -1,9 +1,10 @@
 """The low-level IR (paper 3.5): a list of instructions over buffers that are named by address.
 
 A :class:`Program` has two parts, as in the paper's Figure 3. ``declare`` holds the regions that
-live as long as the program: weights, whose contents are known, and the inputs and outputs that the
-caller binds. ``program`` is the list of instructions; ``alloc`` and ``dealloc`` mark the lifetimes
-of activations, and a ``tensor_view`` is a typed, strided window on another buffer.
+live as long as the program: weights, whose contents are known, states, whose contents stay from run
+to run, and the inputs and outputs that the caller binds. ``program`` is the list of instructions;
+``alloc`` and ``dealloc`` mark the lifetimes of activations, and a ``tensor_view`` is a typed,
+strided window on another buffer.
 """
 
 from __future__ import annotations
@@ -84,6 +85,17 @@ class Buffer:
 @dataclass(frozen=True, eq=False, repr=False)
 class Weight(HasPayload, Buffer):
     """A region whose contents are known at compile time: those of a graph's ``Constant``."""
+
+    payload: Payload = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StateBuffer(HasPayload, Buffer):
+    """A region that keeps its contents from run to run: a graph's ``State``.
+
+    ``payload`` holds what is there before the first run. Instructions read what the last run has
+    left; one that writes it, each element once and all of them, comes behind.
+    """
 
     payload: Payload = None
 
@@ -320,6 +332,7 @@ class Program:
         outputs: Regions the caller binds and the program writes, in signature order.
         instructions: In execution order.
         arena: The placement of the activations, once allocated.
+        state: Regions whose contents stay for the next run.
     """
 
     name: str
@@ -328,6 +341,14 @@ class Program:
     outputs: tuple[Bound, ...]
     instructions: tuple[Instruction, ...]
     arena: Arena | None = None
+    state: tuple[StateBuffer, ...] = ()
+
+    @property
+    def declared(self) -> tuple[Buffer, ...]:
+        """The regions that live as long as the program, each once."""
+        declared: tuple[Buffer, ...]
+        declared = (*self.weights, *self.state, *self.inputs, *self.outputs)
+        return tuple(dict.fromkeys(declared))
 
     @property
     def activations(self) -> tuple[Activation, ...]:

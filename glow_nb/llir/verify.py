@@ -3,14 +3,20 @@
 Every buffer is declared, allocated or viewed before it is used and never after its ``dealloc``;
 an activation is written before it is read; weights are never written, nor are inputs that are no
 outputs; an ``@out`` operand shares memory with another operand only where the instruction says that
-it may.
+it may. What reads a state comes before what writes it, and a state is written whole, each element
+once, or not at all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
 from glow_nb.counted import problem_of
 from glow_nb.errors import VerifyError
-from glow_nb.llir.in_place import is_same_region, may_lie_on
+from glow_nb.llir.in_place import covers_root, is_same_region, may_lie_on
 from glow_nb.llir.program import (
     Activation,
     Alloc,
@@ -20,13 +26,14 @@ from glow_nb.llir.program import (
     Instruction,
     Program,
     Register,
+    StateBuffer,
     TensorView,
     View,
     Weight,
     mutated,
     read,
 )
-from glow_nb.llir.stack import StackInst
+from glow_nb.llir.stack import StackInst, members_of
 from glow_nb.schema import qualified_operands_of
 
 
@@ -40,19 +47,21 @@ class _Verifier:
         self.program = program
         self.usable: set[Buffer] = set()
         self.live: set[Buffer] = set()
-        self.written: set[Buffer] = {*program.weights, *program.inputs}
+        self.written: set[Buffer] = {*program.weights, *program.state, *program.inputs}
+        self.updates: dict[Buffer, list[tuple[Instruction, Buffer]]] = {}
         self.only_read = set(program.inputs) - set(program.outputs)
         self.names: dict[str, Buffer] = {}
 
     def run(self) -> None:
-        declared = (*self.program.weights, *self.program.inputs, *self.program.outputs)
-        for buffer in dict.fromkeys(declared):
+        for buffer in self.program.declared:
             self._claim(buffer, self.program)
         for instruction in self.program.instructions:
             self._step(instruction)
         problem = problem_of({b.name: (b.type, b.counted) for b in self.program.outputs})
         if problem:
             raise VerifyError(self.program, problem)
+        for state, updates in self.updates.items():
+            self._check_written_once(state, [buffer for _, buffer in updates])
         for output in self.program.outputs:
             if output not in self.written:
                 raise VerifyError(self.program, f"output {output!r} is never written")
@@ -95,6 +104,37 @@ class _Verifier:
                 raise VerifyError(instruction, f"{buffer!r} is {what} and must not be written")
             self.written.add(buffer.root)
         self._check_sharing(instruction)
+        for member in members_of(instruction):
+            self._step_state(member)
+
+    def _step_state(self, instruction: Instruction) -> None:
+        """Check that *instruction* reads the old value of each state, and note what it writes."""
+        for buffer in read(instruction):
+            for update, place in self.updates.get(buffer.root, ()):
+                if may_overlap(buffer, place):
+                    raise VerifyError(
+                        instruction,
+                        f"{buffer!r} is read for the old value of state {buffer.root!r} behind "
+                        f"{update!r}, which writes the next one",
+                    )
+        for buffer in mutated(instruction):
+            if isinstance(buffer.root, StateBuffer):
+                self.updates.setdefault(buffer.root, []).append((instruction, buffer))
+
+    def _check_written_once(self, state: Buffer, places: Sequence[Buffer]) -> None:
+        """Raise VerifyError unless *places*, which are written, are *state* without overlaps."""
+        if len(places) == 1 and covers_root(places[0]):
+            return
+        counts = np.zeros(state.type.size, np.uint8)
+        for place in filter(lambda place: place.type.size, places):
+            as_strided(counts[place.offset :], place.type.shape, place.strides)[...] += 1
+        missed, again = int((counts == 0).sum()), int((counts > 1).sum())
+        if missed or again:
+            raise VerifyError(
+                self.program,
+                f"of the {counts.size} elements of state {state!r}, {missed} keep their old value "
+                f"and {again} are written twice, while others are written once",
+            )
 
     def _check_usable(self, instruction: Instruction, buffer: Buffer) -> None:
         root = buffer.root
@@ -102,7 +142,7 @@ class _Verifier:
             raise VerifyError(instruction, f"{buffer!r} is used before it is defined")
         if isinstance(root, Activation) and root not in self.live:
             raise VerifyError(instruction, f"{buffer!r} is used after its dealloc")
-        if not isinstance(root, Activation | Bound | Weight):
+        if not isinstance(root, Activation | Bound | StateBuffer | Weight):
             raise VerifyError(instruction, f"{buffer!r} lies in no region of the program")
 
     def _check_sharing(self, instruction: Instruction) -> None:

@@ -32,6 +32,7 @@ from glow_nb.llir.stack import StackInst, members_of
 from glow_nb.llir.strides import pixel_stride
 from glow_nb.llir.traits import KernelTraits
 from glow_nb.schema import Qualifier, operand_specs
+from glow_nb.state_store import StateStore
 from glow_nb.types import Array
 
 MatMulInst = instruction_for(ops.MatMul)
@@ -217,11 +218,17 @@ class LoopsProgram:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Run on *inputs*; return new outputs."""
+        return self.run_on(StateStore(self._program.state), inputs)
+
+    def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
+        """Run on *inputs* and on *state* where it lies; return new outputs."""
         assert self._program.arena is not None
         weights = {weight: _bytes_of(weight.array) for weight in self._program.weights}
         memory = Memory(self._program, self._program.arena, weights)
         memory.regions.update(zip(self._program.inputs, map(_bytes_of, inputs), strict=True))
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), state.for_a_run() as lent:
+            for buffer in self._program.state:
+                memory.regions[buffer] = _bytes_of(lent.array(buffer.name, buffer.type))
             for kernel in self._work:
                 kernel(memory)
         return [memory.array(output) for output in self._program.outputs]

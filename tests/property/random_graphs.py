@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from glow_nb.distance import distance
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.graph import Function, Node, State, Value
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.property.channel_patterns import CHANNEL_PATTERNS
 from tests.property.patterns import PATTERNS
@@ -326,11 +326,34 @@ class GraphMaker:
         self.add(ops.Transpose(convolution, permutation=(0, 3, 1, 2)), exact=False)
 
 
+def add_states(maker: GraphMaker, count: int) -> list[State]:
+    """Put *count* states like values of the pool into it; their numbers are not exact."""
+    states = []
+    for index in range(count):
+        array = maker.numbers(*maker.pick(maker.pool).type.shape)
+        states.append(maker.builder.state(f"state{index}", array))
+        maker.pool.append(states[-1])
+    return states
+
+
+def update_states(maker: GraphMaker, states: list[State]) -> None:
+    """Give most *states* a next value: one of the pool, or one that is made from the old value."""
+    for state in states:
+        choice = maker.integer(0, 4)
+        value = maker.pick([v for v in maker.pool if v.type == state.type])
+        if choice >= 3:
+            step = maker.builder.emit(BINARY[maker.integer(0, 3)](state, value))
+            value = maker.builder.emit(ops.Tanh(step)) if choice == 3 else step
+        if choice:
+            maker.builder.update(state, value)
+
+
 @st.composite
-def functions(draw: st.DrawFn, max_nodes: int = 10) -> Function:
+def functions(draw: st.DrawFn, max_nodes: int = 10, max_states: int = 2) -> Function:
     """Draw a function with one or two inputs of rank 2 to 4 and up to *max_nodes* random operators.
 
-    What nothing reads becomes an output, up to four of them.
+    What nothing reads becomes an output, up to four of them. Half of the functions have states, up
+    to *max_states* of them.
     """
     maker = GraphMaker(lambda strategy: draw(strategy))
     for index in range(draw(st.integers(1, 2))):
@@ -339,9 +362,11 @@ def functions(draw: st.DrawFn, max_nodes: int = 10) -> Function:
         value = maker.builder.input(f"x{index}", TensorType(ElementKind.FLOAT32, shape))
         maker.pool.append(value)
         maker.exact.add(value)
+    states = add_states(maker, max(0, draw(st.integers(-max_states, max_states))))
     for _ in range(draw(st.integers(1, max_nodes))):
         if maker.pool[-1].type.size <= 4096:
             maker.grow()
+    update_states(maker, states)
     used = {operand for node in maker.builder.nodes for operand in _operands(node)}
     leaves = [v for v in maker.pool if v not in used] or maker.pool[-1:]
     for index, leaf in enumerate(leaves[-4:]):

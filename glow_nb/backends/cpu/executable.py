@@ -19,7 +19,7 @@ from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, plan_hazards
 from glow_nb.codegen.loaded_program import load
 from glow_nb.codegen.make_native_program import make_native_program
-from glow_nb.codegen.native_program import Binding, OutputBinding
+from glow_nb.codegen.native_program import Binding, InitialState, OutputBinding
 from glow_nb.codegen.sharing import estimate_ns, plan_sharing
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.kernel_report import KernelReport
@@ -31,6 +31,7 @@ from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program, Weight, mutated, read
 from glow_nb.llir.substitute import substitute
 from glow_nb.llir.traits import traits_of
+from glow_nb.state_store import StateStore
 from glow_nb.types import Array
 
 
@@ -81,6 +82,7 @@ class CpuExecutable:
             threads=threads,
             target=target,
             kernels=kernels,
+            state=[InitialState(s.type, s.name, array=s.array) for s in program.state],
             cache=self._cache,
             stopwatch=stopwatch,
         )
@@ -119,18 +121,23 @@ class CpuExecutable:
         """Run on contiguous *inputs*, which must fit the program; return new output arrays."""
         return self._loaded.run_checked(inputs)
 
+    def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
+        """Do what :meth:`run` does, on *state*, which the next run finds as this one leaves it."""
+        return self._loaded.run_checked(inputs, state)
+
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run in turn an entry with time stamps and the ordinary one, *runs* times each.
 
         Both entries call the same kernels on the same constants; the first round is not counted.
+        Each has states of its own, which begin as before the first run.
         """
         stamped = self.stamped_run(inputs)
-        outputs = self.run(inputs)
+        outputs, state = self.run(inputs), StateStore(self.native.state)
         stamps, seconds = [], []
         for _ in range(runs + 1):
             stamps.append(stamped())
             began = time.perf_counter()
-            self._loaded.run_into(inputs, outputs)
+            self._loaded.run_into(inputs, outputs, state)
             seconds.append(time.perf_counter() - began)
         return Timings(np.stack(stamps[1:]), tuple(seconds[1:]))
 
@@ -149,15 +156,17 @@ class CpuExecutable:
             threads=plain.threads,
             target=plain.target,
             kernels=plain.kernels,
+            state=plain.state,
             stamped=True,
             cache=self._cache,
         )
         loaded = load(stamped)
         *outputs, _ = loaded.new_outputs(inputs)
+        state = StateStore(stamped.state)
 
         def run() -> npt.NDArray[np.int64]:
             stamps = np.zeros(stamped.outputs[-1].type.shape, np.int64)
-            loaded.run_into(inputs, [*outputs, stamps])
+            loaded.run_into(inputs, [*outputs, stamps], state)
             return stamps
 
         return run

@@ -17,6 +17,7 @@ from glow_nb.llir.program import (
     Buffer,
     Instruction,
     Program,
+    StateBuffer,
     Weight,
     kernel_operands,
     mutated,
@@ -34,7 +35,7 @@ class Places:
     ) -> None:
         """Take weights from where they are placed; *borrowed* blocks of them are bound first."""
         self._weights = weights
-        bound = enumerate((*program.inputs, *program.outputs), borrowed)
+        bound = enumerate((*program.state, *program.inputs, *program.outputs), borrowed)
         self._bindings: dict[Buffer, int] = {buffer: index for index, buffer in bound}
         self._arena = program.arena.offsets if program.arena else {}
 
@@ -72,7 +73,7 @@ class Places:
                 return region("constants", offset_bytes=offset)
             case Activation() as activation:
                 return region("arena", offset_bytes=start + self._arena[activation])
-            case Bound() as bound:
+            case Bound() | StateBuffer() as bound:
                 return region("binding", offset_bytes=start, binding=self._bindings[bound])
         raise CompileError(f"{buffer!r} lies in no region of the program")
 

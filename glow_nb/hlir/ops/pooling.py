@@ -116,7 +116,7 @@ def largest_cells(
     best, place = np.full(shape, least, x.dtype), np.full(shape, -1, np.int64)
     window = (out, pool.kernel, pool.stride, pool.dilation)
     cells_of = taps(pad_spatial(x, pool.pads, least), *window)
-    places_of = taps(pad_spatial(element_numbers(x.shape, column_major), pool.pads, -1), *window)
+    places_of = taps(pad_spatial(places_of_elements(x.shape, column_major), pool.pads, -1), *window)
     for (_, cells), (_, places) in zip(cells_of, places_of, strict=True):
         is_better = (cells > best) | np.isnan(cells) | (place < 0)
         is_better &= places >= 0
@@ -125,7 +125,7 @@ def largest_cells(
     return best, place
 
 
-def element_numbers(shape: tuple[int, ...], column_major: bool) -> Array:
+def places_of_elements(shape: tuple[int, ...], column_major: bool) -> Array:
     """Return the ``[N, C, *in]`` index of each element of an ``[N, *in, C]`` tensor."""
     batch, *spatial, channels = shape
     inner = np.arange(int(np.prod(spatial)), dtype=np.int64)

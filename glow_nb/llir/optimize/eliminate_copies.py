@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 
 from glow_nb.llir.in_place import is_same_region
 from glow_nb.llir.instructions.shape import CopyInst
-from glow_nb.llir.program import Activation, Bound, Buffer, Instruction, Program, mutated
+from glow_nb.llir.program import (
+    Activation,
+    Bound,
+    Buffer,
+    Instruction,
+    Program,
+    StateBuffer,
+    mutated,
+    read,
+)
 from glow_nb.llir.stack import members_of, without
 from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.llir.verify import may_overlap
@@ -76,7 +85,7 @@ def _make_in_place(work: Work, number: int, copy: CopyInst, traits: Traits) -> N
     src, dest = copy.src.root, laid_around(copy.dest, copy.src)
     if not isinstance(src, Activation) or dest is None or dest.root is src:
         return
-    if not isinstance(dest.root, Activation | Bound):
+    if not isinstance(dest.root, Activation | Bound | StateBuffer):
         return
     rest = without(work[number], copy)
     if rest is not None and _is_written_after(copy, members_of(work[number])):
@@ -84,8 +93,8 @@ def _make_in_place(work: Work, number: int, copy: CopyInst, traits: Traits) -> N
     there = {} if rest is None else {number: rest}
     movers = {n: i for n, i in work.touching(src) if n != number} | there
     places = _places(movers.values(), src, dest, traits)
-    if places is None:
-        return
+    if places is None or (isinstance(dest.root, StateBuffer) and _is_read(src, movers.values())):
+        return  # from a state, nothing reads the next value before the next run
     copies = {n: i for n, i in movers.items() if n != number and _moves_nothing(i, places)}
     gone = {number, *copies}
     others = {n: i for n, i in work.overlapping(dest) if n not in gone} | movers
@@ -102,6 +111,11 @@ def _make_in_place(work: Work, number: int, copy: CopyInst, traits: Traits) -> N
     else:
         work.replace(number, rest)
     work.move(src, places.__getitem__)
+
+
+def _is_read(root: Buffer, instructions: Iterable[Instruction]) -> bool:
+    """True if one of *instructions* reads from the region *root*."""
+    return any(buffer.root is root for i in instructions for buffer in read(i))
 
 
 def _is_written_after(copy: CopyInst, members: Sequence[Instruction]) -> bool:

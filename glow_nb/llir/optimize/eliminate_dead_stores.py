@@ -27,10 +27,10 @@ def eliminate_dead_stores(program: Program) -> Program:
         dealloc %b
         dealloc %a
 
-    The caller reads the outputs. Only a write of a whole region ends the need for what was in it:
-    one through a view of a part leaves the rest needed.
+    The caller reads the outputs, and the next run what the states hold. Only a write of a whole
+    region ends the need for what was in it: one through a view of a part leaves the rest needed.
     """
-    needed: set[Buffer] = set(program.outputs)
+    needed: set[Buffer] = {*program.outputs, *program.state}
     kept: set[Instruction] = set()
     for instruction in reversed(program.work):
         written = mutated(instruction)

@@ -1,0 +1,111 @@
+"""A network of several functions over one state: one that trains, and one that is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NoReturn
+
+from typing_extensions import override
+
+from glow_nb.arguments import Shapes
+from glow_nb.errors import OptionError
+from glow_nb.feeds import Feeds
+from glow_nb.network import CompiledNetwork, MemoryReport, Network
+from glow_nb.state_store import StateStore
+from glow_nb.types import Array, TensorType
+
+if TYPE_CHECKING:
+    from glow_nb.hlir.graph import Function
+    from glow_nb.kernel_report import KernelList
+    from glow_nb.llir.program import Program
+    from glow_nb.profile import Profile
+
+
+class ModuleNetwork(Network):
+    """The functions of a module, compiled for the state that they share.
+
+    Example::
+
+        net = glow_nb.compile(Module((train, infer)))
+        net["train"].run({"x": images, "labels": labels})
+        scores = net["infer"].run({"x": images})["scores"]
+        net.save_state("trained.safetensors")
+
+    What a network says of its one function, it is asked of each: ``net["infer"].memory``. One run
+    at a time may be in progress on the state, whichever function it is of.
+    """
+
+    def __init__(
+        self, networks: Mapping[str, CompiledNetwork], state: StateStore, threads: int
+    ) -> None:
+        """Hold *networks* by name, which run on *state*; users call :func:`glow_nb.compile`."""
+        self.state, self._functions, self._threads = state, dict(networks), threads
+
+    @property
+    @override
+    def functions(self) -> dict[str, Network]:
+        return dict(self._functions)
+
+    @property
+    @override
+    def threads(self) -> int:
+        return self._threads
+
+    def _choose(self, what: str) -> NoReturn:
+        first, *_ = self._functions
+        raise OptionError(
+            f"the network has the functions {list(self._functions)}; choose one of them: "
+            f"net[{first!r}].{what}"
+        )
+
+    @property
+    @override
+    def inputs(self) -> dict[str, TensorType]:
+        self._choose("inputs")
+
+    @property
+    @override
+    def outputs(self) -> dict[str, TensorType]:
+        self._choose("outputs")
+
+    @override
+    def run(self, inputs: Feeds) -> dict[str, Array]:
+        self._choose("run")
+
+    @override
+    def profile(self, inputs: Feeds, *, runs: int = 20, limits: bool = True) -> Profile:
+        self._choose("profile")
+
+    @override
+    def prepare(self, shapes: Shapes) -> Future[CompiledNetwork]:
+        self._choose("prepare")
+
+    @property
+    @override
+    def program(self) -> Program:
+        self._choose("program")
+
+    @property
+    @override
+    def function(self) -> Function | None:
+        self._choose("function")
+
+    @property
+    @override
+    def memory(self) -> MemoryReport:
+        self._choose("memory")
+
+    @property
+    @override
+    def kernels(self) -> KernelList:
+        self._choose("kernels")
+
+    @property
+    @override
+    def source(self) -> str:
+        self._choose("source")
+
+    @override
+    def __repr__(self) -> str:
+        return f"<ModuleNetwork {', '.join(self._functions)}; {self.state!r}>"
