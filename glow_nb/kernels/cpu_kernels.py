@@ -7,7 +7,14 @@ from glow_nb.foreign import foreign, name_of
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.attention import attention, merge
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
-from glow_nb.kernels.products import convolution, depthwise, matmul, unpacked_matmul
+from glow_nb.kernels.products import (
+    convolution,
+    depthwise,
+    depthwise_filter_gradient,
+    filter_gradient,
+    matmul,
+    unpacked_matmul,
+)
 from glow_nb.kernels.reductions import (
     arg_reduction,
     cumulative_sum,
@@ -34,7 +41,9 @@ __all__ = [
     "convolution",
     "cumulative_sum",
     "depthwise",
+    "depthwise_filter_gradient",
     "determinant",
+    "filter_gradient",
     "gather",
     "generate_kernel",
     "generate_stack",
