@@ -29,8 +29,9 @@ from glow_nb.kernels.selection import selection, top_k
 from glow_nb.kernels.stacks import generate_stack
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes import transpose
-from glow_nb.kernels.windows import pooling, roi_align
+from glow_nb.kernels.windows import max_pool_gradient, pooling, roi_align
 from glow_nb.kernels.winograd import convolution as winograd
+from glow_nb.kernels.winograd import filter as winograd_filter
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Instruction
 
@@ -50,6 +51,7 @@ __all__ = [
     "layer_normalization",
     "local_response_normalization",
     "matmul",
+    "max_pool_gradient",
     "merge",
     "pad",
     "pooling",
@@ -63,6 +65,7 @@ __all__ = [
     "transpose",
     "unpacked_matmul",
     "winograd",
+    "winograd_filter",
 ]
 
 

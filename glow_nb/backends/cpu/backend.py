@@ -9,7 +9,7 @@ from typing_extensions import override
 from glow_nb.backends.backend import Backend
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.options import Cpu
-from glow_nb.backends.cpu.select_filter_gradients import select_filter_gradients
+from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import (
     PRODUCTS,
     Tuner,
@@ -63,7 +63,7 @@ class CpuBackend(Backend):
                 },
             ),
             Step(
-                select_filter_gradients.__name__, {"target": self.target, "threads": self.threads}
+                select_gradient_kernels.__name__, {"target": self.target, "threads": self.threads}
             ),
             Step(split_attention.__name__, {"threads": self.threads}),
             "sink_transposes",  # transposes that pack a computed operand become one

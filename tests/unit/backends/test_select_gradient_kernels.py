@@ -1,4 +1,4 @@
-"""How the cpu sums the gradients of filters up."""
+"""How the cpu computes gradients that are sums."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.backends.cpu.select_filter_gradients import parts_of, select_filter_gradients
+from glow_nb.backends.cpu.select_gradient_kernels import parts_of, select_gradient_kernels
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -73,7 +73,24 @@ def test_compiled_gradient_is_that_of_the_graph(
 
 
 def test_each_gradient_gets_a_kernel() -> None:
-    made = select_filter_gradients(network(channels=6, depth=18, group=6))
+    made = select_gradient_kernels(network(channels=6, depth=18, group=6))
     assert any(isinstance(node, DepthwiseFilterGradient) for node in made)
-    made = select_filter_gradients(network(channels=6, depth=18, group=2), threads=4)
+    made = select_gradient_kernels(network(channels=6, depth=18, group=2), threads=4)
     assert any(isinstance(node, FilterGradientParts) for node in made)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
+def test_compiled_gradient_of_a_max_pool_is_that_of_the_graph(kind: str) -> None:
+    b = Builder("network")
+    x, g = (b.input(name, f"{kind}<2 x {n} x {n} x 5>") for name, n in (("x", 9), ("g", 4)))
+    window: dict[str, Any] = {"kernel": (3, 3), "pads": (0, 0, 0, 0)}
+    window |= {"stride": (2, 2), "dilation": (1, 1)}
+    b.save(b.emit(ops.MaxPoolGradient(x, g, **window)), "y")
+    function, rng = b.function(), np.random.default_rng(0)
+    feeds = {
+        p.name: rng.integers(-9, 10, p.type.shape).astype(p.type.kind.dtype)
+        for p in function.inputs
+    }
+    found = glow_nb.compile(function, threads=2).run(feeds)["y"]
+    np.testing.assert_array_equal(found, evaluate(function, feeds)["y"])

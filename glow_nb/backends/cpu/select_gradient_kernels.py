@@ -1,12 +1,12 @@
-"""Choose how the gradients of filters are summed up, and in how many parts."""
+"""Choose the kernels of gradients: in which kind sums are made, and in how many parts."""
 
 from __future__ import annotations
 
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
     Broadcast,
-    ConvertTo,
     ConvolutionFilterGradient,
+    MaxPoolGradient,
     ReduceSum,
     Reshape,
     Transpose,
@@ -14,27 +14,28 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.ops.windows import window_attributes
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rounding import in_float32, is_narrow
 from glow_nb.kernels.operators import DepthwiseFilterGradient, FilterGradientParts
-from glow_nb.kernels.operators.filter_gradient import KINDS
 from glow_nb.kernels.products.blocking import FMA_PER_CYCLE, lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.filter_gradient_plan import FilterGradientNest, FilterGradientPlan
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.shares import largest_share
-from glow_nb.types import ElementKind
 
 PART_CYCLES = 0.2
 """Of each byte of a part: writing it, and adding it to the others."""
 
 
 @register_pass
-def select_filter_gradients(
+def select_gradient_kernels(
     function: Function, *, target: Target | None = None, threads: int = 1
 ) -> Function:
-    """Sum the gradients of filters up by kernels, for *threads* that share taps, channels or sums.
+    """Give gradients that sum up the operands and operators that their kernels need.
 
-    Where rows and columns of the filter do not divide well among the threads, the sum is cut into
-    parts, which are added in order. *target* is the processor, by default this one.
+    Gradients of filters are made for *threads* that share channels or sums: where rows and columns
+    of the filter do not divide well among the threads, the sum is cut into parts, which are added
+    in order. *target* is the processor, by default this one. Sums of 16-bit floats become sums of
+    float32.
 
     ::
 
@@ -45,30 +46,22 @@ def select_filter_gradients(
     """
     chosen = target or Target.host()
 
-    def rule(node: Node, rewriter: Rewriter) -> Replacement:
-        if not isinstance(node, ConvolutionFilterGradient):
-            return None
-        return _emit(node, rewriter, chosen, threads)
+    def widen(node: Node, rewriter: Rewriter) -> Replacement:
+        if isinstance(node, (ConvolutionFilterGradient, MaxPoolGradient)) and is_narrow(node.type):
+            return in_float32(node, rewriter)  # sums that are stored in 16 bits are made in 32
+        return None
 
-    return rewrite(function, rule)
+    def cut(node: Node, rewriter: Rewriter) -> Replacement:
+        if isinstance(node, ConvolutionFilterGradient):
+            return _emit(node, rewriter, chosen, threads)
+        return None
+
+    return rewrite(rewrite(function, widen), cut)
 
 
 def _emit(
     node: ConvolutionFilterGradient, rewriter: Rewriter, target: Target, threads: int
 ) -> Value:
-    kind = node.type.kind
-    if kind not in KINDS:  # sums of what is stored in 16 bits are made in 32
-        input, gradient = (
-            rewriter.emit(ConvertTo(value, ElementKind.FLOAT32)) for value in node.factors
-        )
-        whole = ConvolutionFilterGradient(
-            input,
-            gradient,
-            **window_attributes(node),
-            group=node.group,
-            predicate=node.predicate,
-        )
-        return rewriter.emit(ConvertTo(_emit(whole, rewriter, target, threads), kind))
     parts = parts_of(node, target, threads)
     if node.group == node.input.type.shape[-1] > 1:
         return _emit_depthwise(node, rewriter, parts)
