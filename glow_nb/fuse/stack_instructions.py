@@ -239,9 +239,12 @@ class _Stacker:
         return {buffer.root for member in members for buffer in mutated(self._work[member])}
 
     def _may_move(self, group: _Group, into: _Group) -> bool:
-        """True if nothing between the two writes what *group* reads, or touches what it writes."""
+        """True if nothing between the two writes what *group* reads, or touches what it writes.
+
+        Members of *group* that stood before the last one run in its place already.
+        """
         inside = {*group.members, *into.members}
-        begin, end = min(group.members) + 1, into.position
+        begin, end = group.position + 1, into.position
         written = (
             n for b in group.reads | group.writes for n in _within(self._writers, b, begin, end)
         )
