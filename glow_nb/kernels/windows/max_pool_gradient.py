@@ -73,16 +73,24 @@ class _Writer:
                 out.line("return")
                 return out.text
             batch, high = type.shape[:2]
-            line = prod(type.shape[2:])
             out.line(f"line = thread * {batch * high} // threads")
             out.line(f"line_end = (thread + 1) * {batch * high} // threads")
-            out.line(f"clear(dest, line * {line}, (line_end - line) * {line})")
             with out.block("while line < line_end:"):
                 out.line(f"image = line // {high}\nfirst = line % {high}")
                 out.line(f"last = min(first + line_end - line, {high})")
+                out.line("clean = first")
                 self._write_windows()
+                self._write_clearing("last")
                 out.line("line += last - first")
         return out.text
+
+    def _write_clearing(self, end: str) -> None:
+        """Write zeros to the lines before *end* that have none, soon before they are added to."""
+        out, (_, high, *rest) = self.out, self.instruction.dest.type.shape
+        with out.block(f"if clean < {end}:"):
+            line = prod(rest)
+            out.line(f"clear(dest, (image * {high} + clean) * {line}, ({end} - clean) * {line})")
+            out.line(f"clean = {end}")
 
     def _write_windows(self) -> None:
         """Run over the windows that see lines from ``first`` to ``last`` of the image."""
@@ -96,6 +104,9 @@ class _Writer:
                 ends = f"0, {count}" if axis else "window, window_end"
                 loops.enter_context(out.block(f"for o{axis} in range({ends}):"))
                 self._write_bounds(axis)
+                if axis == 0:
+                    out.line(f"bottom = min(last, cell0 + {reach + 1})")
+                    self._write_clearing("bottom")
             cells = [f"cell{axis}" for axis in range(self.rank)]
             out.line(f"origin = {index_text(['image', *cells], self.strides)}")
             strides = contiguous_strides(node.gradient.type.shape)[:-1]
