@@ -7,7 +7,14 @@ from glow_nb.foreign import foreign, name_of
 from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.attention import attention, merge
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
-from glow_nb.kernels.products import convolution, depthwise, matmul, unpacked_matmul
+from glow_nb.kernels.products import (
+    convolution,
+    depthwise,
+    depthwise_filter_gradient,
+    filter_gradient,
+    matmul,
+    unpacked_matmul,
+)
 from glow_nb.kernels.random import random_bits
 from glow_nb.kernels.reductions import (
     arg_reduction,
@@ -23,8 +30,9 @@ from glow_nb.kernels.selection import selection, top_k
 from glow_nb.kernels.stacks import generate_stack
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes import transpose
-from glow_nb.kernels.windows import pooling, roi_align
+from glow_nb.kernels.windows import max_pool_gradient, pooling, roi_align
 from glow_nb.kernels.winograd import convolution as winograd
+from glow_nb.kernels.winograd import filter as winograd_filter
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Instruction
 
@@ -35,13 +43,16 @@ __all__ = [
     "convolution",
     "cumulative_sum",
     "depthwise",
+    "depthwise_filter_gradient",
     "determinant",
+    "filter_gradient",
     "gather",
     "generate_kernel",
     "generate_stack",
     "layer_normalization",
     "local_response_normalization",
     "matmul",
+    "max_pool_gradient",
     "merge",
     "pad",
     "pooling",
@@ -56,6 +67,7 @@ __all__ = [
     "transpose",
     "unpacked_matmul",
     "winograd",
+    "winograd_filter",
 ]
 
 

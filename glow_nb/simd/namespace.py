@@ -140,12 +140,11 @@ _INTRINSICS: dict[ModuleType, str] = {
     memory: "load load_masked store store_masked broadcast at copy clear prefetch",
     scalars: "get put",
     stream: "store_streaming to_line fence",
-    tile: "tile_bias tile_fill tile_zero tile_load tile_fma tile_get tile_set tile_keep"
-    " tile_store tile_store_masked tile_any tile_is_finite",
+    tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_fma tile_get tile_set"
+    " tile_keep tile_store tile_store_masked tile_any tile_is_finite",
     dot: "tile_dot",
     rows: "tile_multiply_rows tile_sum_lanes",
-    transpose: "tile_transpose tile_load_columns tile_load_masked tile_zip tile_unzip"
-    " tile_prefetch",
+    transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",
     patch: "copy_patch",
     philox: "random_words random_words_anywhere",
     window: "tile_bias_masked tile_slide tile_slide_groups",

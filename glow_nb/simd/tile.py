@@ -144,6 +144,42 @@ def tile_load(
     return tile(pointer, index, stride, rows, vectors, lanes), codegen
 
 
+@intrinsic(prefer_literal=True)
+def tile_load_masked(
+    typing: Any,
+    pointer: Any,
+    index: Any,
+    stride: Any,
+    rows: Any,
+    vectors: Any,
+    lanes: Any,
+    columns: Any,
+) -> Any:
+    """``tile_load_masked(p, i, stride, rows, vectors, lanes, n)``: n elements of each row.
+
+    Row r starts at element i + r * stride; the other lanes are zero, their memory is not touched.
+    """
+    if not (isinstance(pointer, Pointer) and are_literal(rows, vectors, lanes, columns)):
+        return None
+    tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), literal(vectors))
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        index = to_index(context, builder, arguments[1], signature.args[1])
+        step = to_index(context, builder, arguments[2], signature.args[2])
+        result = _empty(tile)
+        for row in range(tile.rows):
+            start = advanced(builder, index, row, step)
+            for column in range(tile.vectors):
+                used = literal(columns) - column * tile.lanes
+                place = _offset(builder, start, column * tile.lanes)
+                vector = read_vector(builder, arguments[0], place, pointer, tile, used)
+                result = builder.insert_value(result, vector, row * tile.vectors + column)
+        return result
+
+    operands = (pointer, types.unliteral(index), stride, rows, vectors, lanes, columns)
+    return tile(*operands), codegen
+
+
 def _load_row(
     builder: Any, pointer: Any, index: Any, memory: Pointer, tile: RegisterTile
 ) -> list[Any]:

@@ -18,13 +18,10 @@ from numba.extending import intrinsic
 from glow_nb.simd.lanes import I32
 from glow_nb.simd.memory import (
     address,
-    advanced,
     are_literal,
     hint_second_level,
     literal,
     load_vector,
-    load_vector_masked,
-    mask_of,
     to_index,
 )
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile, llvm_vector
@@ -159,34 +156,6 @@ def _joined(builder: Any, vectors: Sequence[Any]) -> Any:
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [_shuffle(builder, left, right, lanes) for left, right in pairs]
     return parts[0]
-
-
-@intrinsic(prefer_literal=True)
-def tile_load_masked(
-    typing: Any, pointer: Any, index: Any, stride: Any, rows: Any, lanes: Any, columns: Any
-) -> Any:
-    """``tile_load_masked(p, i, stride, rows, lanes, n)``: n elements from i + r * stride on.
-
-    One vector a row; the other lanes are zero and their memory is not touched.
-    """
-    if not (isinstance(pointer, Pointer) and are_literal(rows, lanes, columns)):
-        return None
-    tile = RegisterTile(pointer.kind, literal(lanes), literal(rows), 1)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        index = to_index(context, builder, arguments[1], signature.args[1])
-        mask = mask_of(builder, columns, None, tile.lanes)
-        vector = llvm_vector(tile.kind, tile.lanes)
-        value = ir.Constant(ir.ArrayType(vector, tile.rows), ir.Undefined)
-        step = to_index(context, builder, arguments[2], signature.args[2])
-        for row in range(tile.rows):
-            start = advanced(builder, index, row, step)
-            place = address(builder, arguments[0], start, tile.kind)
-            loaded = load_vector_masked(builder, place, tile.kind, tile.lanes, mask)
-            value = builder.insert_value(value, loaded, row)
-        return value
-
-    return tile(pointer, types.unliteral(index), stride, rows, lanes, columns), codegen
 
 
 @intrinsic

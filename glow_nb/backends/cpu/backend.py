@@ -9,6 +9,7 @@ from typing_extensions import override
 from glow_nb.backends.backend import Backend
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.options import Cpu
+from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import (
     PRODUCTS,
     Tuner,
@@ -17,6 +18,7 @@ from glow_nb.backends.cpu.select_packed_operators import (
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.backends.cpu.split_attention import split_attention
 from glow_nb.codegen.workers import keep_workers
+from glow_nb.hlir.ops import ConvolutionFilterGradient
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
@@ -28,7 +30,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     kernels = CPU_KERNELS
-    replaced = PRODUCTS
+    replaced = (*PRODUCTS, ConvolutionFilterGradient)
 
     _shared: SharedWeights | None = None
 
@@ -59,6 +61,9 @@ class CpuBackend(Backend):
                     "tuner": self._tuner(),
                     "threads": self.threads,
                 },
+            ),
+            Step(
+                select_gradient_kernels.__name__, {"target": self.target, "threads": self.threads}
             ),
             Step(split_attention.__name__, {"threads": self.threads}),
             "sink_transposes",  # transposes that pack a computed operand become one

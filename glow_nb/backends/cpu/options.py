@@ -27,8 +27,8 @@ class Cpu(BackendOptions):
             beside it may lose all digits. NaN and infinity spread over the outputs of a tile, and
             inputs near overflow may give them where the direct sum is finite. "guarded" has NaN,
             infinities and overflows where the direct sum has them, for any number of threads: what
-            is not finite is summed up directly. It costs up to 3 % of a network's time. "off" sums
-            up everything directly.
+            is not finite is summed up directly, and so are all convolutions with filters that are
+            no constants. It costs up to 3 % of a network's time. "off" sums up everything directly.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next

@@ -61,6 +61,9 @@ LARGEST_WEIGHT = 2.0**64
 WIDTHS_TO_SHARE = 3
 """Widths of panels to estimate for several threads: panels of the best one may not divide well."""
 
+WIDTHS_TO_PACK = 3
+"""Likewise for a filter that is packed at run time: panels that it fills need no padding."""
+
 
 @register_pass
 def select_packed_operators(
@@ -73,9 +76,10 @@ def select_packed_operators(
 ) -> Function:
     """Lay filters and right-hand sides out in panels as wide as the kernels' register tiles.
 
-    A convolution with a constant filter is done by Winograd's algorithm where that is estimated to
-    be faster for so many *threads*, unless *winograd* is "off"; if it is "guarded", what is not
-    finite is summed up directly. *target* is the processor, by default this one.
+    A convolution is done by Winograd's algorithm where that is estimated to be faster for so many
+    *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
+    transformed, and what is not finite is summed up directly. *target* is the processor, by default
+    this one.
     With a *tuner*, measurements decide in place of estimates. Integers of 8 and 16 bits are
     converted to int32 before, but for right matrices and convolutions of single channels.
 
@@ -190,9 +194,16 @@ def candidates_of(
     """
     kind = node.type.kind
     if isinstance(node, Convolution):
-        transforms = winograd != "off" and isinstance(node.filter, Constant)
+        is_constant = isinstance(node.filter, Constant)
+        transforms = winograd == "auto" or (winograd == "guarded" and is_constant)
         ways = convolution_candidates(
-            _shape_of(node), kind, target, winograd=transforms, blocks=blocks, threads=threads
+            _shape_of(node),
+            kind,
+            target,
+            winograd=transforms,
+            blocks=blocks if is_constant else WIDTHS_TO_PACK,
+            threads=threads,
+            is_packed=is_constant,
         )
         if suits_weights(node, *ways):
             return ways

@@ -54,7 +54,7 @@ class Packing:
                 tile = f"tile_load(key, key_at + d, {step}, {rows}, 1, {lanes})"
                 self._write_turned(out, "d", tile, lanes)
         if rest:
-            tile = f"tile_load_masked(key, key_at + {whole}, {step}, {rows}, {lanes}, {rest})"
+            tile = f"tile_load_masked(key, key_at + {whole}, {step}, {rows}, 1, {lanes}, {rest})"
             self._write_turned(out, str(whole), tile, rest)
 
     def _write_turned(self, out: SourceWriter, first: str, tile: str, columns: int) -> None:

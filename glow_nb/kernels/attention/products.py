@@ -76,7 +76,7 @@ class Products:
                     x = f"load(queries, {at}, {lanes})"
                     if block.count is not None or block.lanes < lanes:
                         size = f"{lanes}, {block.count or block.lanes}"
-                        tile = f"tile_load_masked(key, {of_key}, {step}, {together}, {size})"
+                        tile = f"tile_load_masked(key, {of_key}, {step}, {together}, 1, {size})"
                         x = f"load_masked(queries, {at}, {size})"
                     out.line(f"t = fma({self.packing.widened(tile)}, {x}, t)")
                 out.line(f"turned = tile_transpose(t, {lanes})")

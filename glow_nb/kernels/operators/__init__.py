@@ -12,6 +12,10 @@ from glow_nb.kernels.operators import (
     winograd_instructions,
 )
 from glow_nb.kernels.operators.attention import AttentionParts, MergeAttentionParts
+from glow_nb.kernels.operators.filter_gradient import (
+    DepthwiseFilterGradient,
+    FilterGradientParts,
+)
 from glow_nb.kernels.operators.packed import (
     DepthwiseConvolution,
     GroupedConvolution,
@@ -24,6 +28,8 @@ from glow_nb.kernels.operators.winograd import WinogradConvolution, WinogradFilt
 __all__ = [
     "AttentionParts",
     "DepthwiseConvolution",
+    "DepthwiseFilterGradient",
+    "FilterGradientParts",
     "GroupedConvolution",
     "MergeAttentionParts",
     "PackedConvolution",

@@ -14,7 +14,7 @@ on two; the cost of left rows to 35 layers and products on one Zen 5 core.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.kernels.products.blocking import (
@@ -46,7 +46,10 @@ WEIGHT_CYCLES, STAGED_CYCLES = 0.01, 0.03
 """Of each byte of the weights, which are mostly fetched in time, and of a padded copy."""
 
 COPY_CYCLES = 0.16
-"""Of each byte of a right matrix that is laid out in panels at run time."""
+"""Of each byte of a right matrix, or a filter, that is laid out in panels at run time."""
+
+TRANSFORM_CYCLES = 0.1
+"""Of each byte of a filter that is transformed for Winograd's algorithm at run time."""
 
 TILE_CYCLES = 72.0
 """Of a register tile of a Winograd product: storing it, and transforming it back later."""
@@ -84,6 +87,7 @@ def convolution_candidates(
     winograd: bool = True,
     blocks: int = 1,
     threads: int = 1,
+    is_packed: bool = True,
 ) -> list[Candidate]:
     """Return the ways to compute a convolution, that with the least estimated time first.
 
@@ -94,6 +98,7 @@ def convolution_candidates(
         winograd: Whether filters may be transformed.
         blocks: How many widths of panels to try in each way.
         threads: Cores that share the work.
+        is_packed: The filter is laid out, and transformed, before. Otherwise that takes its time.
     """
     simple = shape.simplified()
     widths = rank_blocks(
@@ -119,7 +124,23 @@ def convolution_candidates(
             candidates += [
                 _winograd(shape, tile, kind, target, block, threads) for block in widths[:blocks]
             ]
+    if not is_packed:
+        candidates = [_with_packing(way, shape, kind, threads) for way in candidates]
     return sorted(candidates, key=lambda candidate: candidate.cycles)
+
+
+def _with_packing(
+    way: Candidate, shape: ConvolutionShape, kind: ElementKind, threads: int
+) -> Candidate:
+    """Return *way* with the time to pad the filter to whole panels, lay it out and transform it."""
+    panels = -(-shape.depth_per_group // way.block)
+    size = shape.group * panels * way.block * shape.steps * kind.size_bytes
+    copies = 1 if shape.depth_per_group % way.block == 0 else 2
+    cycles = COPY_CYCLES * copies * size
+    if way.tile is not None:
+        sizes = (m + r - 1 for m, r in zip(way.tile, shape.kernel, strict=True))
+        cycles += TRANSFORM_CYCLES * size * prod(sizes) / prod(shape.kernel)
+    return replace(way, cycles=way.cycles + cycles / threads)
 
 
 def _tiles(shape: ConvolutionShape) -> list[tuple[int, ...]]:

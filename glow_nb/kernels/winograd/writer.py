@@ -155,7 +155,8 @@ class WinogradWriter:
             start = f"i * row_step + {channel}"
             row = f"tile_load(source, {start}, {pixel_step}, {wide}, 1, {lanes})"
             if count:
-                row = f"tile_load_masked(source, {start}, {pixel_step}, {wide}, {lanes}, {count})"
+                size = f"{wide}, 1, {lanes}"
+                row = f"tile_load_masked(source, {start}, {pixel_step}, {size}, {count})"
             row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide})"
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, {row})")
         with out.block(f"for j in range({wide}):"):

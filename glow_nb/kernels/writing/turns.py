@@ -59,7 +59,7 @@ class Square:
         start = plus(first, self.column)
         if self.count == lanes:
             return f"tile_load({pointer}, {start}, {size}, 1, {lanes})"
-        return f"tile_load_masked({pointer}, {start}, {size}, {lanes}, {self.count})"
+        return f"tile_load_masked({pointer}, {start}, {size}, 1, {lanes}, {self.count})"
 
     def store(self, pointer: str, tile: str) -> str:
         """Return the store of the square to one tensor."""

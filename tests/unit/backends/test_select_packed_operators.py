@@ -1,17 +1,22 @@
 """Which packed operators the cpu backend selects for matrix products."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import glow_nb
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import ConvertTo, Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.kernels.operators import (
     DepthwiseConvolution,
     PackedConvolution,
     PackedMatMul,
     UnpackedMatMul,
+    WinogradConvolution,
 )
 from glow_nb.kernels.target import Target
 from glow_nb.schema import operands_of
@@ -146,3 +151,46 @@ def test_bytes_of_a_convolution_are_widened_but_for_single_channels(
     input, weights, *_ = operands_of(packed)
     wanted = ["int32", "int32"] if group == 1 else ["uint8", "int8"]
     assert [input.type.kind.value, weights.type.kind.value] == wanted
+
+
+@pytest.mark.parametrize(
+    ("winograd", "wanted"),
+    [("auto", WinogradConvolution), ("guarded", PackedConvolution), ("off", PackedConvolution)],
+)
+def test_a_filter_of_the_run_is_transformed_unless_it_might_hold_nan(
+    winograd: str, wanted: type[Node]
+) -> None:
+    function = convolution_with_filter_of_the_run(128, 64)
+    made = select_packed_operators(function, target=Target.host(16), winograd=winograd)
+    assert any(isinstance(node, wanted) for node in made)
+
+
+def convolution_with_filter_of_the_run(depth: int, channels: int) -> Function:
+    """Return a network of a convolution of 3 x 3 taps whose filter is an input."""
+    builder = Builder("layer")
+    image = builder.input("x", f"float32<1 x 28 x 28 x {channels}>")
+    filter = builder.input("w", f"float32<{depth} x 3 x 3 x {channels}>")
+    bias = builder.constant("b", np.ones(depth, np.float32))
+    ones: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1)}
+    node = Convolution(image, filter, bias, kernel=(3, 3), pads=(1, 1, 1, 1), **ones)
+    builder.save(builder.emit(node), "y")
+    return builder.function()
+
+
+def test_panels_of_a_filter_of_the_run_are_filled_if_that_costs_little() -> None:
+    function = convolution_with_filter_of_the_run(512, 64)
+    made = select_packed_operators(function, target=Target.host(16), winograd="off")
+    (packed,) = (node for node in made if isinstance(node, PackedConvolution))
+    assert packed.depth % packed.block == 0
+
+
+@pytest.mark.jit
+def test_a_filter_of_the_run_gives_what_a_constant_one_gives() -> None:
+    function = convolution_with_filter_of_the_run(20, 32)
+    random = np.random.default_rng(0)
+    feeds = {
+        p.name: random.standard_normal(p.type.shape).astype(np.float32) for p in function.inputs
+    }
+    found = glow_nb.compile(function, threads=2).run(feeds)["y"]
+    wanted = evaluate(function, feeds)["y"]
+    assert np.abs(found - wanted).max() < 2e-5 * np.abs(wanted).max()

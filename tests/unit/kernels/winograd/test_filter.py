@@ -1,0 +1,39 @@
+"""Kernels that transform filters against the operator, which computes in float64."""
+
+from __future__ import annotations
+
+import pytest
+
+from glow_nb.kernels.operators.winograd_instructions import WinogradFilterInst
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.types import ElementKind, TensorType
+from tests.unit.kernels.cases import check, instruction_of
+
+# group, panels, taps, channels, block, tile
+CASES = {
+    "3x3": ((1, 3, 3, 3, 20, 16), (4, 4)),
+    "more than a run": ((1, 1, 3, 3, 70, 48), (2, 2)),
+    "mixed": ((2, 2, 3, 3, 5, 16), (2, 4)),
+    "no whole vectors": ((1, 2, 3, 3, 5, 3), (2, 2)),
+    "5x5": ((1, 1, 5, 5, 3, 16), (2, 4)),
+    "rank 1": ((1, 2, 3, 7, 16), (4,)),
+    "volume": ((1, 1, 3, 3, 3, 4, 16), (1, 4, 2)),
+    "nothing": ((1, 0, 3, 3, 4, 16), (2, 2)),
+}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("name", CASES)
+def test_transform_is_that_of_the_operator(name: str, lanes: int) -> None:
+    shape, tile = CASES[name]
+    type = TensorType(ElementKind.FLOAT32, shape)
+    instruction = instruction_of(WinogradFilterInst, [type], tile=tile)
+    check(instruction, Target.host(lanes), specials=False, ulp=16, absolute=1e-5)
+
+
+@pytest.mark.jit
+def test_doubles_are_transformed_as_doubles() -> None:
+    type = TensorType(ElementKind.FLOAT64, (1, 2, 3, 3, 5, 8))
+    instruction = instruction_of(WinogradFilterInst, [type], tile=(4, 4))
+    check(instruction, Target.host(), specials=False, ulp=16, absolute=1e-13)
