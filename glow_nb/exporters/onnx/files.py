@@ -42,7 +42,7 @@ def message_of(function: Function, opset: int | None) -> onnx.ModelProto:
 
 def constant_bytes(function: Function) -> int:
     """Return the bytes of all constants and states."""
-    stored = (*function.constants, *function.state)
+    stored: tuple[Constant | State, ...] = (*function.constants, *function.state)
     return sum(constant.type.size_bytes for constant in stored)
 
 

@@ -17,7 +17,7 @@ from glow_nb.types import Array
 
 MOVES: list[tuple[tuple[int, ...], Callable[[Value], Node]]] = [
     *(
-        ((4, 4), lambda x, m=mode, p=pads: ops.Pad(x, p, mode=m))  # type: ignore[misc]
+        ((4, 4), lambda x, m=mode, p=pads: ops.Pad(x, p, mode=m))
         for mode in ("constant", "edge", "reflect", "wrap")
         for pads in ((1, 2, 3, 1), (0, 0, 0, 0), (-1, 2, 1, -1), (2, 0, -1, 0), (0, -3, -4, 0))
     ),
