@@ -183,7 +183,10 @@ def test_operators_beside_the_way_need_no_gradient(steep: type[UnaryElementwise]
     x, y = builder.input("x", "float32<>"), builder.input("y", "float32<>")
     builder.save(builder.emit(ops.Mul(x, builder.emit(steep(y)))), "loss")
     function = differentiate(builder.function(), ["x"])
-    assert evaluate(function, {"x": np.array(1, np.float32), "y": np.array(2, np.float32)})["d_x"] == 200
+    assert (
+        evaluate(function, {"x": np.array(1, np.float32), "y": np.array(2, np.float32)})["d_x"]
+        == 200
+    )
 
 
 def test_a_rule_of_a_user_is_used(steep: type[UnaryElementwise]) -> None:
