@@ -108,8 +108,8 @@ def drawing_of(
         drawing.boxes[placeholder] = Box(_words(placeholder.name), (_shape(placeholder),), ENDPOINT)
     for node in function.nodes:
         if isinstance(node, Save):
-            lines = ("for the next run",) if is_update(node) else ()
-            drawing.boxes[node] = Box(_words(node.output.name), lines, ENDPOINT)
+            below = ("for the next run",) if is_update(node) else ()
+            drawing.boxes[node] = Box(_words(node.output.name), below, ENDPOINT)
             _connect(drawing, node.input, node, in_registers)
             continue
         reads: list[Value] = []
