@@ -18,6 +18,7 @@ INFERENCE: Pipeline = (
             "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
             "sink_broadcasts",  # elementwise operators repeat small operands by themselves
             "eliminate_noops",  # a transpose, reshape or slice that moves nothing is dropped
+            "padded_sums_to_concats",  # gradients of the slices of one tensor become one concat
             "merge_concats",  # a concat of concats becomes one concat, which copies once
             "gathers_to_slices",  # a slice is a view of its input and costs nothing
             "merge_slices",  # a slice of a slice becomes one; gathers must have become slices

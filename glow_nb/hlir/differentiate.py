@@ -61,6 +61,7 @@ def emit_gradients(builder: Backward, output: Value, wrt: Sequence[Value]) -> di
     """
     _check_output(output)
     builder.dependent = dependent_on(wrt, builder.nodes)
+    _check_predicates(builder)
     if output not in builder.dependent:
         names = ", ".join(value.name for value in wrt)
         raise GradientError(
@@ -134,3 +135,13 @@ def _check_output(output: Value) -> None:
             f"{output!r}: only an output of one float can be differentiated; reduce it to a sum or "
             "a mean first"
         )
+
+
+def _check_predicates(builder: Backward) -> None:
+    """Raise GradientError if a node need not compute all samples: sums over the batch would."""
+    for node in builder.nodes:
+        if node.predicate is not None and any(map(builder.wants, node.results)):
+            raise GradientError(
+                f"{node!r} has a predicate: what it gives for other samples is arbitrary, and "
+                "gradients are sums over all of them; drop the predicate"
+            )

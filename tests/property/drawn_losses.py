@@ -17,7 +17,7 @@ import numpy as np
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate, evaluate_node
 from glow_nb.hlir.graph import Function, Node, Placeholder, Value
-from glow_nb.hlir.ops import Add, Mul, ReduceSum
+from glow_nb.hlir.ops import Add, ConvertTo, Mul, ReduceSum
 from glow_nb.schema import attribute_specs, operands_of
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.property.drawn_operators import (
@@ -95,7 +95,8 @@ def draw_loss(
         inputs = {p: builder.input("x", p.type) for p in numbers}
         feeds |= {inputs[p].name: array for p, array in numbers.items()}
         node = builder.emit(node.map_operands(inputs.__getitem__))
-        parts += (_weighted(builder, r, random) for r in node.results if r.type.kind.is_float)
+        floats = (result for result in node.results if result.type.kind.is_float)
+        parts += (_weighted(builder, result, kind, random) for result in floats)
     loss = parts[0]
     for part in parts[1:]:
         loss = builder.emit(Add(loss, part))
@@ -147,10 +148,11 @@ def _distinct(count: int, low: int, high: int, random: Random) -> Array:
     return (quarters[cells // share] + places) / 4
 
 
-def _weighted(builder: Builder, value: Value, random: Random) -> Value:
-    """Return the sum of *value*, each element times a weight of its own."""
+def _weighted(builder: Builder, value: Value, kind: ElementKind, random: Random) -> Value:
+    """Return the sum of *value*, each element times a weight of its own, as a number of *kind*."""
     type = value.type
     numbers = np.random.default_rng(random.randrange(2**32)).uniform(0.5, 1.5, type.shape)
     weights = builder.constant("weights", numbers.astype(type.kind.dtype))
     weighted = builder.emit(Mul(value, weights))
-    return builder.emit(ReduceSum(weighted, tuple(range(type.rank)), keep_dims=False))
+    total = builder.emit(ReduceSum(weighted, tuple(range(type.rank)), keep_dims=False))
+    return total if type.kind is kind else builder.emit(ConvertTo(total, kind))

@@ -142,6 +142,15 @@ def test_an_output_that_depends_on_nothing_of_wrt() -> None:
         differentiate(builder.function(), ["y"], "loss")
 
 
+def test_a_predicate_is_refused() -> None:
+    builder = Builder()
+    x, which = builder.input("x", "float32<2 x 3>"), builder.input("which", "bool<2>")
+    value = builder.emit(ops.Exp(x, predicate=which))
+    builder.save(builder.emit(ops.ReduceSum(value, (0, 1), keep_dims=False)), "loss")
+    with pytest.raises(GradientError, match="exp %exp has a predicate: .*; drop the predicate"):
+        differentiate(builder.function(), ["x"])
+
+
 @pytest.fixture
 def steep() -> Iterator[type[UnaryElementwise]]:
     """Define an operator without formula and rule, and forget it again."""
