@@ -36,6 +36,8 @@ def batch_normalization_gradient(
 
     Mean and variance may be those of the input itself: the rest comes by their own gradients.
     """
+    if not node.type.size:  # statistics that give no finite factor have no part in anything
+        return {}
     shape = [1] * node.type.rank
     shape[node.channel_axis] = node.scale.type.size
     up, x, scale, variance = builder.terms(upstream, node.input, node.scale, node.variance)

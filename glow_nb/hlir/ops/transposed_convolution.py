@@ -20,7 +20,7 @@ from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, TensorType
 
-MOST_PHASES = 64
+MOST_PHASES = 16
 """Convolutions that one transposed convolution may become."""
 
 
@@ -189,7 +189,7 @@ def lower_transposed_convolution(node: TransposedConvolution, rewriter: Rewriter
         merged = _merged([_turned(node, p, lines, rewriter) for p in phases], rewriter)
         part = _convolved(node, phases[0], lines, merged, rewriter)
         return part if len(phases) == 1 else _interleaved(node, part, lines, node.group, rewriter)
-    if len(phases) > MOST_PHASES:
+    if sum(map(_has_taps, phases)) > MOST_PHASES:
         return _with_like_phases(node, rewriter)
     parts = [_part(node, p, lines, rewriter) for p in phases]
     joined = rewriter.emit(Concat(tuple(parts), axis=node.type.rank - 1))
