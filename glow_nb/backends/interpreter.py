@@ -150,15 +150,16 @@ class InterpretedProgram:
         self,
         inputs: Sequence[Array],
         *,
+        state: StateStore | None = None,
         watch: Watch | None = None,
         evaluate: Evaluate = evaluate_node,
     ) -> list[Array]:
         """Run on *inputs* in the program's order; return its outputs in order.
 
-        The states are those before the first run, and what is written to them is lost.
-
         Args:
             inputs: One array for each input.
+            state: What the last run has left, and where this one leaves its own; a run that fails
+                leaves it as it was. By default, a first run, which leaves nothing.
             watch: Called with each result of each instruction when it is made, those inside of
                 stacks included. The array is memory of the run, which is written again later.
             evaluate: Computes what an operator means on the arrays of its operands.
@@ -167,14 +168,11 @@ class InterpretedProgram:
             FeedError: There are not as many arrays as inputs, or one has another type.
             MemoryLimitError: The system gives no memory for the run.
         """
-        return self._execute(inputs, self._steps, watch, evaluate)
+        return self._execute(inputs, self._steps, watch, evaluate, state)
 
     def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
-        """Do what :meth:`run` does, on *state*, which the next run finds as this one leaves it.
-
-        A run that fails leaves it as it was.
-        """
-        return self._execute(inputs, self._steps, state=state)
+        """Run on *inputs*, and on *state* as :meth:`run` does."""
+        return self.run(inputs, state=state)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run *runs* times with the time taken around each instruction, and as often without."""

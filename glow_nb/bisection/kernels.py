@@ -83,7 +83,10 @@ def _agrees(
 
 
 def cut_after(program: Program, count: int) -> Program:
-    """Return the first *count* instructions that compute; all that lives then is an output."""
+    """Return the first *count* instructions that compute; all that lives then is an output.
+
+    So is what they have written to states.
+    """
     kept: list[Instruction] = []
     live: dict[Buffer, None] = {}
     written: set[Buffer] = set()
@@ -102,7 +105,7 @@ def cut_after(program: Program, count: int) -> Program:
     taken = _names(program)
     probes = {
         buffer: Bound(_free_name(f"{buffer.name}_probe", taken), buffer.type)
-        for buffer in live
+        for buffer in (*live, *program.state)
         if buffer in written
     }
     kept += [CopyInst(probe, buffer, name=buffer.name) for buffer, probe in probes.items()]

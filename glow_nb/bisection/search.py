@@ -16,8 +16,15 @@ from glow_nb import compiler, pipelines
 from glow_nb.api import Graph, as_threads, load
 from glow_nb.arguments import Shapes
 from glow_nb.backends import Backend, BackendLike, backend_named
+from glow_nb.backends.backend import StatefulExecutable
 from glow_nb.bisection.kernels import first_bad_instruction
-from glow_nb.bisection.states import Evaluator, StateValues, culprit_value, with_own_places
+from glow_nb.bisection.states import (
+    Evaluator,
+    StateValues,
+    culprit_value,
+    named_outputs,
+    with_own_places,
+)
 from glow_nb.distance import largest_distance
 from glow_nb.driver import run
 from glow_nb.errors import OptionError, PassError
@@ -28,6 +35,7 @@ from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Bound, Instruction, Program
 from glow_nb.passes import PassRun, Pipeline
+from glow_nb.state_store import StateStore
 from glow_nb.text import format_name
 from glow_nb.types import Array
 
@@ -240,9 +248,12 @@ class _Search:
         program = self._final()
         check_placement(program)
         executable = compiler.make_executable(program, self._backend, threads=self._threads)
-        arrays = executable.run([feeds[buffer.name] for buffer in program.inputs])
-        outputs = {b.name: a for b, a in zip(program.outputs, arrays, strict=True)}
-        return StateValues(outputs, {}, {})
+        inputs, state = [feeds[buffer.name] for buffer in program.inputs], StateStore(program.state)
+        if program.state and isinstance(executable, StatefulExecutable):
+            arrays = executable.run_on(state, inputs)
+        else:
+            arrays = executable.run(inputs)
+        return StateValues(named_outputs(program, arrays, state), {}, {})
 
     def _bad_kernel(self, feeds: Mapping[str, Array]) -> Culprit:
         """Return the instruction whose kernel is wrong."""

@@ -21,6 +21,7 @@ from glow_nb.distance import distance
 from glow_nb.hlir.graph import Constant, Function, Node, Result, Save, State, Value
 from glow_nb.llir.program import Arena, Buffer, Instruction, Program
 from glow_nb.schema import attributes_of, operand_specs, operands_of
+from glow_nb.state_store import StateStore
 from glow_nb.types import Array
 
 Key = tuple[str, int]
@@ -32,7 +33,7 @@ class StateValues:
     """What a state computes.
 
     Attributes:
-        outputs: By name.
+        outputs: By name, and the states that are left for the next run.
         values: Every value computed on the way, in order.
         origins: The imported nodes behind each value, by its name.
         function: The graph, if it was one.
@@ -74,7 +75,8 @@ class Evaluator:
             arrays = self._compute(node, _arguments(node, values))
             values.update(zip(node.results, arrays, strict=True))
             named.update({(node.name, index): array for index, array in enumerate(arrays)})
-        ordered = {output.name: outputs[output.name] for output in function.outputs}
+        left = (*function.outputs, *function.state)
+        ordered = {p.name: outputs[p.name] for p in left if p.name in outputs}
         origins = {node.name: function.origins_of(node) for node in function}
         return StateValues(ordered, named, origins, function)
 
@@ -90,10 +92,9 @@ class Evaluator:
             named[instruction.name, count] = array.copy()
 
         inputs = [self._feeds[buffer.name] for buffer in program.inputs]
-        executable = InterpretedProgram(placed)
-        arrays = executable.run(inputs, watch=watch, evaluate=self._compute)
-        outputs = {b.name: array for b, array in zip(program.outputs, arrays, strict=True)}
-        return StateValues(outputs, named, origins)
+        executable, state = InterpretedProgram(placed), StateStore(program.state)
+        arrays = executable.run(inputs, state=state, watch=watch, evaluate=self._compute)
+        return StateValues(named_outputs(program, arrays, state), named, origins)
 
     def _compute(self, node: Node, arguments: Sequence[Any]) -> tuple[Array, ...]:
         """Return the results of *node*, those of the last state if it computed the same."""
@@ -103,6 +104,12 @@ class Evaluator:
         if key not in self._used:
             self._used[key] = self._known.get(key) or _as_arrays(node.evaluate(*arguments))
         return self._used[key]
+
+
+def named_outputs(program: Program, arrays: Sequence[Array], state: StateStore) -> dict[str, Array]:
+    """Return the outputs of a run, *arrays*, by name, with the *state* that it has left."""
+    outputs = {b.name: array for b, array in zip(program.outputs, arrays, strict=True)}
+    return {**outputs, **state}
 
 
 def _arguments(node: Node, values: Mapping[Value, Array]) -> list[Any]:

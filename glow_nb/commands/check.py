@@ -49,6 +49,7 @@ def _describe_function(function: Function) -> str:
         *_absent(sum(constant.payload is None for constant in constants)),
         count_of(len(function.inputs), "input"),
         count_of(len(function.outputs), "output"),
+        *_states(len(function.state)),
     ]
     return f"graph @{format_name(function.name)}, {', '.join(counts)}"
 
@@ -62,6 +63,7 @@ def _describe_program(program: Program) -> str:
         *_absent(sum(weight.payload is None for weight in weights)),
         count_of(len(program.inputs), "input"),
         count_of(len(program.outputs), "output"),
+        *_states(len(program.state)),
     ]
     arena = program.arena
     place = f"arena of {arena.size_bytes} bytes is sound" if arena else "not allocated"
@@ -70,3 +72,7 @@ def _describe_program(program: Program) -> str:
 
 def _absent(count: int) -> list[str]:
     return [f"{count} of them without numbers"] if count else []
+
+
+def _states(count: int) -> list[str]:
+    return [count_of(count, "state")] if count else []

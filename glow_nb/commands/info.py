@@ -75,6 +75,7 @@ class ModelReport:
     name: str
     inputs: dict[str, str]
     outputs: dict[str, str]
+    state: dict[str, str]
     parameters: int
     parameter_bytes: int
     multiply_adds: int
@@ -178,6 +179,7 @@ def make_report(
         name=imported.name,
         inputs={value.name: str(value.type) for value in imported.inputs},
         outputs={value.name: str(value.type) for value in imported.outputs},
+        state={value.name: str(value.type) for value in imported.state},
         parameters=sum(value.type.size for value in storage),
         parameter_bytes=sum(value.type.size_bytes for value in storage),
         multiply_adds=multiply_adds,
@@ -267,6 +269,7 @@ def _print_facts(console: Console, report: ModelReport, compiled: CompiledReport
         ),
         *((f"input {format_name(name)}", type) for name, type in report.inputs.items()),
         *((f"output {format_name(name)}", type) for name, type in report.outputs.items()),
+        *((f"state {format_name(name)}", type) for name, type in report.state.items()),
         ("parameters", f"{scaled(report.parameters)} ({byte_count(report.parameter_bytes)})"),
         ("multiply-adds", scaled(report.multiply_adds)),
         ("FLOPs", scaled(report.flops)),

@@ -34,10 +34,13 @@ def compile_model(
     *,
     constants: Constants | None = None,
 ) -> Network:
-    """Compile the file *model*; it is no CompiledNetwork if *shapes* leaves sizes open."""
+    """Compile the file *model*; it is no CompiledNetwork if *shapes* leaves sizes open.
+
+    Of IR text, which has one set of sizes, there must be one function.
+    """
     _check_shapes_apply(model, shapes)
     return glow_nb.compile(
-        str(model),
+        glow_nb.load(str(model)) if model.suffix == SUFFIX else str(model),
         backend=backend,
         threads=threads,
         shapes=shapes,

@@ -18,7 +18,7 @@ def print_dot(function: Function, *, constants: bool = False) -> str:
     """
     ids: dict[Value, str] = {}
     lines = ["digraph {", "  rankdir = TB;", "  node [shape = box, style = filled, fontsize = 10];"]
-    storage: list[Value] = list(function.placeholders)
+    storage: list[Value] = [*function.placeholders, *function.state]
     if constants:
         storage += function.constants
     for value in storage:

@@ -21,7 +21,16 @@ from matplotlib.path import Path as Curve
 from matplotlib.textpath import TextPath
 
 from glow_nb.files import replace_file
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value, producer_of
+from glow_nb.hlir.graph import (
+    Constant,
+    Function,
+    Node,
+    Placeholder,
+    Save,
+    Value,
+    is_update,
+    producer_of,
+)
 from glow_nb.plots.layered import Layout, Point, lay_out
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
 from glow_nb.schema import attributes_of, operand_specs
@@ -95,12 +104,13 @@ def drawing_of(
     """
     colours = _colours(function)
     drawing = Drawing()
-    for placeholder in function.inputs:
+    for placeholder in (*function.inputs, *function.state):
         drawing.boxes[placeholder] = Box(_words(placeholder.name), (_shape(placeholder),), ENDPOINT)
     for node in function.nodes:
         if isinstance(node, Save):
-            drawing.boxes[node.output] = Box(_words(node.output.name), (), ENDPOINT)
-            _connect(drawing, node.input, node.output, in_registers)
+            when = ("for the next run",) if is_update(node) else ()
+            drawing.boxes[node] = Box(_words(node.output.name), when, ENDPOINT)
+            _connect(drawing, node.input, node, in_registers)
             continue
         reads: list[Value] = []
         for name, value in _operands(node):

@@ -101,7 +101,7 @@ class BrokenKernels(Backend):
                     if instruction.opcode == opcode:
                         array += 1
 
-                return super().run(inputs, watch=spoil)
+                return super().run(inputs, **(options | {"watch": spoil}))
 
         return Broken(program)
 
@@ -173,6 +173,29 @@ def test_broken_machine_code_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.first_bad is not None
     assert (found.first_bad.step, found.first_bad.level) == ("cpu", "code")
     assert "add @out " in found.instruction
+
+
+def step() -> Function:
+    """Return a step whose only result is the next value of a state."""
+    b = glow_nb.Builder("main")
+    state, x = b.state("w", X), b.input("x", "float32<4 x 6>")
+    squashed = b.emit(ops.Tanh(state), "squashed")
+    b.update(state, b.emit(ops.Add(squashed, x), "total"))
+    return b.function()
+
+
+@pytest.mark.usefixtures("broken_passes")
+def test_a_pass_that_breaks_the_next_value_of_a_state_is_named() -> None:
+    pipeline = (*pipelines.INFERENCE, "break_tanh", "eliminate_dead_nodes")
+    found = bisection.bisect(step(), X, backend="interpreter", pipeline=pipeline)
+    assert found.first_bad is not None
+    assert (found.first_bad.step, found.value) == ("break_tanh", "squashed")
+
+
+def test_a_kernel_that_breaks_the_next_value_of_a_state_is_named() -> None:
+    found = bisection.bisect(step(), X, backend=BrokenKernels("add"), program_pipeline=())
+    assert found.first_bad is not None
+    assert (found.first_bad.level, found.value) == ("code", "total")
 
 
 def test_the_nodes_of_the_model_are_named() -> None:
