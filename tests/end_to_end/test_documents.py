@@ -215,7 +215,7 @@ def help_text(module: str, *command: str) -> str:
 def test_python(page: Path, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     script = "\n".join(content for language, content in blocks(page) if language == "python")
-    path = folder / f"{page.stem}.py"
+    path = folder / f"blocks_of_{page.stem}.py"  # which no import finds in place of a package
     path.write_text(script, encoding="utf-8")
     must_run([sys.executable, "-W", "error", str(path)], folder)
 

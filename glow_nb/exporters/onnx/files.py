@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from glow_nb.errors import MemoryLimitError
 from glow_nb.exporters.onnx.model import as_model
 from glow_nb.files import replace_file
-from glow_nb.hlir.graph import Constant, Function, State
+from glow_nb.hlir.graph import Constant, Function, State, Value
 
 MAX_MESSAGE_BYTES = (1 << 31) - (1 << 24)
 """Constants of one message: protobuf's limit of 2 GiB, less 16 MiB for all else."""
@@ -42,8 +42,8 @@ def message_of(function: Function, opset: int | None) -> onnx.ModelProto:
 
 def constant_bytes(function: Function) -> int:
     """Return the bytes of all constants and states."""
-    stored: tuple[Constant | State, ...] = (*function.constants, *function.state)
-    return sum(constant.type.size_bytes for constant in stored)
+    stored: tuple[Value, ...] = (*function.constants, *function.state)
+    return sum(value.type.size_bytes for value in stored)
 
 
 def inline(constant: Constant | State) -> onnx.TensorProto:

@@ -125,8 +125,9 @@ class Writer:
     def _save(self, node: Save) -> None:
         output = node.output
         if isinstance(output, State):
-            name = self.fresh(f"{output.name}_next")
-            output = self.next_values[output] = Placeholder(name, output.type)
+            after = Placeholder(self.fresh(f"{output.name}_next"), output.type)
+            self.next_values[output] = after
+            output = after
         counted = output.counted
         if output.name in self._sizes.numbers:
             return  # the size of another output says it
