@@ -85,9 +85,9 @@ class Builder:
         self.inputs.append(placeholder)
         return placeholder
 
-    def constant(self, name: str, array: Array) -> Constant:
+    def constant(self, name: str, array: Array, *, is_weight: bool = True) -> Constant:
         """Return a constant that holds *array*; it belongs to the function once a node reads it."""
-        return Constant.of(self.unique_name(name), array)
+        return Constant.of(self.unique_name(name), array, is_weight=is_weight)
 
     def state(self, name: str, array: Array) -> State:
         """Return a tensor that survives runs and begins as *array*; see :meth:`update`.

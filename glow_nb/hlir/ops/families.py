@@ -157,7 +157,7 @@ def fitted(values: Any, type: TensorType) -> Array:
 def splat(builder: Builder, type: TensorType, value: Any, name: str) -> Constant:
     """Return a constant of one element that broadcasts to *type*."""
     array = np.full((1,) * type.rank, value, type.kind.dtype)
-    return builder.constant(name, array)
+    return builder.constant(name, array, is_weight=False)
 
 
 def bounds_of(kind: ElementKind) -> tuple[Any, Any]:
