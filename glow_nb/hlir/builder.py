@@ -17,7 +17,7 @@ from glow_nb.hlir.graph import (
     updates_last,
 )
 from glow_nb.text import TokenReader
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 N = TypeVar("N", bound=Node)
 
@@ -41,6 +41,7 @@ class Builder:
         self.inputs: list[Placeholder] = []
         self.outputs: list[Placeholder] = []
         self.origins: dict[str, tuple[str, ...]] = {}
+        self.numbers: dict[tuple[ElementKind, int, float], Constant] = {}
         # Every name with the one that was wished for, in the order in which they were taken.
         self._taken = {name: name for name in taken}
         self._suffixes: dict[str, int] = {}
