@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 __all__ = [
     "INFERENCE",
     "INSTRUCTIONS",
+    "TRAINING",
     "Backend",
     "Builder",
     "CompileError",
@@ -50,6 +51,7 @@ __all__ = [
     "State",
     "StateError",
     "Step",
+    "TrainingError",
     "UnsupportedError",
     "Value",
     "VerifyError",
@@ -68,7 +70,7 @@ __all__ = [
 ]
 
 
-_MODULES = ("bisection", "observers")
+_MODULES = ("bisection", "observers", "train")
 """Public modules, which come only when they are asked for themselves."""
 
 

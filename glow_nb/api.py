@@ -159,6 +159,7 @@ def compile(
     pipeline: Pipeline = pipelines.INFERENCE,
     program_pipeline: Pipeline | None = None,
     observer: Observer | None = None,
+    state: StateStore | None = None,
 ) -> Network:
     """Compile a neural network for this machine.
 
@@ -184,6 +185,8 @@ def compile(
         program_pipeline: Instruction passes, run before allocation; those of the backend by
             default, which are :data:`glow_nb.INSTRUCTIONS` for those that come with glow_nb.
         observer: Called after every step, in order; see :mod:`glow_nb.observers`.
+        state: What to keep states in: give that of another network, ``net.state``, and both work on
+            the same ones. States that it does not hold yet are added. By default it is a new one.
 
     Returns:
         A network whose ``run`` takes and gives arrays.
@@ -193,6 +196,7 @@ def compile(
         OptionError: An argument has no meaning.
         PassError: A pass failed; names it and those before it.
         CompileError: No machine code could be made.
+        StateError: *state* holds one of the name of another type.
         MemoryLimitError: A run needs more memory than this process may have.
     """
     cores = as_threads(threads)
@@ -209,7 +213,7 @@ def compile(
         loaded = _load(graph, shapes, constants)
     stopwatch.lap("import")
 
-    build = _Build(chosen, cores, pipeline, program_pipeline, observer)
+    build = _Build(chosen, cores, pipeline, program_pipeline, observer, state)
     if isinstance(loaded, Function | Module | Program):
         for step in ("import", "backend"):
             tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
@@ -238,6 +242,7 @@ class _Build:
     pipeline: Pipeline
     program_pipeline: Pipeline | None
     observer: Observer | None
+    state: StateStore | None
 
     def for_variants(self) -> _Build:
         """Return what makes several networks of one model, which share their weights."""
@@ -247,10 +252,11 @@ class _Build:
             return replace(self, backend=self.backend.for_variants())
 
     @within_memory("compile")
-    def __call__(
-        self, known: Function | Program, sizes: str = "", state: StateStore | None = None
-    ) -> CompiledNetwork:
-        """Compile *known*, to run on *state* if that is given."""
+    def __call__(self, known: Function | Program, sizes: str = "") -> CompiledNetwork:
+        """Compile *known*, to run on the state if there is one."""
+        if self.state is not None:
+            self.state.add(known.state)
+        state = StateStore(known.state) if self.state is None else self.state
         if isinstance(known, Program):
             made = compiler.compile_program(
                 known, self.backend, threads=self.threads, observer=self.observer
@@ -266,7 +272,6 @@ class _Build:
             )
         observed("free_memory", _return_freed_memory, made.program, self.observer)
         finish(self.observer)
-        state = StateStore(known.state) if state is None else state
         return CompiledNetwork(
             made.program, made.executable, made.function, self.threads, sizes, state
         )
@@ -279,8 +284,9 @@ def _compile_module(module: Module, build: _Build) -> ModuleNetwork:
     if repeated or not names:
         problem = f"several functions are called {repeated}" if names else "it has no function"
         raise OptionError(f"{module!r}: {problem}; give each function a name of its own")
-    state, build = StateStore(module.state), build.for_variants()
-    networks = {function.name: build(function, state=state) for function in module.functions}
+    state = StateStore(module.state) if build.state is None else build.state
+    build = replace(build.for_variants(), state=state)
+    networks = {function.name: build(function) for function in module.functions}
     return ModuleNetwork(networks, state, build.threads)
 
 

@@ -17,6 +17,7 @@ from glow_nb.commands.machine import machine
 from glow_nb.commands.opt import opt
 from glow_nb.commands.profile import profile
 from glow_nb.commands.run import run
+from glow_nb.commands.train import train
 
 
 @click.group(
@@ -32,5 +33,9 @@ def main() -> None:
     """
 
 
-for command in (run, dump, opt, export, diff, bisect, check, info, profile, bench, machine):
+COMMANDS = (
+    *(run, train, dump, opt, export, diff, bisect),
+    *(check, info, profile, bench, machine),
+)
+for command in COMMANDS:
     main.add_command(command)

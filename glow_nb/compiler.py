@@ -41,12 +41,17 @@ PLACEMENT: Pipeline = ("allocate", "check_placement")
 
 
 def graph_order(backend: Backend, pipeline: Pipeline = pipelines.INFERENCE) -> Pipeline:
-    """Return what is done to a graph: *pipeline* before and after lowering, then the backend's."""
+    """Return what is done to a graph: *pipeline* before and after lowering, then the backend's.
+
+    Entries of *pipeline* that are to be the last come behind that.
+    """
     GRAPH_PASSES.check(pipeline)
+    last = tuple(entry for entry in pipeline if isinstance(entry, Step) and entry.is_last)
+    pipeline = tuple(entry for entry in pipeline if entry not in last)
     lowering = Step("lower", {"should_lower": partial(_should_lower, backend)})
     with code_of(backend, "graph_pipeline"):
         own = backend.graph_pipeline
-    return ("verify", *pipeline, lowering, *pipeline, *own)
+    return ("verify", *pipeline, lowering, *pipeline, *own, *last)
 
 
 def _should_lower(backend: Backend, node: Node) -> bool:

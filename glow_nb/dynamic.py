@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from glow_nb.arguments import Shapes, as_array, as_shapes
 from glow_nb.background import Background, done_now
-from glow_nb.errors import FeedError, GlowError, OptionError
-from glow_nb.feeds import Feeds, name_feeds
+from glow_nb.errors import GlowError, OptionError
+from glow_nb.feeds import Feeds, check_open_feeds, name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import CompiledNetwork, MemoryReport, Network
@@ -145,7 +145,7 @@ class DynamicNetwork(Network):
         named = name_feeds(self._model.inputs.keys(), inputs)
         feeds = {name: as_array(name, value) for name, value in named.items()}
         shapes = self._key({name: array.shape for name, array in feeds.items()})
-        self._check_feeds(feeds)
+        check_open_feeds(self._model.inputs, feeds)
         return self._variant(shapes), feeds
 
     def _key(self, shapes: Mapping[str, tuple[int, ...]]) -> InputShapes:
@@ -153,37 +153,6 @@ class DynamicNetwork(Network):
 
     def _variant(self, shapes: InputShapes) -> CompiledNetwork:
         return self._variants.get(shapes, partial(self._compile_for, dict(shapes)))
-
-    def _check_feeds(self, feeds: Mapping[str, Array]) -> None:
-        """Raise FeedError before anything is compiled for arrays that cannot be right."""
-        sizes: dict[str, tuple[int, str]] = {}
-        for name, type in self._model.inputs.items():
-            array = feeds[name]
-            if type.kind is not None and array.dtype.newbyteorder("=") != type.kind.dtype:
-                raise FeedError(
-                    f"input {name!r}: dtype is {array.dtype}, the network takes "
-                    f"{type.kind.value}; convert it with .astype({type.kind.value!r})"
-                )
-            if type.shape is None:
-                continue
-            fits = array.ndim == len(type.shape) and all(
-                isinstance(want, str) or want == got
-                for want, got in zip(type.shape, array.shape, strict=True)
-            )
-            if not fits:
-                raise FeedError(
-                    f"input {name!r}: shape is {list(array.shape)}, the network takes "
-                    f"{list(type.shape)}; reshape it"
-                )
-            for want, got in zip(type.shape, array.shape, strict=True):
-                if not isinstance(want, str):
-                    continue
-                bound, owner = sizes.setdefault(want, (got, name))
-                if bound != got:
-                    raise FeedError(
-                        f"dimension {want!r} is {bound} in input {owner!r} but {got} in {name!r}; "
-                        "it must have one size"
-                    )
 
     def _last(self, what: str) -> CompiledNetwork:
         """Return the network that was used last, to say *what* it has."""

@@ -68,6 +68,10 @@ class GradientError(GlowError):
     """A gradient that cannot be made: of what, and which operators are in the way."""
 
 
+class TrainingError(GlowError):
+    """A step of training whose loss is not finite; says where that begins."""
+
+
 class MemoryLimitError(GlowError):
     """Something needs more memory than the process may have, or than the system gives."""
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from glow_nb.arguments import as_array
 from glow_nb.errors import FeedError
+from glow_nb.hlir.graph import Placeholder
 from glow_nb.llir.program import Buffer
 from glow_nb.schema import closest
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, SymbolicType, TensorType
 
 Feeds = Mapping[str, Array] | Array
 
@@ -23,7 +24,7 @@ class FeedCheck:
         types: Type of each input by name, in order.
     """
 
-    def __init__(self, inputs: Sequence[Buffer]) -> None:
+    def __init__(self, inputs: Sequence[Buffer | Placeholder]) -> None:
         """Check what is fed to *inputs*."""
         self.types = {buffer.name: buffer.type for buffer in inputs}
         self._wanted = [(name, t.kind.dtype, t.shape) for name, t in self.types.items()]
@@ -80,3 +81,35 @@ def _fitting(name: str, value: object, wanted: TensorType) -> Array:
             f"{list(wanted.shape)}; reshape it, or compile for this shape"
         )
     return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def check_open_feeds(inputs: Mapping[str, SymbolicType], feeds: Mapping[str, Array]) -> None:
+    """Raise FeedError, before anything is compiled, for arrays that cannot fit open *inputs*."""
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, type in inputs.items():
+        array = feeds[name]
+        if type.kind is not None and array.dtype.newbyteorder("=") != type.kind.dtype:
+            raise FeedError(
+                f"input {name!r}: dtype is {array.dtype}, the network takes "
+                f"{type.kind.value}; convert it with .astype({type.kind.value!r})"
+            )
+        if type.shape is None:
+            continue
+        fits = array.ndim == len(type.shape) and all(
+            isinstance(want, str) or want == got
+            for want, got in zip(type.shape, array.shape, strict=True)
+        )
+        if not fits:
+            raise FeedError(
+                f"input {name!r}: shape is {list(array.shape)}, the network takes "
+                f"{list(type.shape)}; reshape it"
+            )
+        for want, got in zip(type.shape, array.shape, strict=True):
+            if not isinstance(want, str):
+                continue
+            bound, owner = sizes.setdefault(want, (got, name))
+            if bound != got:
+                raise FeedError(
+                    f"dimension {want!r} is {bound} in input {owner!r} but {got} in {name!r}; "
+                    "it must have one size"
+                )

@@ -42,10 +42,18 @@ _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Step:
-    """One entry of a pipeline: a pass, by its name or the function itself, with its options."""
+    """One entry of a pipeline: a pass, by its name or the function itself, with its options.
+
+    Attributes:
+        name: The pass.
+        options: Its keyword arguments.
+        is_last: When a graph is compiled, run it once, behind the backend's own graph passes: they
+            would undo it.
+    """
 
     name: str | Pass[Any]
     options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
+    is_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -240,7 +248,7 @@ class PassRegistry(Generic[IR]):
         step = as_step(entry)
         known = _open_options(self._pass_of(step))
         taken = {name: value for name, value in options.items() if name in known}
-        return Step(step.name, {**taken, **step.options})
+        return replace(step, options={**taken, **step.options})
 
     @property
     def _wanted(self) -> str:

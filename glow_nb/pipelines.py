@@ -52,6 +52,44 @@ INFERENCE: Pipeline = (
 )
 """Graph passes for inference, run before and again after lowering."""
 
+TRAINING: Pipeline = (
+    "eliminate_dead_nodes",  # differentiation leaves gradients that nobody asked for
+    "fold_constants",  # what does not depend on a weight is computed once
+    "eliminate_common_nodes",  # rules emit the same small nodes again and again
+    Repeat(
+        (
+            "raise_attention",  # patterns are raised for their gradients, which are better ones
+            "sink_transposes",  # a transpose that meets its inverse is dropped with it
+            "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
+            "sink_broadcasts",  # elementwise operators repeat small operands by themselves
+            "eliminate_noops",  # a transpose, reshape or slice that moves nothing is dropped
+            "merge_concats",  # a concat of concats becomes one concat, which copies once
+            "gathers_to_slices",  # a slice is a view of its input and costs nothing
+            "merge_slices",  # a slice of a slice becomes one; gathers must have become slices
+            "merge_conversions",  # exporters convert to another kind and back
+            "simplify_arithmetic",  # raise_ passes look for one form of each expression
+            "simplify_reductions",  # a reduction over axes of size 1 becomes a reshape
+            "merge_clips",  # several bounds of one value become one pass over it
+            "raise_softmax",  # a softmax that is written out becomes one node with one kernel
+            "raise_gelu",  # a GELU that is written out becomes one node
+            "raise_leaky_relu",  # a leaky ReLU that is written out becomes one node
+            "raise_swish",  # a swish that is written out becomes one node
+            "raise_layer_normalization",  # one that is written out becomes one node
+            "fold_pads",  # a convolution adds zeros around its input by itself, without a copy
+            "raise_fully_connected",  # a product plus a row
+            "fold_constants",  # numbers that passes have made
+            "eliminate_common_nodes",  # nodes that passes have made equal are computed once
+            "eliminate_dead_nodes",  # nodes that passes have replaced are dropped
+        ),
+        limit=20,
+    ),
+)
+"""Graph passes for a step of training, run before gradients are made and when it is compiled.
+
+Not among them are those of :data:`INFERENCE` that compute other weights from the weights, which
+here would do so in each step.
+"""
+
 INSTRUCTIONS: Pipeline = (
     "eliminate_dead_stores",  # what is written and never read is not computed
     "peephole",  # simpler instructions: before stacking, since more of them can be stacked

@@ -28,6 +28,7 @@ from glow_nb.errors import OptionError as OptionError
 from glow_nb.errors import ParseError as ParseError
 from glow_nb.errors import PassError as PassError
 from glow_nb.errors import StateError as StateError
+from glow_nb.errors import TrainingError as TrainingError
 from glow_nb.errors import UnsupportedError as UnsupportedError
 from glow_nb.errors import VerifyError as VerifyError
 from glow_nb.exporters import export_onnx as export_onnx
@@ -52,3 +53,4 @@ from glow_nb.passes import Repeat as Repeat
 from glow_nb.passes import Step as Step
 from glow_nb.pipelines import INFERENCE as INFERENCE
 from glow_nb.pipelines import INSTRUCTIONS as INSTRUCTIONS
+from glow_nb.pipelines import TRAINING as TRAINING

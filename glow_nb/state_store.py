@@ -73,10 +73,31 @@ class StateStore(MutableMapping[str, Array]):
                     f"state {state.name!r}: two states have this name; give each its own, or use "
                     "one in all functions"
                 )
-            block = aligned_empty(state.type.size_bytes)
-            array = block.view(state.type.kind.dtype).reshape(state.type.shape)
-            state.write_to(array)
-            self._arrays[state.name] = array
+            self._allocate(state)
+
+    def add(self, states: Iterable[BeginsAs]) -> None:
+        """Hold *states*, too; those that are held already keep their values.
+
+        Raises:
+            StateError: One of the name has another type; nothing was added.
+        """
+        new = {state.name: state for state in states}
+        for name in new.keys() & self._arrays.keys():
+            held, wanted = self.types[name], new[name].type
+            if held != TensorType(wanted.kind, wanted.shape):
+                raise StateError(
+                    f"state {name!r}: the store holds one of {held}, the network has {wanted}; "
+                    "give the store of a network with the same states"
+                )
+        for name, state in new.items():
+            if name not in self._arrays:
+                self._allocate(state)
+
+    def _allocate(self, state: BeginsAs) -> None:
+        block = aligned_empty(state.type.size_bytes)
+        array = block.view(state.type.kind.dtype).reshape(state.type.shape)
+        state.write_to(array)
+        self._arrays[state.name] = array
 
     @property
     def types(self) -> dict[str, TensorType]:

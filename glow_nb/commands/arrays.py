@@ -48,6 +48,25 @@ def read_npy(path: str) -> Array:
     return loaded.astype(loaded.dtype.newbyteorder("="), copy=False)
 
 
+def read_npz(path: str) -> dict[str, Array]:
+    """Return the arrays in the ``.npz`` file at *path* by name.
+
+    Raises:
+        OptionError: The file cannot be read or is no archive of arrays of numbers.
+    """
+    try:
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        reason = error.strerror or error
+        raise OptionError(f"data file {path}: cannot be read: {reason}") from error
+    except (AttributeError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        raise OptionError(
+            f"data file {path}: not a whole .npz file of numbers (pickled objects are not read); "
+            "write one with numpy.savez(path, name=array, ...)"
+        ) from error
+
+
 def assign_inputs(assignments: Iterable[str], names: list[str]) -> dict[str, Array]:
     """Return the arrays of ``NAME=FILE.npy`` texts by input name.
 

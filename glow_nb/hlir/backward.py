@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypeVar
 
 from typing_extensions import override
 
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value
-from glow_nb.hlir.ops.families import splat
+from glow_nb.hlir.ops.families import number_beside
 from glow_nb.hlir.ops.shape import Broadcast
 from glow_nb.hlir.terms import Term
-from glow_nb.types import ElementKind, TensorType
+from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
 
@@ -30,11 +29,6 @@ class Backward(Builder):
 
     current: Node | None = None
     dependent: frozenset[Value] = frozenset()
-
-    def __init__(self, name: str = "main", taken: Iterable[str] = ()) -> None:
-        """Begin a function called *name*; names in *taken* are not given to new values."""
-        super().__init__(name, taken)
-        self._numbers: dict[tuple[ElementKind, int, float], Value] = {}
 
     @override
     def emit(self, node: N, name: str | None = None) -> N:
@@ -59,10 +53,7 @@ class Backward(Builder):
 
     def number(self, type: TensorType, number: float) -> Value:
         """Return a constant of one element, which broadcasts to *type*; each is made once."""
-        key = (type.kind, type.rank, number)
-        if key not in self._numbers:
-            self._numbers[key] = splat(self, type, number, f"{PREFIX}number")
-        return self._numbers[key]
+        return number_beside(self, type, number)
 
     def filled(self, type: TensorType, number: float, name: str | None = None) -> Value:
         """Return a tensor of *type* with *number* everywhere."""

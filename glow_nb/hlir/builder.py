@@ -17,7 +17,7 @@ from glow_nb.hlir.graph import (
     updates_last,
 )
 from glow_nb.text import TokenReader
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 N = TypeVar("N", bound=Node)
 
@@ -41,6 +41,7 @@ class Builder:
         self.inputs: list[Placeholder] = []
         self.outputs: list[Placeholder] = []
         self.origins: dict[str, tuple[str, ...]] = {}
+        self.numbers: dict[tuple[ElementKind, int, float], Constant] = {}
         # Every name with the one that was wished for, in the order in which they were taken.
         self._taken = {name: name for name in taken}
         self._suffixes: dict[str, int] = {}
@@ -85,9 +86,9 @@ class Builder:
         self.inputs.append(placeholder)
         return placeholder
 
-    def constant(self, name: str, array: Array) -> Constant:
+    def constant(self, name: str, array: Array, *, is_weight: bool = True) -> Constant:
         """Return a constant that holds *array*; it belongs to the function once a node reads it."""
-        return Constant.of(self.unique_name(name), array)
+        return Constant.of(self.unique_name(name), array, is_weight=is_weight)
 
     def state(self, name: str, array: Array) -> State:
         """Return a tensor that survives runs and begins as *array*; see :meth:`update`.

@@ -99,18 +99,23 @@ class Constant(HasPayload, Value):
     ``array`` holds the numbers. They may come from a recipe, and are then made when they are asked
     for. ``payload`` is None when the constant was read from text without its numbers; such a
     function verifies and prints but cannot be evaluated or compiled.
+
+    Attributes:
+        is_weight: Training changes it. False for the numbers of a formula, which an importer or a
+            rule makes; the text does not tell the two apart.
     """
 
     name: str
     type: TensorType
     payload: Payload = None
+    is_weight: bool = True
 
     @classmethod
-    def of(cls, name: str, array: Array) -> Constant:
+    def of(cls, name: str, array: Array, *, is_weight: bool = True) -> Constant:
         """Return a constant that holds a read-only view of *array*."""
         view = np.asarray(array).view()
         view.flags.writeable = False
-        return cls(name, TensorType.of(view), view)
+        return cls(name, TensorType.of(view), view, is_weight)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,10 +9,10 @@ from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.arithmetic import Add, And, Div, Mul, Sub
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.elementwise import Neg
-from glow_nb.hlir.ops.families import BinaryElementwise, UnaryElementwise
+from glow_nb.hlir.ops.families import BinaryElementwise, UnaryElementwise, number_beside
 
 if TYPE_CHECKING:
-    from glow_nb.hlir.backward import Backward
+    from glow_nb.hlir.builder import Builder
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Term:
     Comparisons give terms of bool; ``==`` is that of objects, so equality is :meth:`equals`.
     """
 
-    builder: Backward
+    builder: Builder
     value: Value
 
     def apply(self, function: type[UnaryElementwise]) -> Term:
@@ -78,14 +78,14 @@ class Term:
 
     def number(self, number: float) -> Term:
         """Return *number* as a constant that goes with this term."""
-        return self.builder.term(self.builder.number(self.value.type, number))
+        return Term(self.builder, number_beside(self.builder, self.value.type, number))
 
     def _joined(self, function: type[BinaryElementwise], other: Operand) -> Term:
         term = other if isinstance(other, Term) else self.number(other)
         return self._emitted(function(self.value, term.value))
 
     def _emitted(self, node: Node) -> Term:
-        return self.builder.term(self.builder.emit(node))
+        return Term(self.builder, self.builder.emit(node))
 
 
 Operand = Term | float
@@ -97,4 +97,4 @@ def where(condition: Term, lhs: Operand, rhs: Operand) -> Term:
     assert isinstance(known, Term)
     first, second = (o if isinstance(o, Term) else known.number(o) for o in (lhs, rhs))
     node = Select(condition.value, first.value, second.value)
-    return condition.builder.term(condition.builder.emit(node))
+    return Term(condition.builder, condition.builder.emit(node))

@@ -393,3 +393,17 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
         (number,) = set(net.state["a"].tolist())
         last = int(said.split()[-1])
         assert number in (last, last + 1)  # one more may be in place that was not told of
+
+
+def test_networks_share_a_state_that_is_given() -> None:
+    total, other = (State.of("total", np.zeros(3, np.float32)) for _ in range(2))
+    first = glow_nb.compile(counter(total), backend="interpreter")
+    second = glow_nb.compile(counter(other), backend="interpreter", state=first.state)
+    for network in (first, second, first):
+        network.run(ONES)
+    np.testing.assert_array_equal(first.state["total"], 3 * ONES)
+    wide = State.of("total", np.zeros((1, 3), np.float32))
+    b = Builder("wide")
+    b.update(wide, b.emit(ops.Relu(wide)))
+    with pytest.raises(StateError, match=r"'total': the store holds one of float32<3>, the netw"):
+        glow_nb.compile(b.function(), backend="interpreter", state=first.state)

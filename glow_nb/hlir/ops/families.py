@@ -157,7 +157,15 @@ def fitted(values: Any, type: TensorType) -> Array:
 def splat(builder: Builder, type: TensorType, value: Any, name: str) -> Constant:
     """Return a constant of one element that broadcasts to *type*."""
     array = np.full((1,) * type.rank, value, type.kind.dtype)
-    return builder.constant(name, array)
+    return builder.constant(name, array, is_weight=False)
+
+
+def number_beside(builder: Builder, type: TensorType, number: float) -> Constant:
+    """Return a constant of one element that broadcasts to *type*; a builder makes each once."""
+    key = (type.kind, type.rank, number)
+    if key not in builder.numbers:
+        builder.numbers[key] = splat(builder, type, number, "number")
+    return builder.numbers[key]
 
 
 def bounds_of(kind: ElementKind) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 import onnx
@@ -31,6 +31,11 @@ MAX_CONSTANT_BYTES = 1 << 31
 
 MAX_GROWTH_BYTES = 1 << 20
 """A node that makes more out of small constants (Expand, Tile) stays a node."""
+
+
+def is_number(value: Value) -> TypeGuard[Constant]:
+    """True for a constant that nodes fold into; a weight is trained, so that nodes stay apart."""
+    return isinstance(value, Constant) and not value.is_weight
 
 
 class AlreadyReportedError(UnsupportedError):
@@ -138,9 +143,7 @@ class Context:
 
     def _fold(self, node: Node) -> tuple[Array, ...] | None:
         operands = list(operands_of(node))
-        if isinstance(node, Drawn) or not all(
-            isinstance(operand, Constant) for operand in operands
-        ):
+        if isinstance(node, Drawn) or not all(map(is_number, operands)):
             return None
         made = sum(type.size_bytes for type in node.result_types)
         read = sum(operand.type.size_bytes for operand in operands)
@@ -172,7 +175,8 @@ class Context:
 
     def constant(self, array: Array, name: str | None = None) -> Constant:
         """Return a constant that holds *array*."""
-        return self.builder.constant(name or f"{self.stem}_constant", np.asarray(array))
+        name = name or f"{self.stem}_constant"
+        return self.builder.constant(name, np.asarray(array), is_weight=False)
 
     def rounded(self, array: Array, kind: ElementKind) -> Constant:
         """Return a constant of *kind* that holds *array*, rounded if need be."""
@@ -288,7 +292,7 @@ class Context:
         if shape == value.type.shape:
             return value
         node = Reshape(value, shape)
-        if isinstance(value, Constant):
+        if is_number(value):
             return self._moved(node, value, value.array.reshape(shape))
         return self.emit(node)
 
@@ -298,7 +302,7 @@ class Context:
         if permutation == tuple(range(value.type.rank)):
             return value
         node = Transpose(value, permutation)
-        if isinstance(value, Constant):
+        if is_number(value):
             return self._moved(node, value, value.array.transpose(permutation))
         return self.emit(node)
 

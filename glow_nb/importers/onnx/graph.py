@@ -51,7 +51,7 @@ from glow_nb.importers.onnx.tensors import kind_of, sparse_to_array, to_array
 from glow_nb.importers.onnx.unsupported import Complaints
 from glow_nb.importers.onnx.widening import Trace, may_widen, widened
 from glow_nb.schema import closest
-from glow_nb.types import Array, Dimensions, TensorType
+from glow_nb.types import Array, Dimensions, ElementKind, TensorType
 
 T = TypeVar("T")
 
@@ -191,7 +191,8 @@ class Importer(Context):
     def _define_weight(self, name: str, array: Array, where: str, scope: Scope) -> None:
         if name in scope.values:
             raise ModelError(f"{where}: it is defined twice; every tensor needs a name of its own")
-        scope.values[name] = self.constant(array, name)
+        is_weight = array.ndim > 0 and ElementKind.of(array.dtype).is_float
+        scope.values[name] = self.builder.constant(name, array, is_weight=is_weight)
 
     def _import_nodes(self, graph: onnx.GraphProto | onnx.FunctionProto, scope: Scope) -> None:
         nodes = graph.node

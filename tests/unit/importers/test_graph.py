@@ -68,7 +68,7 @@ def test_convolution_stands_between_transposes() -> None:
         inputs=[value("x", (1, 3, 8, 8))],
         weights=[weight("w", np.ones((4, 3, 3, 3), np.float32))],
     )
-    assert opcodes(proto) == ["transpose", "convolution", "transpose", "save"]
+    assert opcodes(proto) == ["transpose", "transpose", "convolution", "transpose", "save"]
 
 
 def test_batch_normalization_keeps_the_layout() -> None:
@@ -82,9 +82,25 @@ def test_batch_normalization_keeps_the_layout() -> None:
 def test_gemm_with_a_row_is_a_dense_layer() -> None:
     weights = [weight("w", np.ones((4, 3), np.float32)), weight("b", np.ones(4, np.float32))]
     assert opcodes(one("Gemm", ("x", "w", "b"), weights=weights, transB=1)) == [
+        "transpose",
         "fully_connected",
         "save",
     ]
+
+
+def test_weights_keep_name_and_layout() -> None:
+    """What is trained is the tensor of the model; numbers of formulas fold and are none."""
+    weights = [weight("w", np.ones((4, 3, 3, 3), np.float32))]
+    proto = one("Conv", ("x", "w"), inputs=[value("x", (1, 3, 8, 8))], weights=weights)
+    found = {c.name: (c.type.shape, c.is_weight) for c in import_onnx(proto).constants}
+    assert found.pop("w") == ((4, 3, 3, 3), True)
+    assert list(found.values()) == [((4,), False)]  # the bias that the model does not have
+
+
+def test_numbers_of_rank_0_are_no_weights() -> None:
+    half = weight("half", np.array(0.5, np.float32))
+    (constant,) = import_onnx(one("Mul", ("x", "half"), weights=[half])).constants
+    assert not constant.is_weight
 
 
 def test_weights_are_not_copied() -> None:
@@ -94,7 +110,7 @@ def test_weights_are_not_copied() -> None:
         "Conv", ("x", "w"), inputs=[value("x", (1, 64, 8, 8))], weights=[weight("w", numbers)]
     )
     filter = next(c for c in import_onnx(proto.SerializeToString()).constants if c.type.rank == 4)
-    assert filter.type.shape == (64, 1, 1, 64)
+    assert filter.type.shape == (64, 64, 1, 1)
     assert filter.array.base is not None
     assert not filter.array.flags.writeable
     assert (filter.array.reshape(64, 64) == numbers.reshape(64, 64)).all()

@@ -1,0 +1,211 @@
+"""``glow-nb train``: train a model on arrays of a file, and write it with its new weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import onnx
+
+from glow_nb.commands.arrays import read_npz
+from glow_nb.commands.options import ExampleCommand, seed_option, threads_option
+from glow_nb.errors import OptionError
+from glow_nb.files import SUFFIX, replace_file, save_text
+from glow_nb.importers.onnx.updating import with_weights
+from glow_nb.train import (
+    SGD,
+    Adagrad,
+    Adam,
+    AdamW,
+    Epoch,
+    Huber,
+    Loss,
+    MeanSquaredError,
+    Optimizer,
+    RMSprop,
+    SigmoidCrossEntropy,
+    SoftmaxCrossEntropy,
+    Trainer,
+)
+from glow_nb.types import Array
+
+LOSSES: Mapping[str, Callable[[], Loss]] = {
+    "softmax": SoftmaxCrossEntropy,
+    "sigmoid": SigmoidCrossEntropy,
+    "squares": MeanSquaredError,
+    "huber": Huber,
+}
+
+OPTIMIZERS: Mapping[str, type[Optimizer]] = {
+    "sgd": SGD,
+    "adam": Adam,
+    "adamw": AdamW,
+    "rmsprop": RMSprop,
+    "adagrad": Adagrad,
+}
+
+USUAL_BATCH = 32
+"""Samples of a batch if neither the model nor the user says how many."""
+
+EXAMPLES = """\
+glow-nb train model.onnx --data train.npz --loss softmax --epochs 10 --output trained.onnx
+glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momentum 0.9 \\
+    --rate 0.05 --validation test.npz --patience 3 --output trained.onnx"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--data",
+    required=True,
+    metavar="FILE.npz",
+    help="One array for each input under its name, and one more with the targets; samples along "
+    "the first axis.",
+)
+@click.option(
+    "--loss",
+    type=click.Choice(list(LOSSES)),
+    required=True,
+    help="What is made small: the cross entropy of classes (targets are their numbers) or of yes "
+    "and no, squared distances, or Huber's.",
+)
+@click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default="adam", show_default=True)
+@click.option("--rate", type=float, metavar="RATE", help="Learning rate, that of the optimizer.")
+@click.option("--momentum", type=float, metavar="SHARE", help="Of sgd and rmsprop.")
+@click.option("--weight-decay", type=float, metavar="FACTOR")
+@click.option("--clip-norm", type=float, metavar="LENGTH", help="Of all gradients together.")
+@click.option("--epochs", type=click.IntRange(min=1), required=True, metavar="N")
+@click.option(
+    "--batch", type=click.IntRange(min=1), metavar="N",
+    help="Samples of a step.  [default: those of the model, or 32 if it leaves that open]",
+)  # fmt: skip
+@click.option(
+    "--micro-batches", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+    help="Parts of a batch that are computed one after the other.",
+)  # fmt: skip
+@click.option("--freeze", multiple=True, metavar="GLOB", help="Weights that stay. Repeat it.")
+@click.option(
+    "--validation", metavar="FILE.npz", help="Data like --data, evaluated after each epoch."
+)
+@click.option(
+    "--patience", type=click.IntRange(min=1), metavar="N",
+    help="Stop after N epochs without a better loss.",
+)  # fmt: skip
+@click.option(
+    "--checkpoint", type=click.Path(path_type=Path), metavar="FILE",
+    help="Written after each epoch; if it is there, training goes on from it.",
+)  # fmt: skip
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The model with its new weights: .onnx of an ONNX model, .glow of IR text.",
+)
+@seed_option
+@threads_option
+def train(
+    model: Path,
+    data: str,
+    loss: str,
+    optimizer: str,
+    epochs: int,
+    batch: int | None,
+    micro_batches: int,
+    freeze: tuple[str, ...],
+    validation: str | None,
+    patience: int | None,
+    checkpoint: Path | None,
+    output: Path,
+    seed: int,
+    threads: int | None,
+    **numbers: float | None,
+) -> None:
+    """Train MODEL and write it with its new weights.
+
+    Trained are the weights of an ONNX model, its initializers of floats that have a dimension, or
+    all constants of floats of IR text.
+    """
+    _check_output(model, output)
+    trainer = Trainer(
+        model,
+        loss=LOSSES[loss](),
+        optimizer=_optimizer(optimizer, numbers),
+        threads=threads,
+        frozen=freeze,
+        seed=seed,
+        micro_batches=micro_batches,
+        metrics={"accuracy": _accuracy} if loss == "softmax" else {},
+    )
+    names = trainer.inputs
+    inputs, targets = _read_data(data, names)
+    size = batch or trainer.batch or USUAL_BATCH
+    judged = None if validation is None else (*_read_data(validation, names), size)
+    if checkpoint is not None and checkpoint.exists():
+        trainer.load(checkpoint)
+        click.echo(f"goes on from {checkpoint}: {trainer.epochs} epochs, {trainer.steps} steps")
+    history = trainer.fit(
+        (inputs, targets, size),
+        epochs,
+        judged,
+        patience=patience,
+        checkpoint=checkpoint,
+    )
+    for epoch in history:
+        click.echo(_described(epoch))
+    _write(model, trainer, output)
+    click.echo(f"saved {output}")
+
+
+def _check_output(model: Path, output: Path) -> None:
+    wanted = SUFFIX if model.suffix == SUFFIX else ".onnx"
+    if output.suffix != wanted:
+        raise click.BadParameter(
+            f"{output} is not named FILE{wanted}, as {model} is", param_hint="'--output'"
+        )
+
+
+def _optimizer(name: str, numbers: Mapping[str, float | None]) -> Optimizer:
+    given: dict[str, Any] = {key: value for key, value in numbers.items() if value is not None}
+    known = OPTIMIZERS[name]
+    for key in given:
+        if key not in known.__dataclass_fields__:
+            option = key.replace("_", "-")
+            raise OptionError(f"--{option} {given[key]}: the optimizer {name} has no {option}")
+    return known(**given)
+
+
+def _read_data(path: str, names: list[str]) -> tuple[dict[str, Array], Array]:
+    """Return the arrays of an archive by the *names* of inputs, and that of the targets."""
+    arrays = read_npz(path)
+    missing = [name for name in names if name not in arrays]
+    others = [name for name in arrays if name not in names]
+    if missing or len(others) != 1:
+        raise OptionError(
+            f"data file {path}: it holds {list(arrays)}; it must hold the inputs {names} and one "
+            "array more, the targets"
+        )
+    return {name: arrays[name] for name in names}, arrays[others[0]]
+
+
+def _accuracy(prediction: Array, targets: Array) -> float:
+    classes = targets.argmax(1) if targets.shape == prediction.shape else targets
+    return float(np.mean(prediction.argmax(1) == classes))
+
+
+def _described(epoch: Epoch) -> str:
+    scores = epoch.validation or {}
+    more = "".join(f", validation {name} {score:.6g}" for name, score in scores.items())
+    steps = f"{epoch.steps} steps, {epoch.seconds:.2f} s"
+    return f"epoch {epoch.number}: loss {epoch.loss:.6g}{more} ({steps})"
+
+
+def _write(model: Path, trainer: Trainer, output: Path) -> None:
+    if output.suffix == SUFFIX:
+        save_text(trainer.freeze(), output)
+        return
+    updated = with_weights(onnx.load(model), trainer.weights)
+    replace_file(output, lambda place: onnx.save(updated, place))

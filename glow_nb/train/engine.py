@@ -1,0 +1,263 @@
+"""What a trainer runs: the step and the network for each set of sizes, over the same states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from glow_nb.backends import BackendLike
+from glow_nb.errors import FeedError, ModelError, TrainingError
+from glow_nb.feeds import Feeds
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Constant, Function, State, is_update
+from glow_nb.hlir.rewrite import substitute
+from glow_nb.network import MemoryReport, Network
+from glow_nb.pipelines import TRAINING
+from glow_nb.train.diagnosis import first_fault
+from glow_nb.train.forms import statistics_of, training_form
+from glow_nb.train.losses import Loss, LossFunction
+from glow_nb.train.networks import Networks
+from glow_nb.train.optimizers import Optimizer
+from glow_nb.train.source import Shapes, Source
+from glow_nb.train.step import (
+    LOSS,
+    PREDICTION,
+    TARGET,
+    StepFunctions,
+    loss_function,
+    make_step,
+    saved_as,
+    weights_of,
+    with_loss,
+    with_states,
+)
+from glow_nb.types import Array, TensorType
+
+Arrays = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class SizedModel:
+    """A model for one set of sizes.
+
+    Attributes:
+        function: As it came, with its weights as constants.
+        states: The state of each constant that is trained.
+        infer: The same with these states.
+        output: The name of the output that the loss is for.
+        prediction: Its type.
+    """
+
+    function: Function
+    states: Mapping[Constant, State]
+    infer: Function
+    output: str
+    prediction: TensorType
+
+
+class Engine:
+    """Compiles and runs steps; a step that fails leaves all states as they were."""
+
+    def __init__(
+        self,
+        source: Source,
+        loss: LossFunction,
+        optimizer: Optimizer,
+        *,
+        frozen: Iterable[str],
+        output: str | None,
+        parts: int,
+        backend: BackendLike,
+        threads: int,
+    ) -> None:
+        """Train the model of *source*, its *output* being what the *loss* is for."""
+        self._source, self._loss, self._optimizer = source, loss, optimizer
+        self._frozen, self._output, self._parts = tuple(frozen), output, parts
+        self._networks = Networks(backend, threads, TRAINING)
+        self._models: dict[Shapes, SizedModel] = {}
+        self._steps: dict[tuple[Shapes, TensorType], StepFunctions] = {}
+        self._losses: dict[tuple[TensorType, TensorType], Function] = {}
+        self._states: dict[str, State] = {}
+        self._example = source.example()
+        if self._example is not None:
+            self._sized(self._example)
+
+    @property
+    def weights(self) -> dict[str, TensorType]:
+        """The names and types of the weights that are trained, as far as they are known."""
+        return {name: state.type for name, state in self._states.items()}
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs of the model."""
+        return self._source.inputs
+
+    @property
+    def batch(self) -> int | None:
+        """How many samples a batch has; None if that is open."""
+        return self._source.batch
+
+    def model(self, shapes: Shapes) -> SizedModel:
+        """Return the model for inputs of *shapes*."""
+        if shapes not in self._models:
+            self._models[shapes] = self._sized(self._source.function(shapes))
+        return self._models[shapes]
+
+    def _sized(self, function: Function) -> SizedModel:
+        states = {w: self._state_of(w) for w in weights_of(function, self._frozen)}
+        infer = with_states(function, states, "infer")
+        save = saved_as(infer, self._output)
+        return SizedModel(function, states, infer, save.output.name, save.output.type)
+
+    def _state_of(self, weight: Constant) -> State:
+        """Return the state that *weight* is in, which is the same one for all sizes."""
+        if weight.name not in self._states:
+            state = State(weight.name, weight.type, payload=weight.payload)
+            self._states[weight.name] = state
+            self._networks.state.add([state])
+        state = self._states[weight.name]
+        if state.type != weight.type:
+            raise ModelError(
+                f"weight {weight.name!r} is {state.type} for some sizes of the inputs and "
+                f"{weight.type} for others; a weight that is trained must have one shape"
+            )
+        return state
+
+    def arrays(self, inputs: Feeds) -> dict[str, Array]:
+        """Return one array for each input; raise FeedError if they do not fit."""
+        return self._source.arrays(inputs)
+
+    def targets(self, arrays: Arrays, targets: Array) -> Array:
+        """Return *targets* as the network takes them; raise FeedError if they do not fit."""
+        prediction = self.model(shapes_of(arrays)).prediction
+        return self._loss.targets(prediction, targets) if isinstance(self._loss, Loss) else targets
+
+    def step(self, arrays: Arrays, targets: Array, numbers: Mapping[str, float]) -> float:
+        """Make a step and return the loss, the mean of its parts.
+
+        Raises:
+            TrainingError: The loss, or the length of the gradients, is not finite.
+        """
+        batches = [_part(arrays, targets, index, self._parts) for index in range(self._parts)]
+        functions, network = self._step_for(*batches[0])
+        fed = {functions.numbers[name]: np.float32(n) for name, n in numbers.items()}
+        before = self._running(functions) if functions.apply is not None else {}
+        losses = []
+        for inputs, wanted in batches:
+            feeds = {**inputs, functions.target: wanted} | ({} if functions.apply else fed)
+            outputs = network["train"].run(feeds)
+            losses.append(float(outputs.pop(functions.loss).item()))
+            if not all(map(isfinite, (losses[-1], *map(float, outputs.values())))):
+                raise self._fault(functions, feeds, losses[-1], before)
+        if functions.apply is not None:
+            outputs = network["apply"].run(fed)
+            if not all(map(isfinite, map(float, outputs.values()))):
+                raise self._fault(functions, feeds, losses[-1], before)
+        return sum(losses) / len(losses)
+
+    def predict(self, arrays: Arrays) -> dict[str, Array]:
+        """Return the outputs of the model for inputs *arrays*, in its form for inference."""
+        shapes = shapes_of(arrays)
+        return self._networks.network(shapes, (self.model(shapes).infer,))["infer"].run(arrays)
+
+    def judge(self, arrays: Arrays, targets: Array) -> tuple[Array, float]:
+        """Return what the model predicts for inference, and the loss of that, by NumPy."""
+        model = self.model(shapes_of(arrays))
+        prediction = self.predict(arrays)[model.output]
+        types = TensorType.of(prediction), TensorType.of(targets)
+        if types not in self._losses:
+            self._losses[types] = loss_function(self._loss, *types)
+        feeds = {PREDICTION: prediction, TARGET: targets}
+        return prediction, float(evaluate(self._losses[types], feeds)[LOSS].item())
+
+    def memory(self, arrays: Arrays, targets: Array) -> MemoryReport:
+        """Return what a step on such a batch needs in memory."""
+        _, network = self._step_for(*_part(arrays, targets, 0, self._parts))
+        return network["train"].memory
+
+    def values(self) -> dict[str, Array]:
+        """Return a copy of the value of each state by name."""
+        return dict(self._networks.state)
+
+    def assign(self, values: Arrays) -> None:
+        """Let the states have *values* from now on, also those that nothing was compiled for."""
+        self._networks.state.add(State.of(name, array) for name, array in values.items())
+        self._networks.state.update_all(values)
+
+    def frozen_model(self, shapes: Shapes | None) -> Function:
+        """Return the model with the values of its states as constants, for inputs of *shapes*.
+
+        Without shapes it is the one whose sizes are fixed, or those that came last.
+        """
+        values = self.values()
+        if shapes is not None:
+            model = self.model(shapes)
+        elif self._example is not None and not self._models:
+            model = self._sized(self._example)
+        else:
+            model = list(self._models.values())[-1]
+        found = {old: Constant.of(old.name, values[old.name]) for old in model.states}
+        return substitute(model.function, found)
+
+    def _step_for(self, arrays: Arrays, targets: Array) -> tuple[StepFunctions, Network]:
+        key = shapes_of(arrays), TensorType.of(targets)
+        if key not in self._steps:
+            model = self.model(key[0])
+            forward, loss, target = with_loss(model.infer, self._loss, key[1], model.output)
+            statistics = statistics_of(model.infer)
+            weights = [state for state in model.states.values() if state not in statistics]
+            self._steps[key] = make_step(
+                training_form(forward), loss, target, weights, self._optimizer, self._parts
+            )
+        functions = self._steps[key]
+        made = [f for f in (functions.train, functions.apply) if f is not None]
+        return functions, self._networks.network(key, tuple(made))
+
+    def _running(self, functions: StepFunctions) -> dict[str, Array]:
+        """Return the values of what the parts of a step change at once: running statistics."""
+        names = (save.output.name for save in functions.train.nodes if is_update(save))
+        sums = {state.name for state in functions.gradients}
+        return {name: self._networks.state[name] for name in names if name not in sums}
+
+    def _fault(
+        self, functions: StepFunctions, feeds: Arrays, loss: float, before: Arrays
+    ) -> TrainingError:
+        """Return the error about a step that is not finite; undo what its parts have done."""
+        zeros = {sum.name: sum.array for sum in functions.gradients}
+        self.assign({**before, **zeros})
+        found = first_fault(functions.forward, feeds, self.values())
+        what = (
+            f"the loss is {loss}"
+            if not isfinite(loss)
+            else "the length of the gradients is not finite"
+        )
+        return TrainingError(
+            f"{what}: {found}; all weights are as before the step; lower the learning rate, clip "
+            "the gradients by clip_norm=, or correct the data"
+        )
+
+
+def shapes_of(arrays: Arrays) -> Shapes:
+    """Return the shape of each array by name."""
+    return tuple((name, array.shape) for name, array in arrays.items())
+
+
+def _part(arrays: Arrays, targets: Array, index: int, count: int) -> tuple[dict[str, Array], Array]:
+    """Return one of *count* parts of a batch, all of which have the same size."""
+    if count == 1:
+        return dict(arrays), targets
+    for name, array in (*arrays.items(), ("targets", targets)):
+        if not array.ndim or len(array) % count:
+            raise FeedError(
+                f"{name}: shape {list(array.shape)} cannot be cut into {count} micro-batches of "
+                "one size; give a batch of a multiple of them"
+            )
+
+    def cut(array: Array) -> Array:
+        size = len(array) // count
+        return array[index * size : (index + 1) * size]
+
+    return {name: cut(array) for name, array in arrays.items()}, cut(targets)

@@ -1,0 +1,240 @@
+"""How weights follow their gradients: the formulas are PyTorch's.
+
+An optimizer is a dataclass of its numbers. It emits the new value of a weight as elementwise nodes,
+which run as one loop over the weight. What changes from step to step, such as the rate, is fed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import reduce
+from math import sqrt
+
+from typing_extensions import override
+
+from glow_nb.errors import OptionError
+from glow_nb.hlir.ops.elementwise import Sign, Sqrt
+from glow_nb.hlir.terms import Term, where
+from glow_nb.train.schedules import Schedule, as_schedule, require_number
+from glow_nb.train.sums import beside, total
+
+Terms = Mapping[str, Term]
+
+
+@dataclass(frozen=True)
+class Optimizer(ABC):
+    """Base of optimizers.
+
+    Attributes:
+        rate: The learning rate, or a :class:`Schedule`.
+        weight_decay: This times the weight is added to its gradient.
+        l1: This times the sign of the weight, 0 at 0, is added to its gradient.
+        clip_norm: All gradients together, before the two are added, are scaled down to this length
+            if they are longer: by ``clip_norm / (length + 1e-6)``, as ``clip_grad_norm_`` does.
+    """
+
+    rate: float | Schedule = 0.01
+    _: KW_ONLY
+    weight_decay: float = 0.0
+    l1: float = 0.0
+    clip_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        as_schedule(self.rate)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(field.default, float) and field.name != "rate":
+                require_number(field.name, value)
+        if self.clip_norm is not None:
+            require_number("clip_norm", self.clip_norm, positive=True)
+
+    @property
+    @abstractmethod
+    def kept(self) -> Mapping[str, float]:
+        """The tensors kept for each weight, of its shape: their names, and what they begin with."""
+
+    def numbers(self, step: int) -> dict[str, float]:
+        """Return what is fed to the step before which *step* steps were made, by name."""
+        return {"rate": as_schedule(self.rate)(step)}
+
+    def updated(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
+        """Return the new weight, under the name ``""``, and the new values of what is kept."""
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * weight
+        if self.l1:
+            gradient = gradient + self.l1 * weight.apply(Sign)
+        return self.formula(weight, gradient, kept, numbers)
+
+    @abstractmethod
+    def formula(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
+        """Return what :meth:`updated` does, for a gradient that has all additions."""
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """Stochastic gradient descent: ``w -= rate * g``.
+
+    With *momentum*: ``v = momentum * v + g; w -= rate * v``; with *nesterov*, too,
+    ``w -= rate * (g + momentum * v)``.
+    """
+
+    momentum: float = 0.0
+    nesterov: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nesterov and not self.momentum:
+            raise OptionError("nesterov=True: it needs a momentum above 0; the momentum is 0")
+
+    @property
+    @override
+    def kept(self) -> Mapping[str, float]:
+        return {"momentum": 0.0} if self.momentum else {}
+
+    @override
+    def formula(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
+        if not self.momentum:
+            return {"": weight - numbers["rate"] * gradient}
+        velocity = self.momentum * kept["momentum"] + gradient
+        change = gradient + self.momentum * velocity if self.nesterov else velocity
+        return {"": weight - numbers["rate"] * change, "momentum": velocity}
+
+
+@dataclass(frozen=True)
+class Adam(Optimizer):
+    """Adam (1412.6980).
+
+    Of the step ``t``, counting from 1::
+
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g * g
+    w -= rate / (1 - beta1 ** t) * m / (sqrt(v) / sqrt(1 - beta2 ** t) + epsilon)
+    """
+
+    rate: float | Schedule = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("beta1", "beta2"):
+            if getattr(self, name) >= 1:
+                raise OptionError(f"{name}={getattr(self, name)}: give a number from 0 to below 1")
+
+    @property
+    @override
+    def kept(self) -> Mapping[str, float]:
+        return {"moment": 0.0, "second_moment": 0.0}
+
+    @override
+    def numbers(self, step: int) -> dict[str, float]:
+        rate = as_schedule(self.rate)(step)
+        begun = sqrt(1 - self.beta2 ** (step + 1))
+        return {"rate": rate, "step_size": rate / (1 - self.beta1 ** (step + 1)), "begun": begun}
+
+    @override
+    def formula(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
+        moment = self.beta1 * kept["moment"] + (1 - self.beta1) * gradient
+        second = self.beta2 * kept["second_moment"] + (1 - self.beta2) * (gradient * gradient)
+        change = moment / (second.apply(Sqrt) / numbers["begun"] + self.epsilon)
+        new = weight - numbers["step_size"] * change
+        return {"": new, "moment": moment, "second_moment": second}
+
+
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """Adam whose weights decay by themselves (1711.05101): first ``w *= 1 - rate * weight_decay``.
+
+    The decay is not part of the gradient.
+    """
+
+    weight_decay: float = 1e-2
+
+    @override
+    def updated(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
+        if self.l1:
+            gradient = gradient + self.l1 * weight.apply(Sign)
+        if self.weight_decay:
+            weight = weight * (1.0 - self.weight_decay * numbers["rate"])
+        return self.formula(weight, gradient, kept, numbers)
+
+
+@dataclass(frozen=True)
+class RMSprop(Optimizer):
+    """Steps divided by the root of a running mean of squares.
+
+    ::
+
+        v = alpha * v + (1 - alpha) * g * g
+        w -= rate * g / (sqrt(v) + epsilon)
+
+    With *momentum*, ``b = momentum * b + g / (sqrt(v) + epsilon); w -= rate * b``.
+    """
+
+    alpha: float = 0.99
+    epsilon: float = 1e-8
+    momentum: float = 0.0
+
+    @property
+    @override
+    def kept(self) -> Mapping[str, float]:
+        return {"square": 0.0} | ({"momentum": 0.0} if self.momentum else {})
+
+    @override
+    def formula(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
+        square = self.alpha * kept["square"] + (1 - self.alpha) * (gradient * gradient)
+        change = gradient / (square.apply(Sqrt) + self.epsilon)
+        if not self.momentum:
+            return {"": weight - numbers["rate"] * change, "square": square}
+        velocity = self.momentum * kept["momentum"] + change
+        new = weight - numbers["rate"] * velocity
+        return {"": new, "square": square, "momentum": velocity}
+
+
+@dataclass(frozen=True)
+class Adagrad(Optimizer):
+    """Steps divided by the root of the sum of all squares.
+
+    Of the step before which ``t`` steps were made::
+
+        s += g * g
+        w -= rate / (1 + t * rate_decay) * g / (sqrt(s) + epsilon)
+
+    Attributes:
+        first: What the sums begin with.
+    """
+
+    rate_decay: float = 0.0
+    first: float = 0.0
+    epsilon: float = 1e-10
+
+    @property
+    @override
+    def kept(self) -> Mapping[str, float]:
+        return {"squares": self.first}
+
+    @override
+    def numbers(self, step: int) -> dict[str, float]:
+        return {"rate": as_schedule(self.rate)(step) / (1 + step * self.rate_decay)}
+
+    @override
+    def formula(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
+        squares = kept["squares"] + gradient * gradient
+        change = gradient / (squares.apply(Sqrt) + self.epsilon)
+        return {"": weight - numbers["rate"] * change, "squares": squares}
+
+
+def clip_to_norm(gradients: Sequence[Term], most: float) -> tuple[list[Term], Term]:
+    """Return *gradients* scaled down to the length *most* if they are longer, and their length."""
+    squares = [total(gradient * gradient) for gradient in gradients]
+    length = reduce(Term.__add__, squares).apply(Sqrt)
+    factor = most / (length + 1e-6)
+    factor = where(factor < 1.0, factor, 1.0)
+    return [g * _beside(factor, g) for g in gradients], length
+
+
+def _beside(number: Term, term: Term) -> Term:
+    return Term(term.builder, beside(term.builder, number.value, term.value.type))

@@ -1,0 +1,149 @@
+"""Learning rates that change from step to step.
+
+A schedule is a function of the number of steps made before. What it returns is fed to the network
+in each step, so that nothing is compiled anew.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import cos, isfinite, pi
+
+from typing_extensions import override
+
+from glow_nb.arguments import whole_number
+from glow_nb.errors import OptionError
+
+
+class Schedule(ABC):
+    """The learning rate of each step."""
+
+    @abstractmethod
+    def __call__(self, step: int) -> float:
+        """Return the rate of the step before which *step* steps were made."""
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """The same *rate* in every step."""
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        require_number("rate", self.rate)
+
+    @override
+    def __call__(self, step: int) -> float:
+        return self.rate
+
+
+@dataclass(frozen=True)
+class StepDecay(Schedule):
+    """The rate times *factor* after every so many steps: ``rate * factor ** (step // every)``."""
+
+    rate: float
+    every: int
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        require_number("rate", self.rate)
+        require_number("factor", self.factor)
+        whole_number("every", self.every, 1)
+
+    @override
+    def __call__(self, step: int) -> float:
+        return self.rate * self.factor ** (step // self.every)
+
+
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    """From *rate* down to *least* along half a cosine in *steps* steps, then *least*.
+
+    ``least + (rate - least) * (1 + cos(pi * step / steps)) / 2``, PyTorch's ``CosineAnnealingLR``.
+    """
+
+    rate: float
+    steps: int
+    least: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_number("rate", self.rate)
+        require_number("least", self.least)
+        whole_number("steps", self.steps, 1)
+
+    @override
+    def __call__(self, step: int) -> float:
+        return _eased(self.rate, self.least, min(step / self.steps, 1.0))
+
+
+@dataclass(frozen=True)
+class WarmUp(Schedule):
+    """A straight line from nearly 0 to the first rate of *then* in *steps* steps, then *then*.
+
+    The rate of the step number ``k`` of them, counting from 0, is ``(k + 1) / (steps + 1)`` of it.
+    """
+
+    steps: int
+    then: float | Schedule
+
+    def __post_init__(self) -> None:
+        whole_number("steps", self.steps, 1)
+        as_schedule(self.then)
+
+    @override
+    def __call__(self, step: int) -> float:
+        after = as_schedule(self.then)
+        if step >= self.steps:
+            return after(step - self.steps)
+        return after(0) * (step + 1) / (self.steps + 1)
+
+
+@dataclass(frozen=True)
+class OneCycle(Schedule):
+    """Up to *rate* along half a cosine, and down to nearly nothing along another (1708.07120).
+
+    PyTorch's ``OneCycleLR`` for the rate, with its defaults; the momentum stays as it is. It begins
+    at ``rate / begin``, is at its peak after the share *rise* of all *steps*, and ends at
+    ``rate / begin / end``.
+    """
+
+    rate: float
+    steps: int
+    rise: float = 0.3
+    begin: float = 25.0
+    end: float = 1e4
+
+    def __post_init__(self) -> None:
+        whole_number("steps", self.steps, 2)
+        for name in ("rate", "begin", "end"):
+            require_number(name, getattr(self, name), positive=True)
+        require_number("rise", self.rise)
+        if self.rise > 1:
+            raise OptionError(f"rise={self.rise}: give the share of steps that rise, from 0 to 1")
+
+    @override
+    def __call__(self, step: int) -> float:
+        first = self.rate / self.begin
+        peak, last = self.rise * self.steps - 1, self.steps - 1
+        if step < peak:
+            return _eased(first, self.rate, step / peak)
+        return _eased(self.rate, first / self.end, min((step - peak) / (last - peak), 1.0))
+
+
+def as_schedule(rate: float | Schedule) -> Schedule:
+    """Return *rate* as a schedule; raise OptionError if it is neither one nor a number."""
+    return rate if isinstance(rate, Schedule) else Constant(rate)
+
+
+def require_number(name: str, value: object, *, positive: bool = False) -> None:
+    """Raise OptionError unless *value*, the argument called *name*, is a number of 0 or more."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    if not is_number or value < 0 or (positive and value == 0):  # type: ignore[operator]
+        wanted = "above 0" if positive else "of 0 or more"
+        raise OptionError(f"{name}={value!r:.80}: give a number {wanted}")
+
+
+def _eased(begin: float, end: float, share: float) -> float:
+    """Return the number from *begin* to *end* along half a cosine, after *share* of the way."""
+    return end + (begin - end) * (1 + cos(pi * share)) / 2

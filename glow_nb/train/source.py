@@ -1,0 +1,167 @@
+"""What is trained: a graph, or something that makes one for the sizes that come."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from glow_nb.api import Graph, load
+from glow_nb.arguments import as_array
+from glow_nb.errors import FeedError, GlowError, OptionError, UnboundDimension
+from glow_nb.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
+from glow_nb.foreign import foreign, name_of
+from glow_nb.hlir.graph import Function
+from glow_nb.importers.onnx import SymbolicModel, load_model
+from glow_nb.importers.onnx.symbolic import PROBES
+from glow_nb.llir.program import Program
+from glow_nb.types import Array
+
+Trained = Graph | Callable[[int], Function]
+"""What is trained: all that ``glow_nb.load`` takes, or a function from batch size to graph."""
+
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+"""The shape of each input by name."""
+
+
+class Source(Protocol):
+    """A network for any sizes that it can have."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of its inputs."""
+        ...
+
+    @property
+    def batch(self) -> int | None:
+        """How many samples the first input has; None if that is open."""
+        ...
+
+    def arrays(self, inputs: Feeds) -> dict[str, Array]:
+        """Return one array for each input; raise FeedError if they cannot fit."""
+        ...
+
+    def function(self, shapes: Shapes) -> Function:
+        """Return the network for inputs of these shapes; equal constants have equal names."""
+        ...
+
+    def example(self) -> Function | None:
+        """Return the network for some shapes, to look at its weights; None if none is found."""
+        ...
+
+
+def as_source(trained: Trained) -> Source:
+    """Return where the graphs of *trained* come from; raise GlowError as ``glow_nb.load``."""
+    if callable(trained):
+        return _BuiltSource(trained)
+    try:
+        loaded = load(trained)
+    except UnboundDimension:
+        # Only an ONNX model has open sizes.
+        return _OpenSource(SymbolicModel(load_model(cast(str, trained)), {}, {}))
+    if isinstance(loaded, Program):
+        raise OptionError(
+            f"{loaded!r:.80} is a program, whose meaning for training is lost; give its graph"
+        )
+    return _FixedSource(loaded)
+
+
+class _FixedSource:
+    """A graph, whose sizes are fixed."""
+
+    def __init__(self, function: Function) -> None:
+        self._function, self._check = function, FeedCheck(function.inputs)
+
+    @property
+    def inputs(self) -> list[str]:
+        return list(self._check.types)
+
+    @property
+    def batch(self) -> int | None:
+        shapes = [type.shape for type in self._check.types.values()]
+        return shapes[0][0] if shapes and shapes[0] else None
+
+    def arrays(self, inputs: Feeds) -> dict[str, Array]:
+        return dict(zip(self._check.types, self._check.arrays(inputs), strict=True))
+
+    def function(self, shapes: Shapes) -> Function:  # noqa: ARG002 - it has but one
+        return self._function
+
+    def example(self) -> Function:
+        return self._function
+
+
+class _OpenSource:
+    """A model with open sizes, which is imported for those that come."""
+
+    def __init__(self, model: SymbolicModel) -> None:
+        self._model = model
+
+    @property
+    def inputs(self) -> list[str]:
+        return list(self._model.inputs)
+
+    @property
+    def batch(self) -> int | None:
+        shapes = [type.shape for type in self._model.inputs.values()]
+        first = shapes[0][0] if shapes and shapes[0] else None
+        return first if isinstance(first, int) else None
+
+    def arrays(self, inputs: Feeds) -> dict[str, Array]:
+        named = name_feeds(self._model.inputs.keys(), inputs)
+        arrays = {name: as_array(name, named[name]) for name in self._model.inputs}
+        check_open_feeds(self._model.inputs, arrays)
+        return arrays
+
+    def function(self, shapes: Shapes) -> Function:
+        return self._model.function(dict(shapes))
+
+    def example(self) -> Function | None:
+        symbols = {n for type in self._model.inputs.values() for n in type.shape or ()}
+        for size in (1, *PROBES):
+            with contextlib.suppress(
+                GlowError
+            ):  # what is wrong with some sizes is right with others
+                return self._model.function({n: size for n in symbols if isinstance(n, str)})
+        return None
+
+
+class _BuiltSource:
+    """A Python function that builds the graph for a batch size."""
+
+    def __init__(self, build: Callable[[int], Function]) -> None:
+        self._build = build
+        self._functions: dict[int, Function] = {}
+
+    @property
+    def inputs(self) -> list[str]:
+        return [placeholder.name for placeholder in self.example().inputs]
+
+    @property
+    def batch(self) -> int | None:
+        return None
+
+    def arrays(self, inputs: Feeds) -> dict[str, Array]:
+        given = list(inputs.values()) if isinstance(inputs, dict) else [inputs]
+        first = as_array("batch", given[0] if given else None)
+        if not first.ndim:
+            raise FeedError(f"inputs: {first!r:.80} is one number; give a batch, samples first")
+        return _FixedSource(self._function_of(len(first))).arrays(inputs)
+
+    def function(self, shapes: Shapes) -> Function:
+        return self._function_of(shapes[0][1][0])
+
+    def example(self) -> Function:
+        return self._function_of(1)
+
+    def _function_of(self, batch: int) -> Function:
+        if batch not in self._functions:
+            with foreign(OptionError, f"{name_of(self._build)}({batch})"):
+                built = self._build(batch)
+            if not isinstance(built, Function):
+                raise OptionError(
+                    f"{name_of(self._build)}({batch}) returned {built!r:.80}; it must return the "
+                    "Function for this batch size"
+                )
+            self._functions[batch] = built
+        return self._functions[batch]

@@ -1,0 +1,286 @@
+"""The trainer: steps, epochs, evaluation, and what comes out of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.api import as_threads
+from glow_nb.arguments import as_array, as_path, whole_number
+from glow_nb.backends import BackendLike
+from glow_nb.errors import ModelError, OptionError
+from glow_nb.feeds import Feeds
+from glow_nb.foreign import foreign, name_of
+from glow_nb.hlir.graph import Function
+from glow_nb.network import MemoryReport
+from glow_nb.train.batches import Batches, Data, as_batches
+from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
+from glow_nb.train.engine import Engine, shapes_of
+from glow_nb.train.fitting import FitState, History, Score, run_fit
+from glow_nb.train.losses import LossFunction
+from glow_nb.train.optimizers import Optimizer
+from glow_nb.train.source import Trained, as_source
+from glow_nb.types import Array
+
+Metric = Callable[[Array, Array], float]
+"""Takes the predictions and the targets of a batch, and returns their mean score."""
+
+
+class Trainer:
+    """Trains the weights of a network.
+
+    Example::
+
+        trainer = Trainer("digits.onnx", loss=SoftmaxCrossEntropy(), optimizer=Adam(1e-3))
+        trainer.fit((images, labels, 64), epochs=10)
+        net = glow_nb.compile(trainer.freeze())
+
+    Trained are the constants of floats that are weights: of an ONNX model its initializers of at
+    least one dimension, of a graph by hand all. They keep their names. Sizes that the model leaves
+    open are those of the batches; for each set of sizes a step is compiled once.
+
+    Attributes:
+        steps: How many steps were made.
+        epochs: How many epochs of ``fit`` were made.
+        loss: What is made small.
+        optimizer: How.
+    """
+
+    def __init__(
+        self,
+        function: Trained,
+        *,
+        loss: LossFunction,
+        optimizer: Optimizer,
+        threads: int | None = None,
+        frozen: Iterable[str] = (),
+        seed: int = 0,
+        micro_batches: int = 1,
+        output: str | None = None,
+        metrics: Mapping[str, Metric] | None = None,
+        backend: BackendLike = "cpu",
+    ) -> None:
+        """Prepare to train *function*.
+
+        Args:
+            function: What ``glow_nb.load`` takes; sizes may be open. Or a Python function that
+                takes the size of a batch and returns the graph for it.
+            loss: A loss of this package, or a function ``(builder, prediction, target) -> value``
+                that emits nodes and returns a float of one element.
+            optimizer: How weights follow their gradients.
+            threads: Cores that share the work; all that are available by default.
+            frozen: Names of weights that are not trained, or patterns such as ``"encoder.*"``.
+            seed: Of the order of samples.
+            micro_batches: A step runs over so many parts of its batch, one after the other, and
+                their mean gradient counts: for batches whose activations need too much memory.
+            output: Which output the loss is for; the only one by default.
+            metrics: What ``evaluate`` computes besides the loss, by name.
+            backend: As for ``glow_nb.compile``.
+
+        Raises:
+            OptionError: An argument has no meaning, or no weights are left to train.
+            ModelError, UnsupportedError, ParseError: As ``glow_nb.load``.
+        """
+        if not callable(loss):
+            raise OptionError(f"loss={loss!r:.80}: give a loss of glow_nb.train, or a function")
+        if not isinstance(optimizer, Optimizer):
+            raise OptionError(f"optimizer={optimizer!r:.80}: give one of glow_nb.train, as Adam()")
+        self.loss, self.optimizer = loss, optimizer
+        self.steps = self.epochs = 0
+        self._seed = whole_number("seed", seed, 0)
+        self._metrics = dict(metrics or {})
+        self._output = output
+        self._fit: FitState | None = None
+        self._engine = Engine(
+            as_source(function),
+            loss,
+            optimizer,
+            frozen=(frozen,) if isinstance(frozen, str) else frozen,
+            output=output,
+            parts=whole_number("micro_batches", micro_batches, 1),
+            backend=backend,
+            threads=as_threads(threads),
+        )
+
+    @property
+    def weights(self) -> dict[str, Array]:
+        """Copies of the weights that are trained, by name."""
+        values = self._engine.values()
+        return {name: values[name] for name in self._engine.weights}
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the inputs of the network."""
+        return self._engine.inputs
+
+    @property
+    def batch(self) -> int | None:
+        """How many samples a batch must have; None if the network leaves that open."""
+        return self._engine.batch
+
+    def step(self, inputs: Feeds, targets: Array) -> float:
+        """Make one step on a batch and return its loss, from before the step.
+
+        Args:
+            inputs: One array for each input by name, or a bare array if there is one input.
+            targets: What the loss compares the output with.
+
+        Raises:
+            FeedError: The arrays do not fit the network or the loss; nothing was changed.
+            TrainingError: The loss is not finite; the error names the first operator whose result
+                is not. Nothing was changed.
+            GradientError: The loss depends on no weight, or operators on the way have no gradient.
+        """
+        arrays, wanted = self._checked(inputs, targets)
+        loss = self._engine.step(arrays, wanted, self.optimizer.numbers(self.steps))
+        self.steps += 1
+        return loss
+
+    def _checked(self, inputs: Feeds, targets: Array) -> tuple[dict[str, Array], Array]:
+        arrays = self._engine.arrays(inputs)
+        return arrays, self._engine.targets(arrays, as_array("targets", targets))
+
+    def fit(
+        self,
+        batches: Data | Batches,
+        epochs: int,
+        validation: Data | Batches | None = None,
+        *,
+        patience: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int | None = None,
+        progress: bool | None = None,
+    ) -> History:
+        """Train for some epochs and return what each showed.
+
+        After :meth:`load` of a checkpoint that was written within a ``fit``, the first call goes on
+        with that one: with the batch it had come to, and its epochs count as done.
+
+        Args:
+            batches: ``(inputs, targets, batch_size)``: whole arrays, whose samples have another
+                order in each epoch; those that do not fill the last batch are dropped in it. Or
+                :class:`Batches`, or anything that can be iterated for each epoch and gives pairs
+                of inputs and targets.
+            epochs: How often to go through them.
+            validation: What :meth:`evaluate` is asked about after each epoch.
+            patience: Stop when so many epochs have not made the validation loss, or without
+                validation the loss, smaller than it ever was.
+            checkpoint: A file that is written after each epoch.
+            every: Write it after so many steps, too.
+            progress: Show a bar on the terminal; by default if standard error is one.
+
+        Raises:
+            FeedError, TrainingError, GradientError: As :meth:`step`.
+            OptionError: An argument has no meaning.
+            GlowError: The checkpoint cannot be written.
+        """
+        path = None if checkpoint is None else as_path(checkpoint)
+        wanted = whole_number("epochs", epochs, 0)
+        steps = None if every is None else whole_number("every", every, 1)
+        limit = None if patience is None else whole_number("patience", patience, 1)
+        data = as_batches(batches, seed=self._seed)
+        state = self._fit or FitState(begin=self.epochs)
+
+        def after_step() -> None:
+            is_end = state.batch == 0
+            if path is not None and (is_end or (steps and self.steps % steps == 0)):
+                is_done = is_end and self.epochs >= state.begin + wanted
+                self._save(path, None if is_done else state)
+
+        self._fit = None
+        return run_fit(
+            self,
+            state,
+            data,
+            wanted,
+            validate=None if validation is None else lambda: self.evaluate(validation),
+            patience=limit,
+            after_step=after_step,
+            progress=progress,
+        )
+
+    def evaluate(self, batches: Data | Batches) -> Score:
+        """Return the mean loss of all samples, and of each metric, the weights being as they are.
+
+        The network is in its form for inference. Whole arrays are taken in their order, and the
+        last batch may be smaller, for which the network is compiled once more.
+        """
+        totals: dict[str, float] = {}
+        samples = 0
+        for inputs, targets in as_batches(batches, keep_last=True).epoch(0):
+            arrays, wanted = self._checked(inputs, targets)
+            prediction, loss = self._engine.judge(arrays, wanted)
+            scores = {"loss": loss}
+            for name, metric in self._metrics.items():
+                with foreign(OptionError, f"metric {name!r}: {name_of(metric)}"):
+                    scores[name] = float(metric(prediction, wanted))
+            count = len(targets) if np.ndim(targets) else 1
+            samples += count
+            for name, score in scores.items():
+                totals[name] = totals.get(name, 0.0) + count * score
+        return {name: total / samples for name, total in totals.items()}
+
+    def predict(self, inputs: Feeds) -> dict[str, Array]:
+        """Return the outputs of the network for a batch, in its form for inference."""
+        return self._engine.predict(self._engine.arrays(inputs))
+
+    def freeze(self, inputs: Feeds | None = None) -> Function:
+        """Return the network for inference, with the weights as constants of their old names.
+
+        Args:
+            inputs: Arrays that say which sizes the function is to have, of a model that leaves some
+                open; by default those of the batch that came last.
+        """
+        if inputs is None:
+            return self._engine.frozen_model(None)
+        return self._engine.frozen_model(shapes_of(self._engine.arrays(inputs)))
+
+    def memory(self, inputs: Feeds, targets: Array) -> MemoryReport:
+        """Return what a step on such a batch needs in memory, compiling it if it is new."""
+        return self._engine.memory(*self._checked(inputs, targets))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint from which :meth:`load` goes on, bit by bit.
+
+        It is a safetensors file with the weights, what the optimizer keeps for them, and how many
+        steps and epochs were made. The file is replaced whole.
+        """
+        self._save(as_path(path), self._fit)
+
+    def _save(self, path: Path, fit: FitState | None) -> None:
+        values, weights = self._engine.values(), tuple(self._engine.weights)
+        kept = tuple(self.optimizer.kept)
+        write_checkpoint(
+            path, Checkpoint(values, weights, kept, self.steps, self.epochs, self._seed, fit)
+        )
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint of the same network and kind of optimizer.
+
+        Raises:
+            ModelError: It cannot be read, or is of another network; nothing was changed.
+        """
+        place = as_path(path)
+        found = read_checkpoint(place)
+        check_weights(place, found, self._engine.weights)
+        if list(found.kept) != list(self.optimizer.kept):
+            raise ModelError(
+                f"{place}: its optimizer kept {list(found.kept)} for each weight, "
+                f"{type(self.optimizer).__name__} keeps {list(self.optimizer.kept)}; load it into "
+                "a trainer with the optimizer that it was written with"
+            )
+        self._engine.assign(found.values)
+        self.steps, self.epochs, self._seed = found.steps, found.epochs, found.seed
+        self._fit = found.fit
+
+    @override
+    def __repr__(self) -> str:
+        weights = self._engine.weights.values()
+        numbers = sum(type.size for type in weights)
+        return (
+            f"<Trainer of {len(weights)} weights with {numbers} numbers, {self.steps} steps made>"
+        )

@@ -1,0 +1,92 @@
+"""``glow-nb train``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import glow_nb
+from glow_nb.types import Array
+from tests.unit.commands.samples import call, fails
+from tests.unit.train.networks import corners, normalized_model, perceptron
+
+pytestmark = pytest.mark.jit
+
+
+def write(folder: Path) -> tuple[Path, Path]:
+    """Write a model and its data; return their paths."""
+    model, data = folder / "model.onnx", folder / "train.npz"
+    onnx.save(normalized_model(), model)
+    images = np.random.default_rng(2).normal(1, 2, (24, 2, 4, 4)).astype(np.float32)
+    np.savez(data, x=images, labels=np.arange(24) % 2)
+    return model, data
+
+
+def weights_of(path: Path) -> dict[str, Array]:
+    return {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
+
+
+def test_a_model_is_trained_and_written(tmp_path: Path) -> None:
+    model, data = write(tmp_path)
+    output, checkpoint = tmp_path / "trained.onnx", tmp_path / "checkpoint"
+    options = ("--data", data, "--loss", "softmax", "--optimizer", "sgd", "--momentum", 0.9)
+    options += ("--rate", 0.1, "--epochs", 3, "--batch", 8, "--threads", 1, "--freeze", "filter")
+    options += ("--validation", data, "--checkpoint", checkpoint, "--output", output)
+    result = call("train", model, *options)
+    assert result.exit_code == 0, result.output
+    *epochs, last = result.output.splitlines()
+    assert [line.partition(":")[0] for line in epochs] == ["epoch 1", "epoch 2", "epoch 3"]
+    assert "validation accuracy" in epochs[0]
+    assert last == f"saved {output}"
+    before, after = weights_of(model), weights_of(output)
+    changed = {name for name, weight in before.items() if (after[name] != weight).any()}
+    assert changed == {"scale", "shift", "mean", "variance", "dense", "offset"}
+    onnx.checker.check_model(output)
+    result = call("train", model, *options)
+    assert result.output.startswith(f"goes on from {checkpoint}: 3 epochs, 9 steps\nepoch 4: ")
+
+
+def test_ir_text_is_trained(tmp_path: Path) -> None:
+    model, data, output = tmp_path / "net.glow", tmp_path / "data.npz", tmp_path / "out.glow"
+    glow_nb.save_text(perceptron(20), model)
+    points, regions = corners()
+    np.savez(data, x=points, regions=regions)
+    options = ("--data", data, "--loss", "softmax", "--epochs", 1, "--batch", 20)
+    result = call("train", model, *options, "--output", output)
+    assert result.exit_code == 0, result.output
+    assert {c.name for c in glow_nb.load(output).constants} == {"w1", "b1", "w2", "b2"}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--momentum", "0.9"), "--momentum 0.9: the optimizer adam has no momentum"),
+        (("--data", "no.npz"), "data file no.npz: cannot be read"),
+        (("--data", __file__), "not a whole .npz file of numbers"),
+        (("--rate", "-1"), "rate=-1.0: give a number of 0 or more"),
+        (("--freeze", "u*"), "'u*' fits no weight"),
+    ],
+)
+def test_bad_options(options: tuple[str, str], message: str, tmp_path: Path) -> None:
+    model, data = write(tmp_path)
+    given = {"--data": str(data), "--loss": "softmax", "--epochs": "1"}
+    given |= {"--output": str(tmp_path / "out.onnx")} | dict([options])
+    assert message in fails("train", model, *(text for pair in given.items() for text in pair))
+
+
+def test_a_model_is_written_in_its_own_format(tmp_path: Path) -> None:
+    model, data = write(tmp_path)
+    options = ("--data", data, "--loss", "softmax", "--epochs", 1, "--output", "out.glow")
+    assert "out.glow is not named FILE.onnx" in fails("train", model, *options, code=2)
+
+
+def test_data_that_do_not_fit(tmp_path: Path) -> None:
+    model, _ = write(tmp_path)
+    data = tmp_path / "other.npz"
+    np.savez(data, images=np.ones(3), labels=np.ones(3))
+    options = ("--data", data, "--loss", "squares", "--epochs", 1, "--output", tmp_path / "o.onnx")
+    assert "it must hold the inputs ['x'] and one array more" in fails("train", model, *options)

@@ -1,0 +1,96 @@
+"""Optimizers: three steps with given gradients, beside PyTorch's in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glow_nb.errors import OptionError
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Value
+from glow_nb.hlir.terms import Term
+from glow_nb.train import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop, Trainer
+from glow_nb.train.sums import total
+from glow_nb.types import Array
+
+WEIGHT = np.array([0.5, -1.2, 2.0])
+GRADIENTS = np.array([[0.3, -2.0, 0.0], [1.5, 0.25, -0.5], [-0.75, 1.0, 4.0]])
+
+
+def product(builder: Builder, prediction: Value, target: Value) -> Value:
+    """A loss whose gradient is the target."""
+    return total(Term(builder, prediction) * Term(builder, target)).value
+
+
+def network(weight: Array = WEIGHT) -> Function:
+    """The weight times an input, which is 1."""
+    builder = Builder("net")
+    input = Term(builder, builder.input("x", f"float64<{weight.size}>"))
+    builder.save((input * Term(builder, builder.constant("w", weight))).value, "y")
+    return builder.function()
+
+
+def trained(optimizer: Optimizer, gradients: Array = GRADIENTS) -> Array:
+    """Return the weight after steps with *gradients*."""
+    trainer = Trainer(network(), loss=product, optimizer=optimizer, backend="interpreter")
+    for gradient in gradients:
+        trainer.step(np.ones(3), gradient)
+    return trainer.weights["w"]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [
+        (SGD(0.1), [0.395, -1.125, 1.65]),
+        (SGD(0.1, weight_decay=0.1), [0.3822465, -1.0930888, 1.590098]),
+        (SGD(0.1, momentum=0.9), [0.2087, -0.8055, 1.695]),
+        (
+            SGD(0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+            [0.1296627, -0.7622759, 1.3592493],
+        ),
+        (Adam(0.1), [0.2822728, -1.0315229, 2.0181563]),
+        (Adam(0.1, 0.8, 0.95, 1e-3, weight_decay=0.1), [0.2808175, -1.0308709, 1.8651782]),
+        (AdamW(0.1, weight_decay=0.1), [0.2702733, -0.9984442, 1.9580102]),
+        (RMSprop(0.1), [-1.0386897, -0.7726583, 2.0076456]),
+        (
+            RMSprop(0.1, 0.9, momentum=0.5, weight_decay=0.1),
+            [-0.3691699, -0.8221771, 1.5432725],
+        ),
+        (Adagrad(0.1), [0.3459645, -1.1568479, 2.0007722]),
+        (Adagrad(0.1, 0.5, 0.1, weight_decay=0.1), [0.3822802, -1.124565, 1.9390257]),
+        (SGD(0.1, clip_norm=1.0), [0.4093583, -1.1405858, 1.9357868]),
+    ],
+    ids=repr,
+)
+def test_three_steps_as_in_pytorch(optimizer: Optimizer, expected: list[float]) -> None:
+    # rates and the like are fed as float32
+    np.testing.assert_allclose(trained(optimizer), expected, rtol=2e-7, atol=1e-7)
+
+
+def test_l1_draws_weights_to_0() -> None:
+    still = np.zeros((1, 3))
+    np.testing.assert_allclose(trained(SGD(0.1, l1=0.5), still), WEIGHT - 0.05 * np.sign(WEIGHT))
+    np.testing.assert_allclose(trained(AdamW(0.0, l1=0.5), still), WEIGHT)
+
+
+def test_gradients_that_are_short_are_not_clipped() -> None:
+    short = GRADIENTS / 100
+    np.testing.assert_array_equal(trained(SGD(clip_norm=1.0), short), trained(SGD(), short))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SGD(-0.1),
+        lambda: SGD(nesterov=True),
+        lambda: SGD(momentum=float("inf")),
+        lambda: SGD(clip_norm=0.0),
+        lambda: Adam(beta1=1.0),
+        lambda: RMSprop(alpha=-1.0),
+        lambda: Adagrad(l1=-1.0),
+    ],
+)
+def test_numbers_without_meaning_are_refused(make: object) -> None:
+    assert callable(make)
+    with pytest.raises(OptionError, match=r"^\w+="):
+        make()

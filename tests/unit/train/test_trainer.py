@@ -1,0 +1,346 @@
+"""The trainer: what is trained, what comes out, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb.errors import (
+    FeedError,
+    GlowError,
+    GradientError,
+    ModelError,
+    OptionError,
+    TrainingError,
+)
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Value
+from glow_nb.hlir.ops import BitCast, MatMul
+from glow_nb.hlir.terms import Term
+from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, StepDecay, Trainer
+from glow_nb.train.sums import mean
+from glow_nb.types import Array, ElementKind
+from tests.unit.train.networks import corners, normalized_model, perceptron
+
+POINTS, REGIONS = corners()
+
+
+def make(**options: Any) -> Trainer:
+    """Return a trainer of the perceptron that compiles nothing."""
+    given = {"loss": SoftmaxCrossEntropy(), "optimizer": SGD(0.1, momentum=0.9)} | options
+    return Trainer(given.pop("function", perceptron), backend="interpreter", **given)
+
+
+def accuracy(scores: Array, regions: Array) -> float:
+    return float((scores.argmax(1) == regions).mean())
+
+
+def test_a_network_learns() -> None:
+    trainer = make(metrics={"accuracy": accuracy})
+    history = trainer.fit((POINTS, REGIONS, 20), 8, validation=(POINTS, REGIONS, 30))
+    assert [epoch.number for epoch in history] == list(range(1, 9))
+    assert [epoch.steps for epoch in history] == [10] * 8
+    assert history.losses[-1] < history.losses[0] / 2
+    assert history.validation("accuracy")[-1] > 0.85
+    assert history.validation() == sorted(history.validation(), reverse=True)
+    assert (trainer.steps, trainer.epochs) == (80, 8)
+    assert repr(trainer) == "<Trainer of 4 weights with 131 numbers, 80 steps made>"
+
+
+def test_what_is_frozen_is_what_was_trained() -> None:
+    trainer = make()
+    trainer.fit((POINTS, REGIONS, 20), 1)
+    function = trainer.freeze(POINTS[:7])
+    assert {constant.name for constant in function.constants} == {"w1", "b1", "w2", "b2"}
+    for constant in function.constants:
+        np.testing.assert_array_equal(constant.array, trainer.weights[constant.name])
+    expected = trainer.predict(POINTS[:7])["y"]
+    found = glow_nb.compile(function, backend="interpreter").run(POINTS[:7])["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_weights_that_are_frozen_stay() -> None:
+    trainer = make(frozen=("w*",))
+    before = {c.name: c.array for c in perceptron(1).constants}
+    trainer.step(POINTS[:20], REGIONS[:20])
+    after = {constant.name: constant.array for constant in trainer.freeze().constants}
+    assert {name for name in before if (after[name] != before[name]).any()} == {"b1", "b2"}
+    assert set(trainer.weights) == {"b1", "b2"}
+
+
+def test_a_schedule_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make(optimizer=SGD(StepDecay(0.1, 1, 0.5)))
+    points, regions = POINTS[:20], REGIONS[:20]
+    moves = []
+    for _ in range(2):
+        before = trainer.weights["b2"]
+        trainer.step(points, regions)
+        moves.append(np.abs(trainer.weights["b2"] - before).max())
+        monkeypatch.setattr("glow_nb.train.networks.compile", None)
+    assert moves[1] == pytest.approx(moves[0] / 2, rel=0.2)
+
+
+def test_parts_of_a_batch_are_as_the_whole() -> None:
+    whole, parts = (make(optimizer=Adam(0.01, clip_norm=0.1), micro_batches=n) for n in (1, 4))
+    for _ in range(3):
+        losses = [t.step(POINTS[:40], REGIONS[:40]) for t in (whole, parts)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    for name, weight in whole.weights.items():
+        np.testing.assert_allclose(parts.weights[name], weight, atol=1e-6)
+
+
+def test_batches_of_other_sizes_train_the_same_weights() -> None:
+    trainer, other = make(), make()
+    for size in (20, 7, 20):
+        trainer.step(POINTS[:size], REGIONS[:size])
+    for size in (20, 7):
+        other.step(POINTS[:size], REGIONS[:size])
+    other.step(POINTS[:20], REGIONS[:20])
+    for name, weight in trainer.weights.items():
+        np.testing.assert_array_equal(other.weights[name], weight)
+
+
+class TestNormalization:
+    """Statistics of the batch, and the running ones."""
+
+    IMAGES = np.random.default_rng(2).normal(1, 2, (6, 2, 4, 4)).astype(np.float32)
+    LABELS = np.arange(6) % 2
+
+    def test_running_statistics_follow_the_batch(self) -> None:
+        model = normalized_model()
+        trainer = make(function=model, optimizer=SGD(0.0))
+        trainer.step(self.IMAGES, self.LABELS)
+        convolved = glow_nb.compile(_until(model, "convolved"), backend="interpreter")
+        x = convolved.run(self.IMAGES)["convolved"].astype(np.float64)
+        mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3), ddof=1)
+        weights = trainer.weights
+        np.testing.assert_allclose(weights["mean"], 0.25 * mean, rtol=1e-5)
+        np.testing.assert_allclose(weights["variance"], 0.75 + 0.25 * variance, rtol=1e-5)
+
+    def test_statistics_that_are_frozen_are_used(self) -> None:
+        trainer = make(function=normalized_model(), frozen=("mean", "variance"))
+        loss = trainer.step(self.IMAGES, self.LABELS)
+        assert loss == pytest.approx(make(function=normalized_model()).evaluate(
+            [(self.IMAGES, self.LABELS)]
+        )["loss"], rel=1e-5)  # fmt: skip
+        assert set(trainer.weights) == {"filter", "scale", "shift", "dense", "offset"}
+
+    def test_open_sizes_are_those_of_the_batch(self) -> None:
+        trainer = make(function=normalized_model())
+        trainer.fit((self.IMAGES, self.LABELS, 4), 1, validation=(self.IMAGES, self.LABELS, 4))
+        assert trainer.freeze(self.IMAGES[:3]).inputs[0].type.shape == (3, 2, 4, 4)
+        assert trainer.inputs == ["x"]
+        assert trainer.weights["filter"].shape == (3, 2, 3, 3)
+
+
+def _until(model: Any, output: str) -> Any:
+    import onnx
+
+    cut = onnx.ModelProto()
+    cut.CopyFrom(model)
+    del cut.graph.node[1:], cut.graph.output[:]
+    cut.graph.output.append(
+        onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, ["batch", 3, 4, 4])
+    )
+    return cut
+
+
+class TestFit:
+    """Epochs, early stop, and going on."""
+
+    def test_it_stops_when_nothing_gets_better(self) -> None:
+        trainer = make(optimizer=SGD(0.0))
+        history = trainer.fit((POINTS, REGIONS, 200), 9, (POINTS, REGIONS, 50), patience=2)
+        assert len(history) == 3
+
+    def test_equal_seeds_give_equal_bits(self) -> None:
+        first, second, third = (make(seed=seed) for seed in (1, 1, 2))
+        for trainer in (first, second, third):
+            trainer.fit((POINTS, REGIONS, 20), 2)
+        assert (first.weights["w1"] == second.weights["w1"]).all()
+        assert (first.weights["w1"] != third.weights["w1"]).any()
+
+    @pytest.mark.parametrize("steps", [3, 10, 13])
+    def test_a_checkpoint_goes_on_bit_by_bit(self, steps: int, tmp_path: Path) -> None:
+        """Wherever ``fit`` was interrupted: within an epoch, at its end, in the second one."""
+        path = tmp_path / "checkpoint"
+        whole, stopped, goes_on = (make(optimizer=Adam(0.01)) for _ in range(3))
+        history = whole.fit((POINTS, REGIONS, 20), 3)
+        with pytest.raises(_Stop):
+            _stop_after(stopped, steps).fit((POINTS, REGIONS, 20), 3, checkpoint=path, every=1)
+        goes_on.load(path)
+        assert goes_on.steps == steps
+        more = goes_on.fit((POINTS, REGIONS, 20), 3)
+        assert more.losses == history.losses
+        assert (goes_on.steps, goes_on.epochs) == (whole.steps, whole.epochs) == (30, 3)
+        for name, weight in whole.weights.items():
+            np.testing.assert_array_equal(goes_on.weights[name], weight)
+
+    def test_a_fit_that_ended_is_followed_by_another(self, tmp_path: Path) -> None:
+        whole, first, second = make(), make(), make()
+        whole.fit((POINTS, REGIONS, 20), 2)
+        first.fit((POINTS, REGIONS, 20), 1, checkpoint=tmp_path / "checkpoint")
+        second.load(tmp_path / "checkpoint")
+        assert [e.number for e in second.fit((POINTS, REGIONS, 20), 1)] == [2]
+        np.testing.assert_array_equal(second.weights["w2"], whole.weights["w2"])
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"epochs": -1}, {"epochs": 1, "patience": 0}, {"epochs": 1, "every": 0}],
+    )
+    def test_numbers_without_meaning_are_refused(self, options: dict[str, int]) -> None:
+        with pytest.raises(OptionError, match="give a whole number"):
+            make().fit((POINTS, REGIONS, 20), **options)
+
+
+class _Stop(Exception):
+    """Ends a fit where it stands."""
+
+
+def _stop_after(trainer: Trainer, steps: int) -> Trainer:
+    step = trainer.step
+
+    def stopping(inputs: Any, targets: Any) -> float:
+        if trainer.steps == steps:
+            raise _Stop
+        return step(inputs, targets)
+
+    trainer.step = stopping  # type: ignore[method-assign]
+    return trainer
+
+
+class TestCheckpoint:
+    """Files that do not fit."""
+
+    def test_of_another_network(self, tmp_path: Path) -> None:
+        path = tmp_path / "checkpoint"
+        make(frozen="b*").save(path)
+        trainer = make()
+        before = trainer.weights
+        with pytest.raises(ModelError, match=r"'b1' is absent there and float32<16> here.*'b2'"):
+            trainer.load(path)
+        for name, weight in trainer.weights.items():
+            np.testing.assert_array_equal(weight, before[name])
+
+    def test_of_another_optimizer(self, tmp_path: Path) -> None:
+        path = tmp_path / "checkpoint"
+        make(optimizer=Adam()).save(path)
+        with pytest.raises(ModelError, match=r"kept \['moment', .*SGD keeps \['momentum'\]"):
+            make().load(path)
+
+    @pytest.mark.parametrize("content", [b"", b"no checkpoint", b"\x02" + bytes(7) + b"{}"])
+    def test_that_are_none(self, content: bytes, tmp_path: Path) -> None:
+        path = tmp_path / "checkpoint"
+        path.write_bytes(content)
+        with pytest.raises(ModelError, match="checkpoint: (cannot be read|its format is None)"):
+            make().load(path)
+        with pytest.raises(ModelError, match="nothing: cannot be read"):
+            make().load(tmp_path / "nothing")
+
+    def test_that_cannot_be_written(self, tmp_path: Path) -> None:
+        with pytest.raises(GlowError, match="cannot be written"):
+            make().save(tmp_path / "no" / "folder")
+
+
+class TestFaults:
+    """A step that fails says why and changes nothing."""
+
+    @pytest.mark.parametrize("parts", [1, 2])
+    @pytest.mark.parametrize(
+        ("number", "message"),
+        [
+            (np.nan, r"the loss is nan: the input %x .* holds nan at \[0, 0\]"),
+            (3e38, r"%fully_connected.* is the first operator .* has -?inf at"),
+        ],
+    )
+    def test_a_loss_that_is_not_finite(self, parts: int, number: float, message: str) -> None:
+        trainer = make(optimizer=Adam(0.01), micro_batches=parts)
+        trainer.step(POINTS[:20], REGIONS[:20])
+        before = trainer.weights
+        broken = POINTS[:20].copy()
+        broken[10 * (parts - 1) :] = number
+        with pytest.raises(TrainingError, match=message):
+            trainer.step(broken, REGIONS[:20])
+        assert trainer.steps == 1
+        for name, weight in trainer.weights.items():
+            np.testing.assert_array_equal(weight, before[name])
+        other = make(optimizer=Adam(0.01), micro_batches=parts)
+        for _ in range(2):
+            other.step(POINTS[:20], REGIONS[:20])
+        trainer.step(POINTS[:20], REGIONS[:20])
+        np.testing.assert_array_equal(trainer.weights["w1"], other.weights["w1"])
+
+    def test_operators_without_gradient_are_all_named(self) -> None:
+        def of_bits(builder: Builder, prediction: Value, target: Value) -> Value:
+            first = builder.emit(BitCast(prediction, kind=ElementKind.FLOAT32), "first")
+            second = builder.emit(BitCast(first, kind=ElementKind.FLOAT32), "second")
+            return mean(Term(builder, second))
+
+        with pytest.raises(GradientError, match=r"bit_cast %first, bit_cast %second \(it takes"):
+            make(loss=of_bits).step(POINTS[:4], REGIONS[:4])
+
+    def test_a_loss_without_weights(self) -> None:
+        def constant(builder: Builder, prediction: Value, target: Value) -> Value:
+            return builder.constant("number", np.float32([1]))
+
+        with pytest.raises(GradientError, match="does not depend on any of w1, b1, w2, b2"):
+            make(loss=constant).step(POINTS[:4], REGIONS[:4])
+
+    @pytest.mark.parametrize(
+        ("inputs", "targets", "message"),
+        [
+            (POINTS[:4, :3], REGIONS[:4], r"input 'x': shape is \[4, 3\]"),
+            (POINTS[:4].astype(float), REGIONS[:4], "input 'x': dtype is float64"),
+            ({"z": POINTS[:4]}, REGIONS[:4], "unknown input 'z'"),
+            (POINTS[:4], REGIONS[:3], r"targets: int64 of shape \[3\]"),
+            (POINTS[:4], REGIONS[:4] + 3, "targets: .* is no class"),
+            (POINTS[:4], None, "targets"),
+        ],
+    )
+    def test_arrays_that_do_not_fit(self, inputs: Any, targets: Any, message: str) -> None:
+        with pytest.raises(FeedError, match=message):
+            make().step(inputs, targets)
+
+    def test_a_batch_that_cannot_be_cut(self) -> None:
+        with pytest.raises(FeedError, match=r"x: shape \[5, 4\] cannot be cut into 2 micro-"):
+            make(micro_batches=2).step(POINTS[:5], REGIONS[:5])
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"loss": 3}, "loss=3"),
+            ({"optimizer": "adam"}, "optimizer='adam'"),
+            ({"seed": -1}, "seed=-1"),
+            ({"micro_batches": 0}, "micro_batches=0"),
+            ({"frozen": ("v*",)}, r"'v\*' fits no weight"),
+            ({"frozen": ("*",)}, "no weights to train: all of"),
+            ({"output": "z"}, "output='z'"),
+            ({"function": lambda batch: 3}, "returned 3; it must return the Function"),
+        ],
+    )
+    def test_options_without_meaning(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(OptionError, match=message):
+            make(**options)
+
+    def test_a_loss_of_several_elements(self) -> None:
+        with pytest.raises(OptionError, match="it must return a float of one element"):
+            make(loss=lambda builder, prediction, target: prediction).step(POINTS, REGIONS)
+
+    def test_an_output_must_be_chosen(self) -> None:
+        def two(batch: int) -> Function:
+            b = Builder("two")
+            x = b.input("x", f"float32<{batch} x 4>")
+            product = b.emit(MatMul(x, b.constant("w", np.ones((4, 3), np.float32))))
+            b.save(product, "y")
+            b.save(x, "same")
+            return b.function()
+
+        with pytest.raises(OptionError, match=r"outputs \['y', 'same'\]; say by output="):
+            make(function=two)
+        trainer = make(function=two, output="y", loss=MeanSquaredError())
+        trainer.step(POINTS[:4], np.ones((4, 3)))
+        assert set(trainer.predict(POINTS[:4])) == {"y", "same"}
