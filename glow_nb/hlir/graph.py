@@ -101,8 +101,8 @@ class Constant(HasPayload, Value):
     function verifies and prints but cannot be evaluated or compiled.
 
     Attributes:
-        is_weight: Training changes it. False for the numbers of a formula, which an importer or a
-            rule makes; the text does not tell the two apart.
+        is_weight: Training changes it, if it holds floats. False for the numbers of a formula,
+            which an importer or a rule makes; the text calls them ``fixed``.
     """
 
     name: str

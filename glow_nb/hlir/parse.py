@@ -5,6 +5,7 @@ Written types are checked against inferred ones, so text that parses is well typ
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -138,7 +139,10 @@ class _Parser(TokenReader):
         payload = read_initializer(self, name, type, self._payloads)
         if name in self._shared:
             raise self.error(f"'{place.text}' is defined already", place)
-        self._shared[name] = kind(name, type, payload=payload)
+        made = kind(name, type, payload=payload)
+        if isinstance(made, Constant) and self.accept("fixed"):
+            made = dataclasses.replace(made, is_weight=False)
+        self._shared[name] = made
 
     def _parse_function(self) -> Function:
         self.expect("func")

@@ -3,7 +3,7 @@
 ::
 
     constant %w : float32<144 x 10> = external
-    constant %zero : float32<1 x 1> = splat 0.0
+    constant %zero : float32<1 x 1> = splat 0.0 fixed
     state %runs : int64<> = splat 0
     func @main(%x : float32<8 x 144>) -> (%y : float32<8 x 10>) {
       %fc = mat_mul(%x, %w) : float32<8 x 10>
@@ -11,9 +11,10 @@
       %y_save = save(%relu, %y)
     }
 
-A ``state`` shows the value before the first run. ``from`` names the imported nodes that a node does
-the work of, where it is not the node itself. Small constants and states are written out; the
-numbers of the others are kept beside the text (``external``, see :func:`external_constants`).
+A ``state`` shows the value before the first run. A ``fixed`` constant is a number of a formula,
+which training does not change. ``from`` names the imported nodes that a node does the work of,
+where it is not the node itself. Small constants and states are written out; the numbers of the
+others are kept beside the text (``external``, see :func:`external_constants`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def print_function(function: Function) -> str:
 def print_storage(value: Constant | State) -> str:
     """Return the declaration of one constant or state."""
     kind = type(value).__name__.lower()
-    return f"{kind} {value!r} = {print_initializer(value.payload)}"
+    fixed = " fixed" if isinstance(value, Constant) and not value.is_weight else ""
+    return f"{kind} {value!r} = {print_initializer(value.payload)}{fixed}"
 
 
 def print_initializer(payload: Payload) -> str:
