@@ -13,7 +13,7 @@ backend, which wants the channels last.
 
 from __future__ import annotations
 
-from typing import cast
+from dataclasses import replace
 
 from glow_nb.exporters.onnx.channels_first import ChannelsFirst, to_first, to_last
 from glow_nb.exporters.onnx.registry import CHANNELS_FIRST
@@ -23,7 +23,7 @@ from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.permutation import Permutation, inverse
 from glow_nb.hlir.recipe import folded
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
 from glow_nb.passes import Pipeline, Repeat
 from glow_nb.schema import attributes_of, operand_specs, operands_of
 
@@ -33,21 +33,36 @@ SUFFIX = "_transpose"
 
 def lay_out(function: Function) -> Function:
     """Return *function* with the channels first wherever ONNX has them there."""
-    moved = GRAPH_PASSES.run(_Layout().run(function), ("eliminate_dead_nodes",))
-    return GRAPH_PASSES.run(moved, SINKING) if _has_transposed_images(moved) else moved
+    return _Layout().run(function)
 
 
 class _Layout:
-    """Puts the channels first, node by node."""
+    """Puts the channels of one function first, and keeps the names of its constants."""
 
     def __init__(self) -> None:
         self._moved: dict[tuple[Value, Permutation], Value] = {}
+        self._names: dict[Value, str] = {}
 
     def run(self, function: Function) -> Function:
-        """Return *function* with transposes around what has the channels first."""
-        return rewrite(function, self._rule)
+        """Return *function* with the channels first."""
+        clean: Pipeline = ("eliminate_dead_nodes",)
+        moved = GRAPH_PASSES.run(rewrite(function, self._put_first), clean)
+        if _has_transposed_images(moved):
+            moved = GRAPH_PASSES.run(moved, (Repeat(self._sinking, limit=20),))
+        return self._with_names(moved)
 
-    def _rule(self, node: Node, rewriter: Rewriter) -> Replacement:
+    @property
+    def _sinking(self) -> Pipeline:
+        """How the transposes of a graph that had the channels last get away."""
+        return (
+            "sink_transposes",  # they meet their inverses, and both are dropped
+            self._fold_transposes,  # what sinks below a node transposes its constants back
+            "eliminate_noops",  # a transpose of axes of size 1 has become a reshape
+            "eliminate_common_nodes",  # several readers of an image have it transposed once
+            "eliminate_dead_nodes",
+        )
+
+    def _put_first(self, node: Node, rewriter: Rewriter) -> Replacement:
         if isinstance(node, Transpose):
             return _taken_over(node, rewriter)
         export = CHANNELS_FIRST.get(type(node))
@@ -55,33 +70,51 @@ class _Layout:
             return None
         operands = {spec.name: getattr(node, spec.name) for spec in operand_specs(type(node))}
         for name in export.made.images:
-            operands[name] = self._channels_first(operands[name], rewriter)
+            value = operands[name]
+            operands[name] = self._transposed(value, to_first(value.type.rank), rewriter)
         made = rewriter.emit(export.made(**operands, **attributes_of(node)), node.name)
         return tuple(
             rewriter.emit(Transpose(result, to_last(result.type.rank))) for result in made.results
         )
 
-    def _channels_first(self, value: Value, rewriter: Rewriter) -> Value:
-        """Return *value* with the channels first, the same each time."""
-        permutation = to_first(value.type.rank)
+    def _transposed(self, value: Value, permutation: Permutation, rewriter: Rewriter) -> Value:
+        """Return *value* with its axes in another order, the same each time."""
+        if isinstance(value, Transpose) and value.permutation == inverse(permutation):
+            return value.input
         if (value, permutation) not in self._moved:
-            self._moved[value, permutation] = _transposed(value, permutation, rewriter)
+            node = Transpose(value, permutation)
+            is_constant = isinstance(value, Constant) and is_known(value)
+            made = self._folded(node, rewriter) if is_constant else rewriter.emit(node)
+            self._moved[value, permutation] = made
         return self._moved[value, permutation]
 
+    def _folded(self, node: Transpose, rewriter: Rewriter) -> Constant:
+        """Return the constant that *node* makes of one."""
+        source = node.input
+        made = folded(node, rewriter.unique_name(f"{source.name}{SUFFIX}"))
+        self._names[made] = self._names.get(source, source.name).removesuffix(SUFFIX) or source.name
+        return made
 
-def _transposed(value: Value, permutation: Permutation, rewriter: Rewriter) -> Value:
-    if isinstance(value, Transpose) and value.permutation == inverse(permutation):
-        return value.input
-    node = Transpose(value, permutation)
-    if is_known(value):
-        return folded(node, rewriter.unique_name(_name_of_transposed(cast("Constant", value))))
-    return rewriter.emit(node)
+    def _fold_transposes(self, function: Function) -> Function:
+        """Reorder constants at once instead of by a node."""
 
+        def rule(node: Node, rewriter: Rewriter) -> Replacement:
+            if isinstance(node, Transpose) and is_known(node.input):
+                return self._folded(node, rewriter)
+            return None
 
-def _name_of_transposed(constant: Constant) -> str:
-    """Return the name of a constant that is reordered: the importer's own back again."""
-    plain = constant.name.removesuffix(SUFFIX)
-    return plain if plain not in ("", constant.name) else f"{constant.name}{SUFFIX}"
+        return rewrite(function, rule)
+
+    def _with_names(self, function: Function) -> Function:
+        """Return *function* with what was reordered called as before, where the name is free."""
+        taken = {value.name for value in (*function.storage, *function.nodes)}
+        renamed: dict[Value, Value] = {}
+        for constant in function.constants:
+            name = self._names.get(constant, constant.name)
+            if name not in taken:
+                taken.add(name)
+                renamed[constant] = replace(constant, name=name)
+        return substitute(function, renamed)
 
 
 def _taken_over(node: Transpose, rewriter: Rewriter) -> Replacement:
@@ -103,30 +136,3 @@ def _has_transposed_images(function: Function) -> bool:
         if is_between and any(isinstance(source, wanted) for source in sources):
             return True
     return False
-
-
-def _fold_transposes(function: Function) -> Function:
-    """Reorder constants at once instead of by a node."""
-
-    def rule(node: Node, rewriter: Rewriter) -> Replacement:
-        match node:
-            case Transpose(input=Constant() as constant) if is_known(constant):
-                return _transposed(constant, node.permutation, rewriter)
-        return None
-
-    return rewrite(function, rule)
-
-
-SINKING: Pipeline = (
-    Repeat(
-        (
-            "sink_transposes",  # they meet their inverses, and both are dropped
-            _fold_transposes,  # what sinks below a node transposes its constants the other way
-            "eliminate_noops",  # a transpose of axes of size 1 has become a reshape
-            "eliminate_common_nodes",  # several readers of an image have it transposed once
-            "eliminate_dead_nodes",
-        ),
-        limit=20,
-    ),
-)
-"""How the transposes of a graph that had the channels last get away."""

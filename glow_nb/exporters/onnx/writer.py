@@ -167,39 +167,15 @@ class Writer:
 
     def step(self, op: str, type: TensorType, *operands: Value | None, **attributes: Any) -> Value:
         """Write the ONNX operator *op* on the way to a result; return the value of *type*."""
-        return self._record(op, operands, (type,), attributes)[0]
+        return self.steps(op, (type,), *operands, **attributes)[0]
 
     def steps(
         self, op: str, types: Sequence[TensorType], *operands: Value | None, **attributes: Any
     ) -> tuple[Value, ...]:
-        """Write an ONNX operator *op* that has several results."""
-        return self._record(op, operands, types, attributes)
+        """Write the ONNX operator *op*; return its results, which are of *types*.
 
-    def constant(self, array: Array, role: str = "constant") -> Constant:
-        """Return a constant that holds *array*."""
-        return Constant.of(self.fresh(f"{self._stem}_{role}"), array)
-
-    def integers(self, numbers: Sequence[int], role: str = "constant") -> Constant:
-        """Return a constant vector of int64 *numbers*."""
-        return self.constant(np.array(numbers, np.int64), role)
-
-    def number(self, number: Any, kind: ElementKind, role: str = "constant") -> Constant:
-        """Return a constant of rank 0."""
-        with np.errstate(all="ignore"):
-            return self.constant(np.array(number).astype(kind.dtype), role)
-
-    def fresh(self, name: str) -> str:
-        """Return *name*, or another one like it if it is taken."""
-        return self._builder.unique_name(name)
-
-    def _record(
-        self,
-        op: str,
-        operands: Sequence[Value | None],
-        types: Sequence[TensorType],
-        attributes: Mapping[str, Any],
-    ) -> tuple[Value, ...]:
-        """Write an ONNX node; kinds that the operator does not take are converted around it."""
+        Operands of kinds that it does not take are converted, and so are the results.
+        """
         given = variables_of(op, self.opset, len(operands))
         made = variables_of(op, self.opset, len(types), of_outputs=True)
         types_read = [value.type if value is not None else None for value in operands]
@@ -221,6 +197,23 @@ class Writer:
             self._converted(result, type.kind if kinds[variable] else None)
             for variable, type, result in zip(made, types, results, strict=True)
         )
+
+    def constant(self, array: Array, role: str = "constant") -> Constant:
+        """Return a constant that holds *array*."""
+        return Constant.of(self.fresh(f"{self._stem}_{role}"), array)
+
+    def integers(self, numbers: Sequence[int], role: str = "constant") -> Constant:
+        """Return a constant vector of int64 *numbers*."""
+        return self.constant(np.array(numbers, np.int64), role)
+
+    def number(self, number: Any, kind: ElementKind, role: str = "constant") -> Constant:
+        """Return a constant of rank 0."""
+        with np.errstate(all="ignore"):
+            return self.constant(np.array(number).astype(kind.dtype), role)
+
+    def fresh(self, name: str) -> str:
+        """Return *name*, or another one like it if it is taken."""
+        return self._builder.unique_name(name)
 
     def _kind_for(self, op: str, variable: str, kind: ElementKind) -> ElementKind | None:
         """Return the kind that stands for *kind* where an operator does not take it, else None."""

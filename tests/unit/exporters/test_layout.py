@@ -65,8 +65,11 @@ def check_alike(function: Function) -> Function:
 
 
 def test_one_transpose_is_left_at_the_border() -> None:
-    laid_out = check_alike(channels_last())
+    function = channels_last()
+    laid_out = check_alike(function)
     assert len(transposes(laid_out)) == 1
+    names = {constant.name for constant in laid_out.constants}
+    assert {"w", "w_1", "w_2", "scale"} <= names <= {c.name for c in function.constants}
     assert sum(isinstance(node, ChannelsFirst) for node in laid_out.nodes) == 4
     (normal,) = (n for n in laid_out.nodes if isinstance(n, ops.BatchNormalization))
     assert normal.channel_axis == 1
