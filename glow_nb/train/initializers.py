@@ -25,6 +25,19 @@ from glow_nb.errors import OptionError
 from glow_nb.schema import closest
 from glow_nb.types import Array
 
+__all__ = [
+    "fans_of",
+    "gain",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "normal",
+    "orthogonal",
+    "uniform",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
+
 Random = np.random.Generator | int
 """Where random numbers come from: a generator, or the seed of a new one."""
 

@@ -29,7 +29,8 @@ def test_deviation_of_kaimings_weights(shape: tuple[int, ...], mode: str) -> Non
     wanted = math.sqrt(2 / fan)
     for make in (init.kaiming_normal, init.kaiming_uniform):
         weights = make(shape, 0, mode=mode)
-        assert (weights.shape, weights.dtype) == (shape, np.float32)
+        assert weights.shape == shape
+        assert weights.dtype == np.float32
         assert weights.std() == pytest.approx(wanted, rel=0.02)
         assert abs(weights.mean()) < 5 * wanted / math.sqrt(weights.size)
     assert abs(init.kaiming_uniform(shape, 0, mode=mode)).max() <= wanted * math.sqrt(3)
