@@ -32,7 +32,10 @@ from tests.property.drawn_operators import (
 )
 
 RANGES = ((-4, 4), (-2, 2), (-1, 1), (0, 2), (1, 3))
-"""Where floats are drawn from: the first range in which all results are numbers."""
+"""Where floats are drawn from: the first range in which all results are numbers.
+
+The last one has no roots of negative numbers; it is for results without elements.
+"""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,9 @@ def _draw_node(
         for low, high in RANGES:
             numbers = _drawn_numbers(inputs, low, high, random)
             results = evaluate_node(node, dict(numbers.items()))
-            if all(np.isfinite(r).all() for r in results if ElementKind.of(r.dtype).is_float):
+            floats = [r for r in results if ElementKind.of(r.dtype).is_float]
+            tells = any(r.size for r in floats) or (low, high) == RANGES[-1]
+            if tells and all(np.isfinite(r).all() for r in floats):
                 return node, numbers
     raise NotDrawnError(f"{node_class.opcode}: no numbers that were drawn give numbers")
 

@@ -46,6 +46,8 @@ no_gradient(
     "the cpu backend has put it in the place of others; differentiate the graph as it was before",
     AttentionParts,
     DepthwiseConvolution,
+    DepthwiseFilterGradient,
+    FilterGradientParts,
     GroupedConvolution,
     MergeAttentionParts,
     PackedConvolution,
