@@ -70,12 +70,17 @@ class DynamicNetwork(Network):
         If *in_turn*, one set of sizes is compiled after the other, unless a pass or an observer
         asks for another one on the way.
         """
-        self.state = StateStore()  # no model with open sizes has any
         self._model, self._compile_for = model, compile_for
         self._variants: VariantCache[InputShapes, CompiledNetwork] = VariantCache(
             max_variants, in_turn=in_turn
         )
         self._background = Background()
+
+    @property
+    @override
+    def state(self) -> StateStore:
+        """None: no model with open sizes has any."""
+        return StateStore()
 
     @property
     @override

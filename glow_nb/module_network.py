@@ -40,7 +40,12 @@ class ModuleNetwork(Network):
         self, networks: Mapping[str, CompiledNetwork], state: StateStore, threads: int
     ) -> None:
         """Hold *networks* by name, which run on *state*; users call :func:`glow_nb.compile`."""
-        self.state, self._functions, self._threads = state, dict(networks), threads
+        self._state, self._functions, self._threads = state, dict(networks), threads
+
+    @property
+    @override
+    def state(self) -> StateStore:
+        return self._state
 
     @property
     @override

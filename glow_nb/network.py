@@ -98,13 +98,12 @@ class Network(ABC):
     """What :func:`glow_nb.compile` returns: a network of fixed sizes, or one that leaves some open.
 
     ``run`` may be called from many threads at once, unless the network has state.
-
-    Attributes:
-        state: The states by name: an array that is read from it is a copy, one that is assigned is
-            checked and copied.
     """
 
-    state: StateStore
+    @property
+    @abstractmethod
+    def state(self) -> StateStore:
+        """The states by name; what is read is a copy, what is assigned is checked and copied."""
 
     @property
     @abstractmethod
@@ -240,7 +239,7 @@ class CompiledNetwork(Network):
         Of a network that leaves sizes open, *sizes* says which it was compiled for. Its runs are on
         *state*, by default one of its own.
         """
-        self.state = StateStore(program.state) if state is None else state
+        self._state = StateStore(program.state) if state is None else state
         self._program, self._function, self._threads = program, function, threads
         self.sizes = sizes
         self._executable = executable
@@ -261,6 +260,11 @@ class CompiledNetwork(Network):
             f"network {self.program.name!r}: it has the state {list(self.state)!s:.80}, and "
             f"{type(executable).__name__} runs no program with state; write its method run_on"
         )
+
+    @property
+    @override
+    def state(self) -> StateStore:
+        return self._state
 
     @property
     @override

@@ -50,17 +50,13 @@ def save_state(state: StateStore, path: Path) -> None:
     """
     from safetensors.numpy import save
 
-    with state.for_a_run() as lent:
-        arrays = {name: lent.array(name, type) for name, type in state.types.items()}
-        named = {name: kind for name, kind in _kinds(arrays).items() if kind.is_storage}
+    with state.for_reading() as arrays:
+        kinds = {name: ElementKind.of(array.dtype) for name, array in arrays.items()}
+        named = {name: kind for name, kind in kinds.items() if kind.is_storage}
         texts = {_STORED_AS_BYTES: json.dumps({n: kind.value for n, kind in named.items()})}
         stored = {n: a.view(np.uint8) if n in named else a for n, a in arrays.items()}
         content = save(stored, texts if named else None)
     replace_file(path, lambda place: place.write_bytes(content))
-
-
-def _kinds(arrays: Mapping[str, Array]) -> dict[str, ElementKind]:
-    return {name: ElementKind.of(array.dtype) for name, array in arrays.items()}
 
 
 def load_state(state: StateStore, path: Path) -> None:

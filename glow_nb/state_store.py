@@ -54,8 +54,8 @@ class LentState:
 class StateStore(MutableMapping[str, Array]):
     """The arrays of states by name, shared by all functions that work on them.
 
-    Reading gives a copy; an assignment is checked and copied. While a run is in progress nobody
-    else can do either, nor begin another run.
+    Reading gives a copy; an assignment is checked and copied. While a run is in progress, both are
+    refused, and so is another run. A run that begins while somebody reads or assigns waits for it.
     """
 
     def __init__(self, states: Iterable[BeginsAs] = ()) -> None:
@@ -65,7 +65,8 @@ class StateStore(MutableMapping[str, Array]):
             StateError: Two of them have the same name.
         """
         self._arrays: dict[str, Array] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held by who reads or assigns, and to begin a run
+        self._is_in_use = False  # by a run
         self._lent = LentState(self._arrays)
         for state in states:
             if state.name in self._arrays:
@@ -106,17 +107,31 @@ class StateStore(MutableMapping[str, Array]):
 
     @contextmanager
     def for_a_run(self) -> Iterator[LentState]:
-        """Lend the memory; raise StateError if somebody has it."""
-        if not self._lock.acquire(blocking=False):
-            raise StateError(
-                f"the state {list(self._arrays)!s:.80} is in use by another run: a network with "
-                "state does one run at a time; wait for it, or compile the network once more for a "
-                "state of its own"
-            )
+        """Lend the memory to a run; raise StateError if another one has it."""
+        with self._between_runs():
+            self._is_in_use = True
         try:
             yield self._lent
         finally:
-            self._lock.release()
+            self._is_in_use = False
+
+    @contextmanager
+    def for_reading(self) -> Iterator[Mapping[str, Array]]:
+        """Lend the arrays to who reads them; raise StateError while a run is in progress."""
+        with self._between_runs():
+            yield self._arrays
+
+    @contextmanager
+    def _between_runs(self) -> Iterator[None]:
+        """Let no run begin while the body of the statement runs; raise StateError during one."""
+        with self._lock:
+            if self._is_in_use:
+                raise StateError(
+                    f"the state {list(self._arrays)!s:.80} is in use by another run: a network "
+                    "with state does one run at a time; wait for it, or compile the network once "
+                    "more for a state of its own"
+                )
+            yield
 
     def update_all(self, arrays: Mapping[str, object]) -> None:
         """Give new values to some of the states, to all of *arrays* or to none.
@@ -133,7 +148,7 @@ class StateStore(MutableMapping[str, Array]):
                 problems.append(str(error))
         if problems:
             raise StateError("; ".join(problems))
-        with self.for_a_run():
+        with self._between_runs():
             for name, array in fitted.items():
                 np.copyto(self._arrays[name], array)
 
@@ -159,7 +174,7 @@ class StateStore(MutableMapping[str, Array]):
     @override
     def __getitem__(self, name: str) -> Array:
         array = self._known(name)
-        with self.for_a_run():
+        with self._between_runs():
             return array.copy()
 
     @override

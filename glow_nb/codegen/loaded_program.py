@@ -138,15 +138,19 @@ class LoadedProgram:
         return outputs
 
     def _run_on(self, arrays: Sequence[Array], state: StateStore | None) -> None:
+        if not self.native.state:
+            self._run_in_context(arrays)
+            return
+        store = StateStore(self.native.state) if state is None else state
+        with store.for_a_run() as lent:
+            self._run_in_context(arrays, lent)
+
+    def _run_in_context(self, arrays: Sequence[Array], lent: LentState | None = None) -> None:
         context = self._take_context()
         context.pointers[self._first_bound :] = [address_of(array) for array in arrays]
-        if self.native.state:
-            store = StateStore(self.native.state) if state is None else state
-            with store.for_a_run() as lent:
-                context.point_at(lent)
-                context.team.run()
-        else:
-            context.team.run()
+        if lent is not None:
+            context.point_at(lent)
+        context.team.run()
         self._idle.append(context)  # a full deque drops the one idle for longest
 
     def _take_context(self) -> _Context:

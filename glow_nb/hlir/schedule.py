@@ -44,16 +44,16 @@ def _overwriters(function: Function) -> dict[Node, list[Node]]:
 
     If two of them read what the other one overwrites, the second one comes behind the first.
     """
-    users = function.users()
     found: dict[Node, list[Node]] = {}
+    if not function.state:
+        return found
+    users = function.users()
     for value, save in saved_alone(function, users).items():
         state = save.output
         if not isinstance(state, State) or is_read_at_the_end(state, users):
             continue
         if isinstance(value, Node):  # others may read another result of a node with several
             found[value] = [reader for reader in readers_of(state, users) if reader is not value]
-    if not found:
-        return found
     place = {node: number for number, node in enumerate(function.nodes)}
     return {
         node: [r for r in readers if r not in found or place[r] < place[node]]

@@ -27,6 +27,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State
 from glow_nb.hlir.module import Module
 from glow_nb.llir.program import Program
+from glow_nb.state_files import load_state, save_state
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array
 
@@ -216,6 +217,29 @@ def test_no_run_of_many_threads_is_lost() -> None:
     assert set(net.state["total"].tolist()) == {len(done)}
 
 
+def test_who_reads_holds_up_a_run_and_nobody_else() -> None:
+    net = glow_nb.compile(counter(new_total()), backend="interpreter")
+    with net.state.for_reading() as arrays:
+        run = threading.Thread(target=net.run, args=(ONES,))
+        run.start()
+        run.join(0.05)
+        assert run.is_alive()
+        np.testing.assert_array_equal(arrays["total"], 0 * ONES)
+    run.join()
+    np.testing.assert_array_equal(net.state["total"], ONES)
+
+
+def test_states_may_be_empty_or_a_number() -> None:
+    b = Builder()
+    empty, number = b.state("empty", ONES[:0]), b.state("number", np.array(1, np.int64))
+    b.update(empty, b.emit(ops.Neg(empty)))
+    b.update(number, b.emit(ops.Add(number, number)))
+    net = glow_nb.compile(b.function(), backend="interpreter")
+    for _ in range(3):
+        assert net.run({}) == {}
+    assert net.state["number"] == 8
+
+
 def test_what_does_not_fit_is_refused() -> None:
     net = glow_nb.compile(counter(new_total()), backend="interpreter")
     with pytest.raises(StateError, match="is float32<3>, the array is float64 of shape \\[3\\]"):
@@ -301,64 +325,63 @@ def of_all_kinds() -> StateStore:
     return StateStore(states)
 
 
-def network_on(state: StateStore) -> glow_nb.Network:
-    net = glow_nb.compile(counter(new_total()), backend="interpreter")
-    net.state = state
-    return net
-
-
 def test_state_of_every_kind_comes_back_from_its_file(tmp_path: Path) -> None:
-    net, other = network_on(of_all_kinds()), network_on(of_all_kinds())
+    state, other = of_all_kinds(), of_all_kinds()
     path = tmp_path / "state.safetensors"
-    net.save_state(path)
-    for name, array in other.state.items():
-        other.state[name] = np.zeros_like(array)
-    other.load_state(path)
-    for name, array in net.state.items():
-        assert other.state[name].dtype == array.dtype
-        np.testing.assert_array_equal(other.state[name], array)
+    save_state(state, path)
+    for name, array in other.items():
+        other[name] = np.zeros_like(array)
+    load_state(other, path)
+    for name, array in state.items():
+        assert other[name].dtype == array.dtype
+        np.testing.assert_array_equal(other[name], array)
     assert os.listdir(tmp_path) == ["state.safetensors"]
 
 
 def test_other_programs_read_the_file(tmp_path: Path) -> None:
     from safetensors.numpy import load_file
 
-    net = network_on(StateStore([State.of("w", 2 * ONES)]))
-    net.save_state(tmp_path / "w.safetensors")
-    np.testing.assert_array_equal(load_file(tmp_path / "w.safetensors")["w"], 2 * ONES)
+    net = glow_nb.compile(counter(State.of("total", 2 * ONES)), backend="interpreter")
+    net.run(ONES)
+    path = tmp_path / "total.safetensors"
+    net.save_state(path)
+    np.testing.assert_array_equal(load_file(path)["total"], 3 * ONES)
+    net.run(ONES)
+    net.load_state(path)
+    np.testing.assert_array_equal(net.state["total"], 3 * ONES)
 
 
 def test_a_file_of_another_network_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
-    network_on(StateStore([State.of("a", ONES), State.of("b", ONES)])).save_state(path)
-    net = network_on(StateStore([State.of("a", ONES[:2]), State.of("c", ONES)]))
+    save_state(StateStore([State.of("a", ONES), State.of("b", ONES)]), path)
+    state = StateStore([State.of("a", ONES[:2]), State.of("c", ONES)])
     with pytest.raises(StateError) as caught:
-        net.load_state(path)
+        load_state(state, path)
     assert str(caught.value) == (
         f"{path}: not the state of this network: it lacks 'c' : float32<3>; it has "
         "'b' : float32<3>, which the network has not; 'a' is float32<3>, the network has "
         "float32<2>; give its own file"
     )
-    np.testing.assert_array_equal(net.state["c"], ONES)
+    np.testing.assert_array_equal(state["c"], ONES)
 
 
 def test_files_that_are_no_state_are_refused(tmp_path: Path) -> None:
-    net = network_on(StateStore([State.of("a", ONES)]))
+    state = StateStore([State.of("a", ONES)])
     path = tmp_path / "state.safetensors"
     with pytest.raises(StateError, match="cannot be read: No such file"):
-        net.load_state(path)
+        load_state(state, path)
     with pytest.raises(StateError, match="cannot be read: Is a directory"):
-        net.load_state(tmp_path)
-    net.save_state(path)
+        load_state(state, tmp_path)
+    save_state(state, path)
     content = path.read_bytes()
     for damaged in (b"", content[:7], content[:-1], b"\xff" * 40, content[:20] + b"\0" * 40):
         path.write_bytes(damaged)
         with pytest.raises(StateError, match="not a file of state"):
-            net.load_state(path)
+            load_state(state, path)
     with pytest.raises(GlowError, match="not a regular file"):
-        net.save_state(tmp_path)
+        save_state(state, tmp_path)
     with pytest.raises(GlowError, match="cannot be written"):
-        net.save_state(tmp_path / "absent" / "state.safetensors")
+        save_state(state, tmp_path / "absent" / "state.safetensors")
 
 
 SAVING = """
@@ -380,7 +403,7 @@ for number in itertools.count():
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
-    net = network_on(StateStore([State.of("a", np.zeros(1 << 20, np.float32))]))
+    state = StateStore([State.of("a", np.zeros(1 << 20, np.float32))])
     for wait_ms in (0, 3, 7, 12, 20):
         command = [sys.executable, "-c", SAVING, str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -389,8 +412,8 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
             time.sleep(wait_ms / 1000)
             process.send_signal(signal.SIGKILL)
             said += process.stdout.read()
-        net.load_state(path)
-        (number,) = set(net.state["a"].tolist())
+        load_state(state, path)
+        (number,) = set(state["a"].tolist())
         last = int(said.split()[-1])
         assert number in (last, last + 1)  # one more may be in place that was not told of
 
