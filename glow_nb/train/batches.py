@@ -16,9 +16,6 @@ from glow_nb.types import Array
 Batch = tuple[Feeds, Array]
 """Inputs, and targets."""
 
-Data = Iterable[Batch] | tuple[Feeds, Array, int]
-"""Batches, or whole arrays with the size of a batch, which are shuffled in each epoch."""
-
 
 @dataclass(frozen=True)
 class Batches:
@@ -74,6 +71,10 @@ class Batches:
         for index in range(begin, len(self)):
             chosen = order[index * self.size : (index + 1) * self.size]
             yield _taken(self.inputs, chosen), self.targets[chosen]
+
+
+Data = Batches | Iterable[Batch] | tuple[Feeds, Array, int]
+"""Batches, or whole arrays with the size of a batch, which are shuffled in each epoch."""
 
 
 class Stream:

@@ -12,12 +12,12 @@ from glow_nb.backends import BackendLike
 from glow_nb.errors import FeedError, ModelError, TrainingError
 from glow_nb.feeds import Feeds
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Constant, Function, State, is_update
+from glow_nb.hlir.graph import Constant, Function, State, Value, is_update
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.network import MemoryReport, Network
 from glow_nb.pipelines import TRAINING
 from glow_nb.train.diagnosis import first_fault
-from glow_nb.train.forms import statistics_of, training_form
+from glow_nb.train.forms import inference_form, statistics_of, training_form
 from glow_nb.train.losses import Loss, LossFunction
 from glow_nb.train.networks import Networks
 from glow_nb.train.optimizers import Optimizer
@@ -46,13 +46,15 @@ class SizedModel:
     Attributes:
         function: As it came, with its weights as constants.
         states: The state of each constant that is trained.
-        infer: The same with these states.
+        trained: The same with these states.
+        infer: This as it is used.
         output: The name of the output that the loss is for.
         prediction: Its type.
     """
 
     function: Function
     states: Mapping[Constant, State]
+    trained: Function
     infer: Function
     output: str
     prediction: TensorType
@@ -70,12 +72,14 @@ class Engine:
         frozen: Iterable[str],
         output: str | None,
         parts: int,
+        seed: int,
         backend: BackendLike,
         threads: int,
     ) -> None:
         """Train the model of *source*, its *output* being what the *loss* is for."""
         self._source, self._loss, self._optimizer = source, loss, optimizer
-        self._frozen, self._output, self._parts = tuple(frozen), output, parts
+        self._frozen, self._output = tuple(frozen), output
+        self._parts, self._seed = parts, seed
         self._networks = Networks(backend, threads, TRAINING)
         self._models: dict[Shapes, SizedModel] = {}
         self._steps: dict[tuple[Shapes, TensorType], StepFunctions] = {}
@@ -108,9 +112,10 @@ class Engine:
 
     def _sized(self, function: Function) -> SizedModel:
         states = {w: self._state_of(w) for w in weights_of(function, self._frozen)}
-        infer = with_states(function, states, "infer")
-        save = saved_as(infer, self._output)
-        return SizedModel(function, states, infer, save.output.name, save.output.type)
+        trained = with_states(function, states, "infer")
+        output = saved_as(trained, self._output).output
+        infer = inference_form(trained)
+        return SizedModel(function, states, trained, infer, output.name, output.type)
 
     def _state_of(self, weight: Constant) -> State:
         """Return the state that *weight* is in, which is the same one for all sizes."""
@@ -143,9 +148,10 @@ class Engine:
         """
         batches = [_part(arrays, targets, index, self._parts) for index in range(self._parts)]
         functions, network = self._step_for(*batches[0])
-        fed = {functions.numbers[name]: np.float32(n) for name, n in numbers.items()}
+        fed = {functions.numbers[name]: np.array(n, np.float32) for name, n in numbers.items()}
         before = self._running(functions) if functions.apply is not None else {}
-        losses = []
+        losses: list[float] = []
+        feeds: dict[str, Array] = {}
         for inputs, wanted in batches:
             feeds = {**inputs, functions.target: wanted} | ({} if functions.apply else fed)
             outputs = network["train"].run(feeds)
@@ -199,18 +205,25 @@ class Engine:
             model = self._sized(self._example)
         else:
             model = list(self._models.values())[-1]
-        found = {old: Constant.of(old.name, values[old.name]) for old in model.states}
-        return substitute(model.function, found)
+        found: dict[Value, Value] = {
+            old: Constant.of(old.name, values[old.name]) for old in model.states
+        }
+        return inference_form(substitute(model.function, found))
 
     def _step_for(self, arrays: Arrays, targets: Array) -> tuple[StepFunctions, Network]:
         key = shapes_of(arrays), TensorType.of(targets)
         if key not in self._steps:
             model = self.model(key[0])
-            forward, loss, target = with_loss(model.infer, self._loss, key[1], model.output)
-            statistics = statistics_of(model.infer)
+            forward, loss, target = with_loss(model.trained, self._loss, key[1], model.output)
+            statistics = statistics_of(model.trained)
             weights = [state for state in model.states.values() if state not in statistics]
             self._steps[key] = make_step(
-                training_form(forward), loss, target, weights, self._optimizer, self._parts
+                training_form(forward, self._seed),
+                loss,
+                target,
+                weights,
+                self._optimizer,
+                self._parts,
             )
         functions = self._steps[key]
         made = [f for f in (functions.train, functions.apply) if f is not None]

@@ -1,12 +1,18 @@
-"""The form of a network that is trained: with the statistics of the batch."""
+"""The forms of a network: one that is trained, and one that is used."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from glow_nb.hlir.batch_statistics import normalize_by_batch
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Node, State, Value
-from glow_nb.hlir.ops import BatchNormalization
-from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.graph import Constant, Function, Node, State, Value
+from glow_nb.hlir.ops import Add, BatchNormalization
+from glow_nb.hlir.ops.random import Drawn, Dropout
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
+
+GENERATOR = "generator"
+"""The state of the random numbers: their seed, and the number of the step."""
 
 
 def statistics_of(function: Function) -> set[Value]:
@@ -15,13 +21,21 @@ def statistics_of(function: Function) -> set[Value]:
     return {value for node in nodes for value in (node.mean, node.variance)}
 
 
-def training_form(function: Function) -> Function:
+def inference_form(function: Function) -> Function:
+    """Return *function* as it is used: nothing is dropped."""
+    return rewrite(function, lambda node, _: node.input if isinstance(node, Dropout) else None)
+
+
+def training_form(function: Function, seed: int) -> Function:
     """Return *function* as it is trained.
 
     A batch normalization whose running mean and variance are states takes those of the batch, and
     moves the states towards them: ``momentum * running + (1 - momentum) * batch``. The variance
     that is kept is that of a sample, with ``n - 1`` in the place of ``n``, as PyTorch keeps it;
     ONNX's own operator keeps the other one.
+
+    What is drawn at random, as by a dropout, is drawn anew in each step: the constants that seed it
+    become one state, which begins with *seed* and counts the steps.
     """
     updates: dict[State, Value] = {}
 
@@ -32,7 +46,15 @@ def training_form(function: Function) -> Function:
                 return result
         return None
 
-    builder = Builder.continuing(rewrite(function, rule))
+    normalized = rewrite(function, rule)
+    drawn = [node.generator for node in normalized if isinstance(node, Drawn)]
+    builder = Builder.continuing(normalized)
+    if any(isinstance(value, Constant) for value in drawn):
+        generator = builder.state(GENERATOR, np.array([seed, 0], np.int64))
+        one = builder.constant("one", np.array([0, 1], np.int64), is_weight=False)
+        updates[generator] = builder.emit(Add(generator, one))
+        seeds: dict[Value, Value] = {v: generator for v in drawn if isinstance(v, Constant)}
+        builder.nodes = list(substitute(builder.function(), seeds))
     for state, value in updates.items():
         builder.update(state, value)
     return builder.function()

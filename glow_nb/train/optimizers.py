@@ -83,6 +83,7 @@ class SGD(Optimizer):
     momentum: float = 0.0
     nesterov: bool = False
 
+    @override
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nesterov and not self.momentum:
@@ -118,6 +119,7 @@ class Adam(Optimizer):
     beta2: float = 0.999
     epsilon: float = 1e-8
 
+    @override
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("beta1", "beta2"):

@@ -83,7 +83,8 @@ def weights_of(function: Function, frozen: Iterable[str]) -> tuple[Constant, ...
 
 def with_states(function: Function, states: Mapping[Constant, State], name: str) -> Function:
     """Return *function*, called *name*, with states in the place of constants."""
-    return dataclasses.replace(substitute(function, states), name=name)
+    mapping: dict[Value, Value] = dict(states.items())
+    return dataclasses.replace(substitute(function, mapping), name=name)
 
 
 def saved_as(function: Function, output: str | None) -> Save:
@@ -158,8 +159,12 @@ def make_step(
     value = saved_as(prepared, loss).input
     reached = _reached(prepared, value)
     trained = [weight for weight in weights if weight in reached] or list(weights)
-    gradients = emit_gradients(builder, value, trained)
-    updates = {node.output: node.input for node in builder.nodes if is_update(node)}
+    found = emit_gradients(builder, value, trained)
+    gradients = {weight: found[weight] for weight in trained}
+    updates: Changes = {}
+    for node in filter(is_update, builder.nodes):
+        assert isinstance(node.output, State)
+        updates[node.output] = node.input
     builder.nodes = [node for node in builder.nodes if not is_update(node)]
     is_finite = _is_finite(builder, value)
     if parts == 1:

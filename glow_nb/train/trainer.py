@@ -17,7 +17,7 @@ from glow_nb.feeds import Feeds
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function
 from glow_nb.network import MemoryReport
-from glow_nb.train.batches import Batches, Data, as_batches
+from glow_nb.train.batches import Data, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
 from glow_nb.train.engine import Engine, shapes_of
 from glow_nb.train.fitting import FitState, History, Score, run_fit
@@ -74,7 +74,7 @@ class Trainer:
             optimizer: How weights follow their gradients.
             threads: Cores that share the work; all that are available by default.
             frozen: Names of weights that are not trained, or patterns such as ``"encoder.*"``.
-            seed: Of the order of samples.
+            seed: Of the order of samples, and of what the network draws at random.
             micro_batches: A step runs over so many parts of its batch, one after the other, and
                 their mean gradient counts: for batches whose activations need too much memory.
             output: Which output the loss is for; the only one by default.
@@ -102,6 +102,7 @@ class Trainer:
             frozen=(frozen,) if isinstance(frozen, str) else frozen,
             output=output,
             parts=whole_number("micro_batches", micro_batches, 1),
+            seed=self._seed,
             backend=backend,
             threads=as_threads(threads),
         )
@@ -146,9 +147,9 @@ class Trainer:
 
     def fit(
         self,
-        batches: Data | Batches,
+        batches: Data,
         epochs: int,
-        validation: Data | Batches | None = None,
+        validation: Data | None = None,
         *,
         patience: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -203,7 +204,7 @@ class Trainer:
             progress=progress,
         )
 
-    def evaluate(self, batches: Data | Batches) -> Score:
+    def evaluate(self, batches: Data) -> Score:
         """Return the mean loss of all samples, and of each metric, the weights being as they are.
 
         The network is in its form for inference. Whole arrays are taken in their order, and the

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Mapping
+from functools import cached_property, partial
 
 from glow_nb.hlir.graph import Function, Node, Save, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, Reshape
@@ -140,12 +141,15 @@ def _computed_again(function: Function, chosen: set[Node], live: _Liveness) -> F
         late = {value for value in read if index > live.top and producer_of(value) in chosen}
         for value in late:
             again(value, index)
-        current = map_operands(
-            node, lambda v, late=late: clones[v] if v in late else renewed.get(v, v)
-        )
+        newest = partial(_newest, renewed | {value: clones[value] for value in late})
+        current = map_operands(node, newest)
         rewriter.nodes.append(current)
         renewed.update(zip(node.results, current.results, strict=True))
     return function.with_nodes(rewriter.nodes, rewriter.origins)
+
+
+def _newest(mapping: Mapping[Value, Value], value: Value) -> Value:
+    return mapping.get(value, value)
 
 
 def _is_cheap(node: Node) -> bool:

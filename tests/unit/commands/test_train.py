@@ -33,7 +33,8 @@ def weights_of(path: Path) -> dict[str, Array]:
 def test_a_model_is_trained_and_written(tmp_path: Path) -> None:
     model, data = write(tmp_path)
     output, checkpoint = tmp_path / "trained.onnx", tmp_path / "checkpoint"
-    options = ("--data", data, "--loss", "softmax", "--optimizer", "sgd", "--momentum", 0.9)
+    options: tuple[object, ...] = ("--data", data, "--loss", "softmax", "--optimizer", "sgd")
+    options += ("--momentum", 0.9)
     options += ("--rate", 0.1, "--epochs", 3, "--batch", 8, "--threads", 1, "--freeze", "filter")
     options += ("--validation", data, "--checkpoint", checkpoint, "--output", output)
     result = call("train", model, *options)

@@ -7,8 +7,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function
+from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import FullyConnected, Relu
+from glow_nb.hlir.ops.random import Dropout
 from glow_nb.types import Array
 
 
@@ -16,13 +17,23 @@ def perceptron(batch: int) -> Function:
     """4 - 16 - 3 with ReLU."""
     random = np.random.default_rng(0)
     b = Builder("perceptron")
-    x: object = b.input("x", f"float32<{batch} x 4>")
+    x: Value = b.input("x", f"float32<{batch} x 4>")
     for layer, (inputs, outputs) in enumerate(((4, 16), (16, 3)), 1):
         weight = random.normal(0, inputs**-0.5, (inputs, outputs)).astype(np.float32)
         w = b.constant(f"w{layer}", weight)
         x = b.emit(FullyConnected(x, w, b.constant(f"b{layer}", np.zeros(outputs, np.float32))))
         x = b.emit(Relu(x)) if layer == 1 else x
     b.save(x, "y")
+    return b.function()
+
+
+def dropping(batch: int) -> Function:
+    """A dense layer behind a dropout."""
+    b = Builder("dropping")
+    seed = b.constant("seed", np.array([0, 0], np.int64))
+    x = b.emit(Dropout(b.input("x", f"float32<{batch} x 4>"), seed, ratio=0.5))
+    w = b.constant("w", np.eye(4, 3, dtype=np.float32))
+    b.save(b.emit(FullyConnected(x, w, b.constant("b", np.zeros(3, np.float32)))), "y")
     return b.function()
 
 

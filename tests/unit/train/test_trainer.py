@@ -24,7 +24,7 @@ from glow_nb.hlir.terms import Term
 from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, StepDecay, Trainer
 from glow_nb.train.sums import mean
 from glow_nb.types import Array, ElementKind
-from tests.unit.train.networks import corners, normalized_model, perceptron
+from tests.unit.train.networks import corners, dropping, normalized_model, perceptron
 
 POINTS, REGIONS = corners()
 
@@ -137,6 +137,28 @@ class TestNormalization:
         assert trainer.weights["filter"].shape == (3, 2, 3, 3)
 
 
+class TestDropout:
+    """Elements are dropped in training alone, others in each step."""
+
+    def test_each_step_draws_anew_and_goes_on_from_a_checkpoint(self, tmp_path: Path) -> None:
+        still = SGD(0.0)
+        trainer, other, seeded = (make(function=dropping, optimizer=still) for _ in range(3))
+        losses = [trainer.step(POINTS, REGIONS) for _ in range(3)]
+        assert len(set(losses)) == 3
+        other.step(POINTS, REGIONS)
+        other.save(tmp_path / "checkpoint")
+        seeded.load(tmp_path / "checkpoint")
+        assert [seeded.step(POINTS, REGIONS) for _ in range(2)] == losses[1:]
+        assert make(function=dropping, seed=1).step(POINTS, REGIONS) != losses[0]
+
+    def test_nothing_is_dropped_in_use(self) -> None:
+        trainer = make(function=dropping)
+        expected = POINTS[:, :3]
+        np.testing.assert_allclose(trainer.predict(POINTS)["y"], expected, rtol=1e-5, atol=1e-5)
+        frozen = glow_nb.compile(trainer.freeze(POINTS), backend="interpreter")
+        np.testing.assert_allclose(frozen.run(POINTS)["y"], expected, rtol=1e-5, atol=1e-5)
+
+
 def _until(model: Any, output: str) -> Any:
     import onnx
 
@@ -192,7 +214,7 @@ class TestFit:
         "options",
         [{"epochs": -1}, {"epochs": 1, "patience": 0}, {"epochs": 1, "every": 0}],
     )
-    def test_numbers_without_meaning_are_refused(self, options: dict[str, int]) -> None:
+    def test_numbers_without_meaning_are_refused(self, options: Any) -> None:
         with pytest.raises(OptionError, match="give a whole number"):
             make().fit((POINTS, REGIONS, 20), **options)
 
@@ -285,7 +307,7 @@ class TestFaults:
 
     def test_a_loss_without_weights(self) -> None:
         def constant(builder: Builder, prediction: Value, target: Value) -> Value:
-            return builder.constant("number", np.float32([1]))
+            return builder.constant("number", np.ones(1, np.float32))
 
         with pytest.raises(GradientError, match="does not depend on any of w1, b1, w2, b2"):
             make(loss=constant).step(POINTS[:4], REGIONS[:4])
