@@ -95,8 +95,8 @@ def lower_convolution_filter_gradient(node: ConvolutionFilterGradient, rewriter:
     depth, *_, inner = node.type.shape
     batch, *out, _ = node.gradient.type.shape
     rank, count = len(out), batch * prod(out)
-    rows = emit(Reshape(node.gradient, (count, group, depth // group)))
-    rows = emit(Transpose(rows, (1, 2, 0)))  # type: ignore[assignment]
+    split = emit(Reshape(node.gradient, (count, group, depth // group)))
+    rows = emit(Transpose(split, (1, 2, 0)))
     pads = node.pads
     padded = emit(Pad(node.input, pads=(0, *pads[:rank], 0, 0, *pads[rank:], 0)))
     products = []

@@ -23,7 +23,13 @@ from glow_nb.hlir.ops.pooling import (
 from glow_nb.hlir.ops.scatter import ScatterElements
 from glow_nb.hlir.ops.shape import Broadcast, Reshape, Transpose
 from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
-from glow_nb.hlir.ops.windows import check_window, taps, window_attributes
+from glow_nb.hlir.ops.windows import (
+    check_window,
+    crop_spatial,
+    pad_spatial,
+    taps,
+    window_attributes,
+)
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, TensorType
@@ -82,15 +88,15 @@ class MaxPoolGradient(Node):
 def lower_max_pool_gradient(node: MaxPoolGradient, rewriter: Rewriter) -> Value:
     """Express it as a scatter to the places that a max pool names."""
     emit, type, count = rewriter.emit, node.type, node.gradient.type.size
-    zeros = emit(Broadcast(splat(rewriter, type.with_shape((1,)), 0, "zero"), (type.size,)))
+    zero = splat(rewriter, type.with_shape((1,)), 0, "zero")
+    sums: Value = emit(Broadcast(zero, (type.size,)))
     batch, *spatial, channels = type.shape
     if type.size:
         places, is_none = _chosen_places(node, rewriter)
         updates = emit(Select(is_none, splat(rewriter, type, 0, "zero"), node.gradient))
-        zeros = emit(  # type: ignore[assignment]
-            ScatterElements(zeros, places, emit(Reshape(updates, (count,))), reduction="add")
-        )
-    planes = emit(Reshape(zeros, (batch, channels, *spatial)))
+        updates_row = emit(Reshape(updates, (count,)))
+        sums = emit(ScatterElements(sums, places, updates_row, reduction="add"))
+    planes = emit(Reshape(sums, (batch, channels, *spatial)))
     return emit(Transpose(planes, (0, *range(2, type.rank), 1)))
 
 
@@ -167,17 +173,13 @@ class AvgPoolGradient(Node):
 
     @override
     def evaluate(self, gradient: Array) -> Array:
-        rank = len(self.size)
-        begins, ends = self.pads[:rank], self.pads[rank:]
-        spatial = [n + b + e for n, b, e in zip(self.size, begins, ends, strict=True)]
-        padded = np.zeros((gradient.shape[0], *spatial, gradient.shape[-1]))
+        padded = pad_spatial(np.zeros(self.type.shape), self.pads, 0)
         out = gradient.shape[1:-1]
         with np.errstate(all="ignore"):
             shares = wide(gradient) / counted_cells(self, self.size, out)
             for _, cells in taps(padded, out, self.kernel, self.stride, self.dilation):
                 cells += shares
-        kept = [slice(b, b + n) for b, n in zip(begins, self.size, strict=True)]
-        return fitted(padded[(slice(None), *kept)], self.type)
+        return fitted(crop_spatial(padded, self.pads), self.type)
 
     @override
     def cost(self) -> Cost:

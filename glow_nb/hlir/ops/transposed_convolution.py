@@ -15,7 +15,7 @@ from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.families import FLOATS, fitted, product_kind, require_kind, splat, wide
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Transpose
-from glow_nb.hlir.ops.windows import check_window, taps
+from glow_nb.hlir.ops.windows import check_window, crop_spatial, pad_spatial, taps
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.types import Array, TensorType
@@ -88,18 +88,15 @@ class TransposedConvolution(Node):
     @override
     def evaluate(self, input: Array, filter: Array) -> Array:
         batch, *out, depth = input.shape
-        rank, group = len(out), self.group
-        begins, ends = self.pads[:rank], self.pads[rank:]
-        spatial = [n + b + e for n, b, e in zip(self.size, begins, ends, strict=True)]
-        padded = np.zeros((batch, *spatial, self.type.shape[-1]))
+        group = self.group
+        padded = pad_spatial(np.zeros(self.type.shape), self.pads, 0)
         rows = wide(input).reshape(batch * prod(out), group, depth // group).swapaxes(0, 1)
         weights = wide(filter).reshape(group, depth // group, *filter.shape[1:])
         with np.errstate(all="ignore"):
             for tap, cells in taps(padded, tuple(out), self.kernel, self.stride, self.dilation):
                 product = rows @ weights[(slice(None), slice(None), *tap)]
                 cells += product.swapaxes(0, 1).reshape(cells.shape)
-        kept = [slice(b, b + n) for b, n in zip(begins, self.size, strict=True)]
-        return fitted(padded[(slice(None), *kept)], self.type)
+        return fitted(crop_spatial(padded, self.pads), self.type)
 
     @override
     def cost(self) -> Cost:
@@ -348,7 +345,7 @@ def _spread(filter: Value, dilation: Sequence[int], rewriter: Rewriter) -> Value
     depth, *kernel, channels = filter.type.shape
     apart = emit(Reshape(filter, (depth, *(n for k in kernel for n in (k, 1)), channels)))
     zeros = (n for d in dilation for n in (0, d - 1))
-    apart = emit(Pad(apart, pads=(*(0,) * (2 * rank + 3), *zeros, 0)))  # type: ignore[assignment]
+    padded = emit(Pad(apart, pads=(*(0,) * (2 * rank + 3), *zeros, 0)))
     sizes = (k * d for k, d in zip(kernel, dilation, strict=True))
-    spread = emit(Reshape(apart, (depth, *sizes, channels)))
+    spread = emit(Reshape(padded, (depth, *sizes, channels)))
     return emit(Pad(spread, pads=(*(0,) * (rank + 3), *(1 - d for d in dilation), 0)))

@@ -59,6 +59,13 @@ def pad_spatial(x: Array, pads: tuple[int, ...], value: Any) -> Any:
     return np.pad(x, [(0, 0), *spatial, (0, 0)], constant_values=value)
 
 
+def crop_spatial(x: Any, pads: tuple[int, ...]) -> Any:
+    """Return an ``N..C`` array without the *pads* that :func:`pad_spatial` puts around it."""
+    rank = x.ndim - 2
+    kept = [slice(pads[i], x.shape[i + 1] - pads[rank + i]) for i in range(rank)]
+    return x[(slice(None), *kept)]
+
+
 def tap_slices(
     out: tuple[int, ...],
     kernel: tuple[int, ...],
