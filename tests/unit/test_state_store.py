@@ -27,6 +27,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State
 from glow_nb.hlir.module import Module
 from glow_nb.llir.program import Program
+from glow_nb.observers import PrintDiff, WriteIR, each
 from glow_nb.state_files import load_state, save_state
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array
@@ -78,6 +79,14 @@ def test_functions_of_a_module_share_their_state(backend: str) -> None:
     assert list(net) == ["count", "twice"]
     assert net["count"].state is net.state
     assert repr(net) == "<ModuleNetwork count, twice; <StateStore total: float32<3>>>"
+
+
+def test_an_observer_sees_the_steps_of_all_functions(tmp_path: Path) -> None:
+    total, runs = new_total(), []
+    observer = each(WriteIR(tmp_path), PrintDiff(), lambda run: runs.append(run.name))
+    module = Module((counter(total), twice(total)))
+    glow_nb.compile(module, backend="interpreter", observer=observer)
+    assert (runs.count("import"), runs.count("generate")) == (1, 2)
 
 
 def test_a_program_with_state_is_compiled_from_its_text(tmp_path: Path) -> None:
