@@ -1,7 +1,8 @@
 """Reverse mode: gradients go backwards through nodes, from results to operands.
 
 Each node on the way turns the gradient of its result into gradients of its operands, by the rule of
-its operator. An operator without a rule of its own is differentiated as what it lowers to.
+its operator. An operator without a rule of its own is differentiated as what it lowers to, or else
+as what its formula says.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from glow_nb.errors import GradientError, PassError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.formulas import emit_formula, has_known_formula
 from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops.arithmetic import Add
@@ -78,7 +80,23 @@ def through_lowering(
     *node* itself and both come to be one.
     """
     mark = len(builder.nodes)
-    results = _emit_lowered(node, builder)
+    return _through(node, upstream, builder, _emit_lowered(node, builder), mark)
+
+
+def through_formula(node: Node, upstream: Value, builder: Backward) -> OperandGradients:
+    """Return the gradients of what the formula of *node* says, which is computed once more."""
+    mark = len(builder.nodes)
+    return _through(node, upstream, builder, [emit_formula(node, builder)], mark)
+
+
+def _through(
+    node: Node,
+    upstream: Value | tuple[Value | None, ...],
+    builder: Backward,
+    results: list[Value],
+    mark: int,
+) -> OperandGradients:
+    """Return the gradients of *node*, whose *results* the nodes from *mark* on compute."""
     nodes = builder.nodes[mark:]
     wanted = [operand for operand in operands_of(node) if builder.wants(operand)]
     builder.dependent |= dependent_on(wanted, nodes)
@@ -106,7 +124,10 @@ def rule_of(node_class: type[Node]) -> GradientRule | None:
     if node_class in GRADIENTS:
         return GRADIENTS[node_class]
     is_composition = node_class in LOWERINGS and node_class not in WITHOUT_GRADIENT
-    return through_lowering if is_composition else None
+    if is_composition:
+        return through_lowering
+    has_formula = has_known_formula(node_class) and node_class not in WITHOUT_GRADIENT
+    return through_formula if has_formula else None
 
 
 def _emit_lowered(node: Node, builder: Backward) -> list[Value]:
