@@ -155,6 +155,15 @@ class _Line:
         """The convolution for each remainder of a result's number."""
         return [self._phase(number) for number in range(self.stride)]
 
+    @property
+    def is_even(self) -> bool:
+        """True if each phase has as many taps, in order, and the same padding."""
+        taps, rest = divmod(self.kernel, self.stride)
+        first = self._phase(0)
+        return rest == 0 and self.phases == [
+            _Phase(number, taps, first.begin, first.end) for number in range(self.stride)
+        ]
+
     def _phase(self, number: int) -> _Phase:
         for tap in range(min(self.step, self.kernel)):
             skipped, rest = divmod(number + self.begin - self.dilation * tap, self.stride)
@@ -175,16 +184,16 @@ def lower_transposed_convolution(node: TransposedConvolution, rewriter: Rewriter
     """Express it as convolutions, one for each place of a result between two strides.
 
     ``result[n, stride * q + number]`` meets the taps of one remainder modulo the stride alone.
-    Phases that differ in their taps only are one convolution.
+    If these are as many for each place, one convolution has the results of all.
     """
     lines = _lines(node)
     phases = list(itertools.product(*(line.phases for line in lines)))
     is_empty = not node.type.size or not node.input.type.size
     if is_empty or not any(map(_has_taps, phases)):
         return _zeros(node.type, rewriter)
-    if len(set(map(_window, phases))) == 1:
-        merged = _merged([_turned(node, p, lines, rewriter) for p in phases], rewriter)
-        part = _convolved(node, phases[0], lines, merged, rewriter)
+    if all(line.is_even for line in lines):
+        filter = _turned(node.filter, node.group, node.stride, rewriter)
+        part = _convolved(node, phases[0], lines, filter, rewriter)
         return part if len(phases) == 1 else _interleaved(node, part, lines, node.group, rewriter)
     if sum(map(_has_taps, phases)) > MOST_PHASES:
         return _with_like_phases(node, rewriter)
@@ -207,11 +216,6 @@ def _has_taps(phases: _Phases) -> bool:
     return all(phase.taps for phase in phases)
 
 
-def _window(phases: _Phases) -> tuple[tuple[int, int, int], ...]:
-    """Return what two phases must have in common to be one convolution."""
-    return tuple((phase.taps, phase.begin, phase.end) for phase in phases)
-
-
 def _zeros(type: TensorType, rewriter: Rewriter) -> Value:
     return rewriter.emit(Broadcast(splat(rewriter, type, 0, "zero"), type.shape))
 
@@ -224,36 +228,40 @@ def _part(
         batch, *_, channels = node.type.shape
         places = (line.places for line in lines)
         return _zeros(node.type.with_shape((batch, *places, channels)), rewriter)
-    filter = _merged([_turned(node, phases, lines, rewriter)], rewriter)
+    rank, (depth, *_, channels) = len(lines), node.filter.type.shape
+    chosen = Slice(
+        node.filter,
+        starts=(0, *(phase.tap for phase in phases), 0),
+        stops=(depth, *node.kernel, channels),
+        steps=(1, *(line.step for line in lines), 1),
+    )
+    filter = _turned(rewriter.emit(chosen), node.group, (1,) * rank, rewriter)
     return _convolved(node, phases, lines, filter, rewriter)
 
 
-def _turned(
-    node: TransposedConvolution, phases: _Phases, lines: Sequence[_Line], rewriter: Rewriter
-) -> Value:
-    """Return the taps of a phase as ``[group, C / group, *taps, K / group]``, turned around."""
-    depth, *_, channels = node.filter.type.shape
-    steps = [line.step for line in lines]
-    last = [p.tap + step * (p.taps - 1) for p, step in zip(phases, steps, strict=True)]
-    before = [max(p.tap - step, -1) for p, step in zip(phases, steps, strict=True)]
-    chosen = rewriter.emit(
+def _turned(filter: Value, group: int, stride: Sequence[int], rewriter: Rewriter) -> Value:
+    """Return the filter of the convolution that has the results of all phases.
+
+    Every stride-th tap is of one phase, and its taps are turned around::
+
+        [K, taps * stride..., C / group] -> [group * stride... * C / group, taps..., K / group]
+    """
+    emit, rank, (depth, *kernel, channels) = rewriter.emit, len(stride), filter.type.shape
+    taps = [k // s for k, s in zip(kernel, stride, strict=True)]
+    inner = [n for pair in zip(taps, stride, strict=True) for n in pair]
+    split = emit(Reshape(filter, (group, depth // group, *inner, channels)))
+    back = emit(
         Slice(
-            node.filter,
-            starts=(0, *last, 0),
-            stops=(depth, *before, channels),
-            steps=(1, *(-step for step in steps), 1),
+            split,
+            starts=(0, 0, *(n for t in taps for n in (t - 1, 0)), 0),
+            stops=(group, depth // group, *(n for s in stride for n in (-1, s)), channels),
+            steps=(1, 1, *(-1, 1) * rank, 1),
         )
     )
-    kernel, rank = chosen.type.shape[1:-1], len(lines)
-    grouped = rewriter.emit(Reshape(chosen, (node.group, depth // node.group, *kernel, channels)))
-    return rewriter.emit(Transpose(grouped, (0, rank + 2, *range(2, rank + 2), 1)))
-
-
-def _merged(filters: Sequence[Value], rewriter: Rewriter) -> Value:
-    """Return one filter of a convolution, the results of each group side by side."""
-    joined = filters[0] if len(filters) == 1 else rewriter.emit(Concat(tuple(filters), axis=1))
-    group, depth, *rest = joined.type.shape
-    return rewriter.emit(Reshape(joined, (group * depth, *rest)))
+    pairs = range(2, 2 * rank + 2, 2)
+    order = (0, *(axis + 1 for axis in pairs), 2 * rank + 2, *pairs, 1)
+    moved = emit(Transpose(back, order))
+    return emit(Reshape(moved, (group * prod(stride) * channels, *taps, depth // group)))
 
 
 def _convolved(
