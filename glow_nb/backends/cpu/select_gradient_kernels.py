@@ -18,7 +18,11 @@ from glow_nb.hlir.rounding import in_float32, is_narrow
 from glow_nb.kernels.operators import DepthwiseFilterGradient, FilterGradientParts
 from glow_nb.kernels.products.blocking import FMA_PER_CYCLE, lanes_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.filter_gradient_plan import FilterGradientNest, FilterGradientPlan
+from glow_nb.kernels.products.filter_gradient_plan import (
+    FilterGradientNest,
+    FilterGradientPlan,
+    can_turn,
+)
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.shares import largest_share
 
@@ -62,9 +66,10 @@ def select_gradient_kernels(
 def _emit(
     node: ConvolutionFilterGradient, rewriter: Rewriter, target: Target, threads: int
 ) -> Value:
-    parts = parts_of(node, target, threads)
     if node.group == node.input.type.shape[-1] > 1:
-        return _emit_depthwise(node, rewriter, parts)
+        return _emit_depthwise(node, rewriter, parts_of(node, target, threads))
+    is_turned = is_better_turned(node, target)
+    parts = parts_of(node, target, threads, is_turned=is_turned)
     sums = rewriter.emit(
         FilterGradientParts(
             node.input,
@@ -72,10 +77,12 @@ def _emit(
             **window_attributes(node),
             group=node.group,
             parts=parts,
+            is_turned=is_turned,
             predicate=node.predicate,
         )
     )
-    return _total(sums, rewriter)
+    total, last = _total(sums, rewriter), node.type.rank - 1
+    return rewriter.emit(Transpose(total, (last, *range(last)))) if is_turned else total
 
 
 def _emit_depthwise(node: ConvolutionFilterGradient, rewriter: Rewriter, parts: int) -> Value:
@@ -108,9 +115,24 @@ def _total(sums: Value, rewriter: Rewriter) -> Value:
     return rewriter.emit(ReduceSum(sums, axes=(0,), keep_dims=False))
 
 
-def parts_of(node: ConvolutionFilterGradient, target: Target, threads: int) -> int:
-    """Return into how many parts to cut the sum of *node*, by the time of the largest share."""
-    shape = ConvolutionShape.of(
+def is_better_turned(node: ConvolutionFilterGradient, target: Target) -> bool:
+    """Return whether the channels of the gradient of *node* fill the lanes better than its taps."""
+    shape, kind = _shape_of(node), node.type.kind
+    if not can_turn(shape):
+        return False
+    plain, turned = (
+        FilterGradientNest.of(shape, 1, kind, target, is_turned=is_turned)
+        for is_turned in (False, True)
+    )
+    if not plain.joins_taps:
+        return False
+    plans = (FilterGradientPlan.of(nest, target) for nest in (plain, turned))
+    cycles = [plan.step_cycles for plan in plans]
+    return cycles[1] < cycles[0]
+
+
+def _shape_of(node: ConvolutionFilterGradient) -> ConvolutionShape:
+    return ConvolutionShape.of(
         node.input.type.shape,
         node.type.shape[0],
         node.kernel,
@@ -119,7 +141,14 @@ def parts_of(node: ConvolutionFilterGradient, target: Target, threads: int) -> i
         dilation=node.dilation,
         group=node.group,
     )
-    nest = FilterGradientNest.of(shape, 1, node.type.kind, target)
+
+
+def parts_of(
+    node: ConvolutionFilterGradient, target: Target, threads: int, *, is_turned: bool = False
+) -> int:
+    """Return into how many parts to cut the sum of *node*, by the time of the largest share."""
+    shape = _shape_of(node)
+    nest = FilterGradientNest.of(shape, 1, node.type.kind, target, is_turned=is_turned)
     plan = FilterGradientPlan.of(nest, target)
     lanes = lanes_of(node.type.kind, target)
     if shape.group == shape.channels > 1:

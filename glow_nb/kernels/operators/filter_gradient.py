@@ -27,7 +27,8 @@ class FilterGradientParts(Node):
     begin, c]``, where the channels ``c`` run over the group of ``k``, cells outside the input count
     as 0, and part ``p`` of ``P`` has the lines from ``p * lines // P`` to ``(p + 1) * lines // P``.
     A line is all of ``[N, *out]`` but the last of its axes. ``input`` is ``[N, *in, C]``,
-    ``gradient`` ``[N, *out, K]``, and the result ``[P, K, *kernel, C / group]``.
+    ``gradient`` ``[N, *out, K]``, and the result ``[P, K, *kernel, C / group]``, or
+    ``[P, *kernel, C / group, K]`` if *is_turned*.
 
     Attributes:
         kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
@@ -36,6 +37,7 @@ class FilterGradientParts(Node):
         dilation: Distance of the taps.
         group: Channels are cut into so many groups that were convolved apart.
         parts: How many sums there are. Threads may share them, and their sum is the gradient.
+        is_turned: The channels of the gradient come last: they lie in the lanes.
     """
 
     input: Value
@@ -46,6 +48,7 @@ class FilterGradientParts(Node):
     dilation: tuple[int, ...]
     group: int = 1
     parts: int = 1
+    is_turned: bool = False
 
     @override
     def infer_type(self) -> TensorType:
@@ -56,11 +59,17 @@ class FilterGradientParts(Node):
             f"{channels} channels of input {self.input.type} and {depth} of gradient "
             f"{self.gradient.type} do not divide into group = {self.group}",
         )
-        return self.input.type.with_shape((self.parts, depth, *self.kernel, channels // self.group))
+        self.require(
+            self.group == 1 or not self.is_turned, f"{self.group} groups cannot be turned over"
+        )
+        inner = channels // self.group
+        sizes = (*self.kernel, inner, depth) if self.is_turned else (depth, *self.kernel, inner)
+        return self.input.type.with_shape((self.parts, *sizes))
 
     @override
     def evaluate(self, input: Array, gradient: Array) -> Array:
-        group, depth, inner = self.group, self.type.shape[1], self.type.shape[-1]
+        group, depth = self.group, gradient.shape[-1]
+        inner = input.shape[-1] // group
         left = lines_of(widest(gradient))  # [lines, width, K]
         lines, width, _ = left.shape
         sums = np.zeros((self.parts, group, depth // group, prod(self.kernel), inner))
@@ -73,7 +82,8 @@ class FilterGradientParts(Node):
                 g = left[rows].reshape(count, group, depth // group).transpose(1, 2, 0)
                 with np.errstate(all="ignore"):
                     sums[part, :, :, number] = g @ x
-        return fitted(sums.reshape(self.type.shape), self.type)
+        result = sums.reshape(self.parts, depth, *self.kernel, inner)
+        return fitted(np.moveaxis(result, 1, -1) if self.is_turned else result, self.type)
 
     @override
     def cost(self) -> Cost:
@@ -160,7 +170,8 @@ def lines_of(values: Array) -> Array:
 class FilterGradientPartsInst(NodeInstruction):
     """``dest[p, k, t, c] = sum over part p of gradient[n, o, k] * input[n, o * s + t * d - b, c]``.
 
-    Input ``[N, *in, C]``, gradient ``[N, *out, K]``, dest ``[parts, K, *kernel, C / group]``.
+    Input ``[N, *in, C]``, gradient ``[N, *out, K]``, dest ``[parts, K, *kernel, C / group]``,
+    or, if *is_turned*, ``[parts, *kernel, C / group, K]``.
     """
 
     dest: Out
@@ -172,6 +183,7 @@ class FilterGradientPartsInst(NodeInstruction):
     dilation: tuple[int, ...]
     group: int
     parts: int
+    is_turned: bool
 
 
 @define_instruction("depthwise_filter_gradient", node=DepthwiseFilterGradient)

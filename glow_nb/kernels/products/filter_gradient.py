@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.filter_gradient import FilterGradientPartsInst
 from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.filter_gradient_chunks import ChunkWriter
-from glow_nb.kernels.products.filter_gradient_plan import FilterGradientNest, FilterGradientPlan
+from glow_nb.kernels.products.filter_gradient_plan import (
+    FilterGradientNest,
+    FilterGradientPlan,
+    can_turn,
+)
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
@@ -37,7 +42,13 @@ def filter_gradient_source(instruction: FilterGradientPartsInst, target: Target)
         dilation=instruction.dilation,
         group=instruction.group,
     )
-    nest = FilterGradientNest.of(shape, instruction.parts, kind, target)
+    turned = instruction.is_turned
+    if turned and not can_turn(shape):
+        raise UnsupportedError(
+            f"{instruction!r}: no kernel for the gradient of {shape.kernel[-1]} taps and dilation "
+            f"{shape.dilation[-1]} along the last dimension turned over; leave it as it is"
+        )
+    nest = FilterGradientNest.of(shape, instruction.parts, kind, target, is_turned=turned)
     pixels = (
         elements_between_pixels(instruction.input),
         elements_between_pixels(instruction.gradient),
@@ -59,6 +70,7 @@ class FilterGradientWriter:
         self.element = nest.channels if nest.joins_taps else plan.columns.block
         self.slab_line = self.chunks.slab_width(pads=nest.joins_taps) * self.element
         strips = plan.block_strips * plan.cut.rows * plan.chunk_pixels(nest) * size
+        strips = 0 if nest.is_turned else strips
         self.slab_at = -(-strips // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
         slab = self.chunks.slab_lines * self.slab_line + plan.columns.block  # vectors reach beyond
         self.scratch_bytes = self.slab_at + slab * size
@@ -68,13 +80,13 @@ class FilterGradientWriter:
     @property
     def row_elements(self) -> int:
         """Elements of the result from row to row."""
-        return self.nest.taps * self.nest.columns
+        return self.nest.columns * (1 if self.nest.is_turned else self.nest.taps)
 
     def write(self, title: str) -> str:
         """Return the whole text."""
         out, nest, plan = self.out, self.nest, self.plan
         kind, columns, strips = nest.kind.value, plan.columns, plan.cut.tiles
-        size = nest.parts * nest.group * nest.depth * self.row_elements
+        size = nest.parts * nest.group * nest.taps * nest.rows * nest.columns
         rows = " and ".join(str(rows) for _, _, rows in plan.cut.runs)
         out.line(
             f"# {title}\n# tiles of {rows} rows x {columns.vectors} vectors of {plan.lanes}, "
@@ -117,8 +129,9 @@ class FilterGradientWriter:
                 out.line(f"number = panel % {columns.panels}")
                 is_first += " or number == 0"
             out.line(f"column = {times(number, columns.block)}")
-            with out.block(f"if {is_first}:"):
-                self._write_strips()
+            if not nest.is_turned:
+                with out.block(f"if {is_first}:"):
+                    self._write_strips()
             planes = nest.axes[0].taps
             loop = out.block(f"for tap0 in range({planes}):") if planes > 1 else nullcontext()
             if planes == 1:
@@ -225,7 +238,7 @@ class FilterGradientWriter:
             if not nest.joins_taps:
                 out.line(f"tap2 = {f'tap % {wide}' if wide > 1 else '0'}")
                 self.chunks.write_outputs(2)
-            out.line(f"at_tap = (tap0 * {high * wide} + tap) * {nest.columns} + column")
+            out.line(f"at_tap = {self._tap_start(high * wide)} * {nest.columns} + column")
             whole, tail = columns.full, columns.tail
             if whole and tail:
                 with out.block(f"if {number} < {whole}:"):
@@ -241,14 +254,21 @@ class FilterGradientWriter:
         vectors, stride = -(-columns // plan.lanes), self.row_elements
         for number, rows in self._strip_runs():
             name, size = f"t_{tag}{number}", f"{rows}, {vectors}, {plan.lanes}"
-            depth = times("group", nest.depth) if nest.group > 1 else "0"
-            first = plus(times("part", nest.group * nest.depth) if nest.parts > 1 else "0", depth)
+            first = "0"
+            if not nest.is_turned:
+                depth = times("group", nest.depth) if nest.group > 1 else "0"
+                part = times("part", nest.group * nest.depth) if nest.parts > 1 else "0"
+                first = plus(part, depth)
             out.line(f"at_tile = ({plus(first, 'row')}) * {stride} + at_tap")
             if self.is_far:
                 for column in range(0, columns, plan.lanes):
                     out.line(f"tile_prefetch(dest, {plus('at_tile', column)}, {stride}, {rows})")
-            out.line(f"{name} = tile_fill(strips, 0, {size})\nleft = {self._strip_start()}")
-            self._write_sum(name, rows, vectors * plan.lanes)
+            out.line(f"{name} = tile_fill(dest, 0, {size})")
+            if nest.is_turned:
+                self._write_turned_sum(name, columns)
+            else:
+                out.line(f"left = {self._strip_start()}")
+                self._write_sum(name, rows, vectors * plan.lanes)
             is_whole = columns == vectors * plan.lanes
             suffix, used = ("", "") if is_whole else ("_masked", f", {columns}")
             with out.block("if begun:"):
@@ -272,6 +292,27 @@ class FilterGradientWriter:
             factors = f"left + (chunk_line * {axis.outputs} + {begin} - x_begin) * {rows}"
             cells = plus(f"slab_line * {self.slab_line}", cell)
             self._write_dot(name, rows, columns, factors, cells, count)
+
+    def _tap_start(self, taps: int) -> str:
+        """Return the rows of the result before those of the present tap, or the taps themselves."""
+        nest = self.nest
+        tap = f"(tap0 * {taps} + tap)"
+        if not nest.is_turned:
+            return tap
+        part = times("part", nest.taps) if nest.parts > 1 else "0"
+        return times(f"({plus(part, tap)})", nest.rows)
+
+    def _write_turned_sum(self, name: str, columns: int) -> None:
+        """Add the pixels of the chunk to a tile whose columns are channels of the gradient."""
+        nest, axis = self.nest, self.nest.axes[-1]
+        with self.chunks.output_lines():
+            cells = plus(f"slab_line * {self.slab_line}", "row")
+            pixel = f"(first_pixel + chunk_line * {axis.outputs})"
+            factors = plus(times(pixel, self.gradient_pixel), "column")
+            self.out.line(
+                f"{name} = tile_dot({name}, slab, {cells}, 1, {axis.stride * nest.channels}, "
+                f"gradient, {factors}, {self.gradient_pixel}, {columns}, x_end - x_begin, 0, 0)"
+            )
 
     def _write_dot(
         self, name: str, rows: int, columns: int, factors: str, cells: str, count: str

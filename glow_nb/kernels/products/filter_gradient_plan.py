@@ -8,7 +8,9 @@ register tile has rows, and the input in *slabs*, as wide as a panel. A slab ser
 reads it from another pixel on, and leaves out the lines and pixels where it lies in padding.
 
 Where a slab of few channels would leave lanes without work, the taps along the last dimension,
-whose inputs are neighbours in memory, are columns as well.
+whose inputs are neighbours in memory, are columns as well. If the channels of the gradient fill the
+lanes better then, the product is *turned over*: they are the columns, and the taps of a line the
+rows. Neither is copied but for the padding: both lie as a register tile reads them.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.kernels.products.blocking import (
+    LEVEL_1_PANEL_BYTES,
     Columns,
     Cut,
     lanes_of,
+    line_cycles,
     rank_blocks,
     registers_of,
     row_limit,
@@ -95,7 +99,8 @@ class FilterGradientNest:
         group: Number of groups.
         parts: Sums to make, each over a part of the lines.
         kind: Element kind of all operands.
-        joins_taps: The taps of the last dimension are columns.
+        joins_taps: The taps of the last dimension are columns, or rows of what is turned over.
+        is_turned: Columns are the output channels.
     """
 
     axes: tuple[TapAxis, ...]
@@ -106,10 +111,17 @@ class FilterGradientNest:
     parts: int
     kind: ElementKind
     joins_taps: bool
+    is_turned: bool = False
 
     @classmethod
     def of(
-        cls, shape: ConvolutionShape, parts: int, kind: ElementKind, target: Target
+        cls,
+        shape: ConvolutionShape,
+        parts: int,
+        kind: ElementKind,
+        target: Target,
+        *,
+        is_turned: bool = False,
     ) -> FilterGradientNest:
         """Return the gradient of the filter of *shape* in so many *parts*."""
         axes = [TapAxis.of(shape, axis) for axis in range(shape.rank)]
@@ -119,9 +131,9 @@ class FilterGradientNest:
         axes = [TapAxis(1, 1, 1, 1, 1, 0, 1)] * (VOLUME - len(axes)) + axes
         last, channels, lanes = axes[-1], shape.channels_per_group, lanes_of(kind, target)
         apart, together = last.taps * -(-channels // lanes), -(-last.taps * channels // lanes)
-        joins = last.dilation == shape.group == 1 < last.taps and together < apart
+        joins = is_turned or (can_turn(shape) and together < apart)
         depth = shape.depth_per_group
-        return cls(tuple(axes), batch, channels, depth, shape.group, parts, kind, joins)
+        return cls(tuple(axes), batch, channels, depth, shape.group, parts, kind, joins, is_turned)
 
     @property
     def lines(self) -> int:
@@ -129,9 +141,19 @@ class FilterGradientNest:
         return self.batch * self.axes[0].outputs * self.axes[1].outputs
 
     @property
-    def columns(self) -> int:
-        """Columns of the matrix of a tap, or of the taps of a line."""
+    def inner(self) -> int:
+        """Elements of the input that meet a gradient in one matrix: channels of one tap or more."""
         return self.channels * (self.axes[-1].taps if self.joins_taps else 1)
+
+    @property
+    def rows(self) -> int:
+        """Rows of one matrix."""
+        return self.inner if self.is_turned else self.depth
+
+    @property
+    def columns(self) -> int:
+        """Columns of one matrix."""
+        return self.depth if self.is_turned else self.inner
 
     @property
     def taps(self) -> int:
@@ -169,12 +191,12 @@ class FilterGradientPlan:
         """Cut up *nest* for *target*."""
         lanes = lanes_of(nest.kind, target)
         widths = rank_blocks(
-            nest.columns, target, pixels=nest.depth, steps=LONGEST_CHAIN, kind=nest.kind
+            nest.columns, target, pixels=nest.rows, steps=LONGEST_CHAIN, kind=nest.kind
         )
         columns = Columns(nest.columns, widths[0], lanes)
-        cut = Cut.balanced(max(1, nest.depth), row_limit(columns.vectors, registers_of(target)))
+        cut = Cut.balanced(max(1, nest.rows), row_limit(columns.vectors, registers_of(target)))
         limit = LONGEST_CHAIN
-        if not nest.joins_taps:
+        if nest.is_turned or not nest.joins_taps:
             limit = longest_dot(columns.block * nest.kind.size_bytes, target)
         lines, pieces = chunk_of(nest, limit)
         width = nest.axes[-1].outputs
@@ -182,9 +204,23 @@ class FilterGradientPlan:
         strips = max(1, level_2_bytes(target) // max(1, strip_bytes))
         return cls(lanes, columns, cut, balanced(cut.tiles, strips), lines, pieces)
 
+    @property
+    def step_cycles(self) -> float:
+        """The estimated time of one step of the sums, in all tiles of one matrix."""
+        near = LEVEL_1_PANEL_BYTES
+        cycles = self.columns.full * line_cycles(self.cut, self.columns.vectors, near)
+        if self.columns.tail:
+            cycles += line_cycles(self.cut, self.columns.tail_vectors, near)
+        return cycles
+
     def chunk_pixels(self, nest: FilterGradientNest) -> int:
         """Return the most pixels of a chunk."""
         return self.chunk_lines * -(-nest.axes[-1].outputs // self.pieces)
+
+
+def can_turn(shape: ConvolutionShape) -> bool:
+    """True if the taps of the last dimension of *shape* can be rows, or columns, together."""
+    return shape.dilation[-1] == shape.group == 1 < shape.kernel[-1]
 
 
 def chunk_of(nest: FilterGradientNest, limit: int) -> tuple[int, int]:

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.backends.cpu.select_gradient_kernels import parts_of, select_gradient_kernels
+from glow_nb.backends.cpu.select_gradient_kernels import (
+    is_better_turned,
+    parts_of,
+    select_gradient_kernels,
+)
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -50,13 +54,20 @@ def test_sums_are_cut_where_threads_would_wait(
     assert parts_of(node, Target.host(16), threads) == wanted
 
 
+def test_few_channels_are_turned_over() -> None:
+    target = Target.host(16)
+    assert is_better_turned(node_of(network(channels=3, depth=64)), target)
+    assert not is_better_turned(node_of(network(channels=64, depth=64)), target)
+    assert not is_better_turned(node_of(network(channels=4, depth=4, group=2)), target)
+
+
 def test_there_are_no_more_parts_than_lines() -> None:
     assert parts_of(node_of(network(channels=16, depth=8, size=1)), Target.host(), 64) <= 2
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("channels", "depth", "group"), [(5, 7, 1), (6, 4, 2), (6, 6, 6), (6, 18, 6)]
+    ("channels", "depth", "group"), [(5, 7, 1), (1, 32, 1), (6, 4, 2), (6, 6, 6), (6, 18, 6)]
 )
 @pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("threads", [1, 3])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.errors import VerifyError
+from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir.graph import Placeholder
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.filter_gradient import (
@@ -32,12 +32,17 @@ FLOAT32 = ElementKind.FLOAT32
 
 
 def gradient_of(
-    shape: ConvolutionShape, parts: int = 1, kind: ElementKind = FLOAT32
+    shape: ConvolutionShape,
+    parts: int = 1,
+    kind: ElementKind = FLOAT32,
+    *,
+    is_turned: bool = False,
 ) -> FilterGradientPartsInst | DepthwiseFilterGradientInst:
     """Return the instruction of *shape*: the depthwise one if each channel is a group."""
     is_depthwise = 1 < shape.group == shape.channels
     inner = () if is_depthwise else (shape.channels_per_group,)
     sizes = (*shape.kernel, shape.depth) if is_depthwise else (shape.depth, *shape.kernel, *inner)
+    sizes = (*shape.kernel, *inner, shape.depth) if is_turned else sizes
     operands = (
         Buffer("dest", TensorType(kind, (parts, *sizes))),
         Buffer("input", TensorType(kind, (shape.batch, *shape.input, shape.channels))),
@@ -46,7 +51,9 @@ def gradient_of(
     window = {name: getattr(shape, name) for name in ("kernel", "stride", "pads", "dilation")}
     if is_depthwise:
         return DepthwiseFilterGradientInst(*operands, **window, parts=parts)
-    return FilterGradientPartsInst(*operands, **window, group=shape.group, parts=parts)
+    return FilterGradientPartsInst(
+        *operands, **window, group=shape.group, parts=parts, is_turned=is_turned
+    )
 
 
 def check(
@@ -56,8 +63,9 @@ def check(
     parts: int = 1,
     threads: int = 1,
     kind: ElementKind = FLOAT32,
+    is_turned: bool = False,
 ) -> None:
-    instruction = gradient_of(shape, parts, kind)
+    instruction = gradient_of(shape, parts, kind, is_turned=is_turned)
     random = np.random.default_rng(0)
     x = random.integers(-4, 5, instruction.input.type.shape).astype(kind.dtype)
     g = random.integers(-4, 5, instruction.gradient.type.shape).astype(kind.dtype)
@@ -104,6 +112,31 @@ def test_gradient_is_that_of_the_operator(name: str, lanes: int) -> None:
     number = list(CASES).index(name)
     parts, threads = (1, 2, 3)[number % 3], (2, 3, 1, 3)[number % 4]
     check(CASES[name], Target.host(lanes), parts=parts, threads=threads)
+
+
+TURNED = [
+    "few channels",
+    "one channel, many lines",
+    "taps of three",
+    "taps in padding alone",
+    "a line of few channels",
+    "a volume of few channels",
+    "no images",
+]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("name", TURNED)
+def test_gradient_that_is_turned_over_is_that_of_the_operator(name: str, lanes: int) -> None:
+    parts = 1 + TURNED.index(name) % 3
+    check(CASES[name], Target.host(lanes), parts=parts, threads=2, is_turned=True)
+
+
+def test_taps_that_are_no_neighbours_cannot_be_turned_over() -> None:
+    instruction = gradient_of(conv(1, 3, 4, (9, 9), (3, 3), dilation=2), is_turned=True)
+    with pytest.raises(UnsupportedError, match="3 taps and dilation 2 along the last dimension"):
+        generate_kernel(instruction, Target.host())
 
 
 @pytest.mark.jit
@@ -180,6 +213,7 @@ def test_strips_of_a_block_fit_the_second_level_cache() -> None:
     ("wrong", "complaint"),
     [
         ({"parts": 0}, "parts is 0, but must be positive"),
+        ({"group": 2, "is_turned": True}, "2 groups cannot be turned over"),
         ({"group": 3}, "do not divide into group = 3"),
         ({"stride": (2, 2)}, "'gradient' is"),
     ],
