@@ -8,13 +8,15 @@ from math import isfinite
 
 import numpy as np
 
+from glow_nb.arguments import whole_number
 from glow_nb.backends import BackendLike
-from glow_nb.errors import FeedError, ModelError, TrainingError
+from glow_nb.errors import FeedError, ModelError, OptionError, TrainingError
 from glow_nb.feeds import Feeds
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function, State, Value, is_update
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.network import MemoryReport, Network
+from glow_nb.passes import Pipeline, Step
 from glow_nb.pipelines import TRAINING
 from glow_nb.train.diagnosis import first_fault
 from glow_nb.train.forms import inference_form, statistics_of, training_form
@@ -73,6 +75,7 @@ class Engine:
         output: str | None,
         parts: int,
         seed: int,
+        recompute: int | str | None,
         backend: BackendLike,
         threads: int,
     ) -> None:
@@ -80,7 +83,7 @@ class Engine:
         self._source, self._loss, self._optimizer = source, loss, optimizer
         self._frozen, self._output = tuple(frozen), output
         self._parts, self._seed = parts, seed
-        self._networks = Networks(backend, threads, TRAINING)
+        self._networks = Networks(backend, threads, pipeline_with(recompute))
         self._models: dict[Shapes, SizedModel] = {}
         self._steps: dict[tuple[Shapes, TensorType], StepFunctions] = {}
         self._losses: dict[tuple[TensorType, TensorType], Function] = {}
@@ -251,6 +254,16 @@ class Engine:
             f"{what}: {found}; all weights are as before the step; lower the learning rate, clip "
             "the gradients by clip_norm=, or correct the data"
         )
+
+
+def pipeline_with(recompute: int | str | None) -> Pipeline:
+    """Return the passes for a step that computes values again: for *recompute* bytes, or "auto"."""
+    if recompute is None:
+        return TRAINING
+    if isinstance(recompute, str) and recompute != "auto":
+        raise OptionError(f"recompute={recompute!r:.80}: give a number of bytes, 'auto' or None")
+    budget = 0 if isinstance(recompute, str) else whole_number("recompute", recompute, 0)
+    return (*TRAINING, Step("rematerialize", {"budget": budget}, is_last=True))
 
 
 def shapes_of(arrays: Arrays) -> Shapes:

@@ -59,6 +59,7 @@ class Trainer:
         threads: int | None = None,
         frozen: Iterable[str] = (),
         seed: int = 0,
+        recompute: int | str | None = None,
         micro_batches: int = 1,
         output: str | None = None,
         metrics: Mapping[str, Metric] | None = None,
@@ -75,6 +76,9 @@ class Trainer:
             threads: Cores that share the work; all that are available by default.
             frozen: Names of weights that are not trained, or patterns such as ``"encoder.*"``.
             seed: Of the order of samples, and of what the network draws at random.
+            recompute: Compute cheap activations again on the way back where a step needs most
+                memory: until they need no more than so many bytes, or with ``"auto"`` as long as
+                that helps. :meth:`memory` tells what came of it.
             micro_batches: A step runs over so many parts of its batch, one after the other, and
                 their mean gradient counts: for batches whose activations need too much memory.
             output: Which output the loss is for; the only one by default.
@@ -103,6 +107,7 @@ class Trainer:
             output=output,
             parts=whole_number("micro_batches", micro_batches, 1),
             seed=self._seed,
+            recompute=recompute,
             backend=backend,
             threads=as_threads(threads),
         )

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops import FullyConnected, Relu
+from glow_nb.hlir.ops import FullyConnected, Gelu, MatMul, Relu
 from glow_nb.hlir.ops.random import Dropout
 from glow_nb.types import Array
 
@@ -23,6 +23,19 @@ def perceptron(batch: int) -> Function:
         w = b.constant(f"w{layer}", weight)
         x = b.emit(FullyConnected(x, w, b.constant(f"b{layer}", np.zeros(outputs, np.float32))))
         x = b.emit(Relu(x)) if layer == 1 else x
+    b.save(x, "y")
+    return b.function()
+
+
+def gated(batch: int) -> Function:
+    """Wide layers with activations that read what is kept anyway."""
+    random = np.random.default_rng(0)
+    b = Builder("gated")
+    x: Value = b.input("x", f"float32<{batch} x 4>")
+    for layer, (inputs, outputs) in enumerate(((4, 64), (64, 64), (64, 64), (64, 3)), 1):
+        weight = random.normal(0, inputs**-0.5, (inputs, outputs)).astype(np.float32)
+        x = b.emit(MatMul(x, b.constant(f"w{layer}", weight)))
+        x = b.emit(Gelu(x)) if layer < 4 else x
     b.save(x, "y")
     return b.function()
 

@@ -24,7 +24,7 @@ from glow_nb.hlir.terms import Term
 from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, StepDecay, Trainer
 from glow_nb.train.sums import mean
 from glow_nb.types import Array, ElementKind
-from tests.unit.train.networks import corners, dropping, normalized_model, perceptron
+from tests.unit.train.networks import corners, dropping, gated, normalized_model, perceptron
 
 POINTS, REGIONS = corners()
 
@@ -91,6 +91,18 @@ def test_parts_of_a_batch_are_as_the_whole() -> None:
         assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     for name, weight in whole.weights.items():
         np.testing.assert_allclose(parts.weights[name], weight, atol=1e-6)
+
+
+def test_what_is_computed_again_needs_no_memory() -> None:
+    usual, again = (make(function=gated, recompute=choice) for choice in (None, "auto"))
+    bytes_of = [t.memory(POINTS, REGIONS).lower_bound_bytes for t in (usual, again)]
+    assert bytes_of[1] < bytes_of[0]
+    assert make(function=gated, recompute=bytes_of[0]).memory(POINTS, REGIONS).arena_bytes <= (
+        bytes_of[0] + 4096
+    )
+    for trainer in (usual, again):
+        trainer.step(POINTS, REGIONS)
+    np.testing.assert_allclose(usual.weights["w1"], again.weights["w1"], rtol=1e-6)
 
 
 def test_batches_of_other_sizes_train_the_same_weights() -> None:
@@ -338,6 +350,8 @@ class TestFaults:
             ({"optimizer": "adam"}, "optimizer='adam'"),
             ({"seed": -1}, "seed=-1"),
             ({"micro_batches": 0}, "micro_batches=0"),
+            ({"recompute": "all"}, "recompute='all': give a number of bytes"),
+            ({"recompute": -1}, "recompute=-1"),
             ({"frozen": ("v*",)}, r"'v\*' fits no weight"),
             ({"frozen": ("*",)}, "no weights to train: all of"),
             ({"output": "z"}, "output='z'"),

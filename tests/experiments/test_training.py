@@ -1,0 +1,51 @@
+"""What examples of training are made of, at sizes that take no time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import glow_nb
+from experiments.duel_training import Result, compare
+from experiments.figure2_gradient import regression, with_step
+from experiments.train_digits import network
+from experiments.train_text import python_reference, windows
+from experiments.training_networks import CASES
+from glow_nb.hlir.graph import Function
+from glow_nb.train.step import weights_of
+
+
+def test_the_regression_of_figure_2_learns() -> None:
+    function, state = with_step(regression()), {}
+    inputs = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+    feeds = {"A": inputs, "expected": inputs[:, :2]}
+    losses = [float(glow_nb.evaluate(function, feeds, state)["loss"]) for _ in range(20)]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0] / 3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_networks_have_the_weights_of_their_models(name: str) -> None:
+    model = CASES[name].make(2)
+    function = glow_nb.load(model)
+    assert isinstance(function, Function)
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    assert {weight.name for weight in weights_of(function, ())} == initializers
+    inputs, classes = CASES[name].data(1)[0]
+    assert len(inputs) == len(classes) == CASES[name].batch
+
+
+def test_the_network_for_digits_takes_any_batch() -> None:
+    assert [network(batch).outputs[0].type.shape for batch in (1, 7)] == [(1, 10), (7, 10)]
+
+
+def test_windows_show_what_comes_next() -> None:
+    text = python_reference()
+    read, after = next(windows(text.numbers, 1, seed=0))
+    np.testing.assert_array_equal(read[:, 1:], after[:, :-1])
+    assert text.encoded("if a\N{SNOWMAN}") == [text.alphabet.index(letter) for letter in "if a"]
+
+
+def test_differences_are_those_of_losses_and_outputs() -> None:
+    ours, theirs = (Result([1.0, 2.0 + n], np.array([4.0, -8.0 + n])) for n in (0.0, 0.5))
+    assert compare(ours, theirs) == (0.5, 0.5 / 7.5)
