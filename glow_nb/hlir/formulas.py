@@ -23,12 +23,14 @@ Word = str | type[ast.AST]
 """A function by its name, or an arithmetic operator by the class of its syntax."""
 
 
-@cache
 def has_known_formula(node_class: type[Node]) -> bool:
     """True if *node_class* has a formula of which every word is an operator of the graph."""
-    if not node_class.scalar:
-        return False
-    return all(word in _operators() for word in _words(ast.parse(node_class.scalar)))
+    return bool(node_class.scalar) and _is_known(node_class.scalar)
+
+
+@cache
+def _is_known(formula: str) -> bool:
+    return all(word in _operators() for word in _words(ast.parse(formula)))
 
 
 def emit_formula(node: Node, builder: Backward) -> Value:

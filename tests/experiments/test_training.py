@@ -13,10 +13,12 @@ from experiments.train_text import python_reference, windows
 from experiments.training_networks import CASES
 from glow_nb.hlir.graph import Function
 from glow_nb.train.step import weights_of
+from glow_nb.types import Array
 
 
 def test_the_regression_of_figure_2_learns() -> None:
-    function, state = with_step(regression()), {}
+    function = with_step(regression())
+    state: dict[str, Array] = {}
     inputs = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
     feeds = {"A": inputs, "expected": inputs[:, :2]}
     losses = [float(glow_nb.evaluate(function, feeds, state)["loss"]) for _ in range(20)]
