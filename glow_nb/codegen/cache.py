@@ -55,6 +55,7 @@ def toolchain() -> str:
     shaping = [
         *sorted(package.glob("simd/*.py")),
         package / "cook_toom.py",
+        package / "wichura.py",
         *(
             package / "codegen" / name
             for name in (

@@ -1,90 +1,46 @@
 """The inverse error function by Wichura's algorithm AS 241 (Applied Statistics 37, 1988).
 
 It is written for ``float64``, whose rounding is the largest error; ``float32`` goes by way of it.
-The three rational functions are those of the normal distribution: of a quarter of the squared
-argument in the middle, and of the root of the logarithm of half of what is missing to 1 outside.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from glow_nb.simd.arithmetic import absolute, copysign, require_float, sqrt
 from glow_nb.simd.convert import convert
 from glow_nb.simd.elementary import polynomial
 from glow_nb.simd.lanes import FLOAT32, FLOAT64, Lanes
 from glow_nb.simd.wide import log_of
-
-
-@dataclass(frozen=True)
-class _Ratio:
-    """A quotient of two polynomials, the coefficients of the highest powers first.
-
-    Attributes:
-        origin: What is taken from the argument first.
-        over: Of the numerator.
-        under: Of the denominator, without its last, which is 1.
-    """
-
-    origin: float
-    over: tuple[float, ...]
-    under: tuple[float, ...]
-
-    def parts(self, x: Lanes) -> tuple[Lanes, Lanes]:
-        """Return numerator and denominator."""
-        x = x - self.origin
-        return polynomial(x, self.over), polynomial(x, (*self.under, 1.0))
-
-
-_MIDDLE = _Ratio(
-    0.0,
-    (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
-     13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.387132872796366608),
-    (5226.495278852854561, 28729.085735721942674, 39307.89580009271061, 21213.794301586595867,
-     5394.1960214247511077, 687.1870074920579083, 42.313330701600911252),
-)  # fmt: skip
-_OUTSIDE = _Ratio(
-    1.6,
-    (7.7454501427834140764e-4, 2.27238449892691845833e-2, 0.24178072517745061177,
-     1.27045825245236838258, 3.64784832476320460504, 5.7694972214606914055,
-     4.6303378461565452959, 1.42343711074968357734),
-    (1.05075007164441684324e-9, 5.475938084995344946e-4, 1.51986665636164571966e-2,
-     0.14810397642748007459, 0.68976733498510000455, 1.6763848301838038494,
-     2.05319162663775882187),
-)  # fmt: skip
-_FAR_OUTSIDE = _Ratio(
-    5.0,
-    (2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.2426609473880784386e-3,
-     2.65321895265761230930e-2, 0.29656057182850489123, 1.7848265399172913358,
-     5.4637849111641143699, 6.6579046435011037772),
-    (2.04426310338993978564e-15, 1.4215117583164458887e-7, 1.8463183175100546818e-5,
-     7.868691311456132591e-4, 1.48753612908506148525e-2, 0.13692988092273580531,
-     0.59983220655588793769),
-)  # fmt: skip
-_MIDDLE_SIZE, _MIDDLE_RADIUS, _FAR = 0.85, 0.180625, 5.0
+from glow_nb.wichura import FAR, FAR_OUTSIDE, MIDDLE, MIDDLE_RADIUS, MIDDLE_SIZE, OUTSIDE, Ratio
 
 
 def inverse_erf(x: Lanes) -> Lanes:
     """Inverse of ``erf``; infinite at -1 and 1, NaN outside."""
     require_float(x, "inverse_erf")
     if x.kind is FLOAT32:  # none but -1 and 1 are so near to these as to be far outside
-        return convert(_inverse(convert(x, FLOAT64), log_of, _OUTSIDE), FLOAT32)
-    return _inverse(x, lambda part: part.call_library("log"), _OUTSIDE, _FAR_OUTSIDE)
+        return convert(_inverse(convert(x, FLOAT64), log_of, OUTSIDE), FLOAT32)
+    return _inverse(x, lambda part: part.call_library("log"), OUTSIDE, FAR_OUTSIDE)
 
 
-def _inverse(x: Lanes, log: Callable[[Lanes], Lanes], *outside: _Ratio) -> Lanes:
+def _inverse(x: Lanes, log: Callable[[Lanes], Lanes], *outside: Ratio) -> Lanes:
     size = absolute(x)
     root = sqrt(log((x.full(1.0) - size) * 0.5) * -1.0)
-    over, under = outside[0].parts(root)
+    over, under = _parts(outside[0], root)
     for ratio in outside[1:]:
-        is_far = root > _FAR
-        far_over, far_under = ratio.parts(root)
+        is_far = root > FAR
+        far_over, far_under = _parts(ratio, root)
         over, under = is_far.select(far_over, over), is_far.select(far_under, under)
-    middle_over, middle_under = _MIDDLE.parts((size * size).fma(-0.25, size.full(_MIDDLE_RADIUS)))
-    is_middle = size <= _MIDDLE_SIZE
+    middle_over, middle_under = _parts(MIDDLE, (size * size).fma(-0.25, size.full(MIDDLE_RADIUS)))
+    is_middle = size <= MIDDLE_SIZE
     over = is_middle.select(middle_over * (size * 0.5), over)
     result = over.divide(is_middle.select(middle_under, under)) * math.sqrt(0.5)
     result = size.compare("==", 1.0).select(math.inf, result)
     return copysign(result, x)
+
+
+def _parts(ratio: Ratio, x: Lanes) -> tuple[Lanes, Lanes]:
+    """Return numerator and denominator of *ratio*."""
+    x = x - ratio.origin
+    return polynomial(x, ratio.over), polynomial(x, (*ratio.under, 1.0))
