@@ -8,13 +8,11 @@ from typing import Any
 
 import click
 import numpy as np
-import onnx
 
 from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.options import ExampleCommand, seed_option, threads_option
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, replace_file, save_text
-from glow_nb.importers.onnx.updating import with_weights
 from glow_nb.train import (
     SGD,
     Adagrad,
@@ -207,5 +205,9 @@ def _write(model: Path, trainer: Trainer, output: Path) -> None:
     if output.suffix == SUFFIX:
         save_text(trainer.freeze(), output)
         return
+    import onnx
+
+    from glow_nb.importers.onnx.updating import with_weights
+
     updated = with_weights(onnx.load(model), trainer.weights)
     replace_file(output, lambda place: onnx.save(updated, place))

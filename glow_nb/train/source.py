@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from glow_nb.api import Graph, load
 from glow_nb.arguments import as_array
@@ -12,10 +12,11 @@ from glow_nb.errors import FeedError, GlowError, OptionError, UnboundDimension
 from glow_nb.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function
-from glow_nb.importers.onnx import SymbolicModel, load_model
-from glow_nb.importers.onnx.symbolic import PROBES
 from glow_nb.llir.program import Program
 from glow_nb.types import Array
+
+if TYPE_CHECKING:
+    from glow_nb.importers.onnx import SymbolicModel
 
 Trained = Graph | Callable[[int], Function]
 """What is trained: all that ``glow_nb.load`` takes, or a function from batch size to graph."""
@@ -57,6 +58,8 @@ def as_source(trained: Trained) -> Source:
     try:
         loaded = load(trained)
     except UnboundDimension:
+        from glow_nb.importers.onnx import SymbolicModel, load_model
+
         # Only an ONNX model has open sizes.
         return _OpenSource(SymbolicModel(load_model(cast(str, trained)), {}, {}))
     if isinstance(loaded, Program):
@@ -117,11 +120,11 @@ class _OpenSource:
         return self._model.function(dict(shapes))
 
     def example(self) -> Function | None:
+        from glow_nb.importers.onnx.symbolic import PROBES
+
         symbols = {n for type in self._model.inputs.values() for n in type.shape or ()}
         for size in (1, *PROBES):
-            with contextlib.suppress(
-                GlowError
-            ):  # what is wrong with some sizes is right with others
+            with contextlib.suppress(GlowError):  # another size may be one that fits
                 return self._model.function({n: size for n in symbols if isinstance(n, str)})
         return None
 
