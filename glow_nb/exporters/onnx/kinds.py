@@ -10,8 +10,10 @@ import onnx
 from glow_nb.exporters.onnx.registry import NEWEST_OPSET
 from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.importers.onnx.registry import find_schema
-from glow_nb.importers.onnx.tensors import code_of
 from glow_nb.types import ElementKind
+
+_NAMES = {ElementKind.FLOAT32: "float", ElementKind.FLOAT64: "double"}
+"""What ONNX calls a kind otherwise than we do."""
 
 
 @cache
@@ -34,8 +36,8 @@ def _kinds_by_variable(op: str, opset: int) -> Mapping[str, frozenset[ElementKin
 
 
 def _spelling(kind: ElementKind) -> str:
-    name = onnx.TensorProto.DataType.Name(code_of(kind)).lower()
-    return f"tensor({name})"
+    """Return what a definition calls tensors of *kind*, which releases of onnx may not know yet."""
+    return f"tensor({_NAMES.get(kind, kind.value)})"
 
 
 def variables_of(op: str, opset: int, count: int, *, of_outputs: bool = False) -> list[str]:
