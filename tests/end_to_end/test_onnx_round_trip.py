@@ -15,7 +15,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx.backend.test.runner import Runner
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from typing_extensions import override
 
@@ -23,7 +22,7 @@ import glow_nb
 from experiments import mobile_networks
 from experiments.transformers import NETWORKS as TRANSFORMERS
 from experiments.twins import NAMES, make_twin
-from glow_nb.conformance import PASSED, run_test
+from glow_nb.conformance import PASSED, check, run_test
 from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.errors import UnsupportedError
@@ -98,9 +97,8 @@ def outcome_of(case: Any, kind: type[RoundTrip]) -> str:
     try:
         network = kind(case.model, "evaluate", 1, False, 4)
         for inputs, expected in case.data_sets:
-            outputs = network.run([_array(value) for value in inputs])
-            wanted = [_array(value) for value in expected]
-            Runner.assert_similar_outputs(wanted, list(outputs), case.rtol, case.atol)
+            operands, wanted = list(map(_array, inputs)), list(map(_array, expected))
+            check(case, operands, wanted, list(network.run(operands)))
     except UnsupportedError:
         return "unsupported"
     except AssertionError as error:
