@@ -6,7 +6,8 @@ network as an ONNX model with its accuracy::
 
     python -m experiments.train_digits --output out
 
-``experiments/digits.onnx`` is such a model.
+``experiments/digits.onnx`` is such a model, for the 360 at once, which reads 99.17 % of them; its
+property ``accuracy`` says so: ``glow_nb.compile("experiments/digits.onnx")``.
 """
 
 from __future__ import annotations
