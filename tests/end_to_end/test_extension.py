@@ -18,8 +18,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
 KINDS = [
     "An elementwise operator",
+    "The gradient of an operator",
     "A function for formulas",
     "An operator with a kernel of its own",
+    "State, and several functions over it",
     "A graph pass",
     "A backend",
 ]

@@ -19,7 +19,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus, times
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import Block, blocks_of, native_lanes
-from glow_nb.llir.instructions.pooling import MaxPoolGradientInst
+from glow_nb.llir.instructions.pooling_gradients import MaxPoolGradientInst
 from glow_nb.llir.strides import contiguous_strides
 
 MOST_UNROLLED = 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from glow_nb.hlir.ops import pooling as nodes
-from glow_nb.hlir.ops import pooling_gradients as gradients
 from glow_nb.llir.instructions.node_instruction import NodeInstruction, UnaryInstruction
 from glow_nb.llir.program import In, Out, define_instruction
 
@@ -46,19 +45,3 @@ class AvgPoolInst(UnaryInstruction):
     dilation: tuple[int, ...]
     count_padding: bool
     uncounted: tuple[int, ...]
-
-
-@define_instruction("max_pool_gradient", node=gradients.MaxPoolGradient)
-class MaxPoolGradientInst(NodeInstruction):
-    """``dest[n, i, c]`` is the sum of ``gradient`` over the windows whose largest cell is ``i``.
-
-    Input and dest ``[N, *in, C]``, gradient ``[N, *out, C]``.
-    """
-
-    dest: Out
-    input: In
-    gradient: In
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilation: tuple[int, ...]

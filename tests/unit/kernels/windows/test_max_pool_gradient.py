@@ -10,7 +10,7 @@ import pytest
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import LANE_COUNTS, Target
-from glow_nb.llir.instructions.pooling import MaxPoolGradientInst
+from glow_nb.llir.instructions.pooling_gradients import MaxPoolGradientInst
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
 
