@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 OUT ?= out
 
-.PHONY: help install demo test slow lint format types imports dead-code check bench figure11 docs-table clean
+.PHONY: help install demo test slow lint format types imports dead-code check bench figure11 examples docs-table clean
 
 help:
 	@echo 'make demo        compile and run ResNet50 on a photograph; writes model and memory map to $(OUT)/'
@@ -15,6 +15,7 @@ help:
 	@echo 'make format      let ruff format and fix what it can'
 	@echo 'make bench       time the models side by side with ONNX Runtime and OpenVINO'
 	@echo 'make figure11    the paper'"'"'s evaluation against the peers, 6 to 10 minutes; rewrites figure 11 of docs/performance.md'
+	@echo 'make examples    train networks on digits, measurements of patients and a text; draw the paper'"'"'s figure 2; writes to $(OUT)/'
 	@echo 'make docs-table  rewrite docs/conformance.md from the ONNX node tests'
 	@echo 'make clean       remove the environment and what the tools left behind'
 
@@ -29,6 +30,10 @@ $(VENV)/.installed: $(VENV)/.created setup.cfg pyproject.toml
 
 $(VENV)/.bench-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot,bench]'
+	touch $@
+
+$(VENV)/.examples-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,plot,examples]'
 	touch $@
 
 install: $(VENV)/.installed
@@ -67,6 +72,12 @@ bench: $(VENV)/.bench-installed
 
 figure11: $(VENV)/.bench-installed
 	$(BIN)/python -m experiments.figure11_evaluation --output docs --page docs/performance.md
+
+examples: $(VENV)/.examples-installed
+	$(BIN)/python -m experiments.train_digits --output $(OUT)
+	$(BIN)/python -m experiments.train_regression --output $(OUT)
+	$(BIN)/python -m experiments.train_text
+	$(BIN)/python -m experiments.figure2_gradient --output $(OUT)/figure2.png
 
 docs-table: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.conformance --output docs/conformance.md
