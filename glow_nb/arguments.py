@@ -27,14 +27,14 @@ def whole_number(name: str, value: object, least: int, most: int | None = None) 
     Raises:
         OptionError: It is no whole number, or not from *least* to *most*.
     """
-    number = _integer(value)
+    number = as_integer(value)
     if number is None or number < least or (most is not None and number > most):
         wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise OptionError(f"{name}={value!r:.80}: give a whole number {wanted}")
     return number
 
 
-def _integer(value: Any) -> int | None:
+def as_integer(value: Any) -> int | None:
     """Return *value* as an int; None if it is none, as a bool is."""
     if isinstance(value, bool | np.bool_ | np.ndarray):
         return None
@@ -64,9 +64,9 @@ def _size(name: str, given: object) -> int | tuple[int, ...]:
     if isinstance(given, np.ndarray):
         given = given.tolist()
     if isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray):
-        is_shape, numbers = True, [_integer(size) for size in given]
+        is_shape, numbers = True, [as_integer(size) for size in given]
     else:
-        is_shape, numbers = False, [_integer(given)]
+        is_shape, numbers = False, [as_integer(given)]
     sizes = tuple(size for size in numbers if size is not None and size >= 0)
     if len(sizes) < len(numbers):
         raise OptionError(

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.arguments import array_of_numbers, as_integer
 from glow_nb.errors import FeedError, OptionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value
@@ -21,7 +22,7 @@ from glow_nb.hlir.ops.activation import Clip, Softplus
 from glow_nb.hlir.ops.normalization import LogSoftmax
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.terms import Term, where
-from glow_nb.train.schedules import require_number
+from glow_nb.train.numbers import checked_number, keep_numbers
 from glow_nb.train.sums import mean, total
 from glow_nb.types import Array, TensorType
 
@@ -43,7 +44,7 @@ class Loss(ABC):
                 f"targets: shape is {list(targets.shape)}, but the prediction is "
                 f"{list(prediction.shape)}; reshape one"
             )
-        return np.ascontiguousarray(targets, prediction.kind.dtype)
+        return _as_numbers(targets, prediction)
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,17 @@ class SoftmaxCrossEntropy(Loss):
     class_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        require_number("label_smoothing", self.label_smoothing)
-        if self.label_smoothing > 1:
-            raise OptionError(f"label_smoothing={self.label_smoothing}: give a number from 0 to 1")
-        for weight in self.class_weights or ():
-            require_number("class_weights", weight)
+        keep_numbers(self, "label_smoothing", most=1)
+        object.__setattr__(self, "axis", _as_integer("axis", self.axis))
+        if self.ignored_index is not None:
+            ignored = _as_integer("ignored_index", self.ignored_index)
+            object.__setattr__(self, "ignored_index", ignored)
+        if self.class_weights is not None:
+            weights = array_of_numbers(OptionError, "class_weights", self.class_weights)
+            if weights.ndim != 1:
+                raise OptionError(f"class_weights={self.class_weights!r:.80}: give one a class")
+            checked = tuple(checked_number("class_weights", weight) for weight in weights)
+            object.__setattr__(self, "class_weights", checked)
 
     @override
     def __call__(self, builder: Builder, prediction: Value, target: Value) -> Value:
@@ -144,7 +151,7 @@ class SoftmaxCrossEntropy(Loss):
     def targets(self, prediction: TensorType, targets: Array) -> Array:
         axis = self._axis(prediction)
         if targets.shape == prediction.shape:
-            return np.ascontiguousarray(targets, prediction.kind.dtype)
+            return _as_numbers(targets, prediction)
         wanted = (*prediction.shape[:axis], *prediction.shape[axis + 1 :])
         if targets.shape != wanted or targets.dtype.kind not in "iu":
             raise FeedError(
@@ -188,7 +195,7 @@ class SigmoidCrossEntropy(Loss):
     positive_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        require_number("positive_weight", self.positive_weight)
+        keep_numbers(self, "positive_weight")
 
     @override
     def __call__(self, builder: Builder, prediction: Value, target: Value) -> Value:
@@ -231,7 +238,7 @@ class Huber(Loss):
     delta: float = 1.0
 
     def __post_init__(self) -> None:
-        require_number("delta", self.delta, positive=True)
+        keep_numbers(self, "delta", positive=True)
 
     @override
     def __call__(self, builder: Builder, prediction: Value, target: Value) -> Value:
@@ -239,6 +246,23 @@ class Huber(Loss):
         clipped = builder.emit(Clip(distance.value, minimum=-self.delta, maximum=self.delta))
         near = Term(builder, clipped)
         return mean(near * (distance - 0.5 * near))
+
+
+def _as_numbers(targets: Array, prediction: TensorType) -> Array:
+    """Return *targets* in the kind of *prediction*; raise FeedError if they are no real numbers."""
+    if targets.dtype.kind not in "biufV" or targets.dtype.names is not None:
+        raise FeedError(
+            f"targets: dtype is {targets.dtype}, the prediction is {prediction}; give real numbers"
+        )
+    return np.ascontiguousarray(targets, prediction.kind.dtype)
+
+
+def _as_integer(name: str, value: int) -> int:
+    """Return the argument called *name* as an int; raise OptionError if it is none."""
+    number = as_integer(value)
+    if number is None:
+        raise OptionError(f"{name}={value!r:.80}: give a whole number")
+    return number
 
 
 def _along(vector: Array, rank: int, axis: int) -> Array:

@@ -17,7 +17,8 @@ from typing_extensions import override
 from glow_nb.errors import OptionError
 from glow_nb.hlir.ops.elementwise import Sign, Sqrt
 from glow_nb.hlir.terms import Term, where
-from glow_nb.train.schedules import Schedule, as_schedule, require_number
+from glow_nb.train.numbers import keep_numbers
+from glow_nb.train.schedules import Schedule, rate_at
 from glow_nb.train.sums import beside, total
 
 Terms = Mapping[str, Term]
@@ -42,13 +43,12 @@ class Optimizer(ABC):
     clip_norm: float | None = None
 
     def __post_init__(self) -> None:
-        as_schedule(self.rate)
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(field.default, float) and field.name != "rate":
-                require_number(field.name, value)
+        if not isinstance(self.rate, Schedule):
+            keep_numbers(self, "rate")
+        floats = (field.name for field in fields(self) if isinstance(field.default, float))
+        keep_numbers(self, *(name for name in floats if name != "rate"))
         if self.clip_norm is not None:
-            require_number("clip_norm", self.clip_norm, positive=True)
+            keep_numbers(self, "clip_norm", positive=True)
 
     @property
     @abstractmethod
@@ -57,7 +57,7 @@ class Optimizer(ABC):
 
     def numbers(self, step: int) -> dict[str, float]:
         """Return what is fed to the step before which *step* steps were made, by name."""
-        return {"rate": as_schedule(self.rate)(step)}
+        return {"rate": rate_at(self.rate, step)}
 
     def updated(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:
         """Return the new weight, under the name ``""``, and the new values of what is kept."""
@@ -133,7 +133,7 @@ class Adam(Optimizer):
 
     @override
     def numbers(self, step: int) -> dict[str, float]:
-        rate = as_schedule(self.rate)(step)
+        rate = rate_at(self.rate, step)
         begun = sqrt(1 - self.beta2 ** (step + 1))
         return {"rate": rate, "step_size": rate / (1 - self.beta1 ** (step + 1)), "begun": begun}
 
@@ -220,7 +220,7 @@ class Adagrad(Optimizer):
 
     @override
     def numbers(self, step: int) -> dict[str, float]:
-        return {"rate": as_schedule(self.rate)(step) / (1 + step * self.rate_decay)}
+        return {"rate": rate_at(self.rate, step) / (1 + step * self.rate_decay)}
 
     @override
     def formula(self, weight: Term, gradient: Term, kept: Terms, numbers: Terms) -> dict[str, Term]:

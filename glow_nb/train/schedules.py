@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import cos, isfinite, pi
+from math import cos, pi
 
 from typing_extensions import override
 
 from glow_nb.arguments import whole_number
 from glow_nb.errors import OptionError
+from glow_nb.foreign import foreign, name_of
+from glow_nb.train.numbers import checked_number, keep_numbers
 
 
 class Schedule(ABC):
@@ -31,7 +33,7 @@ class Constant(Schedule):
     rate: float
 
     def __post_init__(self) -> None:
-        require_number("rate", self.rate)
+        keep_numbers(self, "rate")
 
     @override
     def __call__(self, step: int) -> float:
@@ -47,8 +49,7 @@ class StepDecay(Schedule):
     factor: float = 0.1
 
     def __post_init__(self) -> None:
-        require_number("rate", self.rate)
-        require_number("factor", self.factor)
+        keep_numbers(self, "rate", "factor")
         whole_number("every", self.every, 1)
 
     @override
@@ -68,8 +69,7 @@ class Cosine(Schedule):
     least: float = 0.0
 
     def __post_init__(self) -> None:
-        require_number("rate", self.rate)
-        require_number("least", self.least)
+        keep_numbers(self, "rate", "least")
         whole_number("steps", self.steps, 1)
 
     @override
@@ -116,18 +116,15 @@ class OneCycle(Schedule):
 
     def __post_init__(self) -> None:
         whole_number("steps", self.steps, 2)
-        for name in ("rate", "begin", "end"):
-            require_number(name, getattr(self, name), positive=True)
-        require_number("rise", self.rise)
-        if self.rise > 1:
-            raise OptionError(f"rise={self.rise}: give the share of steps that rise, from 0 to 1")
+        keep_numbers(self, "rate", "begin", "end", positive=True)
+        keep_numbers(self, "rise", most=1)
 
     @override
     def __call__(self, step: int) -> float:
         first = self.rate / self.begin
         peak, last = self.rise * self.steps - 1, self.steps - 1
-        if step < peak:
-            return _eased(first, self.rate, step / peak)
+        if step < peak or last <= peak:
+            return _eased(first, self.rate, min(step / peak, 1.0))
         return _eased(self.rate, first / self.end, min((step - peak) / (last - peak), 1.0))
 
 
@@ -136,12 +133,17 @@ def as_schedule(rate: float | Schedule) -> Schedule:
     return rate if isinstance(rate, Schedule) else Constant(rate)
 
 
-def require_number(name: str, value: object, *, positive: bool = False) -> None:
-    """Raise OptionError unless *value*, the argument called *name*, is a number of 0 or more."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    if not is_number or value < 0 or (positive and value == 0):  # type: ignore[operator]
-        wanted = "above 0" if positive else "of 0 or more"
-        raise OptionError(f"{name}={value!r:.80}: give a number {wanted}")
+def rate_at(rate: float | Schedule, step: int) -> float:
+    """Return the rate of the step before which *step* steps were made.
+
+    Raises:
+        OptionError: A schedule of the user fails, or returns no finite number of 0 or more.
+    """
+    schedule = as_schedule(rate)
+    subject = f"schedule {name_of(schedule)!r}: step {step}"
+    with foreign(OptionError, subject):
+        found = schedule(step)
+    return checked_number(f"{subject}: rate", found)
 
 
 def _eased(begin: float, end: float, share: float) -> float:

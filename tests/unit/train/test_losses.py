@@ -132,11 +132,25 @@ def test_sigmoid_keeps_its_accuracy_far_from_0(target: float, size: float) -> No
         (SigmoidCrossEntropy(), np.full((4, 3), 1.5), r"1.5 at \[0, 0\] is no probability"),
         (MeanSquaredError(), np.zeros(4), r"shape is \[4\], but the prediction is \[4, 3\]"),
         (Huber(), np.zeros((4, 1)), r"shape is \[4, 1\]"),
+        (
+            MeanSquaredError(),
+            np.full((4, 3), "a"),
+            "dtype is <U1, the prediction is float64<4 x 3>",
+        ),
+        (SoftmaxCrossEntropy(), np.full((4, 3), 1j), "dtype is complex128"),
     ],
 )
 def test_targets_that_do_not_fit(loss: Loss, targets: Array, message: str) -> None:
     with pytest.raises(FeedError, match=f"^targets: .*{message}"):
         loss.targets(TensorType.of(LOGITS), targets)
+
+
+def test_options_may_be_of_numpy() -> None:
+    loss = SoftmaxCrossEntropy(
+        axis=np.int64(1), label_smoothing=np.float32(0.5), class_weights=np.array(WEIGHTS)
+    )
+    assert loss == SoftmaxCrossEntropy(label_smoothing=0.5, class_weights=WEIGHTS)
+    assert isinstance(hash(loss), int)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +160,9 @@ def test_targets_that_do_not_fit(loss: Loss, targets: Array, message: str) -> No
         lambda: SoftmaxCrossEntropy(class_weights=(1.0, -1.0)),
         lambda: SigmoidCrossEntropy(-1.0),
         lambda: Huber(0.0),
+        lambda: SoftmaxCrossEntropy(class_weights=5),  # type: ignore[arg-type]
+        lambda: SoftmaxCrossEntropy(axis="1"),  # type: ignore[arg-type]
+        lambda: SoftmaxCrossEntropy(ignored_index=1.5),  # type: ignore[arg-type]
         lambda: evaluated(SoftmaxCrossEntropy(axis=2), LOGITS, CLASSES),
         lambda: evaluated(SoftmaxCrossEntropy(class_weights=(1.0,)), LOGITS, CLASSES),
     ],

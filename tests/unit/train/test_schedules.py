@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
+from typing_extensions import override
 
 from glow_nb.errors import OptionError
-from glow_nb.train import Constant, Cosine, OneCycle, Schedule, StepDecay, WarmUp
+from glow_nb.train import SGD, Adam, Constant, Cosine, OneCycle, Schedule, StepDecay, WarmUp
 
 COSINE = [0.5, 0.453209164, 0.330709164, 0.179290836, 0.056790836, 0.01]
 ONE_CYCLE = [
@@ -21,6 +25,7 @@ ONE_CYCLE = [
         (StepDecay(0.5, 3, 0.5), [0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125]),
         (Cosine(0.5, 5, 0.01), [*COSINE, 0.01, 0.01]),
         (OneCycle(0.5, 10), [*ONE_CYCLE, 2e-06]),
+        (OneCycle(0.5, 3, rise=1.0), [0.02, 0.26, 0.5, 0.5]),
         (WarmUp(3, 0.5), [0.125, 0.25, 0.375, 0.5, 0.5]),
         (WarmUp(1, Cosine(0.5, 5, 0.01)), [0.25, *COSINE]),
     ],
@@ -50,3 +55,31 @@ def test_numbers_without_meaning_are_refused(make: object) -> None:
     assert callable(make)
     with pytest.raises(OptionError, match=r": give (a|the) "):
         make()
+
+
+class Answering(Schedule):
+    """A schedule of a user that returns anything."""
+
+    def __init__(self, answer: Any) -> None:
+        """Return *answer*, or raise it."""
+        self.answer = answer
+
+    @override
+    def __call__(self, step: int) -> float:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        answer: float = self.answer
+        return answer
+
+
+@pytest.mark.parametrize("answer", [float("nan"), float("inf"), -1.0, "x", None, KeyError("gone")])
+def test_a_rate_without_meaning_reaches_no_weight(answer: Any) -> None:
+    for optimizer in (SGD(Answering(answer)), Adam(Answering(answer))):
+        with pytest.raises(OptionError, match="schedule 'Answering': step 3: "):
+            optimizer.numbers(3)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert SGD(np.float32(0.5), momentum=np.float64(0.9)) == SGD(0.5, momentum=0.9)
+    assert type(SGD(np.float32(0.5)).rate) is float
+    assert Cosine(np.float32(0.5), 5) == Cosine(0.5, 5)

@@ -1,0 +1,38 @@
+"""The numbers of losses, optimizers and schedules, checked when one of these is made."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import numpy as np
+
+from glow_nb.errors import OptionError
+
+
+def checked_number(
+    name: str, value: object, *, positive: bool = False, most: float | None = None
+) -> float:
+    """Return the argument called *name* as a number of Python; one of NumPy will do.
+
+    Raises:
+        OptionError: It is no finite number, or not from 0, or if *positive* above 0, to *most*.
+    """
+    number = value.item() if isinstance(value, np.integer | np.floating) else value
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if is_number and isfinite(number):  # type: ignore[arg-type]
+        assert isinstance(number, int | float)
+        if number >= 0 and not (positive and number == 0) and (most is None or number <= most):
+            return number
+    wanted = "above 0" if positive else "of 0 or more"
+    raise OptionError(
+        f"{name}={value!r:.80}: give a number " + (wanted if most is None else f"from 0 to {most}")
+    )
+
+
+def keep_numbers(
+    owner: object, *names: str, positive: bool = False, most: float | None = None
+) -> None:
+    """Check the attributes *names* of a frozen dataclass and keep them as numbers of Python."""
+    for name in names:
+        number = checked_number(name, getattr(owner, name), positive=positive, most=most)
+        object.__setattr__(owner, name, number)
