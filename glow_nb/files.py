@@ -106,9 +106,8 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     Raises:
         GlowError: *path* is a folder or a device, or cannot be written.
     """
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise GlowError(f"{path}: not a regular file; give the path of a new or existing file")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    _check_regular(path)
+    temporary = _beside(path)
     try:
         write(temporary)
         with temporary.open("r+b") as stream:
@@ -119,6 +118,27 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def check_writable(path: Path) -> None:
+    """Raise the GlowError of :func:`replace_file` now if *path* could not be written later."""
+    _check_regular(path)
+    temporary = _beside(path)
+    try:
+        temporary.touch()
+        temporary.unlink()
+    except OSError as error:
+        raise GlowError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _check_regular(path: Path) -> None:
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise GlowError(f"{path}: not a regular file; give the path of a new or existing file")
+
+
+def _beside(path: Path) -> Path:
+    """Return where a new file is made that shall replace *path*."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
 
 
 def _save_constants(path: Path, constants: Mapping[str, Array]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.options import ExampleCommand, seed_option, threads_option
 from glow_nb.errors import OptionError
-from glow_nb.files import SUFFIX, replace_file, save_text
+from glow_nb.files import SUFFIX, check_writable, replace_file, save_text
 from glow_nb.train import (
     SGD,
     Adagrad,
@@ -128,6 +128,7 @@ def train(
     all constants of floats of IR text.
     """
     _check_output(model, output)
+    check_writable(output)
     trainer = Trainer(
         model,
         loss=LOSSES[loss](),

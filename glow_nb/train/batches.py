@@ -40,8 +40,13 @@ class Batches:
 
     def __post_init__(self) -> None:
         whole_number("batch size", self.size, 1)
+        whole_number("seed", self.seed, 0)
+        arrays = {name: as_array(name, array) for name, array in _named(self.inputs).items()}
+        is_named = isinstance(self.inputs, Mapping)
+        object.__setattr__(self, "inputs", arrays if is_named else arrays["inputs"])
+        object.__setattr__(self, "targets", as_array("targets", self.targets))
         samples = self.samples
-        for name, array in _named(self.inputs).items():
+        for name, array in arrays.items():
             if not np.ndim(array) or len(array) != samples:
                 raise FeedError(
                     f"input {name!r}: shape is {list(np.shape(array))}, but there are {samples} "
@@ -110,16 +115,13 @@ class Stream:
             )
 
 
-def as_batches(data: Data, *, seed: int = 0, keep_last: bool = False) -> Batches | Stream:
+def as_batches(data: Data | Stream, *, seed: int = 0, keep_last: bool = False) -> Batches | Stream:
     """Return *data* of a user as batches; whole arrays are shuffled unless *keep_last*."""
-    if isinstance(data, Batches):
+    if isinstance(data, Batches | Stream):
         return data
     if isinstance(data, tuple) and len(data) == 3 and not isinstance(data[2], tuple):
         inputs, targets, size = data
-        arrays = {name: as_array(name, array) for name, array in _named(inputs).items()}
-        taken: Feeds = arrays if isinstance(inputs, Mapping) else arrays["inputs"]
-        targets = as_array("targets", targets)
-        return Batches(taken, targets, size, not keep_last, keep_last, seed)
+        return Batches(inputs, targets, size, not keep_last, keep_last, seed)
     return Stream(cast(Iterable[Batch], data))
 
 

@@ -74,7 +74,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
         values = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = header.get("__metadata__", {})
-        about: dict[str, Any] = json.loads(metadata.get("checkpoint", "null")) or {}
     except (OSError, SafetensorError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read as a checkpoint: {error}") from error
     if metadata.get("format") != FORMAT:
@@ -82,8 +81,31 @@ def read_checkpoint(path: Path) -> Checkpoint:
             f"{path}: its format is {metadata.get('format')!r}, not {FORMAT!r}; give a file that "
             "Trainer.save has written"
         )
-    fit = FitState(**about.pop("fit")) if about["fit"] else about.pop("fit")
-    return Checkpoint(values, **about, fit=fit)
+    try:
+        about: dict[str, Any] = json.loads(metadata["checkpoint"])
+        return _checkpoint(values, **about)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{path}: a checkpoint that is damaged: {type(error).__name__}: {error}; give another"
+        ) from error
+
+
+def _checkpoint(
+    values: Mapping[str, Array], fit: Mapping[str, Any] | None, **about: Any
+) -> Checkpoint:
+    state = FitState(**fit) if fit is not None else None
+    found = Checkpoint(values, **about, fit=state)
+    for name in ("steps", "epochs", "seed"):
+        if type(getattr(found, name)) is not int:
+            raise ValueError(f"{name} is {getattr(found, name)!r:.80}")
+    for weight in found.weights:
+        wanted = TensorType.of(values[weight])
+        for name in (f"{weight}.{added}" for added in found.kept):
+            if name in values and name not in found.weights:
+                kept = TensorType.of(values[name])
+                if kept != wanted:
+                    raise ValueError(f"{name!r} is {kept}, its weight is {wanted}")
+    return found
 
 
 def check_weights(path: Path, found: Checkpoint, expected: Mapping[str, TensorType]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 
@@ -19,7 +20,13 @@ from glow_nb.network import MemoryReport, Network
 from glow_nb.passes import Pipeline, Step
 from glow_nb.pipelines import TRAINING
 from glow_nb.train.diagnosis import first_fault
-from glow_nb.train.forms import inference_form, statistics_of, training_form
+from glow_nb.train.forms import (
+    generators_of,
+    inference_form,
+    seed_numbers,
+    statistics_of,
+    training_form,
+)
 from glow_nb.train.losses import Loss, LossFunction
 from glow_nb.train.networks import Networks
 from glow_nb.train.optimizers import Optimizer
@@ -83,6 +90,11 @@ class Engine:
         self._source, self._loss, self._optimizer = source, loss, optimizer
         self._frozen, self._output = tuple(frozen), output
         self._parts, self._seed = parts, seed
+        if parts > 1 and source.batch is not None:
+            raise OptionError(
+                f"micro_batches={parts}: the network takes batches of {source.batch} alone, which "
+                "cannot be cut; give a model that leaves the size of its batch open"
+            )
         self._networks = Networks(backend, threads, pipeline_with(recompute))
         self._models: dict[Shapes, SizedModel] = {}
         self._steps: dict[tuple[Shapes, TensorType], StepFunctions] = {}
@@ -109,9 +121,9 @@ class Engine:
 
     def model(self, shapes: Shapes) -> SizedModel:
         """Return the model for inputs of *shapes*."""
-        if shapes not in self._models:
-            self._models[shapes] = self._sized(self._source.function(shapes))
-        return self._models[shapes]
+        model = self._models.pop(shapes, None) or self._sized(self._source.function(shapes))
+        self._models[shapes] = model  # as the last one
+        return model
 
     def _sized(self, function: Function) -> SizedModel:
         states = {w: self._state_of(w) for w in weights_of(function, self._frozen)}
@@ -150,21 +162,23 @@ class Engine:
             TrainingError: The loss, or the length of the gradients, is not finite.
         """
         batches = [_part(arrays, targets, index, self._parts) for index in range(self._parts)]
+        if self._parts > 1:  # what fits as a whole may not in parts: all of one may be ignored
+            batches = [(inputs, self.targets(inputs, wanted)) for inputs, wanted in batches]
         functions, network = self._step_for(*batches[0])
         fed = {functions.numbers[name]: np.array(n, np.float32) for name, n in numbers.items()}
-        before = self._running(functions) if functions.apply is not None else {}
         losses: list[float] = []
         feeds: dict[str, Array] = {}
-        for inputs, wanted in batches:
-            feeds = {**inputs, functions.target: wanted} | ({} if functions.apply else fed)
-            outputs = network["train"].run(feeds)
-            losses.append(float(outputs.pop(functions.loss).item()))
-            if not all(map(isfinite, (losses[-1], *map(float, outputs.values())))):
-                raise self._fault(functions, feeds, losses[-1], before)
-        if functions.apply is not None:
-            outputs = network["apply"].run(fed)
-            if not all(map(isfinite, map(float, outputs.values()))):
-                raise self._fault(functions, feeds, losses[-1], before)
+        with self._all_or_nothing(functions):
+            for inputs, wanted in batches:
+                feeds = {**inputs, functions.target: wanted} | ({} if functions.apply else fed)
+                outputs = network["train"].run(feeds)
+                losses.append(float(outputs.pop(functions.loss).item()))
+                if not all(map(isfinite, (losses[-1], *map(float, outputs.values())))):
+                    raise self._fault(functions, feeds, losses[-1])
+            if functions.apply is not None:
+                outputs = network["apply"].run(fed)
+                if not all(map(isfinite, map(float, outputs.values()))):
+                    raise self._fault(functions, feeds, losses[-1])
         return sum(losses) / len(losses)
 
     def predict(self, arrays: Arrays) -> dict[str, Array]:
@@ -196,6 +210,16 @@ class Engine:
         self._networks.state.add(State.of(name, array) for name, array in values.items())
         self._networks.state.update_all(values)
 
+    def restore(self, values: Arrays, seed: int) -> None:
+        """Let the states have *values*, and all others what they begin with under *seed*."""
+        begun = {state.name: state.array for made in self._steps.values() for state in made.state}
+        for (shapes, _), made in self._steps.items():
+            own = generators_of(self._models[shapes].trained)
+            for generator in generators_of(made.forward) - own:
+                begun[generator.name] = seed_numbers(seed)
+        self._seed = seed
+        self.assign({**begun, **values})
+
     def frozen_model(self, shapes: Shapes | None) -> Function:
         """Return the model with the values of its states as constants, for inputs of *shapes*.
 
@@ -206,8 +230,13 @@ class Engine:
             model = self.model(shapes)
         elif self._example is not None and not self._models:
             model = self._sized(self._example)
-        else:
+        elif self._models:
             model = list(self._models.values())[-1]
+        else:
+            raise OptionError(
+                "the network leaves sizes open, and no batch has come yet; give inputs= to say "
+                "which sizes the function is to have"
+            )
         found: dict[Value, Value] = {
             old: Constant.of(old.name, values[old.name]) for old in model.states
         }
@@ -232,18 +261,28 @@ class Engine:
         made = [f for f in (functions.train, functions.apply) if f is not None]
         return functions, self._networks.network(key, tuple(made))
 
-    def _running(self, functions: StepFunctions) -> dict[str, Array]:
-        """Return the values of what the parts of a step change at once: running statistics."""
-        names = (save.output.name for save in functions.train.nodes if is_update(save))
-        sums = {state.name for state in functions.gradients}
-        return {name: self._networks.state[name] for name in names if name not in sums}
+    @contextmanager
+    def _all_or_nothing(self, functions: StepFunctions) -> Iterator[None]:
+        """Undo what the parts of a step have done if it does not come to its end.
 
-    def _fault(
-        self, functions: StepFunctions, feeds: Arrays, loss: float, before: Arrays
-    ) -> TrainingError:
-        """Return the error about a step that is not finite; undo what its parts have done."""
+        That are sums of gradients, and running statistics.
+        """
+        if functions.apply is None:
+            yield
+            return
         zeros = {sum.name: sum.array for sum in functions.gradients}
-        self.assign({**before, **zeros})
+        names = (save.output.name for save in functions.train.nodes if is_update(save))
+        before = {name: self._networks.state[name] for name in names if name not in zeros}
+        is_done = False
+        try:
+            yield
+            is_done = True
+        finally:
+            if not is_done:
+                self.assign({**before, **zeros})
+
+    def _fault(self, functions: StepFunctions, feeds: Arrays, loss: float) -> TrainingError:
+        """Return the error about a step that is not finite."""
         found = first_fault(functions.forward, feeds, self.values())
         what = (
             f"the loss is {loss}"

@@ -10,6 +10,7 @@ from glow_nb.hlir.graph import Constant, Function, Node, State, Value
 from glow_nb.hlir.ops import Add, BatchNormalization
 from glow_nb.hlir.ops.random import Drawn, Dropout
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
+from glow_nb.types import Array
 
 GENERATOR = "generator"
 """The state of the random numbers: their seed, and the number of the step."""
@@ -24,6 +25,17 @@ def statistics_of(function: Function) -> set[Value]:
 def inference_form(function: Function) -> Function:
     """Return *function* as it is used: nothing is dropped."""
     return rewrite(function, lambda node, _: node.input if isinstance(node, Dropout) else None)
+
+
+def seed_numbers(seed: int) -> Array:
+    """Return what the state of the random numbers begins with."""
+    return np.array([seed, 0], np.int64)
+
+
+def generators_of(function: Function) -> set[State]:
+    """Return the states that *function* draws at random from."""
+    drawn = (node.generator for node in function if isinstance(node, Drawn))
+    return {generator for generator in drawn if isinstance(generator, State)}
 
 
 def training_form(function: Function, seed: int) -> Function:
@@ -50,7 +62,7 @@ def training_form(function: Function, seed: int) -> Function:
     drawn = [node.generator for node in normalized if isinstance(node, Drawn)]
     builder = Builder.continuing(normalized)
     if any(isinstance(value, Constant) for value in drawn):
-        generator = builder.state(GENERATOR, np.array([seed, 0], np.int64))
+        generator = builder.state(GENERATOR, seed_numbers(seed))
         one = builder.constant("one", np.array([0, 1], np.int64), is_weight=False)
         updates[generator] = builder.emit(Add(generator, one))
         seeds: dict[Value, Value] = {v: generator for v in drawn if isinstance(v, Constant)}

@@ -57,6 +57,11 @@ class StepFunctions:
     loss: str
     numbers: Mapping[str, str]
 
+    @property
+    def state(self) -> tuple[State, ...]:
+        """The states of all functions."""
+        return (*self.train.state, *(() if self.apply is None else self.apply.state))
+
 
 def weights_of(function: Function, frozen: Iterable[str]) -> tuple[Constant, ...]:
     """Return the constants of *function* that are trained: its weights that are not *frozen*.
@@ -68,17 +73,22 @@ def weights_of(function: Function, frozen: Iterable[str]) -> tuple[Constant, ...
     names = [weight.name for weight in weights]
     patterns = list(frozen)
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not any(_fits(name, pattern) for name in names):
             raise OptionError(
                 f"frozen: {pattern!r} fits no weight{closest(pattern, names)}; there are {names}"
             )
-    left = [w for w in weights if not any(fnmatchcase(w.name, pattern) for pattern in patterns)]
+    left = [w for w in weights if not any(_fits(w.name, pattern) for pattern in patterns)]
     if not left:
         raise OptionError(
             f"function {function.name!r} has no weights to train: "
             + (f"all of {names} are frozen" if names else "it reads no constants of floats")
         )
     return tuple(left)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Return whether *pattern* is *name*, which may have brackets, or a glob that fits it."""
+    return name == pattern or fnmatchcase(name, pattern)
 
 
 def with_states(function: Function, states: Mapping[Constant, State], name: str) -> Function:
@@ -90,6 +100,8 @@ def with_states(function: Function, states: Mapping[Constant, State], name: str)
 def saved_as(function: Function, output: str | None) -> Save:
     """Return the node that saves the *output* of *function*, by default its only one."""
     names = [placeholder.name for placeholder in function.outputs]
+    if not isinstance(output, str | None):
+        raise OptionError(f"output={output!r:.80}: give the name of an output of {names}")
     if output is None and len(names) != 1:
         raise OptionError(f"the network has the outputs {names}; say by output= which is trained")
     wanted = output or names[0]

@@ -12,12 +12,13 @@ from typing_extensions import override
 from glow_nb.api import as_threads
 from glow_nb.arguments import as_array, as_path, whole_number
 from glow_nb.backends import BackendLike
-from glow_nb.errors import ModelError, OptionError
+from glow_nb.errors import FeedError, ModelError, OptionError
 from glow_nb.feeds import Feeds
+from glow_nb.files import check_writable
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function
 from glow_nb.network import MemoryReport
-from glow_nb.train.batches import Data, as_batches
+from glow_nb.train.batches import Batches, Data, Stream, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
 from glow_nb.train.engine import Engine, shapes_of
 from glow_nb.train.fitting import FitState, History, Score, run_fit
@@ -28,6 +29,10 @@ from glow_nb.types import Array
 
 Metric = Callable[[Array, Array], float]
 """Takes the predictions and the targets of a batch, and returns their mean score."""
+
+
+MOST_SEED = (1 << 63) - 1
+"""The largest number of the state that random numbers are drawn from."""
 
 
 class Trainer:
@@ -95,7 +100,9 @@ class Trainer:
             raise OptionError(f"optimizer={optimizer!r:.80}: give one of glow_nb.train, as Adam()")
         self.loss, self.optimizer = loss, optimizer
         self.steps = self.epochs = 0
-        self._seed = whole_number("seed", seed, 0)
+        self._seed = whole_number("seed", seed, 0, MOST_SEED)
+        if not isinstance(metrics, Mapping | None):
+            raise OptionError(f"metrics={metrics!r:.80}: give a dict of functions by name")
         self._metrics = dict(metrics or {})
         self._output = output
         self._fit: FitState | None = None
@@ -103,7 +110,7 @@ class Trainer:
             as_source(function),
             loss,
             optimizer,
-            frozen=(frozen,) if isinstance(frozen, str) else frozen,
+            frozen=_as_patterns(frozen),
             output=output,
             parts=whole_number("micro_batches", micro_batches, 1),
             seed=self._seed,
@@ -147,8 +154,13 @@ class Trainer:
         return loss
 
     def _checked(self, inputs: Feeds, targets: Array) -> tuple[dict[str, Array], Array]:
+        wanted = as_array("targets", targets)
+        if not wanted.size:
+            raise FeedError(
+                f"targets: shape is {list(wanted.shape)}, which holds no sample; give one or more"
+            )
         arrays = self._engine.arrays(inputs)
-        return arrays, self._engine.targets(arrays, as_array("targets", targets))
+        return arrays, self._engine.targets(arrays, wanted)
 
     def fit(
         self,
@@ -189,6 +201,9 @@ class Trainer:
         steps = None if every is None else whole_number("every", every, 1)
         limit = None if patience is None else whole_number("patience", patience, 1)
         data = as_batches(batches, seed=self._seed)
+        judged = None if validation is None else self._judged(validation)
+        if path is not None:
+            check_writable(path)
         state = self._fit or FitState(begin=self.epochs)
 
         def after_step() -> None:
@@ -203,7 +218,7 @@ class Trainer:
             state,
             data,
             wanted,
-            validate=None if validation is None else lambda: self.evaluate(validation),
+            validate=None if judged is None else lambda: self._evaluate(judged),
             patience=limit,
             after_step=after_step,
             progress=progress,
@@ -215,9 +230,23 @@ class Trainer:
         The network is in its form for inference. Whole arrays are taken in their order, and the
         last batch may be smaller, for which the network is compiled once more.
         """
+        return self._evaluate(self._judged(batches))
+
+    def _judged(self, data: Data) -> Batches | Stream:
+        """Return *data* in batches that the network takes, to the last one."""
+        batches, size = as_batches(data, keep_last=True), self._engine.batch
+        if size is not None and isinstance(batches, Batches) and batches.samples % size:
+            raise FeedError(
+                f"{batches.samples} samples to evaluate: the network takes batches of {size} alone,"
+                " and the last one would be smaller; give a multiple, or a model that leaves the "
+                "size of its batch open"
+            )
+        return batches
+
+    def _evaluate(self, batches: Batches | Stream) -> Score:
         totals: dict[str, float] = {}
         samples = 0
-        for inputs, targets in as_batches(batches, keep_last=True).epoch(0):
+        for inputs, targets in batches.epoch(0):
             arrays, wanted = self._checked(inputs, targets)
             prediction, loss = self._engine.judge(arrays, wanted)
             scores = {"loss": loss}
@@ -272,14 +301,15 @@ class Trainer:
         """
         place = as_path(path)
         found = read_checkpoint(place)
-        check_weights(place, found, self._engine.weights)
+        if self._engine.weights:  # of a model with open sizes they may come with the first batch
+            check_weights(place, found, self._engine.weights)
         if list(found.kept) != list(self.optimizer.kept):
             raise ModelError(
                 f"{place}: its optimizer kept {list(found.kept)} for each weight, "
                 f"{type(self.optimizer).__name__} keeps {list(self.optimizer.kept)}; load it into "
                 "a trainer with the optimizer that it was written with"
             )
-        self._engine.assign(found.values)
+        self._engine.restore(found.values, found.seed)
         self.steps, self.epochs, self._seed = found.steps, found.epochs, found.seed
         self._fit = found.fit
 
@@ -290,3 +320,13 @@ class Trainer:
         return (
             f"<Trainer of {len(weights)} weights with {numbers} numbers, {self.steps} steps made>"
         )
+
+
+def _as_patterns(frozen: Iterable[str]) -> tuple[str, ...]:
+    """Return the ``frozen=`` of a user; raise OptionError if it is no text or texts."""
+    given = (frozen,) if isinstance(frozen, str) or not isinstance(frozen, Iterable) else frozen
+    patterns = tuple(given)
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise OptionError(f"frozen: {pattern!r:.80} is no name; give names or patterns of them")
+    return patterns

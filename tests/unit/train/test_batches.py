@@ -46,6 +46,18 @@ def test_an_epoch_can_begin_in_its_middle() -> None:
         assert targets_of(batches, 3, 2) == targets_of(batches, 3)[2:]
 
 
+def test_lists_are_arrays() -> None:
+    lists: Any = (INPUTS.tolist(), TARGETS.tolist())
+    for inputs, targets in Batches({"x": lists[0]}, lists[1], 5).epoch(0):
+        assert isinstance(inputs, dict)
+        assert (inputs["x"][:, 0] == 2 * targets).all()
+
+
+def test_a_seed_below_0_is_refused() -> None:
+    with pytest.raises(OptionError, match="seed=-1"):
+        Batches(INPUTS, TARGETS, 5, seed=-1)
+
+
 def test_a_pair_of_batches_is_no_array_with_a_size() -> None:
     three = ((INPUTS, TARGETS), (INPUTS, TARGETS), (INPUTS, TARGETS))
     assert len(targets_of(as_batches(three))) == 3

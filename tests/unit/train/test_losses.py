@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -146,9 +148,12 @@ def test_targets_that_do_not_fit(loss: Loss, targets: Array, message: str) -> No
 
 
 def test_options_may_be_of_numpy() -> None:
-    loss = SoftmaxCrossEntropy(
-        axis=np.int64(1), label_smoothing=np.float32(0.5), class_weights=np.array(WEIGHTS)
-    )
+    options: Any = {
+        "axis": np.int64(1),
+        "label_smoothing": np.float32(0.5),
+        "class_weights": np.array(WEIGHTS),
+    }
+    loss = SoftmaxCrossEntropy(**options)
     assert loss == SoftmaxCrossEntropy(label_smoothing=0.5, class_weights=WEIGHTS)
     assert isinstance(hash(loss), int)
 

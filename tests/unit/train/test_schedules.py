@@ -80,6 +80,7 @@ def test_a_rate_without_meaning_reaches_no_weight(answer: Any) -> None:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    assert SGD(np.float32(0.5), momentum=np.float64(0.9)) == SGD(0.5, momentum=0.9)
-    assert type(SGD(np.float32(0.5)).rate) is float
-    assert Cosine(np.float32(0.5), 5) == Cosine(0.5, 5)
+    half: Any = np.float32(0.5)
+    assert SGD(half, momentum=np.float64(0.9)) == SGD(0.5, momentum=0.9)
+    assert type(SGD(half).rate) is float
+    assert Cosine(half, 5) == Cosine(0.5, 5)

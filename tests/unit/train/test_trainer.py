@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import BitCast, MatMul
 from glow_nb.hlir.terms import Term
+from glow_nb.network import CompiledNetwork
 from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, StepDecay, Trainer
 from glow_nb.train.sums import mean
 from glow_nb.types import Array, ElementKind
@@ -116,6 +118,47 @@ def test_batches_of_other_sizes_train_the_same_weights() -> None:
         np.testing.assert_array_equal(other.weights[name], weight)
 
 
+def test_a_name_with_brackets_is_a_name() -> None:
+    def build(batch: int) -> Function:
+        b = Builder("bracketed")
+        first = b.constant("layers[0].w", np.eye(4, dtype=np.float32))
+        x = b.emit(MatMul(b.input("x", f"float32<{batch} x 4>"), first))
+        b.save(b.emit(MatMul(x, b.constant("w", np.eye(4, 3, dtype=np.float32)))), "y")
+        return b.function()
+
+    assert list(make(function=build, frozen="layers[0].w").weights) == ["w"]
+
+
+def test_the_sizes_that_came_last_are_frozen() -> None:
+    trainer = make()
+    for size in (4, 5, 4):
+        trainer.predict(POINTS[:size])
+    assert trainer.freeze().inputs[0].type.shape == (4, 4)
+
+
+def test_a_model_of_one_size_says_so_at_once() -> None:
+    with pytest.raises(OptionError, match="micro_batches=2: the network takes batches of 4 alone"):
+        make(function=perceptron(4), micro_batches=2)
+    trainer = make(function=perceptron(4))
+    with pytest.raises(FeedError, match="10 samples to evaluate: .* batches of 4 alone"):
+        trainer.fit((POINTS, REGIONS, 4), 1, validation=(POINTS[:10], REGIONS[:10], 4))
+    assert trainer.steps == 0
+
+
+def test_sizes_that_nothing_tells_may_come_with_the_first_batch(tmp_path: Path) -> None:
+    model = normalized_model()
+    for axis, name in enumerate("chw", 1):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    images, labels = TestNormalization.IMAGES, TestNormalization.LABELS
+    trainer, other = make(function=model), make(function=model)
+    with pytest.raises(OptionError, match="no batch has come yet; give inputs="):
+        trainer.freeze()
+    trainer.step(images, labels)
+    trainer.save(tmp_path / "checkpoint")
+    other.load(tmp_path / "checkpoint")
+    assert other.step(images, labels) == trainer.step(images, labels)
+
+
 class TestNormalization:
     """Statistics of the batch, and the running ones."""
 
@@ -185,6 +228,14 @@ def _until(model: Any, output: str) -> Any:
 
 class TestFit:
     """Epochs, early stop, and going on."""
+
+    def test_a_checkpoint_that_cannot_be_written_is_found_before_the_first_step(
+        self, tmp_path: Path
+    ) -> None:
+        trainer = make()
+        with pytest.raises(GlowError, match="cannot be written"):
+            trainer.fit((POINTS, REGIONS, 20), 1, checkpoint=tmp_path / "no" / "checkpoint")
+        assert trainer.steps == 0
 
     def test_it_stops_when_nothing_gets_better(self) -> None:
         trainer = make(optimizer=SGD(0.0))
@@ -260,6 +311,42 @@ class TestCheckpoint:
         for name, weight in trainer.weights.items():
             np.testing.assert_array_equal(weight, before[name])
 
+    def test_what_a_checkpoint_does_not_hold_begins_anew(self, tmp_path: Path) -> None:
+        """Momentum and random numbers of steps that were made since then are forgotten."""
+        for function in (perceptron, dropping):
+            trainer, other = make(function=function, seed=5), make(function=function, seed=6)
+            trainer.save(tmp_path / "checkpoint")
+            losses = [trainer.step(POINTS, REGIONS) for _ in range(3)]
+            other.step(POINTS, REGIONS)
+            for loaded in (trainer, other, make(function=function)):
+                loaded.load(tmp_path / "checkpoint")
+                assert [loaded.step(POINTS, REGIONS) for _ in range(3)] == losses
+
+    @pytest.mark.parametrize(
+        "about",
+        [
+            [],
+            {"steps": 1},
+            {"steps": "1"},
+            {"fit": {"begin": 0, "unknown": 1}},
+            {"weights": ["unknown"]},
+        ],
+    )
+    def test_that_are_damaged(self, about: Any, tmp_path: Path) -> None:
+        path = tmp_path / "checkpoint"
+        make().save(path)
+        data = path.read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + size])
+        texts = header["__metadata__"]
+        whole = json.loads(texts["checkpoint"])
+        changed = {**whole, **about} if len(about) and about != {"steps": 1} else about
+        texts["checkpoint"] = json.dumps(changed)
+        written = json.dumps(header).encode()
+        path.write_bytes(len(written).to_bytes(8, "little") + written + data[8 + size :])
+        with pytest.raises(ModelError, match="checkpoint: a checkpoint that is damaged: "):
+            make().load(path)
+
     def test_of_another_optimizer(self, tmp_path: Path) -> None:
         path = tmp_path / "checkpoint"
         make(optimizer=Adam()).save(path)
@@ -307,6 +394,37 @@ class TestFaults:
             other.step(POINTS[:20], REGIONS[:20])
         trainer.step(POINTS[:20], REGIONS[:20])
         np.testing.assert_array_equal(trainer.weights["w1"], other.weights["w1"])
+
+    def test_an_interrupt_within_a_step_undoes_its_parts(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        trainer, other = (make(function=dropping, micro_batches=2) for _ in range(2))
+        runs = []
+        run = CompiledNetwork.run
+
+        def interrupted(network: CompiledNetwork, inputs: Any) -> dict[str, Array]:
+            runs.append(network)
+            if len(runs) == 2:
+                raise KeyboardInterrupt
+            return run(network, inputs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(CompiledNetwork, "run", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                trainer.step(POINTS[:20], REGIONS[:20])
+        for one in (trainer, other):
+            one.step(POINTS[:20], REGIONS[:20])
+        np.testing.assert_array_equal(trainer.weights["w"], other.weights["w"])
+
+    def test_a_part_whose_targets_are_all_ignored(self) -> None:
+        trainer = make(loss=SoftmaxCrossEntropy(ignored_index=-1), micro_batches=2)
+        with pytest.raises(FeedError, match="targets: all are -1"):
+            trainer.step(POINTS[:4], np.array([-1, -1, 0, 1]))
+
+    def test_no_samples(self) -> None:
+        for asked in (make().step, lambda *batch: make().evaluate([batch])):
+            with pytest.raises(FeedError, match=r"targets: shape is \[0\], which holds no sample"):
+                asked(POINTS[:0], REGIONS[:0])
 
     def test_operators_without_gradient_are_all_named(self) -> None:
         def of_bits(builder: Builder, prediction: Value, target: Value) -> Value:
@@ -356,6 +474,11 @@ class TestFaults:
             ({"frozen": ("*",)}, "no weights to train: all of"),
             ({"output": "z"}, "output='z'"),
             ({"function": lambda batch: 3}, "returned 3; it must return the Function"),
+            ({"frozen": None}, "frozen: None is no name; give names"),
+            ({"frozen": (1,)}, "frozen: 1 is no name; give names"),
+            ({"output": 5}, "output=5: give the name of an output"),
+            ({"metrics": [max]}, "metrics=.* give a dict of functions"),
+            ({"seed": 1 << 70}, "seed=.* give a whole number from 0 to"),
         ],
     )
     def test_options_without_meaning(self, options: dict[str, Any], message: str) -> None:
