@@ -78,7 +78,7 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
 @click.option("--epochs", type=click.IntRange(min=1), required=True, metavar="N")
 @click.option(
     "--batch", type=click.IntRange(min=1), metavar="N",
-    help="Samples of a step.  [default: those of the model, or 32 if it leaves that open]",
+    help="Samples of a step.  [default: those of the model, or at most 32 if it leaves that open]",
 )  # fmt: skip
 @click.option(
     "--micro-batches", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
@@ -141,7 +141,7 @@ def train(
     )
     names = trainer.inputs
     inputs, targets = _read_data(data, names)
-    size = batch or trainer.batch or USUAL_BATCH
+    size = batch or trainer.batch or min(USUAL_BATCH, max(1, len(np.atleast_1d(targets))))
     judged = None if validation is None else (*_read_data(validation, names), size)
     if checkpoint is not None and checkpoint.exists():
         trainer.load(checkpoint)

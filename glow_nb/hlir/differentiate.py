@@ -106,6 +106,8 @@ def _saved_value(function: Function, output: str | None) -> Value:
             f"function {function.name!r} has the outputs {names}; say which is differentiated"
         )
     wanted = names[0] if output is None else output
+    if not isinstance(wanted, str):
+        raise GradientError(f"output is {wanted!r:.80}; give the name of an output of {names}")
     for node in function.nodes:
         if isinstance(node, Save) and node.output.name == wanted:
             return node.input

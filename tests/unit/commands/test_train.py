@@ -79,6 +79,14 @@ def test_bad_options(options: tuple[str, str], message: str, tmp_path: Path) -> 
     assert message in fails("train", model, *(text for pair in given.items() for text in pair))
 
 
+def test_few_samples_are_one_batch(tmp_path: Path) -> None:
+    model, data = write(tmp_path)
+    options = ("--data", data, "--loss", "softmax", "--epochs", 1, "--threads", 1)
+    result = call("train", model, *options, "--output", tmp_path / "trained.onnx")
+    assert result.exit_code == 0, result.output
+    assert "(1 steps," in result.output
+
+
 def test_a_model_is_written_in_its_own_format(tmp_path: Path) -> None:
     model, data = write(tmp_path)
     options = ("--data", data, "--loss", "softmax", "--epochs", 1, "--output", "out.glow")

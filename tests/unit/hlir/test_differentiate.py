@@ -132,6 +132,11 @@ def test_one_name_in_place_of_several_is_refused(layer: Function) -> None:
         differentiate(layer, "w", "loss")
 
 
+def test_an_output_that_is_no_name_is_refused(layer: Function) -> None:
+    with pytest.raises(GradientError, match="output is 5; give the name of an output"):
+        differentiate(layer, ["w"], 5)  # type: ignore[arg-type]
+
+
 def test_an_output_that_depends_on_nothing_of_wrt() -> None:
     builder = Builder()
     x, y = builder.input("x", "float32<>"), builder.input("y", "float32<>")
