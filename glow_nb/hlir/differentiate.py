@@ -37,9 +37,15 @@ def differentiate(function: Function, wrt: Iterable[str], output: str | None = N
         output: Name of an output of one element; the only one by default.
 
     Raises:
-        GradientError: A name is unknown or not of floats, the output has several elements or does
-            not depend on any of *wrt*, or operators on the way have no gradient (all are listed).
+        GradientError: *function* is none, a name is unknown or not of floats, the output has
+            several elements or does not depend on any of *wrt*, or operators on the way have no
+            gradient (all are listed).
     """
+    if not isinstance(function, Function):
+        raise GradientError(
+            f"{function!r:.80} is a {type(function).__name__}, not a Function; "
+            "glow_nb.load(path) makes one of a model"
+        )
     names = _as_names(wrt)
     target = _saved_value(function, output)
     values = [_storage(function, name) for name in names]

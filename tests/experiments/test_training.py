@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import glow_nb
+from experiments import training_memory
 from experiments.duel_training import Result, compare
 from experiments.figure2_gradient import regression, with_step
 from experiments.train_digits import network
@@ -51,3 +52,11 @@ def test_windows_show_what_comes_next() -> None:
 def test_differences_are_those_of_losses_and_outputs() -> None:
     ours, theirs = (Result([1.0, 2.0 + n], np.array([4.0, -8.0 + n])) for n in (0.0, 0.5))
     assert compare(ours, theirs) == (0.5, 0.5 / 7.5)
+
+
+@pytest.mark.jit
+def test_both_ways_to_train_are_measured() -> None:
+    rows = list(training_memory.measure("mlp", threads=1, rounds=1))
+    assert [row.recompute for row in rows] == [None, "auto"]
+    assert all(row.arena_bytes >= row.bound_bytes > 0 for row in rows)
+    assert str(rows[0]).startswith("| mlp | all kept | ")

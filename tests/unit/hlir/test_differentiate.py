@@ -265,3 +265,8 @@ def test_a_lowered_graph_says_why_it_has_no_gradients() -> None:
     lowered = glow_nb.lower_for(builder.function(), backend_named("cpu"))
     with pytest.raises(GradientError, match="differentiate the graph as it was before"):
         differentiate(lowered, ["x"])
+
+
+def test_what_is_no_function_is_refused() -> None:
+    with pytest.raises(GradientError, match=r"5 is a int, not a Function; glow_nb\.load"):
+        differentiate(5, ["x"])  # type: ignore[arg-type]
