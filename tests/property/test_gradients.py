@@ -85,7 +85,7 @@ def squared_slopes(loss: DrawnLoss) -> DrawnLoss:
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 @given(SEEDS, st.sampled_from((SIZES, SIZES, SMALL)))
-@settings(max_examples=3 * PART)
+@settings(max_examples=2 * PART)
 def test_gradients_are_limits_of_differences(name: str, seed: int, sizes: tuple[int, ...]) -> None:
     check_gradients(draw_loss([NODES[name]], seed, sizes=sizes), seed)
 

@@ -99,7 +99,7 @@ def results_of(name: str, feeds: dict[str, Array], threads: int) -> list[dict[st
         max_size=4,
     ),
 )
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 5)
 def test_nan_and_infinity_stay_in_their_windows(
     name: str, threads: int, oddities: list[tuple[float, int]]
 ) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -47,6 +47,7 @@ def dimensions(draw: st.DrawFn) -> tuple[int, ...]:
 
 
 @given(st.lists(dimensions(), min_size=1, max_size=3), st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=settings().max_examples // 4)
 def test_every_shape_gives_what_onnxruntime_gives(
     chosen: list[tuple[int, ...]], group: int, depth: int
 ) -> None:

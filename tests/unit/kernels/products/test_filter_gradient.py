@@ -22,9 +22,10 @@ from glow_nb.kernels.products.filter_gradient_plan import (
     FilterGradientNest,
     FilterGradientPlan,
 )
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, View
 from glow_nb.types import ElementKind, TensorType
+from tests.unit.kernels.each_width import each_with_one_width
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -106,8 +107,7 @@ CASES = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES))
 def test_gradient_is_that_of_the_operator(name: str, lanes: int) -> None:
     number = list(CASES).index(name)
     parts, threads = (1, 2, 3)[number % 3], (2, 3, 1, 3)[number % 4]
@@ -126,8 +126,7 @@ TURNED = [
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(TURNED))
 def test_gradient_that_is_turned_over_is_that_of_the_operator(name: str, lanes: int) -> None:
     parts = 1 + TURNED.index(name) % 3
     check(CASES[name], Target.host(lanes), parts=parts, threads=2, is_turned=True)

@@ -9,10 +9,11 @@ import pytest
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.pooling_gradients import MaxPoolGradientInst
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
+from tests.unit.kernels.each_width import each_with_one_width
 
 Shape = tuple[int, ...]
 # shape, kernel, stride, pads, dilation
@@ -47,8 +48,7 @@ def gradient_of(window: Any, kind: ElementKind = ElementKind.FLOAT32) -> MaxPool
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(("window", "lanes"), each_with_one_width(WINDOWS))
 def test_gradient_goes_to_the_largest_cell(window: Any, lanes: int) -> None:
     instruction = gradient_of(window)
     random = np.random.default_rng(0)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from glow_nb.kernels.operators.winograd_instructions import WinogradFilterInst
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
+from tests.unit.kernels.each_width import each_with_one_width
 
 # group, panels, taps, channels, block, tile
 CASES = {
@@ -23,8 +24,7 @@ CASES = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES))
 def test_transform_is_that_of_the_operator(name: str, lanes: int) -> None:
     shape, tile = CASES[name]
     type = TensorType(ElementKind.FLOAT32, shape)
