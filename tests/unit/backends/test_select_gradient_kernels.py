@@ -69,8 +69,10 @@ def test_there_are_no_more_parts_than_lines() -> None:
 @pytest.mark.parametrize(
     ("channels", "depth", "group"), [(5, 7, 1), (1, 32, 1), (6, 4, 2), (6, 6, 6), (6, 18, 6)]
 )
-@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("kind", "threads"),
+    [("float32", 1), ("float32", 3), ("float64", 3), ("float16", 1), ("bfloat16", 3)],
+)
 def test_compiled_gradient_is_that_of_the_graph(
     channels: int, depth: int, group: int, kind: str, threads: int
 ) -> None:
