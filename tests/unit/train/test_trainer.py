@@ -1,8 +1,7 @@
-"""The trainer: what is trained, what comes out, and what is refused."""
+"""The trainer: what is trained, and what comes out."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +12,15 @@ import glow_nb
 from glow_nb.errors import (
     FeedError,
     GlowError,
-    GradientError,
-    ModelError,
     OptionError,
-    TrainingError,
 )
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops import BitCast, MatMul
-from glow_nb.hlir.terms import Term
-from glow_nb.network import CompiledNetwork
-from glow_nb.train import SGD, Adam, MeanSquaredError, SoftmaxCrossEntropy, StepDecay, Trainer
-from glow_nb.train.sums import mean
-from glow_nb.types import Array, ElementKind
-from tests.unit.train.networks import corners, dropping, gated, normalized_model, perceptron
-
-POINTS, REGIONS = corners()
-
-
-def make(**options: Any) -> Trainer:
-    """Return a trainer of the perceptron that compiles nothing."""
-    given = {"loss": SoftmaxCrossEntropy(), "optimizer": SGD(0.1, momentum=0.9)} | options
-    return Trainer(given.pop("function", perceptron), backend="interpreter", **given)
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops import MatMul
+from glow_nb.train import SGD, Adam, StepDecay, Trainer
+from glow_nb.types import Array
+from tests.unit.train.networks import dropping, gated, normalized_model, perceptron
+from tests.unit.train.trainers import POINTS, REGIONS, make
 
 
 def accuracy(scores: Array, regions: Array) -> float:
@@ -296,210 +282,3 @@ def _stop_after(trainer: Trainer, steps: int) -> Trainer:
 
     trainer.step = stopping  # type: ignore[method-assign]
     return trainer
-
-
-class TestCheckpoint:
-    """Files that do not fit."""
-
-    def test_of_another_network(self, tmp_path: Path) -> None:
-        path = tmp_path / "checkpoint"
-        make(frozen="b*").save(path)
-        trainer = make()
-        before = trainer.weights
-        with pytest.raises(ModelError, match=r"'b1' is absent there and float32<16> here.*'b2'"):
-            trainer.load(path)
-        for name, weight in trainer.weights.items():
-            np.testing.assert_array_equal(weight, before[name])
-
-    def test_what_a_checkpoint_does_not_hold_begins_anew(self, tmp_path: Path) -> None:
-        """Momentum and random numbers of steps that were made since then are forgotten."""
-        for function in (perceptron, dropping):
-            trainer, other = make(function=function, seed=5), make(function=function, seed=6)
-            trainer.save(tmp_path / "checkpoint")
-            losses = [trainer.step(POINTS, REGIONS) for _ in range(3)]
-            other.step(POINTS, REGIONS)
-            for loaded in (trainer, other, make(function=function)):
-                loaded.load(tmp_path / "checkpoint")
-                assert [loaded.step(POINTS, REGIONS) for _ in range(3)] == losses
-
-    @pytest.mark.parametrize(
-        "about",
-        [
-            [],
-            {"steps": 1},
-            {"steps": "1"},
-            {"fit": {"begin": 0, "unknown": 1}},
-            {"weights": ["unknown"]},
-        ],
-    )
-    def test_that_are_damaged(self, about: Any, tmp_path: Path) -> None:
-        path = tmp_path / "checkpoint"
-        make().save(path)
-        data = path.read_bytes()
-        size = int.from_bytes(data[:8], "little")
-        header = json.loads(data[8 : 8 + size])
-        texts = header["__metadata__"]
-        whole = json.loads(texts["checkpoint"])
-        changed = {**whole, **about} if len(about) and about != {"steps": 1} else about
-        texts["checkpoint"] = json.dumps(changed)
-        written = json.dumps(header).encode()
-        path.write_bytes(len(written).to_bytes(8, "little") + written + data[8 + size :])
-        with pytest.raises(ModelError, match="checkpoint: a checkpoint that is damaged: "):
-            make().load(path)
-
-    def test_of_another_optimizer(self, tmp_path: Path) -> None:
-        path = tmp_path / "checkpoint"
-        make(optimizer=Adam()).save(path)
-        with pytest.raises(ModelError, match=r"kept \['moment', .*SGD keeps \['momentum'\]"):
-            make().load(path)
-
-    @pytest.mark.parametrize("content", [b"", b"no checkpoint", b"\x02" + bytes(7) + b"{}"])
-    def test_that_are_none(self, content: bytes, tmp_path: Path) -> None:
-        path = tmp_path / "checkpoint"
-        path.write_bytes(content)
-        with pytest.raises(ModelError, match="checkpoint: (cannot be read|its format is None)"):
-            make().load(path)
-        with pytest.raises(ModelError, match="nothing: cannot be read"):
-            make().load(tmp_path / "nothing")
-
-    def test_that_cannot_be_written(self, tmp_path: Path) -> None:
-        with pytest.raises(GlowError, match="cannot be written"):
-            make().save(tmp_path / "no" / "folder")
-
-
-class TestFaults:
-    """A step that fails says why and changes nothing."""
-
-    @pytest.mark.parametrize("parts", [1, 2])
-    @pytest.mark.parametrize(
-        ("number", "message"),
-        [
-            (np.nan, r"the loss is nan: the input %x .* holds nan at \[0, 0\]"),
-            (3e38, r"%fully_connected.* is the first operator .* has -?inf at"),
-        ],
-    )
-    def test_a_loss_that_is_not_finite(self, parts: int, number: float, message: str) -> None:
-        trainer = make(optimizer=Adam(0.01), micro_batches=parts)
-        trainer.step(POINTS[:20], REGIONS[:20])
-        before = trainer.weights
-        broken = POINTS[:20].copy()
-        broken[10 * (parts - 1) :] = number
-        with pytest.raises(TrainingError, match=message):
-            trainer.step(broken, REGIONS[:20])
-        assert trainer.steps == 1
-        for name, weight in trainer.weights.items():
-            np.testing.assert_array_equal(weight, before[name])
-        other = make(optimizer=Adam(0.01), micro_batches=parts)
-        for _ in range(2):
-            other.step(POINTS[:20], REGIONS[:20])
-        trainer.step(POINTS[:20], REGIONS[:20])
-        np.testing.assert_array_equal(trainer.weights["w1"], other.weights["w1"])
-
-    def test_an_interrupt_within_a_step_undoes_its_parts(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        trainer, other = (make(function=dropping, micro_batches=2) for _ in range(2))
-        runs = []
-        run = CompiledNetwork.run
-
-        def interrupted(network: CompiledNetwork, inputs: Any) -> dict[str, Array]:
-            runs.append(network)
-            if len(runs) == 2:
-                raise KeyboardInterrupt
-            return run(network, inputs)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(CompiledNetwork, "run", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                trainer.step(POINTS[:20], REGIONS[:20])
-        for one in (trainer, other):
-            one.step(POINTS[:20], REGIONS[:20])
-        np.testing.assert_array_equal(trainer.weights["w"], other.weights["w"])
-
-    def test_a_part_whose_targets_are_all_ignored(self) -> None:
-        trainer = make(loss=SoftmaxCrossEntropy(ignored_index=-1), micro_batches=2)
-        with pytest.raises(FeedError, match="targets: all are -1"):
-            trainer.step(POINTS[:4], np.array([-1, -1, 0, 1]))
-
-    def test_no_samples(self) -> None:
-        for asked in (make().step, lambda *batch: make().evaluate([batch])):
-            with pytest.raises(FeedError, match=r"targets: shape is \[0\], which holds no sample"):
-                asked(POINTS[:0], REGIONS[:0])
-
-    def test_operators_without_gradient_are_all_named(self) -> None:
-        def of_bits(builder: Builder, prediction: Value, target: Value) -> Value:
-            first = builder.emit(BitCast(prediction, kind=ElementKind.FLOAT32), "first")
-            second = builder.emit(BitCast(first, kind=ElementKind.FLOAT32), "second")
-            return mean(Term(builder, second))
-
-        with pytest.raises(GradientError, match=r"bit_cast %first, bit_cast %second \(it takes"):
-            make(loss=of_bits).step(POINTS[:4], REGIONS[:4])
-
-    def test_a_loss_without_weights(self) -> None:
-        def constant(builder: Builder, prediction: Value, target: Value) -> Value:
-            return builder.constant("number", np.ones(1, np.float32))
-
-        with pytest.raises(GradientError, match="does not depend on any of w1, b1, w2, b2"):
-            make(loss=constant).step(POINTS[:4], REGIONS[:4])
-
-    @pytest.mark.parametrize(
-        ("inputs", "targets", "message"),
-        [
-            (POINTS[:4, :3], REGIONS[:4], r"input 'x': shape is \[4, 3\]"),
-            (POINTS[:4].astype(float), REGIONS[:4], "input 'x': dtype is float64"),
-            ({"z": POINTS[:4]}, REGIONS[:4], "unknown input 'z'"),
-            (POINTS[:4], REGIONS[:3], r"targets: int64 of shape \[3\]"),
-            (POINTS[:4], REGIONS[:4] + 3, "targets: .* is no class"),
-            (POINTS[:4], None, "targets"),
-        ],
-    )
-    def test_arrays_that_do_not_fit(self, inputs: Any, targets: Any, message: str) -> None:
-        with pytest.raises(FeedError, match=message):
-            make().step(inputs, targets)
-
-    def test_a_batch_that_cannot_be_cut(self) -> None:
-        with pytest.raises(FeedError, match=r"x: shape \[5, 4\] cannot be cut into 2 micro-"):
-            make(micro_batches=2).step(POINTS[:5], REGIONS[:5])
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"loss": 3}, "loss=3"),
-            ({"optimizer": "adam"}, "optimizer='adam'"),
-            ({"seed": -1}, "seed=-1"),
-            ({"micro_batches": 0}, "micro_batches=0"),
-            ({"recompute": "all"}, "recompute='all': give a number of bytes"),
-            ({"recompute": -1}, "recompute=-1"),
-            ({"frozen": ("v*",)}, r"'v\*' fits no weight"),
-            ({"frozen": ("*",)}, "no weights to train: all of"),
-            ({"output": "z"}, "output='z'"),
-            ({"function": lambda batch: 3}, "returned 3; it must return the Function"),
-            ({"frozen": None}, "frozen: None is no name; give names"),
-            ({"frozen": (1,)}, "frozen: 1 is no name; give names"),
-            ({"output": 5}, "output=5: give the name of an output"),
-            ({"metrics": [max]}, "metrics=.* give a dict of functions"),
-            ({"seed": 1 << 70}, "seed=.* give a whole number from 0 to"),
-        ],
-    )
-    def test_options_without_meaning(self, options: dict[str, Any], message: str) -> None:
-        with pytest.raises(OptionError, match=message):
-            make(**options)
-
-    def test_a_loss_of_several_elements(self) -> None:
-        with pytest.raises(OptionError, match="it must return a float of one element"):
-            make(loss=lambda builder, prediction, target: prediction).step(POINTS, REGIONS)
-
-    def test_an_output_must_be_chosen(self) -> None:
-        def two(batch: int) -> Function:
-            b = Builder("two")
-            x = b.input("x", f"float32<{batch} x 4>")
-            product = b.emit(MatMul(x, b.constant("w", np.ones((4, 3), np.float32))))
-            b.save(product, "y")
-            b.save(x, "same")
-            return b.function()
-
-        with pytest.raises(OptionError, match=r"outputs \['y', 'same'\]; say by output="):
-            make(function=two)
-        trainer = make(function=two, output="y", loss=MeanSquaredError())
-        trainer.step(POINTS[:4], np.ones((4, 3)))
-        assert set(trainer.predict(POINTS[:4])) == {"y", "same"}
