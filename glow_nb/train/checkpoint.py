@@ -1,22 +1,22 @@
 """Checkpoints: all that a trainer needs to go on, in one file of the safetensors format.
 
-The file is written beside its place, flushed to the disk and moved there, so that a process that is
-killed leaves the old file or the new one.
+A file is replaced as a whole: a process that is killed leaves the old one or the new one.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from glow_nb.errors import ModelError
 from glow_nb.files import replace_file
-from glow_nb.regular_files import open_regular
+from glow_nb.tensor_files import read_tensors, tensor_bytes
 from glow_nb.train.fitting import FitState
+from glow_nb.train.numbers import MOST_INTEGER
 from glow_nb.types import Array, TensorType
 
 FORMAT = "glow_nb checkpoint 1"
@@ -47,65 +47,100 @@ class Checkpoint:
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write *checkpoint* to *path*; raise GlowError if that cannot be written."""
-    from safetensors.numpy import save
-
     about = {k: v for k, v in vars(checkpoint).items() if k != "values"}
     about["fit"] = asdict(checkpoint.fit) if checkpoint.fit else None
-    metadata = {"format": FORMAT, "checkpoint": json.dumps(about)}
-    data = save(dict(checkpoint.values), metadata)
-
-    def write(place: Path) -> None:
-        with place.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-
-    replace_file(path, write)
+    texts = {"format": FORMAT, "checkpoint": json.dumps(about)}
+    content = tensor_bytes(checkpoint.values, texts)
+    replace_file(path, lambda place: place.write_bytes(content))
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read what :func:`write_checkpoint` wrote; raise ModelError if it is no such file."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        with open_regular(path) as stream:
-            data = stream.read()
-        values = load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        metadata = header.get("__metadata__", {})
-    except (OSError, SafetensorError, ValueError) as error:
-        raise ModelError(f"{path}: cannot be read as a checkpoint: {error}") from error
-    if metadata.get("format") != FORMAT:
+    values, texts = read_tensors(path, ModelError, "a checkpoint")
+    if texts.get("format") != FORMAT:
         raise ModelError(
-            f"{path}: its format is {metadata.get('format')!r}, not {FORMAT!r}; give a file that "
+            f"{path}: its format is {texts.get('format')!r:.80}, not {FORMAT!r}; give a file that "
             "Trainer.save has written"
         )
     try:
-        about: dict[str, Any] = json.loads(metadata["checkpoint"])
-        return _checkpoint(values, **about)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{path}: a checkpoint that is damaged: {type(error).__name__}: {error}; give another"
-        ) from error
+        return _checkpoint(values, texts.get("checkpoint", ""))
+    except _Damage as damage:
+        raise ModelError(f"{path}: a checkpoint that is damaged: {damage}; give another") from None
 
 
-def _checkpoint(
-    values: Mapping[str, Array], fit: Mapping[str, Any] | None, **about: Any
-) -> Checkpoint:
-    state = FitState(**fit) if fit is not None else None
-    found = Checkpoint(values, **about, fit=state)
-    for name in ("steps", "epochs", "seed"):
-        if type(getattr(found, name)) is not int:
-            raise ValueError(f"{name} is {getattr(found, name)!r:.80}")
+class _Damage(Exception):
+    """What is wrong in a file that says that it is a checkpoint."""
+
+
+Fields = Mapping[str, type | UnionType]
+"""The kind of each field of what is kept as JSON."""
+
+_FLOAT = int | float
+_CHECKPOINT: Fields = {
+    "weights": list,
+    "kept": list,
+    "steps": int,
+    "epochs": int,
+    "seed": int,
+    "fit": dict | None,
+}
+_FIT: Fields = {
+    "begin": int,
+    "batch": int,
+    "total": _FLOAT,
+    "best": _FLOAT,
+    "stale": int,
+    "history": list,
+}
+_EPOCH: Fields = {
+    "number": int,
+    "steps": int,
+    "loss": _FLOAT,
+    "validation": dict | None,
+    "seconds": _FLOAT,
+}
+
+
+def _checkpoint(values: Mapping[str, Array], text: str) -> Checkpoint:
+    """Return the checkpoint with *values* whose other fields *text* holds; raise _Damage."""
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _Damage(f"{text!r:.80} is no JSON") from None
+    about = _checked("checkpoint", given, _CHECKPOINT)
+    fit = about.pop("fit")
+    if fit is not None:
+        fit = FitState(**_checked("fit", fit, _FIT))
+        for epoch in fit.history:
+            _checked("epoch", epoch, _EPOCH)
+    found = Checkpoint(values, **about, fit=fit)
     for weight in found.weights:
-        wanted = TensorType.of(values[weight])
-        for name in (f"{weight}.{added}" for added in found.kept):
-            if name in values and name not in found.weights:
-                kept = TensorType.of(values[name])
-                if kept != wanted:
-                    raise ValueError(f"{name!r} is {kept}, its weight is {wanted}")
+        _check_weight(found, weight)
     return found
+
+
+def _checked(what: str, given: Any, fields: Fields) -> dict[str, Any]:
+    """Return *given*, which is called *what*, if it has these *fields*; else raise _Damage."""
+    if not isinstance(given, dict) or given.keys() != fields.keys():
+        raise _Damage(f"its {what} is {given!r:.80}, and should have the fields {list(fields)}")
+    for name, kind in fields.items():
+        value = given[name]
+        fits = isinstance(value, kind) and not isinstance(value, bool)
+        if not fits or (kind is int and not 0 <= value <= MOST_INTEGER):
+            raise _Damage(f"{name!r} of its {what} is {value!r:.80}")
+    return given
+
+
+def _check_weight(found: Checkpoint, weight: object) -> None:
+    """Raise _Damage unless *weight* has a value, and what is kept for it is of its type."""
+    if not isinstance(weight, str) or weight not in found.values:
+        raise _Damage(f"its weight {weight!r:.80} has no value")
+    wanted = TensorType.of(found.values[weight])
+    for name in (f"{weight}.{added}" for added in found.kept):
+        if name in found.values and name not in found.weights:
+            kept = TensorType.of(found.values[name])
+            if kept != wanted:
+                raise _Damage(f"{name!r} is {kept}, its weight is {wanted}")
 
 
 def check_weights(path: Path, found: Checkpoint, expected: Mapping[str, TensorType]) -> None:

@@ -8,6 +8,9 @@ import numpy as np
 
 from glow_nb.errors import OptionError
 
+MOST_INTEGER = (1 << 63) - 1
+"""The largest seed, and number of steps: the state of the random numbers is of int64."""
+
 
 def checked_number(
     name: str, value: object, *, positive: bool = False, most: float | None = None

@@ -23,16 +23,13 @@ from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint,
 from glow_nb.train.engine import Engine, shapes_of
 from glow_nb.train.fitting import FitState, History, Score, run_fit
 from glow_nb.train.losses import LossFunction
+from glow_nb.train.numbers import MOST_INTEGER
 from glow_nb.train.optimizers import Optimizer
 from glow_nb.train.source import Trained, as_source
 from glow_nb.types import Array
 
 Metric = Callable[[Array, Array], float]
 """Takes the predictions and the targets of a batch, and returns their mean score."""
-
-
-MOST_SEED = (1 << 63) - 1
-"""The largest number of the state that random numbers are drawn from."""
 
 
 class Trainer:
@@ -100,7 +97,7 @@ class Trainer:
             raise OptionError(f"optimizer={optimizer!r:.80}: give one of glow_nb.train, as Adam()")
         self.loss, self.optimizer = loss, optimizer
         self.steps = self.epochs = 0
-        self._seed = whole_number("seed", seed, 0, MOST_SEED)
+        self._seed = whole_number("seed", seed, 0, MOST_INTEGER)
         if not isinstance(metrics, Mapping | None):
             raise OptionError(f"metrics={metrics!r:.80}: give a dict of functions by name")
         self._metrics = dict(metrics or {})
