@@ -124,8 +124,8 @@ def train(
 ) -> None:
     """Train MODEL and write it with its new weights.
 
-    Trained are the weights of an ONNX model, its initializers of floats that have a dimension, or
-    all constants of floats of IR text.
+    Trained are the weights: the initializers of floats of an ONNX model that have a dimension, or
+    the constants of floats of IR text that are not marked fixed.
     """
     _check_output(model, output)
     check_writable(output)

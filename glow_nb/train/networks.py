@@ -11,29 +11,31 @@ from glow_nb.hlir.module import Module
 from glow_nb.network import Network
 from glow_nb.passes import Pipeline
 from glow_nb.state_store import StateStore
+from glow_nb.variants import MAX_VARIANTS, VariantCache
 
 
 class Networks:
-    """Functions that are compiled when they are first asked for.
+    """Functions that are compiled when they are first asked for; the last that were used are kept.
 
     Attributes:
-        state: What all of them run on.
+        state: What all of them run on; it stays when a network is dropped.
     """
 
     def __init__(self, backend: BackendLike, threads: int, pipeline: Pipeline) -> None:
         """Compile by *pipeline* for *backend*, to run on *threads* cores."""
         self.state = StateStore()
         self._backend, self._threads, self._pipeline = backend, threads, pipeline
-        self._networks: dict[Hashable, Network] = {}
+        self._networks: VariantCache[Hashable, Network] = VariantCache(MAX_VARIANTS)
 
     def network(self, key: Hashable, functions: tuple[Function, ...]) -> Network:
-        """Return the network called *key*, compiled from *functions* if it is new."""
-        if key not in self._networks:
-            self._networks[key] = compile(
-                Module(functions),
-                backend=self._backend,
-                threads=self._threads,
-                pipeline=self._pipeline,
-                state=self.state,
-            )
-        return self._networks[key]
+        """Return the network called *key*, compiled from *functions* if it is not there."""
+        return self._networks.get(key, lambda: self._compiled(functions))
+
+    def _compiled(self, functions: tuple[Function, ...]) -> Network:
+        return compile(
+            Module(functions),
+            backend=self._backend,
+            threads=self._threads,
+            pipeline=self._pipeline,
+            state=self.state,
+        )

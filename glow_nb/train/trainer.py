@@ -42,8 +42,10 @@ class Trainer:
         net = glow_nb.compile(trainer.freeze())
 
     Trained are the constants of floats that are weights: of an ONNX model its initializers of at
-    least one dimension, of a graph by hand all. They keep their names. Sizes that the model leaves
-    open are those of the batches; for each set of sizes a step is compiled once.
+    least one dimension, of IR text all that are not ``fixed``, of a graph made by a builder all
+    that are not made with ``is_weight=False``. They keep their names. Sizes that the model leaves
+    open are those of the batches; for each set of sizes a step is compiled, and so is what
+    :meth:`predict` runs. Of these networks the 16 that were used last are kept.
 
     Attributes:
         steps: How many steps were made.
