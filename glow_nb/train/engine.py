@@ -27,7 +27,7 @@ from glow_nb.train.forms import (
     statistics_of,
     training_form,
 )
-from glow_nb.train.losses import Loss, LossFunction
+from glow_nb.train.losses import Loss, LossFunction, samples_of
 from glow_nb.train.networks import Networks
 from glow_nb.train.optimizers import Optimizer
 from glow_nb.train.source import Shapes, Source
@@ -155,8 +155,12 @@ class Engine:
         prediction = self.model(shapes_of(arrays)).prediction
         return self._loss.targets(prediction, targets) if isinstance(self._loss, Loss) else targets
 
+    def count(self, targets: Array) -> float:
+        """Return what the loss of *targets* counts beside that of others."""
+        return self._loss.count(targets) if isinstance(self._loss, Loss) else samples_of(targets)
+
     def step(self, arrays: Arrays, targets: Array, numbers: Mapping[str, float]) -> float:
-        """Make a step and return the loss, the mean of its parts.
+        """Make a step and return the loss, the mean of its parts by what they count.
 
         Raises:
             TrainingError: The loss, or the length of the gradients, is not finite.
@@ -164,22 +168,26 @@ class Engine:
         batches = [_part(arrays, targets, index, self._parts) for index in range(self._parts)]
         if self._parts > 1:  # what fits as a whole may not in parts: all of one may be ignored
             batches = [(inputs, self.targets(inputs, wanted)) for inputs, wanted in batches]
+        counts = [self.count(wanted) for _, wanted in batches]
         functions, network = self._step_for(*batches[0])
         fed = {functions.numbers[name]: np.array(n, np.float32) for name, n in numbers.items()}
-        losses: list[float] = []
+        total = 0.0
         feeds: dict[str, Array] = {}
         with self._all_or_nothing(functions):
-            for inputs, wanted in batches:
-                feeds = {**inputs, functions.target: wanted} | ({} if functions.apply else fed)
+            for (inputs, wanted), count in zip(batches, counts, strict=True):
+                share = count / sum(counts)
+                besides = {functions.share: np.array(share, np.float32)} if functions.share else fed
+                feeds = {**inputs, functions.target: wanted, **besides}
                 outputs = network["train"].run(feeds)
-                losses.append(float(outputs.pop(functions.loss).item()))
-                if not all(map(isfinite, (losses[-1], *map(float, outputs.values())))):
-                    raise self._fault(functions, feeds, losses[-1])
+                loss = float(outputs.pop(functions.loss).item())
+                if not all(map(isfinite, (loss, *map(float, outputs.values())))):
+                    raise self._fault(functions, feeds, loss)
+                total += share * loss
             if functions.apply is not None:
                 outputs = network["apply"].run(fed)
                 if not all(map(isfinite, map(float, outputs.values()))):
-                    raise self._fault(functions, feeds, losses[-1])
-        return sum(losses) / len(losses)
+                    raise self._fault(functions, feeds, total)
+        return total
 
     def predict(self, arrays: Arrays) -> dict[str, Array]:
         """Return the outputs of the model for inputs *arrays*, in its form for inference."""
@@ -283,15 +291,13 @@ class Engine:
 
     def _fault(self, functions: StepFunctions, feeds: Arrays, loss: float) -> TrainingError:
         """Return the error about a step that is not finite."""
-        found = first_fault(functions.forward, feeds, self.values())
-        what = (
-            f"the loss is {loss}"
-            if not isfinite(loss)
-            else "the length of the gradients is not finite"
-        )
+        if isfinite(loss):
+            what = f"the length of the gradients is not finite, though the loss is {loss}"
+        else:
+            what = f"the loss is {loss}: {first_fault(functions.forward, feeds, self.values())}"
         return TrainingError(
-            f"{what}: {found}; all weights are as before the step; lower the learning rate, clip "
-            "the gradients by clip_norm=, or correct the data"
+            f"{what}; all weights are as before the step; lower the learning rate, clip the "
+            "gradients by clip_norm=, or correct the data"
         )
 
 

@@ -46,6 +46,13 @@ class Loss(ABC):
             )
         return _as_numbers(targets, prediction)
 
+    def count(self, targets: Array) -> float:
+        """Return what the mean over *targets* counts beside that over others; above 0.
+
+        It is in proportion to what the loss is divided by: here, the number of samples.
+        """
+        return samples_of(targets)
+
 
 @dataclass(frozen=True)
 class SoftmaxCrossEntropy(Loss):
@@ -161,7 +168,26 @@ class SoftmaxCrossEntropy(Loss):
                 "name the axis by axis="
             )
         self._check_range(targets, prediction.shape[axis])
+        if self.count(targets) == 0:
+            raise FeedError(
+                "targets: all are of classes whose class_weights are 0; a batch needs one that "
+                "counts"
+            )
         return np.ascontiguousarray(targets, np.int64)
+
+    @override
+    def count(self, targets: Array) -> float:
+        """Return the sum of the weights of the targets that are not ignored.
+
+        Where all have one weight, or targets are shares, it is the number of samples.
+        """
+        is_mean = self.ignored_index is None and self.class_weights is None
+        if is_mean or targets.dtype.kind not in "iu":
+            return super().count(targets)
+        counted = targets if self.ignored_index is None else targets[targets != self.ignored_index]
+        if self.class_weights is None:
+            return float(counted.size)
+        return float(np.array(self.class_weights)[counted].sum())
 
     def _check_range(self, targets: Array, classes: int) -> None:
         is_ignored = np.zeros(targets.shape, bool)
@@ -246,6 +272,11 @@ class Huber(Loss):
         clipped = builder.emit(Clip(distance.value, minimum=-self.delta, maximum=self.delta))
         near = Term(builder, clipped)
         return mean(near * (distance - 0.5 * near))
+
+
+def samples_of(targets: Array) -> float:
+    """Return how many samples *targets* are of; a single number is of one."""
+    return float(len(targets)) if targets.ndim else 1.0
 
 
 def _as_numbers(targets: Array, prediction: TensorType) -> Array:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from glow_nb.errors import OptionError
+from glow_nb.errors import FeedError, OptionError, VerifyError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
@@ -47,6 +47,7 @@ class StepFunctions:
         target: The name of the input for the targets.
         loss: The name of the output.
         numbers: The name of the input for each number that an optimizer feeds.
+        share: Of a step that is made in parts, the name of the input for what a part counts.
     """
 
     forward: Function
@@ -56,6 +57,7 @@ class StepFunctions:
     target: str
     loss: str
     numbers: Mapping[str, str]
+    share: str | None
 
     @property
     def state(self) -> tuple[State, ...]:
@@ -135,8 +137,14 @@ def loss_function(loss: LossFunction, prediction: TensorType, target: TensorType
 
 
 def _emit_loss(builder: Builder, loss: LossFunction, prediction: Value, target: Value) -> Value:
-    with foreign(OptionError, f"loss {name_of(loss)!r}"):
-        value = loss(builder, prediction, target)
+    try:
+        with foreign(OptionError, f"loss {name_of(loss)!r}"):
+            value = loss(builder, prediction, target)
+    except VerifyError as error:
+        raise FeedError(
+            f"loss {name_of(loss)!r}: it takes no prediction of {prediction.type} with targets of "
+            f"{target.type}: {error}; convert the targets, or let the loss do it"
+        ) from error
     if not isinstance(value, Value) or value.type.size != 1 or not value.type.kind.is_float:
         raise OptionError(
             f"loss {name_of(loss)!r} returned {value!r:.80}; it must return a float of one element"
@@ -160,7 +168,8 @@ def make_step(
         target: The name of the input of targets.
         weights: What is trained, if the loss depends on it.
         optimizer: How new weights come from gradients.
-        parts: How many batches a step has; their mean gradient is what counts.
+        parts: How many batches a step has; their gradients are added, each times what is fed as
+            its share.
 
     Raises:
         GradientError: As :func:`glow_nb.differentiate`.
@@ -173,34 +182,51 @@ def make_step(
     trained = [weight for weight in weights if weight in reached] or list(weights)
     found = emit_gradients(builder, value, trained)
     gradients = {weight: found[weight] for weight in trained}
-    updates: Changes = {}
-    for node in filter(is_update, builder.nodes):
-        assert isinstance(node.output, State)
-        updates[node.output] = node.input
-    builder.nodes = [node for node in builder.nodes if not is_update(node)]
+    updates = _take_updates(builder)
     is_finite = _is_finite(builder, value)
     if parts == 1:
         changes, guard, numbers = _changes(builder, optimizer, gradients)
         updates |= changes
         is_finite = is_finite if guard is None else builder.emit(And(is_finite, guard))
         _save_all(builder, updates, is_finite)
-        return StepFunctions(forward, builder.function(), None, (), target, loss, numbers)
+        return StepFunctions(forward, builder.function(), None, (), target, loss, numbers, None)
+    share = builder.input("share", "float32<>")
     sums = {weight: _kept(builder, weight, "gradient", 0.0) for weight in trained}
     for weight, state in sums.items():
-        term = Term(builder, state) + Term(builder, gradients[weight]) * (1 / parts)
-        updates[state] = term.value
+        factor = Term(builder, beside(builder, share, weight.type))
+        updates[state] = (Term(builder, state) + Term(builder, gradients[weight]) * factor).value
     _save_all(builder, updates, is_finite)
-    apply = Builder("apply", taken=(state.name for state in (*trained, *sums.values())))
-    changes, guard, numbers = _changes(apply, optimizer, sums)
-    _save_all(apply, changes, guard)
-    for state in sums.values():
-        apply.update(state, (Term(apply, state) * 0.0).value)
-    return StepFunctions(
-        forward, builder.function(), apply.function(), tuple(sums.values()), target, loss, numbers
-    )
+    train, (apply, numbers) = builder.function(), _apply_function(optimizer, sums)
+    gathered = tuple(sums.values())
+    return StepFunctions(forward, train, apply, gathered, target, loss, numbers, share.name)
 
 
 Changes = dict[State, Value]
+
+
+def _take_updates(builder: Builder) -> Changes:
+    """Return what the states get, and take it out of *builder*."""
+    updates: Changes = {}
+    for node in filter(is_update, builder.nodes):
+        assert isinstance(node.output, State)
+        updates[node.output] = node.input
+    builder.nodes = [node for node in builder.nodes if not is_update(node)]
+    return updates
+
+
+def _apply_function(
+    optimizer: Optimizer, sums: Mapping[State, State]
+) -> tuple[Function, dict[str, str]]:
+    """Return what gives the weights new values by their *sums* of gradients and empties these.
+
+    Also the input of each number that the optimizer feeds.
+    """
+    builder = Builder("apply", taken=(state.name for state in (*sums, *sums.values())))
+    changes, guard, numbers = _changes(builder, optimizer, sums)
+    _save_all(builder, changes, guard)
+    for state in sums.values():
+        builder.update(state, (Term(builder, state) * 0.0).value)
+    return builder.function(), numbers
 
 
 def _changes(
@@ -210,7 +236,8 @@ def _changes(
 
     Returns:
         The new value of each weight and of all that is kept for it; if the length of the gradients
-        is computed, whether it is finite; the input of each number that the optimizer feeds.
+        is computed, which is an output then, whether it is finite; the input of each number that
+        the optimizer feeds.
     """
     inputs = {name: builder.input(name, "float32<>") for name in optimizer.numbers(0)}
     terms = {weight: Term(builder, gradient) for weight, gradient in gradients.items()}
@@ -219,6 +246,7 @@ def _changes(
         clipped, length = clip_to_norm(list(terms.values()), optimizer.clip_norm)
         terms = dict(zip(terms, clipped, strict=True))
         guard = _is_finite(builder, length.value)
+        builder.save(length.value, builder.unique_name("length"))
     changes: Changes = {}
     for weight, gradient in terms.items():
         kept = {name: _kept(builder, weight, name, n) for name, n in optimizer.kept.items()}

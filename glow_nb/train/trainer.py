@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
 from typing_extensions import override
 
 from glow_nb.api import as_threads
@@ -22,7 +21,7 @@ from glow_nb.train.batches import Batches, Data, Stream, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
 from glow_nb.train.engine import Engine, shapes_of
 from glow_nb.train.fitting import FitState, History, Score, run_fit
-from glow_nb.train.losses import LossFunction
+from glow_nb.train.losses import LossFunction, samples_of
 from glow_nb.train.numbers import MOST_INTEGER
 from glow_nb.train.optimizers import Optimizer
 from glow_nb.train.source import Trained, as_source
@@ -85,6 +84,9 @@ class Trainer:
                 that helps. :meth:`memory` tells what came of it.
             micro_batches: A step runs over so many parts of its batch, one after the other, and
                 their mean gradient counts: for batches whose activations need too much memory.
+                A part counts as its targets do in the loss of the whole (by their class weights, if
+                they are not ignored), and must have one that does. With a function as loss all
+                parts count the same.
             output: Which output the loss is for; the only one by default.
             metrics: What ``evaluate`` computes besides the loss, by name.
             backend: As for ``glow_nb.compile``.
@@ -93,6 +95,9 @@ class Trainer:
             OptionError: An argument has no meaning, or no weights are left to train.
             ModelError, UnsupportedError, ParseError: As ``glow_nb.load``.
         """
+        if isinstance(loss, type):
+            name = loss.__name__
+            raise OptionError(f"loss={name}: a class; give an object of it, as {name}()")
         if not callable(loss):
             raise OptionError(f"loss={loss!r:.80}: give a loss of glow_nb.train, or a function")
         if not isinstance(optimizer, Optimizer):
@@ -143,8 +148,10 @@ class Trainer:
 
         Raises:
             FeedError: The arrays do not fit the network or the loss; nothing was changed.
-            TrainingError: The loss is not finite; the error names the first operator whose result
-                is not. Nothing was changed.
+            TrainingError: The loss is not finite, and the error names the first operator whose
+                result is not; or with ``clip_norm=`` the length of the gradients is not finite.
+                Nothing was changed. Without ``clip_norm=`` nobody looks at the gradients: one that
+                is not finite, though the loss is, reaches its weight, and the next step fails.
             GradientError: The loss depends on no weight, or operators on the way have no gradient.
         """
         arrays, wanted = self._checked(inputs, targets)
@@ -226,6 +233,9 @@ class Trainer:
     def evaluate(self, batches: Data) -> Score:
         """Return the mean loss of all samples, and of each metric, the weights being as they are.
 
+        A batch counts by its samples, in the mean loss by what its targets count (their class
+        weights, if they are not ignored).
+
         The network is in its form for inference. Whole arrays are taken in their order, and the
         last batch may be smaller, for which the network is compiled once more.
         """
@@ -244,19 +254,18 @@ class Trainer:
 
     def _evaluate(self, batches: Batches | Stream) -> Score:
         totals: dict[str, float] = {}
-        samples = 0
+        counts: dict[str, float] = {}
         for inputs, targets in batches.epoch(0):
             arrays, wanted = self._checked(inputs, targets)
             prediction, loss = self._engine.judge(arrays, wanted)
-            scores = {"loss": loss}
+            scores = {"loss": (loss, self._engine.count(wanted))}
             for name, metric in self._metrics.items():
                 with foreign(OptionError, f"metric {name!r}: {name_of(metric)}"):
-                    scores[name] = float(metric(prediction, wanted))
-            count = len(targets) if np.ndim(targets) else 1
-            samples += count
-            for name, score in scores.items():
+                    scores[name] = float(metric(prediction, wanted)), samples_of(wanted)
+            for name, (score, count) in scores.items():
                 totals[name] = totals.get(name, 0.0) + count * score
-        return {name: total / samples for name, total in totals.items()}
+                counts[name] = counts.get(name, 0.0) + count
+        return {name: total / counts[name] for name, total in totals.items()}
 
     def predict(self, inputs: Feeds) -> dict[str, Array]:
         """Return the outputs of the network for a batch, in its form for inference."""

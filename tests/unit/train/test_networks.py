@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from glow_nb.train import networks
+import glow_nb
 from glow_nb.variants import MAX_VARIANTS
 from tests.unit.train.trainers import POINTS, REGIONS, make
 
 
 def test_the_least_recently_used_is_dropped_and_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    compile = networks.compile
 
     def counted(module: Any, **options: Any) -> Any:
         made.append(module)
-        return compile(module, **options)
+        return glow_nb.compile(module, **options)
 
-    monkeypatch.setattr(networks, "compile", counted)
+    monkeypatch.setattr("glow_nb.train.networks.compile", counted)
     trainer = make()
     trainer.step(POINTS[:30], REGIONS[:30])
     for size in range(1, MAX_VARIANTS + 1):

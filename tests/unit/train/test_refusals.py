@@ -11,6 +11,7 @@ from glow_nb.errors import FeedError, GradientError, OptionError, TrainingError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import BitCast, MatMul
+from glow_nb.hlir.ops.elementwise import Sqrt
 from glow_nb.hlir.terms import Term
 from glow_nb.network import CompiledNetwork
 from glow_nb.train import Adam, MeanSquaredError, SoftmaxCrossEntropy
@@ -46,6 +47,39 @@ def test_a_loss_that_is_not_finite(parts: int, number: float, message: str) -> N
     np.testing.assert_array_equal(trainer.weights["w1"], other.weights["w1"])
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_gradients_that_are_not_finite_though_the_loss_is(parts: int) -> None:
+    """The root of 0 is 0 and its slope is infinite; the gradients are looked at to be clipped."""
+
+    def build(batch: int) -> Function:
+        b = Builder("flat")
+        w = b.constant("w", np.zeros((4, 3), np.float32))
+        b.save(b.emit(MatMul(b.input("x", f"float32<{batch} x 4>"), w)), "y")
+        return b.function()
+
+    def root(builder: Builder, prediction: Value, target: Value) -> Value:
+        return mean(Term(builder, prediction).apply(Sqrt))
+
+    optimizer = Adam(0.1, clip_norm=1.0)
+    trainer = make(function=build, loss=root, optimizer=optimizer, micro_batches=parts)
+    points = np.abs(POINTS[:4])
+    with pytest.raises(TrainingError, match=r"length of the gradients .* though the loss is 0\.0"):
+        trainer.step(points, points)
+    assert trainer.steps == 0
+    np.testing.assert_array_equal(trainer.weights["w"], np.zeros((4, 3)))
+
+
+def test_a_function_as_loss_whose_targets_do_not_fit() -> None:
+    def squared(builder: Builder, prediction: Value, target: Value) -> Value:
+        distance = Term(builder, prediction) - Term(builder, target)
+        return mean(distance * distance)
+
+    message = r"'squared': .* prediction of float32<4 x 3> with targets of float64<4 x 3>: sub"
+    for asked in (make(loss=squared).step, lambda *batch: make(loss=squared).evaluate([batch])):
+        with pytest.raises(FeedError, match=message):
+            asked(POINTS[:4], np.zeros((4, 3)))
+
+
 def test_an_interrupt_within_a_step_undoes_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     trainer, other = (make(function=dropping, micro_batches=2) for _ in range(2))
     runs = []
@@ -70,6 +104,12 @@ def test_a_part_whose_targets_are_all_ignored() -> None:
     trainer = make(loss=SoftmaxCrossEntropy(ignored_index=-1), micro_batches=2)
     with pytest.raises(FeedError, match="targets: all are -1"):
         trainer.step(POINTS[:4], np.array([-1, -1, 0, 1]))
+
+
+def test_targets_whose_weights_are_all_0() -> None:
+    trainer = make(loss=SoftmaxCrossEntropy(class_weights=(0, 1, 1)))
+    with pytest.raises(FeedError, match="targets: all are of classes whose class_weights are 0"):
+        trainer.step(POINTS[:4], np.zeros(4, int))
 
 
 def test_no_samples() -> None:
@@ -121,6 +161,7 @@ def test_a_batch_that_cannot_be_cut() -> None:
     ("options", "message"),
     [
         ({"loss": 3}, "loss=3"),
+        ({"loss": MeanSquaredError}, "loss=MeanSquaredError: a class; give an object of it, as M"),
         ({"optimizer": "adam"}, "optimizer='adam'"),
         ({"seed": -1}, "seed=-1"),
         ({"micro_batches": 0}, "micro_batches=0"),

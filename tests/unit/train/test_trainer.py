@@ -17,7 +17,7 @@ from glow_nb.errors import (
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import MatMul
-from glow_nb.train import SGD, Adam, StepDecay, Trainer
+from glow_nb.train import SGD, Adam, SoftmaxCrossEntropy, StepDecay, Trainer
 from glow_nb.types import Array
 from tests.unit.train.networks import dropping, gated, normalized_model, perceptron
 from tests.unit.train.trainers import POINTS, REGIONS, make
@@ -79,6 +79,42 @@ def test_parts_of_a_batch_are_as_the_whole() -> None:
         assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     for name, weight in whole.weights.items():
         np.testing.assert_allclose(parts.weights[name], weight, atol=1e-6)
+
+
+COUNTING = [
+    SoftmaxCrossEntropy(ignored_index=-1),
+    SoftmaxCrossEntropy(class_weights=(0.5, 2.0, 1.0)),
+    SoftmaxCrossEntropy(ignored_index=-1, class_weights=(0.5, 2.0, 1.0), label_smoothing=0.1),
+]
+"""Losses that are no mean over samples."""
+
+
+def with_ignored(regions: Array) -> Array:
+    """Return *regions*, of which each quarter has another number of targets that are ignored."""
+    ignored = regions.copy()
+    for quarter in range(4):
+        ignored[10 * quarter : 11 * quarter] = -1
+    return ignored
+
+
+@pytest.mark.parametrize("loss", COUNTING)
+def test_parts_count_as_their_targets_do(loss: SoftmaxCrossEntropy) -> None:
+    whole, parts = (make(loss=loss, micro_batches=n) for n in (1, 4))
+    targets = REGIONS[:40] if loss.ignored_index is None else with_ignored(REGIONS[:40])
+    for _ in range(3):
+        losses = [t.step(POINTS[:40], targets) for t in (whole, parts)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    for name, weight in whole.weights.items():
+        np.testing.assert_allclose(parts.weights[name], weight, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", COUNTING)
+def test_the_loss_of_all_batches_is_that_of_one(loss: SoftmaxCrossEntropy) -> None:
+    trainer = make(loss=loss, metrics={"accuracy": accuracy})
+    targets = REGIONS[:40] if loss.ignored_index is None else with_ignored(REGIONS[:40])
+    first, *others = (trainer.evaluate((POINTS[:40], targets, size)) for size in (40, 7, 10))
+    for other in others:
+        assert other == pytest.approx(first, rel=1e-6)
 
 
 def test_what_is_computed_again_needs_no_memory() -> None:
