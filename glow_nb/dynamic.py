@@ -15,7 +15,8 @@ from glow_nb.errors import GlowError, OptionError
 from glow_nb.feeds import Feeds, check_open_feeds, name_feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.network import CompiledNetwork, MemoryReport, Network
+from glow_nb.memory_report import MemoryReport
+from glow_nb.network import CompiledNetwork, Network
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array, SymbolicType
 from glow_nb.variants import MAX_VARIANTS, VariantCache

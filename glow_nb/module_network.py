@@ -11,7 +11,8 @@ from typing_extensions import override
 from glow_nb.arguments import Shapes
 from glow_nb.errors import OptionError
 from glow_nb.feeds import Feeds
-from glow_nb.network import CompiledNetwork, MemoryReport, Network
+from glow_nb.memory_report import MemoryReport
+from glow_nb.network import CompiledNetwork, Network
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array, TensorType
 

@@ -16,7 +16,8 @@ from glow_nb.feeds import Feeds
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function, State, Value, is_update
 from glow_nb.hlir.rewrite import substitute
-from glow_nb.network import MemoryReport, Network
+from glow_nb.memory_report import MemoryReport
+from glow_nb.network import Network
 from glow_nb.passes import Pipeline, Step
 from glow_nb.pipelines import TRAINING
 from glow_nb.train.diagnosis import first_fault

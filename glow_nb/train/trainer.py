@@ -16,7 +16,7 @@ from glow_nb.feeds import Feeds
 from glow_nb.files import check_writable
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function
-from glow_nb.network import MemoryReport
+from glow_nb.memory_report import MemoryReport
 from glow_nb.train.batches import Batches, Data, Stream, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
 from glow_nb.train.engine import Engine, shapes_of
