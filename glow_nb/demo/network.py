@@ -15,8 +15,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from glow_nb.hlir.evaluate import evaluate_node
-from glow_nb.hlir.graph import Constant, Node, Save, Value
+from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.ops import BatchNormalization
+from glow_nb.hlir.save import Save
 from glow_nb.importers.onnx import import_onnx
 from glow_nb.schema import operands_of
 from glow_nb.types import Array

@@ -15,7 +15,7 @@ from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.formulas import emit_formula, has_known_formula
-from glow_nb.hlir.graph import Constant, Function, Node, Save, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.rules import (
@@ -25,6 +25,7 @@ from glow_nb.hlir.rules import (
     GradientRule,
     OperandGradients,
 )
+from glow_nb.hlir.save import Save
 from glow_nb.schema import map_operands, operand_specs, operands_of
 
 Sums = dict[Value, list[Value]]

@@ -13,7 +13,8 @@ import glow_nb.hlir.gradients  # noqa: F401  registers the rules of all operator
 from glow_nb.errors import GradientError
 from glow_nb.hlir.backpropagate import Sums, backpropagate, dependent_on, total
 from glow_nb.hlir.backward import PREFIX, Backward
-from glow_nb.hlir.graph import Function, Save, Value
+from glow_nb.hlir.graph import Function, Value
+from glow_nb.hlir.save import Save
 from glow_nb.schema import closest
 
 

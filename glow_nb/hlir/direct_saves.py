@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from glow_nb.hlir.graph import Function, Node, Result, Save, State, Value, is_update
+from glow_nb.hlir.graph import Function, Node, Result, State, Value
 from glow_nb.hlir.ops.shape import Reshape
+from glow_nb.hlir.save import Save, is_update
 
 Users = Mapping[Value, list[Node]]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Save, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, Value
+from glow_nb.hlir.save import Save
 from glow_nb.schema import attributes_of, operands_of
 from glow_nb.text import format_literal
 

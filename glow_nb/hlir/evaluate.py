@@ -12,7 +12,8 @@ import numpy as np
 from glow_nb.counted import cut
 from glow_nb.errors import FeedError, GlowError, VerifyError
 from glow_nb.foreign import foreign
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
+from glow_nb.hlir.save import Save
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.schema import operand_specs
 from glow_nb.types import Array, TensorType

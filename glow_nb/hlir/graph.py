@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeGuard, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from typing_extensions import override
@@ -306,40 +306,6 @@ def producer_of(value: Value) -> Node | None:
     return value if isinstance(value, Node) else None
 
 
-@define_node("save")
-class Save(Node):
-    """Write a value into an output or a state: the only way out of a function (paper 3.1)."""
-
-    has_side_effects: ClassVar[bool] = True
-    input: Value
-    output: Placeholder
-
-    @override
-    def infer_types(self) -> tuple[TensorType, ...]:
-        self.require(isinstance(self.output, Placeholder), f"{self.output} is not a placeholder")
-        self.require(
-            self.input.type == self.output.type,
-            f"value {self.input} does not fit placeholder {self.output}",
-        )
-        return ()
-
-    @override
-    def evaluate(self, input: Array, output: Array) -> tuple[()]:
-        return ()
-
-
-def is_update(node: Node) -> TypeGuard[Save]:
-    """True for the ``save`` of a state."""
-    return isinstance(node, Save) and isinstance(node.output, State)
-
-
-def updates_last(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Return *nodes* with the saves of states behind all others, which read the old values."""
-    nodes = tuple(nodes)
-    updates = tuple(filter(is_update, nodes))
-    return (*(node for node in nodes if not is_update(node)), *updates) if updates else nodes
-
-
 @dataclass(frozen=True, eq=False)
 class Function:
     """A graph: nodes in an order where each is defined before it is used.
@@ -410,6 +376,8 @@ class Function:
         The saves of states move behind all other nodes: a rule may make a reader of an old value at
         any place.
         """
+        from glow_nb.hlir.save import updates_last  # whose node is defined like all others
+
         nodes = updates_last(nodes)
         names = {node.name for node in nodes}
         known = self.origins if origins is None else origins

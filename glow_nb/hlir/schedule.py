@@ -12,8 +12,9 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from glow_nb.hlir.direct_saves import is_read_at_the_end, readers_of, saved_alone
-from glow_nb.hlir.graph import Function, Node, State, is_update, producer_of
+from glow_nb.hlir.graph import Function, Node, State, producer_of
 from glow_nb.hlir.ops.shape import Reshape
+from glow_nb.hlir.save import is_update
 from glow_nb.ordering import best_order
 from glow_nb.schema import operands_of
 from glow_nb.steps import Steps

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from glow_nb.counted import problem_of
 from glow_nb.errors import VerifyError
-from glow_nb.hlir.graph import (
-    Constant,
-    Function,
-    Node,
-    Placeholder,
-    Result,
-    Save,
-    State,
-    Value,
-    is_update,
-)
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, State, Value
 from glow_nb.hlir.module import Module
+from glow_nb.hlir.save import Save, is_update
 from glow_nb.schema import operands_of
 
 

@@ -17,10 +17,11 @@ import glow_nb.llir.instructions  # noqa: F401  registers those with a class of 
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.direct_saves import aliases_of, is_read_at_the_end, readers_of, saved_alone
-from glow_nb.hlir.graph import Function, Node, Placeholder, Save, State, Value, producer_of
+from glow_nb.hlir.graph import Function, Node, Placeholder, State, Value, producer_of
 from glow_nb.hlir.ops.activation import Clip
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Reshape, Slice, Split
 from glow_nb.hlir.rules import LOWERINGS
+from glow_nb.hlir.save import Save
 from glow_nb.llir.instructions.derived import has_instruction, instruction_for
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.lifetimes import mark_lifetimes

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from glow_nb.hlir.evaluate import evaluate_node
-from glow_nb.hlir.graph import Constant, Function, Save, State, Value
+from glow_nb.hlir.graph import Constant, Function, State, Value
+from glow_nb.hlir.save import Save
 from glow_nb.schema import operands_of
 from glow_nb.types import Array
 

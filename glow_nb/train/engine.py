@@ -14,8 +14,9 @@ from glow_nb.backends import BackendLike
 from glow_nb.errors import FeedError, ModelError, OptionError, TrainingError
 from glow_nb.feeds import Feeds
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Constant, Function, State, Value, is_update
+from glow_nb.hlir.graph import Constant, Function, State, Value
 from glow_nb.hlir.rewrite import substitute
+from glow_nb.hlir.save import is_update
 from glow_nb.memory_report import MemoryReport
 from glow_nb.network import Network
 from glow_nb.passes import Pipeline, Step

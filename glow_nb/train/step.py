@@ -19,13 +19,14 @@ from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import emit_gradients
-from glow_nb.hlir.graph import Constant, Function, Save, State, Value, is_update
+from glow_nb.hlir.graph import Constant, Function, State, Value
 from glow_nb.hlir.ops.arithmetic import And
 from glow_nb.hlir.ops.comparison import Less, Select
 from glow_nb.hlir.ops.elementwise import Abs
 from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.passes import GRAPH_PASSES
 from glow_nb.hlir.rewrite import substitute
+from glow_nb.hlir.save import Save, is_update
 from glow_nb.hlir.terms import Term
 from glow_nb.pipelines import TRAINING
 from glow_nb.schema import closest, operands_of

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import glow_nb
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import NODES, Save, Value
+from glow_nb.hlir.graph import NODES, Value
 from glow_nb.hlir.ops import Add, Mul, ReduceSum
 from glow_nb.hlir.rules import GRADIENTS
+from glow_nb.hlir.save import Save
 from glow_nb.types import Array, ElementKind
 from tests.property.drawn_losses import DrawnLoss, draw_loss
 from tests.property.drawn_operators import SIZES

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from glow_nb.hlir.graph import Function, Node, Save, Value
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import NonMaxSuppression, NonZero, Unique
+from glow_nb.hlir.save import Save
 from glow_nb.importers.onnx.counting import Count, count_after
 from glow_nb.schema import operands_of
 

@@ -20,10 +20,11 @@ from glow_nb.exporters.onnx.registry import (
     exports_of,
 )
 from glow_nb.exporters.onnx.writer import Record, Writer
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, State, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.save import Save
 from glow_nb.importers.onnx.tensors import code_of
 
 TensorOf = Callable[[Constant | State], onnx.TensorProto]

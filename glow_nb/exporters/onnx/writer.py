@@ -21,7 +21,8 @@ from glow_nb.exporters.onnx.kinds import (
 from glow_nb.exporters.onnx.registry import CHANNELS_FIRST, EXPORTS, PREFERRED_OPSET
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Save, State, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value
+from glow_nb.hlir.save import Save
 from glow_nb.importers.onnx.tensors import code_of
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, partial
 
-from glow_nb.hlir.graph import Function, Node, Save, Value, producer_of
+from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, Reshape
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.save import Save
 from glow_nb.schema import map_operands, operands_of
 
 MOST_NODES = 8

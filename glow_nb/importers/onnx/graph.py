@@ -21,7 +21,8 @@ from glow_nb.errors import (
     VerifyError,
 )
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Placeholder, Save, Value
+from glow_nb.hlir.graph import Function, Placeholder, Value
+from glow_nb.hlir.save import Save
 from glow_nb.importers.onnx.context import (
     MAX_CONSTANT_BYTES,
     AlreadyReportedError,

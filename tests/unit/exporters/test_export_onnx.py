@@ -26,8 +26,9 @@ from glow_nb.exporters.onnx.registry import EXPORTS, can_write, expansions, expo
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import NODES, Constant, Function, Node, Placeholder, Save, define_node
+from glow_nb.hlir.graph import NODES, Constant, Function, Node, Placeholder, define_node
 from glow_nb.hlir.ops.families import UnaryElementwise
+from glow_nb.hlir.save import Save
 from glow_nb.importers.onnx import import_onnx
 from glow_nb.types import Array, ElementKind
 

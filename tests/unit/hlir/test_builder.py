@@ -9,8 +9,9 @@ import glow_nb
 from glow_nb.errors import GlowError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Placeholder, Save
+from glow_nb.hlir.graph import Function, Placeholder
 from glow_nb.hlir.print import print_function
+from glow_nb.hlir.save import Save
 from glow_nb.hlir.verify import verify
 from glow_nb.types import ElementKind, TensorType
 

@@ -9,10 +9,11 @@ import pytest
 
 from glow_nb.errors import GlowError, VerifyError
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Node, Placeholder, Save
+from glow_nb.hlir.graph import Function, Node, Placeholder
 from glow_nb.hlir.ops import Add, Neg, Relu, Split, Tanh
 from glow_nb.hlir.print import print_function
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
+from glow_nb.hlir.save import Save
 from glow_nb.hlir.verify import verify
 from glow_nb.types import ElementKind, TensorType
 

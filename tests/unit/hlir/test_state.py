@@ -9,11 +9,12 @@ import glow_nb
 from glow_nb.errors import FeedError, GlowError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Save, State
+from glow_nb.hlir.graph import Function, State
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.parse import parse_module
 from glow_nb.hlir.print import external_constants, print_module
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.hlir.save import Save
 from glow_nb.hlir.schedule import schedule
 from glow_nb.hlir.verify import verify, verify_module
 from glow_nb.types import Array

@@ -13,8 +13,9 @@ from glow_nb.backends.interpreter import Interpreter
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Function, Node, Save, Value
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.parse import parse_module
+from glow_nb.hlir.save import Save
 from glow_nb.llir.allocate import allocate
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.program import Program

@@ -8,7 +8,8 @@ import pytest
 import glow_nb
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Save
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.save import Save
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
 from glow_nb.types import Array

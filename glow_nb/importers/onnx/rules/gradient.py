@@ -8,7 +8,8 @@ from glow_nb.errors import GradientError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import differentiate
-from glow_nb.hlir.graph import Function, Node, Placeholder, Save, Value
+from glow_nb.hlir.graph import Function, Node, Placeholder, Value
+from glow_nb.hlir.save import Save
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op

@@ -1,0 +1,45 @@
+"""``save``, which writes an output or a state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, TypeGuard
+
+from typing_extensions import override
+
+from glow_nb.hlir.graph import Node, Placeholder, State, Value, define_node
+from glow_nb.types import Array, TensorType
+
+
+@define_node("save")
+class Save(Node):
+    """Write a value into an output or a state: the only way out of a function (paper 3.1)."""
+
+    has_side_effects: ClassVar[bool] = True
+    input: Value
+    output: Placeholder
+
+    @override
+    def infer_types(self) -> tuple[TensorType, ...]:
+        self.require(isinstance(self.output, Placeholder), f"{self.output} is not a placeholder")
+        self.require(
+            self.input.type == self.output.type,
+            f"value {self.input} does not fit placeholder {self.output}",
+        )
+        return ()
+
+    @override
+    def evaluate(self, input: Array, output: Array) -> tuple[()]:
+        return ()
+
+
+def is_update(node: Node) -> TypeGuard[Save]:
+    """True for the ``save`` of a state."""
+    return isinstance(node, Save) and isinstance(node.output, State)
+
+
+def updates_last(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Return *nodes* with the saves of states behind all others, which read the old values."""
+    nodes = tuple(nodes)
+    updates = tuple(filter(is_update, nodes))
+    return (*(node for node in nodes if not is_update(node)), *updates) if updates else nodes
