@@ -295,11 +295,12 @@ class Engine:
         """Return the error about a step that is not finite."""
         if isfinite(loss):
             what = f"the length of the gradients is not finite, though the loss is {loss}"
+            advice = "lower the learning rate"
         else:
             what = f"the loss is {loss}: {first_fault(functions.forward, feeds, self.values())}"
+            advice = "lower the learning rate, clip the gradients by clip_norm="
         return TrainingError(
-            f"{what}; all weights are as before the step; lower the learning rate, clip the "
-            "gradients by clip_norm=, or correct the data"
+            f"{what}; all weights are as before the step; {advice}, or correct the data"
         )
 
 

@@ -152,6 +152,7 @@ class Trainer:
                 result is not; or with ``clip_norm=`` the length of the gradients is not finite.
                 Nothing was changed. Without ``clip_norm=`` nobody looks at the gradients: one that
                 is not finite, though the loss is, reaches its weight, and the next step fails.
+                A length that is never reached has them looked at, and needs memory for all of them.
             GradientError: The loss depends on no weight, or operators on the way have no gradient.
         """
         arrays, wanted = self._checked(inputs, targets)
