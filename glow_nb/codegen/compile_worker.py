@@ -18,9 +18,6 @@ import sys
 from typing import IO, Any
 
 READY = ("ready", None)
-GARBAGE_THRESHOLDS = (100_000, 20, 100)
-"""numba makes many objects and little garbage: looking for it as often as Python does by itself
-takes a seventh of a worker's time."""
 
 _LENGTH = struct.Struct("<Q")
 
@@ -54,7 +51,6 @@ def main() -> None:
 
     compile_kernel = kernel_compiler()
     gc.freeze()  # what is imported stays: do not look through it again and again
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
     write_frame(answers, READY)
     while True:
         try:

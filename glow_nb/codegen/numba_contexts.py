@@ -54,12 +54,25 @@ class TypingContext(typing.Context):
 
 
 class TargetContext(cpu.CPUContext):
-    """numba's code generation context, which asks LLVM once for the size of each type."""
+    """numba's code generation context, which asks once for the size of each type and for each
+    implementation of a function.
+    """
+
+    @override
+    def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        """Return what emits a call of *fn* with operands of the types of *sig*."""
+        return _implementation(self, fn, sig, _firstcall)
 
     @override
     def get_abi_sizeof(self, ty: Any) -> int:
         """Return the bytes that a value of the LLVM type *ty* takes."""
         return _size_bytes(ty, self.target_data)
+
+
+@cache
+def _implementation(context: TargetContext, function: Any, signature: Any, first: bool) -> Any:
+    untyped: Any = super(TargetContext, context)
+    return untyped.get_function(function, signature, first)
 
 
 @cache

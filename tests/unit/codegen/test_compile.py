@@ -1,5 +1,7 @@
 """One source to one object: what comes out, and how faults of a generator are reported."""
 
+import contextlib
+import gc
 import sys
 
 import numpy as np
@@ -123,3 +125,17 @@ def test_numba_switched_off_makes_no_difference(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     assert compile_kernel(source(), HOST)
     assert "numba" in sys.modules
+
+
+@pytest.mark.parametrize("line", ["put(dest, 0, 1.0)", "put(dest, 0, unknown)"])
+def test_garbage_is_looked_for_again_behind_a_kernel(line: str) -> None:
+    with contextlib.suppress(CompileError):
+        compile_kernel(kernel(line), HOST)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with contextlib.suppress(CompileError):
+            compile_kernel(kernel(line), HOST)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
