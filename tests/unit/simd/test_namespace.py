@@ -11,6 +11,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.simd.namespace import NAMESPACE
 from glow_nb.types import Array, ElementKind
+from tests.unit.kernels.each_width import each_with_one_width
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 BOOL, FLOAT32, INT32 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.INT32
@@ -112,16 +113,14 @@ def calls(rules: dict[str, Rule], arguments: str) -> list[str]:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width([*INTEGERS, *FLOATS]))
 def test_arithmetic_is_that_of_numpy(kind: ElementKind, lanes: int) -> None:
     lhs, rhs = samples(kind)
     check(ARITHMETIC, run(calls(ARITHMETIC, "a, b"), kind, lhs, rhs, lanes), lhs, rhs)
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width(FLOATS))
 def test_float_functions_are_those_of_numpy(kind: ElementKind, lanes: int) -> None:
     lhs, rhs = samples(kind)
     binary: dict[str, Rule] = {"div": np.divide, "copysign": np.copysign}
@@ -171,8 +170,7 @@ def test_comparisons_choose_what_where_takes(kind: ElementKind, lanes: int) -> N
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", list(ElementKind))
+@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width(list(ElementKind)))
 def test_conversions_are_those_of_numpy(kind: ElementKind, lanes: int) -> None:
     largest = (32, 60) if kind.is_storage else (100, 127)
     source = converted(np.array([0, 1, 2, 3, 7.5, 0.4, *largest] * 2), kind)

@@ -10,11 +10,12 @@ import pytest
 
 from glow_nb.hlir.ops.attention import by_heads
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.llir.program import Buffer, View
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
+from tests.unit.kernels.each_width import each_with_one_width
 from tests.unit.kernels.running import RunningKernel
 
 pytestmark = pytest.mark.jit
@@ -109,8 +110,10 @@ def test_attention_is_that_of_its_operator(name: str) -> None:
     check(instruction, SMALL, operands=operands_of(instruction), absolute=2e-6)
 
 
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("name", ["odd sizes", "few queries of many keys", "causal groups"])
+@pytest.mark.parametrize(
+    ("name", "lanes"),
+    each_with_one_width(["odd sizes", "few queries of many keys", "causal groups"]),
+)
 def test_every_width_of_vectors(name: str, lanes: int) -> None:
     case, options = CASES[name]
     instruction = case.build(**options)

@@ -13,12 +13,13 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators import packed_instructions as packed
 from glow_nb.kernels.operators.winograd_instructions import WinogradConvolutionInst
 from glow_nb.kernels.stacks.generate_stack import generate_stack
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import Buffer, Instruction, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.unit.kernels.each_width import each_with_one_width
 from tests.unit.kernels.running import RunningKernel
 
 AddInst = instruction_for(ops.Add)
@@ -91,8 +92,7 @@ def seen(buffer: Buffer, array: Array) -> Array:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(NAMES))
 def test_each_operand_has_its_own_distance_of_pixels(name: str, lanes: int) -> None:
     target, block, random = Target.host(lanes), 2 * lanes, np.random.default_rng(0)
     dest, input = window("dest", INPUT, 3, 2), window("input", INPUT, 5, 8)

@@ -24,6 +24,7 @@ from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.passes_for_cpu import run_passes
 from tests.unit.kernels.cases import assert_close
+from tests.unit.kernels.each_width import each_with_one_width
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 AddInst, ReluInst = instruction_for(ops.Add), instruction_for(ops.Relu)
@@ -111,9 +112,9 @@ def ride(case: Case, value: Value) -> Value:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
-@pytest.mark.parametrize("head", [*HEADS, *POOLS])
-def test_a_stack_rides_on_a_head(head: str, target: Target) -> None:
+@pytest.mark.parametrize(("head", "lanes"), each_with_one_width([*HEADS, *POOLS]))
+def test_a_stack_rides_on_a_head(head: str, lanes: int) -> None:
+    target = Target.host(lanes)
     for seed, shape in enumerate(SHAPES):
         case = Case(seed)
         made = case.emit((HEADS | POOLS)[head](case.input(*shape)))
@@ -126,9 +127,9 @@ def test_a_stack_rides_on_a_head(head: str, target: Target) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
-@pytest.mark.parametrize("head", HEADS)
-def test_producers_of_every_broadcast_shape_are_drawn(head: str, target: Target) -> None:
+@pytest.mark.parametrize(("head", "lanes"), each_with_one_width(HEADS))
+def test_producers_of_every_broadcast_shape_are_drawn(head: str, lanes: int) -> None:
+    target = Target.host(lanes)
     for seed, shape in enumerate(SHAPES):
         case = Case(seed)
         batch, height, width, channels = shape
@@ -174,11 +175,11 @@ def test_layer_normalization_of_a_sum_and_an_activation_upon_it(target: Target) 
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
-@pytest.mark.parametrize("softmax", [ops.Softmax, ops.LogSoftmax])
+@pytest.mark.parametrize(("softmax", "lanes"), each_with_one_width([ops.Softmax, ops.LogSoftmax]))
 def test_short_rows_are_turned_over_with_all_that_stands_around(
-    softmax: Callable[..., Node], target: Target
+    softmax: Callable[..., Node], lanes: int
 ) -> None:
+    target = Target.host(lanes)
     for rows, length in ((70, 12), (33, 3), (64, 32), (35, 17)):
         case = Case(length)
         value = case.emit(ops.Mul(case.input(rows, length), case.input(rows, 1)))
