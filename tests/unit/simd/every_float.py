@@ -62,6 +62,23 @@ def _exp_nonpositive(x: float) -> float:
     return math.exp(-abs(x))
 
 
+def _inverse_erf(x: float) -> float:
+    """Return the inverse of erf: Winitzki's approximation, then Halley's steps."""
+    size = abs(x)
+    if not size < 1.0:
+        return math.copysign(math.inf, x) if size == 1.0 else math.nan
+    if size < 1e-4:
+        return 0.5 * math.sqrt(math.pi) * x * (1.0 + math.pi / 12.0 * x * x)
+    log = math.log1p(-size * size)
+    half = 2.0 / (math.pi * 0.147) + 0.5 * log
+    y = math.sqrt(math.sqrt(half * half - log / 0.147) - half)
+    for _ in range(3):
+        excess = math.erf(y) - size if size < 0.5 else (1.0 - size) - math.erfc(y)
+        change = excess * 0.5 * math.sqrt(math.pi) * math.exp(y * y)
+        y -= change / (1.0 + y * change)
+    return math.copysign(y, x)
+
+
 def _inverse_fourth_root(x: float) -> float:
     return 1.0 / math.sqrt(math.sqrt(max(abs(x), SMALLEST_NORMAL)))
 
@@ -75,6 +92,7 @@ TRUTH: dict[str, Callable[[float], float]] = {
     "rsqrt": _rsqrt,
     "exp2": _exp2,
     "exp_nonpositive": _exp_nonpositive,
+    "inverse_erf": _inverse_erf,
     "inverse_fourth_root": _inverse_fourth_root,
 }
 """Functions that the C library does not have, without sums that cancel."""
