@@ -210,7 +210,8 @@ def test_the_oldest_operator_set_that_says_it_is_taken(function: Function, opset
 def test_a_given_operator_set_is_taken() -> None:
     swish = of(ops.Swish, "float32<4>", alpha=2.0)
     assert operators(glow_nb.export_onnx(swish, opset=23)) == ["Mul", "Sigmoid", "Mul"]
-    assert operators(glow_nb.export_onnx(swish, opset=np.int64(24))) == ["Swish"]
+    of_numpy: Any = np.int64(24)
+    assert operators(glow_nb.export_onnx(swish, opset=of_numpy)) == ["Swish"]
     sine = glow_nb.export_onnx(of(ops.Sin, "bfloat16<4>"), opset=20)
     assert operators(sine) == ["Cast", "Sin", "Cast"]
     onnx.checker.check_model(sine, full_check=True)
