@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--output", type=Path, default=Path("out"))
     given = parser.parse_args(arguments)
-    given.output.mkdir(exist_ok=True)
+    given.output.mkdir(parents=True, exist_ok=True)
     came, foretold = foretell(given.epochs)
     for name, numbers in foretold.items():
         print(f"{name:14s} explains {explained(numbers, came):.1%} of the variance")

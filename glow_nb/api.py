@@ -78,7 +78,8 @@ def load(
     if isinstance(loaded, Module):
         names = [function.name for function in loaded.functions]
         raise OptionError(
-            f"{loaded!r}: it is no single function; take one of glow_nb.load_module(...){names}"
+            f"the model has the functions {names}, and load() returns one; "
+            "glow_nb.load_module(path) returns all, and module[name] is one of them"
         )
     if isinstance(loaded, Function | Program):
         return loaded
@@ -206,6 +207,8 @@ def compile(
     if program_pipeline is not None:
         PROGRAM_PASSES.check(program_pipeline)
     limit = whole_number("max_variants", max_variants, 1)
+    if state is not None and not isinstance(state, StateStore):
+        raise OptionError(f"state={state!r:.80}: give the state of another network, net.state")
     stopwatch = Stopwatch()
     chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
     stopwatch.lap("backend")

@@ -196,18 +196,25 @@ def _differentiate(node: Node, sums: Sums, builder: Backward) -> None:
 
 def _check_rules(nodes: Iterable[Node]) -> None:
     """Raise GradientError unless all *nodes* can be differentiated."""
-    missing: dict[type[Node], list[Node]] = {}
-    for node in nodes:
-        if rule_of(type(node)) is None:
-            missing.setdefault(type(node), []).append(node)
+    missing = [node for node in nodes if rule_of(type(node)) is None]
     if missing:
-        listed = "; ".join(_why_not(kind, found) for kind, found in missing.items())
-        raise GradientError(f"no gradient flows through {listed}")
+        raise no_flow_through(missing, "it has no rule: write one with @gradient")
 
 
-def _why_not(kind: type[Node], nodes: Sequence[Node]) -> str:
-    shown = ", ".join(map(repr, nodes[:3])) + (", ..." if len(nodes) > 3 else "")
-    return f"{shown} ({WITHOUT_GRADIENT.get(kind) or 'it has no rule: write one with @gradient'})"
+def no_flow_through(nodes: Iterable[Node], otherwise: str) -> GradientError:
+    """Return the error that names *nodes*, each with the reason of its operator or *otherwise*."""
+    by_class: dict[type[Node], list[Node]] = {}
+    for node in nodes:
+        by_class.setdefault(type(node), []).append(node)
+    listed = (
+        f"{_first_of(found)} ({WITHOUT_GRADIENT.get(node_class, otherwise)})"
+        for node_class, found in by_class.items()
+    )
+    return GradientError(f"no gradient flows through {'; '.join(listed)}")
+
+
+def _first_of(nodes: Sequence[Node]) -> str:
+    return ", ".join(map(repr, nodes[:3])) + (", ..." if len(nodes) > 3 else "")
 
 
 def _pairs(node: Node, found: OperandGradients) -> Iterable[tuple[Value, Value]]:

@@ -11,11 +11,17 @@ from itertools import chain, count
 
 import glow_nb.hlir.gradients  # noqa: F401  registers the rules of all operators
 from glow_nb.errors import GradientError
-from glow_nb.hlir.backpropagate import Sums, backpropagate, dependent_on, total
+from glow_nb.hlir.backpropagate import (
+    Sums,
+    backpropagate,
+    dependent_on,
+    no_flow_through,
+    total,
+)
 from glow_nb.hlir.backward import PREFIX, Backward
-from glow_nb.hlir.graph import Function, Value
+from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.save import Save
-from glow_nb.schema import closest
+from glow_nb.schema import closest, operands_of
 
 
 def differentiate(function: Function, wrt: Iterable[str], output: str | None = None) -> Function:
@@ -69,12 +75,7 @@ def emit_gradients(builder: Backward, output: Value, wrt: Sequence[Value]) -> di
     _check_output(output)
     builder.dependent = dependent_on(wrt, builder.nodes)
     _check_predicates(builder)
-    if output not in builder.dependent:
-        names = ", ".join(value.name for value in wrt)
-        raise GradientError(
-            f"{output!r} does not depend on any of {names}; differentiate another output, or for "
-            "values that it is computed from"
-        )
+    _check_dependence(output, wrt, builder)
     sums: Sums = {output: [builder.filled(output.type, 1.0, f"{PREFIX}one")]}
     backpropagate(builder, builder.nodes, sums)
     return {value: _gradient_of(value, sums, builder) for value in wrt}
@@ -88,14 +89,17 @@ def _gradient_of(value: Value, sums: Sums, builder: Backward) -> Value:
 def _as_names(wrt: Iterable[str]) -> list[str]:
     """Return the names of *wrt*, each once."""
     if isinstance(wrt, str) or not isinstance(wrt, Iterable):
-        raise GradientError(f"wrt is {wrt!r}; give a list of names: [{str(wrt)!r}]")
-    names = list(dict.fromkeys(wrt))
+        shown = wrt if isinstance(wrt, str) else "w"
+        raise GradientError(f"wrt is {wrt!r:.80}; give a list of names: [{shown!r:.80}]")
+    names = list(wrt)
     for name in names:
         if not isinstance(name, str):
-            raise GradientError(f"wrt holds {name!r}; give names")
+            raise GradientError(
+                f"wrt holds {name!r:.80}; give names of inputs, states or constants"
+            )
     if not names:
         raise GradientError("wrt is empty; name at least one input, state or constant")
-    return names
+    return list(dict.fromkeys(names))
 
 
 def _output_name(name: str, builder: Backward) -> str:
@@ -144,6 +148,33 @@ def _check_output(output: Value) -> None:
             f"{output!r}: only an output of one float can be differentiated; reduce it to a sum or "
             "a mean first"
         )
+
+
+def _check_dependence(output: Value, wrt: Sequence[Value], builder: Backward) -> None:
+    """Raise GradientError unless floats lead from *wrt* to *output*."""
+    if output in builder.dependent:
+        return
+    ends = _ends_of_floats(output, builder)
+    if ends:
+        raise no_flow_through(ends, "it passes on no floats")
+    names = ", ".join(value.name for value in wrt)
+    raise GradientError(
+        f"{output!r} does not depend on any of {names}; differentiate another output, or for "
+        "values that it is computed from"
+    )
+
+
+def _ends_of_floats(output: Value, builder: Backward) -> list[Node]:
+    """Return the nodes on the way to *output* that make no floats of those with a gradient."""
+    needed, found = {output}, list[Node]()
+    for node in reversed(builder.nodes):
+        read = needed.intersection(node.results)
+        if not read:
+            continue
+        needed.update(operands_of(node))
+        if any(map(builder.wants, operands_of(node))) and not any(map(builder.wants, read)):
+            found.append(node)
+    return found[::-1]
 
 
 def _check_predicates(builder: Backward) -> None:

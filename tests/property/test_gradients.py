@@ -15,6 +15,7 @@ import glow_nb
 from glow_nb.hlir.differentiate import differentiate
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import NODES, Value
+from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops import Add, Mul, ReduceSum
 from glow_nb.hlir.rules import GRADIENTS
 from glow_nb.hlir.save import Save
@@ -89,6 +90,14 @@ def squared_slopes(loss: DrawnLoss) -> DrawnLoss:
 @settings(max_examples=2 * PART)
 def test_gradients_are_limits_of_differences(name: str, seed: int, sizes: tuple[int, ...]) -> None:
     check_gradients(draw_loss([NODES[name]], seed, sizes=sizes), seed)
+
+
+@given(SEEDS, st.sampled_from(DIFFERENTIABLE))
+@settings(max_examples=10 * PART)
+def test_gradients_of_small_tensors_can_be_lowered(seed: int, name: str) -> None:
+    loss = draw_loss([NODES[name]], seed, ElementKind.FLOAT32, SMALL)
+    function = differentiate(loss.function, loss.wrt)
+    check_close(evaluate(lower(function), loss.feeds), evaluate(function, loss.feeds))
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)

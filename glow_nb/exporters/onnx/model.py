@@ -8,6 +8,7 @@ import onnx
 from onnx import helper
 
 from glow_nb import __version__
+from glow_nb.arguments import as_integer
 from glow_nb.errors import OptionError, UnsupportedError
 from glow_nb.exporters.onnx.counted import open_sizes
 from glow_nb.exporters.onnx.kinds import opset_that_takes
@@ -62,8 +63,7 @@ def as_model(function: Function, opset: int | None, tensor_of: TensorOf) -> onnx
 def _written(function: Function, wanted: int | None) -> Writer:
     opset = max(OLDEST_OPSET, _opset_of_kinds(function))
     if wanted is not None:
-        _check_opset(wanted, opset)
-        opset = wanted
+        opset = _as_opset(wanted, opset)
     plain = _without_predicates(function)
     while True:
         expanded = _expanded(plain, opset)
@@ -84,11 +84,12 @@ def _written(function: Function, wanted: int | None) -> Writer:
         opset = needed
 
 
-def _check_opset(opset: int, least: int) -> None:
-    known = isinstance(opset, int) and OLDEST_OPSET <= opset <= NEWEST_OPSET
-    if not known:
+def _as_opset(wanted: object, least: int) -> int:
+    """Return the operator set that is *wanted*; raise unless there is one, from *least* on."""
+    opset = as_integer(wanted)
+    if opset is None or not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise OptionError(
-            f"opset={opset!r:.80}: models of the operator sets {OLDEST_OPSET} to {NEWEST_OPSET} "
+            f"opset={wanted!r:.80}: models of the operator sets {OLDEST_OPSET} to {NEWEST_OPSET} "
             "can be written; leave it out for the oldest one that says all of the graph"
         )
     if opset < least:
@@ -96,6 +97,7 @@ def _check_opset(opset: int, least: int) -> None:
             f"opset={opset}: the function has element kinds that ONNX has since opset {least}; "
             f"give opset={least} or leave it out"
         )
+    return opset
 
 
 def _opset_of_kinds(function: Function) -> int:

@@ -123,7 +123,8 @@ def is_single(number: float, kind: ElementKind) -> bool:
 
     Attributes are float32; this is exact enough unless the operator computes in float64.
     """
-    return kind is not ElementKind.FLOAT64 or float(np.float32(number)) == number
+    with np.errstate(over="ignore"):
+        return kind is not ElementKind.FLOAT64 or float(np.float32(number)) == number
 
 
 def has_single_attributes(node: Node) -> bool:

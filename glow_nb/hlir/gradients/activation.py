@@ -143,10 +143,12 @@ def _gaussian_slope(x: Term) -> Term:
 
 
 def _tanh_slope(x: Term) -> Term:
-    """``F(x) = sigmoid(a * x * (1 + 0.044715 * x * x))`` with ``a = 2 * sqrt(2 / pi)``.
+    """``F(x) = sigmoid(a * x * (1 + b * x * x))`` with ``a = 2 * sqrt(2 / pi)``, ``b = 0.044715``.
 
-    Where its slope is 0, that is multiplied first, since what it is multiplied with may overflow.
+    Far from 0 the slope of F is 0, and stays so: it is multiplied by x twice, since the square of x
+    may be infinite.
     """
-    a, square = 2 * math.sqrt(2 / math.pi), x * x
-    share = (x * (square * (a * 0.044715) + a)).apply(Sigmoid)
-    return share + x * share * (1 - share) * (square * (3 * a * 0.044715) + a)
+    a, b = 2 * math.sqrt(2 / math.pi), 0.044715
+    share = (x * (x * x * (a * b) + a)).apply(Sigmoid)
+    slope = x * share * (1 - share)
+    return share + slope * a + slope * x * x * (3 * a * b)

@@ -190,6 +190,8 @@ class AvgPoolGradient(Node):
 def lower_avg_pool_gradient(node: AvgPoolGradient, rewriter: Rewriter) -> Value:
     """Express it as a transposed convolution of each channel, by ones, of the shares."""
     emit, channels = rewriter.emit, node.type.shape[-1]
+    if not channels:  # no convolution has 0 groups
+        return emit(Broadcast(splat(rewriter, node.type, 0, "zero"), node.type.shape))
     with np.errstate(divide="ignore"):
         parts = 1 / counted_cells(node, node.size, node.gradient.type.shape[1:-1])
     factors = rewriter.constant(

@@ -36,7 +36,8 @@ class FilterGradientParts(Node):
         pads: Cells of padding: the begins of all dimensions, then the ends.
         dilation: Distance of the taps.
         group: Channels are cut into so many groups that were convolved apart.
-        parts: How many sums there are. Threads may share them, and their sum is the gradient.
+        parts: How many sums there are, as many as lines at most. Threads may share them, and their
+            sum is the gradient.
         is_turned: The channels of the gradient come last: they lie in the lanes.
     """
 
@@ -53,7 +54,6 @@ class FilterGradientParts(Node):
     @override
     def infer_type(self) -> TensorType:
         channels, depth = check_filter_gradient(self)
-        self.require(self.parts > 0, f"parts is {self.parts}, but must be positive")
         self.require(
             self.group > 0 and channels % self.group == depth % self.group == 0,
             f"{channels} channels of input {self.input.type} and {depth} of gradient "
@@ -103,7 +103,8 @@ class DepthwiseFilterGradient(Node):
         stride: Step of the window.
         pads: Cells of padding: the begins of all dimensions, then the ends.
         dilation: Distance of the taps.
-        parts: How many sums there are. Threads may share them, and their sum is the gradient.
+        parts: How many sums there are, as many as lines at most. Threads may share them, and their
+            sum is the gradient.
     """
 
     input: Value
@@ -117,7 +118,6 @@ class DepthwiseFilterGradient(Node):
     @override
     def infer_type(self) -> TensorType:
         channels, depth = check_filter_gradient(self)
-        self.require(self.parts > 0, f"parts is {self.parts}, but must be positive")
         self.require(
             channels == depth,
             f"input {self.input.type} and gradient {self.gradient.type} must have as many channels",
@@ -150,6 +150,12 @@ def check_filter_gradient(node: Any) -> tuple[int, int]:
     depth = gradient.shape[-1] if gradient.rank else 0
     wanted = input.with_shape((input.shape[0], *out, depth))
     node.require(gradient == wanted, f"'gradient' is {gradient}, but input {input} needs {wanted}")
+    lines = prod(gradient.shape[:-2])
+    node.require(
+        0 < node.parts <= max(1, lines),
+        f"parts is {node.parts}, but must be positive, and not more than gradient {gradient} has "
+        f"lines, {lines}",
+    )
     return input.shape[-1], depth
 
 

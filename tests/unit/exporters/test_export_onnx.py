@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -210,7 +211,8 @@ def test_the_oldest_operator_set_that_says_it_is_taken(function: Function, opset
 def test_a_given_operator_set_is_taken() -> None:
     swish = of(ops.Swish, "float32<4>", alpha=2.0)
     assert operators(glow_nb.export_onnx(swish, opset=23)) == ["Mul", "Sigmoid", "Mul"]
-    assert operators(glow_nb.export_onnx(swish, opset=24)) == ["Swish"]
+    of_numpy: Any = np.int64(24)
+    assert operators(glow_nb.export_onnx(swish, opset=of_numpy)) == ["Swish"]
     sine = glow_nb.export_onnx(of(ops.Sin, "bfloat16<4>"), opset=20)
     assert operators(sine) == ["Cast", "Sin", "Cast"]
     onnx.checker.check_model(sine, full_check=True)
@@ -372,10 +374,50 @@ def test_integers_are_divided_by_anything(op: Any, kind: Kind) -> None:
         np.testing.assert_array_equal(run(model, **feeds)["y0"], evaluate(function, feeds)["y0"])
 
 
+@pytest.mark.parametrize(("instead", "tested"), [(3, "other"), (0, "divisor")])
+def test_a_choice_that_looks_like_a_guard_guards_nothing(instead: int, tested: str) -> None:
+    b = Builder()
+    names = ("x", "divisor", "other")
+    x, divisor, other = (b.input(name, "int32<4>") for name in names)
+    constants = (b.constant("c", np.full(4, number, np.int32)) for number in (0, -1, instead))
+    zero, minus_one, chosen = constants
+    value = {"other": other, "divisor": divisor}[tested]
+    is_bad = b.emit(ops.Or(b.emit(ops.Equal(value, zero)), b.emit(ops.Equal(value, minus_one))))
+    b.save(b.emit(ops.Div(x, b.emit(ops.Select(is_bad, chosen, divisor)))), "y")
+    function = b.function()
+    numbers = ([7, np.iinfo(np.int32).min, 5, 4], [0, -1, 2, 0], [1, 1, 0, 1])
+    feeds = {n: np.array(row, np.int32) for n, row in zip(names, numbers, strict=True)}
+    found = run(glow_nb.export_onnx(function), **feeds)["y"]
+    np.testing.assert_array_equal(found, evaluate(function, feeds)["y"])
+
+
+def test_a_bound_beyond_the_bits_bounds_no_shift() -> None:
+    b = Builder()
+    x, count = b.input("x", "uint32<3>"), b.input("count", "uint32<3>")
+    most = b.constant("most", np.full(3, 40, np.uint32))
+    bounded = b.emit(ops.Minimum(count, most))
+    b.save(b.emit(ops.BitShift(x, bounded, direction="left")), "y")
+    feeds = {"x": np.array([5, 6, 7], np.uint32), "count": np.array([33, 1, 99], np.uint32)}
+    model = glow_nb.export_onnx(b.function())
+    assert "Where" in operators(model)  # ONNX says nothing about shifts by more bits than there are
+    np.testing.assert_array_equal(run(model, **feeds)["y"], evaluate(b.function(), feeds)["y"])
+
+
+def test_a_bound_below_zero_bounds_no_exponent() -> None:
+    b = Builder()
+    x, exponent = b.input("x", "int32<3>"), b.input("exponent", "int32<3>")
+    least = b.constant("least", np.full(3, -3, np.int32))
+    b.save(b.emit(ops.Pow(x, b.emit(ops.Maximum(exponent, least)))), "y")
+    model = glow_nb.export_onnx(b.function())
+    assert "Where" in operators(model)  # ONNX says nothing about negative powers of integers
+    feeds = {"x": np.array([2, -1, 3], np.int32), "exponent": np.array([-1, -3, 2], np.int32)}
+    np.testing.assert_array_equal(run(model, **feeds)["y"], evaluate(b.function(), feeds)["y"])
+
+
 def test_floats_of_a_function_in_float64_are_not_rounded() -> None:
-    third = 1 / 3  # ONNX has attributes in float32
-    for node_class in (ops.LeakyRelu, ops.Elu):
-        function = of(node_class, "float64<2>", alpha=third)
+    third = 1 / 3  # ONNX has attributes in float32, in which 1e300 is infinite
+    for node_class, alpha in product((ops.LeakyRelu, ops.Elu), (third, 1e300)):
+        function = of(node_class, "float64<2>", alpha=alpha)
         feeds = {"x": np.array([-1.0, 1.0])}
         found = evaluate(import_onnx(glow_nb.export_onnx(function)), feeds)["y0"]
         np.testing.assert_allclose(found, evaluate(function, feeds)["y0"], rtol=1e-15)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,9 +128,18 @@ def test_bad_arguments(layer: Function, wrt: list[str], output: str | None, mess
         differentiate(layer, wrt, output)
 
 
-def test_one_name_in_place_of_several_is_refused(layer: Function) -> None:
-    with pytest.raises(GradientError, match=re.escape("wrt is 'w'; give a list of names: ['w']")):
-        differentiate(layer, "w", "loss")
+@pytest.mark.parametrize(
+    ("wrt", "message"),
+    [
+        ("x", "wrt is 'x'; give a list of names: ['x']"),
+        (None, "wrt is None; give a list of names: ['w']"),
+        ([["x"]], "wrt holds ['x']; give names of inputs, states or constants"),
+        ([], "wrt is empty"),
+    ],
+)
+def test_what_is_no_list_of_names_is_refused(layer: Function, wrt: Any, message: str) -> None:
+    with pytest.raises(GradientError, match=re.escape(message)):
+        differentiate(layer, wrt, "loss")
 
 
 def test_an_output_that_is_no_name_is_refused(layer: Function) -> None:
@@ -145,6 +155,23 @@ def test_an_output_that_depends_on_nothing_of_wrt() -> None:
     message = "exp %exp does not depend on any of y; differentiate another output"
     with pytest.raises(GradientError, match=re.escape(message)):
         differentiate(builder.function(), ["y"], "loss")
+
+
+def test_all_operators_that_pass_on_no_floats_are_listed() -> None:
+    builder = Builder()
+    x = builder.input("x", "float32<2 x 4>")
+    squares = builder.emit(ops.Mul(x, x))
+    best = builder.emit(ops.ArgMax(squares, axis=1), "best")
+    places = builder.emit(ops.TopK(squares, 1, 1), "top").results[1]
+    whole = builder.emit(ops.Add(best, places))
+    total = builder.emit(ops.ReduceSum(whole, (0, 1), keep_dims=False))
+    builder.save(builder.emit(ops.ConvertTo(total, x.type.kind)), "loss")
+    with pytest.raises(GradientError) as caught:
+        differentiate(builder.function(), ["x"])
+    assert str(caught.value) == (
+        "no gradient flows through arg_max %best (its results are positions); "
+        "top_k %top (it passes on no floats)"
+    )
 
 
 def test_a_predicate_is_refused() -> None:

@@ -137,12 +137,26 @@ def test_a_ratio_that_is_none_is_refused(ratio: float) -> None:
         import_onnx(one("Dropout", ("x", "r", "t"), weights=weights))
 
 
+@pytest.mark.parametrize("name", ["r", "t"])
+@pytest.mark.parametrize("count", [0, 2])
+def test_dropout_by_no_single_number_is_refused(name: str, count: int) -> None:
+    numbers = {"r": np.full(1, 0.5, np.float32), "t": np.array([True])}
+    numbers[name] = np.repeat(numbers[name], count)
+    weights = [weight(key, array) for key, array in numbers.items()]
+    with pytest.raises(ModelError, match=rf"must be one number, it is \w+<{count}>"):
+        import_onnx(one("Dropout", ("x", "r", "t"), weights=weights))
+
+
 @pytest.mark.parametrize(
     ("proto", "message"),
     [
         (
             one("RandomUniform", (), shape=[3], low=2.0, high=1.0),
-            "there is no finite interval from low = 2.0 to high = 1.0",
+            "there is no finite interval of float32 from low = 2.0 to high = 1.0",
+        ),
+        (
+            one("RandomUniform", (), shape=[3], high=7e4, dtype=TensorProto.FLOAT16),
+            "there is no finite interval of float16 from low = 0.0 to high = 70000.0",
         ),
         (
             one("RandomNormal", (), shape=[3], scale=-1.0),

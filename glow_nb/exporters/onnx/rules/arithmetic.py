@@ -8,14 +8,18 @@ are not the same everywhere: ONNX Runtime computes them in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from glow_nb.exporters.onnx.registry import composes, exports
 from glow_nb.exporters.onnx.writer import Writer
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Constant, Node, Value
+from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.optimize.uniform import array_of
 from glow_nb.hlir.rewrite import Replacement, Rewriter
-from glow_nb.types import ElementKind
+from glow_nb.types import Array, ElementKind
 
 NAMES: dict[type[Node], str] = {
     ops.Add: "Add",
@@ -46,22 +50,34 @@ def same(ctx: Writer, node: ops.Add) -> Value:
 
 def divides_safely(node: ops.Div | ops.Modulo) -> bool:
     """True unless an integer may be divided by zero, or the least one by -1."""
-    return node.type.kind.is_float or _is_safe(node.rhs)
+    kind = node.type.kind
+    refused = (0, -1) if kind.is_signed else (0,)
+    return kind.is_float or all(_is_never(node.rhs, number) for number in refused)
 
 
-def _is_safe(divisor: Value) -> bool:
-    match divisor:
-        case ops.Select(condition=ops.Equal(rhs=zero), lhs=Constant()) if _holds_only(zero, 0):
-            return not divisor.type.kind.is_signed
-        case ops.Select(condition=ops.Or(lhs=ops.Equal(), rhs=ops.Equal()), lhs=Constant()):
-            return True
-    numbers = array_of(divisor)
-    return numbers is not None and not ((numbers == 0) | (numbers + 1 == 0)).any()
+def _is_never(value: Value, number: int) -> bool:
+    """True if no element of *value* is *number*: it holds others, or others take its place."""
+    match value:
+        case ops.Select(condition=condition, lhs=instead, rhs=kept):
+            is_replaced = _is_true_at(condition, kept, number) or _is_never(kept, number)
+            return is_replaced and _is_never(instead, number)
+    return _all(value, lambda numbers: numbers != number)
 
 
-def _holds_only(value: Value, number: int) -> bool:
+def _is_true_at(condition: Value, value: Value, number: int) -> bool:
+    """True if *condition* holds wherever *value* is *number*."""
+    match condition:
+        case ops.Or(lhs=first, rhs=second):
+            return _is_true_at(first, value, number) or _is_true_at(second, value, number)
+        case ops.Equal(lhs=tested, rhs=wanted):
+            return tested is value and _all(wanted, lambda numbers: numbers == number)
+    return False
+
+
+def _all(value: Value, condition: Callable[[Array], Array]) -> bool:
+    """True if *value* is a constant, and *condition* holds for all its numbers."""
     numbers = array_of(value)
-    return numbers is not None and bool((numbers == number).all())
+    return numbers is not None and bool(np.all(condition(numbers)))
 
 
 @exports(ops.Div, says=divides_safely)
@@ -100,10 +116,13 @@ def _has_power(node: ops.Pow) -> bool:
     if node.type.kind.is_float or not node.type.kind.is_signed:
         return True
     match node.rhs:
-        case ops.Maximum(rhs=Constant()) | ops.BitwiseAnd(rhs=Constant()):
-            return True
-    numbers = array_of(node.rhs)
-    return numbers is not None and bool((numbers >= 0).all())
+        case ops.Maximum(rhs=least) | ops.BitwiseAnd(rhs=least):
+            return _is_not_negative(least)
+    return _is_not_negative(node.rhs)
+
+
+def _is_not_negative(value: Value) -> bool:
+    return _all(value, lambda numbers: numbers >= 0)
 
 
 @exports(ops.Pow, says=_has_power)
@@ -152,11 +171,11 @@ def modulo_of_anything(node: ops.Modulo, rewriter: Rewriter) -> Replacement:
 
 
 def _shifts_within(node: ops.BitShift) -> bool:
-    numbers, bits = array_of(node.rhs), node.type.kind.bits
+    most = node.rhs
     match node.rhs:
-        case ops.Minimum(rhs=Constant()):
-            return True
-    return numbers is not None and bool((numbers < bits).all())
+        case ops.Minimum(rhs=bound):
+            most = bound
+    return _all(most, lambda numbers: numbers < node.type.kind.bits)
 
 
 @exports(ops.BitShift, says=_shifts_within)

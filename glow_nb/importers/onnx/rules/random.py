@@ -25,14 +25,18 @@ FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64
 def random_uniform(ctx: Context, node: OnnxNode) -> Value:
     """Numbers from *low* up to, but not including, *high*."""
     low, high = node.number("low"), node.number("high")
-    if not 0 <= high - low < math.inf:
-        raise ctx.wrong(f"there is no finite interval from low = {low} to high = {high}")
     type, (generator, stream) = _type_of(ctx, node), _source(ctx, node.number("seed", 0.0))
+    with np.errstate(over="ignore"):
+        ends = np.array([high, low]).astype(type.kind.dtype)
+    if not (0 <= high - low < math.inf and np.isfinite(ends).all()):
+        raise ctx.wrong(
+            f"there is no finite interval of {type.kind.value} from low = {low} to high = {high}"
+        )
     kind = _made_kind(type)
     numbers = ctx.emit(ops.RandomUniform(generator, type.shape, kind, low, high, stream))
     if type.kind is kind:
         return numbers
-    below = np.nextafter(*np.array([high, low]).astype(type.kind.dtype))
+    below = np.nextafter(*ends)
     return ops.Minimum(ctx.convert(numbers, type.kind), ctx.scalar(type, below))
 
 
@@ -94,9 +98,9 @@ def dropout_by_attribute(ctx: Context, node: OnnxNode) -> Value | tuple[Value, .
 def dropout(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
     """In training mode elements are dropped at random; else it is the input itself."""
     training, ratio = node.optional(2), node.optional(1)
-    if training is None or not ctx.known(training, "training_mode").any():
+    if training is None or not _known_number(ctx, training, "training_mode"):
         return _without_dropout(ctx, node, ElementKind.BOOL)
-    share = 0.5 if ratio is None else float(ctx.known(ratio, "ratio").reshape(-1)[0])
+    share = 0.5 if ratio is None else _known_number(ctx, ratio, "ratio")
     if not 0 <= share < 1:
         raise ctx.wrong(f"ratio must be at least 0 and less than 1, it is {share}")
     if share == 0:
@@ -107,6 +111,13 @@ def dropout(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
         return dropped
     kept = ctx.broadcast(ctx.constant(np.array(1 - share, np.float32)), x.type.shape)
     return dropped, ctx.emit(ops.Bernoulli(kept, generator, stream))
+
+
+def _known_number(ctx: Context, value: Value, what: str) -> float:
+    numbers = ctx.known(value, what)
+    if numbers.size != 1:
+        raise ctx.wrong(f"{what} must be one number, it is {value.type}")
+    return float(numbers.item())
 
 
 def _without_dropout(

@@ -61,7 +61,7 @@ ONE_OPERAND: list[tuple[str, Make, list[float], list[float]]] = [
     ("tanh", ops.Tanh, [200.0, -200.0], [0, 0]),
     ("swish", ops.Swish, [1e10, -1e10], [1, 0]),
     ("gelu", ops.Gelu, [1e30, -1e30], [1, 0]),
-    ("gelu by tanh", lambda x: ops.Gelu(x, "tanh"), [1e14, -1e14], [1, 0]),
+    ("gelu by tanh", lambda x: ops.Gelu(x, "tanh"), [1e14, 1e30, -1e14, -1e30], [1, 1, 0, 0]),
     ("atan", ops.Atan, [1e25], [0]),
     ("asinh", ops.Asinh, [1e25], [0]),
     ("sqrt", ops.Sqrt, [0.0], [inf]),

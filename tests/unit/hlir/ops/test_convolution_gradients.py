@@ -164,6 +164,11 @@ def test_avg_pool_gradient(w: Window, count_padding: bool, is_cut: bool) -> None
     check_lowering(ops.AvgPoolGradient, gradient, **attributes, size=w.size)
 
 
+def test_no_channels_share_out_nothing() -> None:
+    w = Window((3,), (2,), (1,), (0, 0), (1,))
+    check_lowering(ops.AvgPoolGradient, np.zeros((1, 2, 0), np.float32), **w.attributes, size=(3,))
+
+
 def test_a_window_without_counted_cells_shares_out_nothing() -> None:
     w = Window((1,), (1,), (1,), (1, 0), (1,))
     gradient = np.array([5, 3], np.float32).reshape(1, 2, 1)
