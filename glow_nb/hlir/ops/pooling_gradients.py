@@ -192,8 +192,8 @@ def lower_avg_pool_gradient(node: AvgPoolGradient, rewriter: Rewriter) -> Value:
     emit, channels = rewriter.emit, node.type.shape[-1]
     if not channels:  # no convolution has 0 groups
         return emit(Broadcast(splat(rewriter, node.type, 0, "zero"), node.type.shape))
-    with np.errstate(divide="ignore"):
-        parts = 1 / counted_cells(node, node.size, node.gradient.type.shape[1:-1])
+    counts = counted_cells(node, node.size, node.gradient.type.shape[1:-1])
+    parts = np.where(counts > 0, 1 / np.maximum(counts, 1), 0)  # no NaN where a filter has zeros
     factors = rewriter.constant(
         f"{node.name}_parts", fitted(parts, node.type.with_shape(parts.shape))
     )

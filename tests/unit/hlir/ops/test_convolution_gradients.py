@@ -177,6 +177,15 @@ def test_a_window_without_counted_cells_shares_out_nothing() -> None:
     check_lowering(ops.AvgPoolGradient, gradient, **w.attributes, size=(1,))
 
 
+def test_nor_does_it_where_zeros_are_put_among_many_taps() -> None:
+    taps, stride = MOST_PHASES + 2, MOST_PHASES + 4
+    w = Window((stride,), (taps,), (stride,), (taps, taps), (1,))
+    gradient = np.array([5, 36, 7], np.float32)[: w.out[0]].reshape(1, -1, 1)
+    found = apply(ops.AvgPoolGradient, gradient, **w.attributes, size=w.size)
+    np.testing.assert_array_equal(found.ravel(), [0, 0] + [2] * taps)
+    check_lowering(ops.AvgPoolGradient, gradient, **w.attributes, size=w.size)
+
+
 @pytest.mark.parametrize(
     ("node_class", "operands", "changes", "words"),
     [
