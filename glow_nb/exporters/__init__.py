@@ -30,7 +30,8 @@ def export_onnx(
     input, by default what it begins with, and an output ``s_next`` that the next run is to be fed.
 
     Args:
-        function: The graph, before or after any graph pass.
+        function: The graph, before or after any pass but those of a backend, which make operators
+            for its kernels.
         path: The file to write; it is replaced as a whole. Constants of more than 2 GiB do not fit
             into one file: they are written to ``path.data`` beside it, and the model that is
             returned refers to that file.

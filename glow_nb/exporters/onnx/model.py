@@ -80,7 +80,7 @@ def _written(function: Function, wanted: int | None) -> Writer:
         elif wanted is not None:
             late = [n for n in expanded.nodes if not (isinstance(n, Save) or can_write(n, opset))]
             problems = [f"{node!r} (opset {_opset_of(node)})" for node in late]
-            raise _unsupported(function, problems, f" in opset {opset}")
+            raise _unsupported(function, problems, opset)
         opset = needed
 
 
@@ -145,11 +145,19 @@ def _opset_of(node: Node) -> int | None:
     return min((e.since for e in exports_of(node) if e.says(node)), default=None)
 
 
-def _unsupported(function: Function, problems: list[str], where: str = "") -> UnsupportedError:
-    listed = ", ".join(dict.fromkeys(problems))
+def _unsupported(
+    function: Function, problems: list[str], opset: int | None = None
+) -> UnsupportedError:
+    where = "" if opset is None else f" in opset {opset}"
+    remedy = (
+        "export the graph as it is before the passes of a backend, or register a lowering or an "
+        "export rule for these operators"
+    )
+    if opset is not None:
+        remedy = "leave opset out for the oldest one that says all of the graph"
     return UnsupportedError(
         f"function {function.name!r}: ONNX{where} has no operator, and glow_nb no composition of "
-        f"operators, for {listed}; register a lowering or an export rule for these operators"
+        f"operators, for {', '.join(dict.fromkeys(problems))}; {remedy}"
     )
 
 
