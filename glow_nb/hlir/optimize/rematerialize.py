@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, partial
 
+from glow_nb.arguments import whole_number
 from glow_nb.hlir.graph import Function, Node, Value, producer_of
 from glow_nb.hlir.ops import Broadcast, Reshape
 from glow_nb.hlir.passes import register_pass
@@ -38,6 +39,7 @@ def rematerialize(function: Function, *, budget: int = 0) -> Function:
     It has to come last, as ``Step("rematerialize", is_last=True)``: ``eliminate_common_nodes``
     undoes it.
     """
+    budget = whole_number("budget", budget, 0)
     while True:
         live = _Liveness(function)
         if live.peak <= budget:

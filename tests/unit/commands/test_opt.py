@@ -8,7 +8,9 @@ import pytest
 
 from glow_nb.files import load_text, parse_text
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.llir.program import Program
+from glow_nb.pipelines import TRAINING
 from tests.unit.commands.samples import (
     GRAPH,
     call,
@@ -73,8 +75,23 @@ def test_options_stand_behind_a_name(tmp_path: Path) -> None:
     )
     message = fails("opt", program, "--passes", 'allocate{alignment = "x"}')
     assert "alignment='x': give a number of bytes" in message
-    result = call("opt", "-", "--passes", "lower{should_lower = 3}", text=GRAPH)
-    assert result.exit_code == 1 and "step 'lower': TypeError" in result.stderr
+    message = fails("opt", write_graph(tmp_path), "--passes", 'rematerialize{budget = "x"}')
+    assert "budget='x': give a whole number of at least 0" in message
+
+
+def test_the_passes_of_training_have_a_name() -> None:
+    there_and_back = """\
+func @main(%x : float32<2 x 3>) -> (%y : float32<2 x 3>) {
+  %t = transpose(%x) {permutation = [1, 0]} : float32<3 x 2>
+  %r = relu(%t) : float32<3 x 2>
+  %u = transpose(%r) {permutation = [1, 0]} : float32<2 x 3>
+  %y_save = save(%u, %y)
+}
+"""
+    made = parse_text(call("opt", "-", "--passes", "TRAINING", text=there_and_back).output)
+    function = parse_text(there_and_back)
+    assert isinstance(function, Function)
+    assert str(made) == str(GRAPH_PASSES.run(function, TRAINING)) != str(function)
 
 
 def test_text_goes_through_a_pipe_and_into_a_file(tmp_path: Path) -> None:
