@@ -78,6 +78,8 @@ def in_onnxruntime(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str,
         return None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    # Its fusion of scales into products holds them in float32, also those of products in float64.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     except ort_errors.NotImplemented:

@@ -367,6 +367,17 @@ def test_floats_of_a_function_in_float64_are_not_rounded() -> None:
         np.testing.assert_allclose(found, evaluate(function, feeds)["y0"], rtol=1e-15)
 
 
+@pytest.mark.parametrize(("size", "wanted"), [(3, True), (4, False)])
+def test_neighbours_on_one_side_more_are_summed_up(size: int, wanted: bool) -> None:
+    attributes = {"alpha": 0.5, "beta": 0.75, "bias": 1.0, "size": size}
+    function = of(ops.LocalResponseNormalization, "float32<2 x 3 x 2 x 7>", **attributes)
+    model = glow_nb.export_onnx(function)
+    assert ("LRN" in operators(model)) is wanted  # ONNX Runtime refuses one of even size
+    x = np.random.default_rng(0).normal(size=(2, 3, 2, 7)).astype(np.float32)
+    found, expected = run(model, x=x)["y0"], evaluate(function, {"x": x})["y0"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 def test_a_rule_that_cannot_say_a_node_leaves_it_to_another() -> None:
     whole = ops.MaxPool(
         Placeholder("x", glow_nb.hlir.builder.as_type("int64<1 x 4 x 1>")),
