@@ -19,7 +19,7 @@ functions
     ``exp exp2 exp_nonpositive expm1 log log1p tanh erf sigmoid softplus gelu inverse_erf
     inverse_fourth_root pow sin cos tan asin acos atan sinh cosh asinh acosh atanh``
 conversion
-    ``convert_<kind>(v)`` ``bit_cast_<kind>(v)``
+    ``convert_<kind>(v)`` ``bit_cast_<kind>(v)`` ``saturate_<kind>(v)``
 over lanes, to a plain number
     ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``
 indices
@@ -63,7 +63,7 @@ from glow_nb.simd import (
     window,
     winograd,
 )
-from glow_nb.simd.convert import bit_cast, convert, in_float32
+from glow_nb.simd.convert import bit_cast, convert, in_float32, saturate
 from glow_nb.simd.inverse_erf import inverse_erf
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.types import Pointer, RegisterTile, Vec, is_narrow, kernel_signature, scalar_type
@@ -324,6 +324,7 @@ def _namespace() -> dict[str, object]:
         names[f"iota_{kind.value}"] = scalars.iota_of(kind)
         names[f"as_{kind.value}"] = memory.pointer_as(kind)
         names[f"convert_{kind.value}"] = _conversion(convert, kind)
+        names[f"saturate_{kind.value}"] = _conversion(saturate, kind)
         names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
