@@ -14,7 +14,7 @@ from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.rounding import computes_wide, in_float32, reads_or_makes_narrow
 from glow_nb.hlir.rules import LOWERINGS, LoweringRule
-from glow_nb.hlir.strip_quantized_types import has_quantized_types, strip_quantized_types
+from glow_nb.hlir.strip_quantized_types import computes_on_quantized, strip_quantized_types
 
 MAX_ROUNDS = 16
 """No chain of rules is longer; one that is goes round in circles."""
@@ -23,10 +23,6 @@ MAX_ROUNDS = 16
 def always(node: Node) -> bool:
     """Lower every node that has a rule."""
     return True
-
-
-def _computes_quantized(node: Node) -> bool:
-    return has_quantized_types(node) and not node.type_transparent
 
 
 def lower(
@@ -48,7 +44,7 @@ def lower(
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         lowering = rules.get(type(node))
-        if lowering is None or not (should_lower(node) or _computes_quantized(node)):
+        if lowering is None or not (should_lower(node) or computes_on_quantized(node)):
             return None
         mark = rewriter.mark()
         with foreign(PassError, f"lowering rule {name_of(lowering)!r} of {node!r}"):

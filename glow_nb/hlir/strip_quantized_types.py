@@ -11,8 +11,12 @@ from glow_nb.hlir.ops.shape import Pad
 from glow_nb.schema import operands_of
 
 
-def has_quantized_types(node: Node) -> bool:
-    """True if an operand or a result of *node* has a quantized type."""
+def computes_on_quantized(node: Node) -> bool:
+    """True if an operand or a result of *node* has a quantized type, and it moves no elements."""
+    return not node.type_transparent and _has_quantized_types(node)
+
+
+def _has_quantized_types(node: Node) -> bool:
     types = (*(value.type for value in operands_of(node)), *node.result_types)
     return any(type.is_quantized for type in types)
 
@@ -29,7 +33,7 @@ def strip_quantized_types(function: Function) -> Function:
     elements may be left to read a quantized type: they do with the integers what they did before.
     """
     quantized = [value for value in function.storage if value.type.is_quantized]
-    if not quantized and not any(map(has_quantized_types, function.nodes)):
+    if not quantized and not any(map(_has_quantized_types, function.nodes)):
         return function
     bound = {value: _stored(value) for value in function.placeholders}
     plain: dict[Value, Value] = dict(bound.items())

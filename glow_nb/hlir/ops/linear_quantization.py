@@ -28,8 +28,6 @@ NARROW: Kinds = frozenset(
 STORED: Kinds = NARROW | {INT32}
 """The kinds of integers that stand for real numbers; those of int32 are sums and biases."""
 
-_ONLY_FLOAT32: Kinds = frozenset({FLOAT32})
-
 
 @define_node("quantize_linear", scalar="saturate(rint(input / scale) + convert_float32(offset))")
 class QuantizeLinear(Node):
@@ -46,8 +44,10 @@ class QuantizeLinear(Node):
 
     @override
     def infer_type(self) -> TensorType:
-        require_kind(self, "input", self.input.type, _ONLY_FLOAT32)
-        return _rounded_type(self, "scale", self.scale)
+        _require_input(self, FLOAT32)
+        result = _rounded_type(self, "scale", self.scale)
+        require_usable_scales(self, "scale", self.scale)
+        return result
 
     @override
     def evaluate(self, input: Array, scale: Array, offset: Array) -> Array:
@@ -73,7 +73,7 @@ class Requantize(Node):
 
     @override
     def infer_type(self) -> TensorType:
-        require_kind(self, "input", self.input.type, frozenset({INT32}))
+        _require_input(self, INT32)
         return _rounded_type(self, "multiplier", self.multiplier)
 
     @override
@@ -103,8 +103,8 @@ class DequantizeLinear(Node):
         type = self.input.type
         require_kind(self, "input", type, STORED)
         require_kind(self, "scale", self.scale.type, self.scale_kinds)
-        _require_beside(self, "scale", self.scale)
-        _require_offset(self, type.kind)
+        _require_beside(self, "scale", self.scale, self.scale.type.kind)
+        _require_beside(self, "offset", self.offset, type.kind)
         require_usable_scales(self, "scale", self.scale)
         return type.with_kind(self.scale.type.kind)
 
@@ -115,13 +115,18 @@ class DequantizeLinear(Node):
             return (distance * in_float32(scale)).astype(scale.dtype)
 
 
+def _require_input(node: QuantizeLinear | Requantize, kind: ElementKind) -> None:
+    wanted = TensorType(kind, node.input.type.shape)
+    node.require(
+        node.input.type == wanted, f"'input' is {node.input.type}, but must be {wanted}; convert it"
+    )
+
+
 def _rounded_type(node: QuantizeLinear | Requantize, name: str, factor: Value) -> TensorType:
     """Return the type of a result of ``kind``, scaled by the operand *factor* called *name*."""
     require_result_kind(node, node.kind, NARROW)
-    require_kind(node, name, factor.type, _ONLY_FLOAT32)
-    _require_beside(node, name, factor)
-    _require_offset(node, node.kind)
-    require_usable_scales(node, name, factor)
+    _require_beside(node, name, factor, FLOAT32)
+    _require_beside(node, "offset", node.offset, node.kind)
     return node.input.type.with_kind(node.kind)
 
 
@@ -132,23 +137,21 @@ def require_result_kind(node: Node, kind: ElementKind, kinds: Kinds) -> None:
 
 
 def _require_beside(
-    node: QuantizeLinear | Requantize | DequantizeLinear, name: str, operand: Value
+    node: QuantizeLinear | Requantize | DequantizeLinear,
+    name: str,
+    operand: Value,
+    kind: ElementKind,
 ) -> None:
-    """Raise VerifyError unless *operand* broadcasts to the input."""
+    """Raise VerifyError unless *operand* is plain, of *kind*, and broadcasts to the input."""
     type, beside = node.input.type, operand.type
+    wanted = TensorType(kind, beside.shape)
+    node.require(beside == wanted, f"'{name}' is {beside}, but must be {wanted}; convert it")
     node.require(
         type.rank == beside.rank
         and all(n in (1, m) for m, n in zip(type.shape, beside.shape, strict=True)),
         f"'{name}' is {beside}, which does not broadcast to 'input' {type}; ranks must be equal, "
         "and in each dimension the size 1 or equal",
     )
-
-
-def _require_offset(
-    node: QuantizeLinear | Requantize | DequantizeLinear, kind: ElementKind
-) -> None:
-    require_kind(node, "offset", node.offset.type, frozenset({kind}))
-    _require_beside(node, "offset", node.offset)
 
 
 def require_usable_scales(node: Node, name: str, scale: Value) -> None:

@@ -17,7 +17,7 @@ from glow_nb.conversion import dequantized, quantized
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value, define_node
 from glow_nb.hlir.ops.elementwise import ConvertTo
-from glow_nb.hlir.ops.families import ALL, Kinds, fitted, require_kind
+from glow_nb.hlir.ops.families import Kinds, fitted, require_kind
 from glow_nb.hlir.ops.gather import Gather
 from glow_nb.hlir.ops.linear_quantization import (
     FLOAT32,
@@ -28,7 +28,7 @@ from glow_nb.hlir.ops.linear_quantization import (
 )
 from glow_nb.hlir.ops.shape import Concat, slice_axis
 from glow_nb.hlir.rewrite import Rewriter
-from glow_nb.hlir.rules import lowers
+from glow_nb.hlir.rules import LOWERINGS, lowers
 from glow_nb.types import (
     QUANTIZED,
     Array,
@@ -105,7 +105,7 @@ class Rescale(Node):
         return quantized(dequantized(input, self.input.type), self.type)
 
 
-@define_node("stored", data_parallel=True)
+@define_node("stored")
 class Stored(Node):
     """Take the integers of a quantized type as plain ones; nothing moves."""
 
@@ -121,7 +121,7 @@ class Stored(Node):
         return fitted(input, self.type)
 
 
-@define_node("as_quantized", data_parallel=True)
+@define_node("as_quantized")
 class AsQuantized(Node):
     """Let plain integers stand for ``(input[i] - offset) * scale``; nothing moves."""
 
@@ -164,8 +164,8 @@ class IntLookupTable(Node):
     def infer_type(self) -> TensorType:
         input, table = self.input.type, self.table.type
         require_kind(self, "input", input.stored, BYTES)
-        require_kind(self, "table", table, ALL)
-        self.require(table.shape == (256,), f"'table' is {table}, but must have 256 elements")
+        wanted = TensorType(table.kind, (256,))
+        self.require(table == wanted, f"'table' is {table}, but must be {wanted}")
         if self.makes_quantized:
             return quantized_type(self, table.kind, input.shape, self.scale, self.offset)
         require_no_quantization(self, table.kind)
@@ -267,6 +267,12 @@ def lower_dequantize(node: Dequantize, rewriter: Rewriter) -> Value:
 def lower_rescale(node: Rescale, rewriter: Rewriter) -> Value:
     """Express it as the real numbers, quantized again."""
     return emit_quantized(rewriter, emit_real(rewriter, node.input), node.type)
+
+
+@LOWERINGS.register(Stored, AsQuantized)
+def lower_with_types(node: Stored | AsQuantized, rewriter: Rewriter) -> None:
+    """Decline: it goes with the quantized types, once no operator computes on these."""
+    return
 
 
 @lowers(IntLookupTable)

@@ -32,7 +32,7 @@ class QuantizedAveragePool(WindowPool):
 
     ``saturate(rint(sum of (input - input.offset) * (input.scale / scale / count)) + offset)``: the
     sum is exact in int32, the rest is arithmetic of float32. A window without a counted cell gives
-    ``offset``.
+    the least number of the kind, as NaN does.
 
     Attributes:
         kind: Of the result.
@@ -65,11 +65,11 @@ class QuantizedAveragePool(WindowPool):
         return fitted(rounded(ratio, np.asarray(self.offset), self.kind), self.type)
 
     def multiplier(self) -> Array:
-        """Return what a sum is multiplied by, float32 ``[1, *out, 1]``: 0 where nothing counts."""
+        """Return what sums are multiplied by, float32 ``[1, *out, 1]``; inf where nothing counts."""
         count = counted_cells(self, self.input.type.shape[1:-1], self.type.shape[1:-1])
         with np.errstate(all="ignore"):
             ratio = np.float32(self.input.type.quantization[0]) / np.float32(self.scale)
-            return np.where(count > 0, ratio / count.astype(np.float32), np.float32(0))
+            return np.asarray(ratio / count.astype(np.float32))
 
 
 @lowers(QuantizedAveragePool)
