@@ -65,7 +65,7 @@ class QuantizedAveragePool(WindowPool):
         return fitted(rounded(ratio, np.asarray(self.offset), self.kind), self.type)
 
     def multiplier(self) -> Array:
-        """Return what sums are multiplied by, float32 ``[1, *out, 1]``; inf where nothing counts."""
+        """Return the factor of each sum, float32 ``[1, *out, 1]``; inf where nothing counts."""
         count = counted_cells(self, self.input.type.shape[1:-1], self.type.shape[1:-1])
         with np.errstate(all="ignore"):
             ratio = np.float32(self.input.type.quantization[0]) / np.float32(self.scale)
