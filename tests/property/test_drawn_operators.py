@@ -23,13 +23,14 @@ from glow_nb.distance import distance
 from glow_nb.errors import GlowError
 from glow_nb.hlir import ops
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import NODES, Function, Node, Save, Value, define_node
+from glow_nb.hlir.graph import NODES, Function, Node, Value, define_node
 from glow_nb.hlir.lower import lower
 from glow_nb.hlir.ops.families import FLOATS, fitted, require_kind, splat
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import external_constants, print_function
 from glow_nb.hlir.rewrite import Rewriter, rewrite
 from glow_nb.hlir.rules import LOWERINGS, lowers
+from glow_nb.hlir.save import Save
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.generate import generate, is_supported

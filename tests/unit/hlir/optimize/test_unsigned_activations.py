@@ -45,7 +45,7 @@ def random_network(seed: int) -> Function:
         return {"kind": kind, "scale": scale, "offset": int(random.integers(low, high + 1))}
 
     x = builder.input("x", "float32<3 x 4>")
-    signed = {"kind": INT8, "scale": 0.05, "offset": -7}
+    signed: dict[str, Any] = {"kind": INT8, "scale": 0.05, "offset": -7}
     known: list[Value] = [builder.emit(ops.Quantize(x, **signed))]
     table = builder.constant("table", random.permutation(256).astype(np.uint8))
     for _ in range(8):
@@ -58,9 +58,9 @@ def random_network(seed: int) -> Function:
             case 3:
                 known.append(builder.emit(ops.Pad(value, (1, 0, -1, 0), value=0.25)))
             case 4:
-                known.append(builder.emit(ops.Broadcast(ops_row(builder, value), (3, 4))))
+                known.append(builder.emit(ops.Broadcast(largest_row(builder, value), (3, 4))))
             case 5 if value.type.kind in (INT8, UINT8):
-                known.append(builder.emit(ops.IntLookupTable(value, table, **{"scale": 0.1})))
+                known.append(builder.emit(ops.IntLookupTable(value, table, scale=0.1)))
             case _:
                 known.append(builder.emit(ops.Rescale(value, **goal())))
     for number in random.choice(len(known), 2, replace=False):
@@ -69,7 +69,7 @@ def random_network(seed: int) -> Function:
     return builder.function()
 
 
-def ops_row(builder: Builder, value: Value) -> Value:
+def largest_row(builder: Builder, value: Value) -> Value:
     return builder.emit(ops.ReduceMax(value, axes=(0,)))
 
 
