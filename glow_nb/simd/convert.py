@@ -51,11 +51,30 @@ def saturate(x: Lanes, kind: ElementKind) -> Lanes:
     if is_narrow(x.kind) or not x.kind.is_float:
         x = convert(x, FLOAT64 if x.kind.size_bytes > 2 else FLOAT32)
     least, greatest = kind.limits
+    if kind.size_bytes <= 2 and not kind.is_storage and x.kind is FLOAT32:
+        return _round_few_bits(x, kind)
     whole = rint(x)
     above = (whole > least).select(whole, whole.full(least))  # a NaN is not above
     if greatest >= 1 << 24 and x.kind is FLOAT32:  # which would round it up
         return convert(above, kind)
     return convert((above < greatest).select(above, above.full(greatest)), kind)
+
+
+_LAST_BIT_IS_ONE = 1.5 * 2.0**23
+"""The last bit of this number in ``float32`` stands for one, and the last 22 are zeros."""
+
+
+def _round_few_bits(x: Lanes, kind: ElementKind) -> Lanes:
+    """Saturate ``float32`` to integers of at most 16 bits.
+
+    Added to a number whose last bit stands for one, a small number is rounded, and is what the last
+    bits are. That is one operation in place of several.
+    """
+    least, greatest = kind.limits
+    above = (x > least).select(x, x.full(least))  # a NaN is not above
+    inside = (above < greatest).select(above, above.full(greatest))
+    bits = (inside + _LAST_BIT_IS_ONE).bits()
+    return _cast(bits, x.builder.trunc, kind)
 
 
 def _is_short_integer(kind: ElementKind) -> bool:
