@@ -11,6 +11,9 @@ To an integer
     bits they go through int32. Integers keep their low bits.
 To bool
     True where not zero, NaN included.
+
+Another way to the integers is :func:`saturated`: it rounds, and takes the nearest number of the
+kind. Quantization is made of it (paper 4.1).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from glow_nb.types import Array, ElementKind
+from glow_nb.types import Array, ElementKind, TensorType
 
 _FLOAT32_INFINITY = 0x7F80_0000
 _FRACTION = 0x007F_FFFF
@@ -41,6 +44,46 @@ def converted(array: Array, kind: ElementKind) -> Array:
         if not kind.is_storage:
             return array.astype(kind.dtype)
         return _codes(array, kind).astype(np.uint8).view(kind.dtype)
+
+
+def saturated(array: Array, kind: ElementKind) -> Array:
+    """Return *array*, rounded half to even, as the nearest numbers of *kind*, an integer kind.
+
+    It has at most 32 bits. NaN becomes its least number, as in ONNX Runtime.
+    """
+    least, greatest = kind.limits
+    whole = np.rint(array.astype(np.float64))
+    return converted(np.minimum(np.where(whole > least, whole, least), greatest), kind)
+
+
+def in_float32(array: Array) -> Array:
+    """Return the elements of *array* in float32."""
+    return converted(array, ElementKind.FLOAT32)
+
+
+def rounded(ratio: Array, offset: Array, kind: ElementKind) -> Array:
+    """Return ``saturate(rint(ratio) + offset)`` in *kind*: how every operator quantizes."""
+    return saturated(np.rint(ratio) + in_float32(offset), kind)
+
+
+def quantized(real: Array, type: TensorType) -> Array:
+    """Return *real* numbers as integers of a quantized *type*, contiguous and of its shape.
+
+    ``saturate(rint(real / scale) + offset)``, where the division is that of float32.
+    """
+    scale, offset = type.quantization
+    with np.errstate(all="ignore"):
+        ratio = real.astype(np.float32) / np.float32(scale)
+        integers = rounded(ratio, np.asarray(offset), type.kind)
+    return np.ascontiguousarray(integers).reshape(type.shape)
+
+
+def dequantized(stored: Array, type: TensorType) -> Array:
+    """Return the real numbers, of float32, that integers of a quantized *type* stand for."""
+    scale, offset = type.quantization
+    with np.errstate(all="ignore"):
+        distance = stored.astype(np.float32) - np.float32(offset)
+        return np.asarray(distance * np.float32(scale))
 
 
 def bits_as(array: Array, kind: ElementKind) -> Array:

@@ -49,6 +49,7 @@ INFERENCE: Pipeline = (
         ),
         limit=20,
     ),
+    "unsigned_activations",  # processors multiply unsigned bytes by signed ones
 )
 """Graph passes for inference, run before and again after lowering."""
 

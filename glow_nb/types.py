@@ -82,6 +82,13 @@ class ElementKind(enum.Enum):
         """True for the kinds that have negative values."""
         return self.value.startswith(("int", "float", "bfloat")) and self is not self.FLOAT8E8M0
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest number of a kind of integers."""
+        if self.is_signed:
+            return -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        return 0, (1 << self.bits) - 1
+
     @classmethod
     def of(cls, dtype: npt.DTypeLike) -> ElementKind:
         """Return the kind of a NumPy *dtype*; raise GlowError for one that has none."""
@@ -131,12 +138,41 @@ _DTYPES: dict[ElementKind, np.dtype[Any]] = {
 _KINDS = {dtype: kind for kind, dtype in _DTYPES.items()}
 
 
+QUANTIZED = frozenset(
+    {
+        *(ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16, ElementKind.UINT16),
+        ElementKind.INT32,
+    }
+)
+"""The kinds whose integers may stand for real numbers."""
+
+
+def quantization_problem(kind: ElementKind, scale: float, offset: int) -> str:
+    """Return what is wrong with *scale* and *offset* for integers of *kind*; empty if nothing is.
+
+    Arithmetic is done with the scale in float32, where it must be a positive number, too.
+    """
+    if kind not in QUANTIZED:
+        names = ", ".join(k.value for k in ElementKind if k in QUANTIZED)
+        return f"{kind.value} stands for no other numbers; quantize to one of {names}"
+    with np.errstate(over="ignore"):
+        is_usable = 0 < np.float32(scale) < np.inf
+    if not is_usable:
+        return f"scale {scale} must be positive and finite in float32; compute it from a range"
+    least, greatest = kind.limits
+    if not least <= offset <= greatest:
+        return f"offset {offset} is outside {kind.value}; give one from {least} to {greatest}"
+    return ""
+
+
 @dataclass(frozen=True, repr=False)
 class TensorType:
     """Element kind and shape of a tensor, printed ``float32<2 x 3>``.
 
-    A quantized type carries ``scale`` and ``offset``: ``value = (input - offset) * scale``
-    (paper 4.1). Per-channel scales are operands of the node that uses them.
+    A quantized type carries ``scale`` and ``offset``, and its integers stand for real numbers:
+    ``real = (stored - offset) * scale`` (paper 4.1). Per-channel scales are operands of the node
+    that uses them. The scale is a number of float32, kept as the shortest decimal that means it, so
+    that types with the same one are equal.
     """
 
     kind: ElementKind
@@ -154,6 +190,11 @@ class TensorType:
             )
         if (self.scale is None) != (self.offset is None):
             raise GlowError(f"{self.kind.value}: a quantized type needs both scale and offset")
+        if self.scale is not None and self.offset is not None:
+            problem = quantization_problem(self.kind, self.scale, self.offset)
+            if problem:
+                raise GlowError(f"type {self}: {problem}")
+            object.__setattr__(self, "scale", float(str(np.float32(self.scale))))
 
     @classmethod
     def of(cls, array: Array) -> TensorType:
@@ -187,6 +228,18 @@ class TensorType:
     def with_kind(self, kind: ElementKind) -> TensorType:
         """Return a tensor of plain *kind* with the same shape."""
         return TensorType(kind, self.shape)
+
+    @property
+    def quantization(self) -> tuple[float, int]:
+        """Scale and offset of a quantized type."""
+        assert self.scale is not None
+        assert self.offset is not None
+        return self.scale, self.offset
+
+    @property
+    def stored(self) -> TensorType:
+        """The plain type of the elements as they lie in memory."""
+        return TensorType(self.kind, self.shape) if self.is_quantized else self
 
     @override
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glow_nb.conversion import bits_as, converted
+from glow_nb.conversion import bits_as, converted, in_float32, saturated
 from glow_nb.hlir.ops.elementwise import error_complement, error_function
 from glow_nb.hlir.ops.random import inverse_error_function
 from glow_nb.llir.program import Instruction
@@ -56,6 +56,8 @@ class _Evaluator:
     def _call(self, name: str, arguments: list[Any]) -> Any:
         if name == "convert":
             return converted(np.asarray(arguments[0]), self._kind)
+        if name == "saturate":
+            return saturated(np.asarray(arguments[0]), self._kind)
         if name == "bit_cast":
             return bits_as(arguments[0], self._kind)
         if name == "where":
@@ -171,5 +173,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "atanh": np.arctanh,
     "isnan": np.isnan,
     "isinf": np.isinf,
+    "convert_float32": in_float32,
 }
 """What the functions of expressions compute, but for ``where`` and the conversions."""

@@ -165,11 +165,11 @@ class _Translation:
         x = self.widened(x)
         if x.kind not in function.kinds:
             x = self.code.convert(x, FLOAT64)
-        return self.code.call(function, BOOL if function.is_predicate else x.kind, x)
+        return self.code.call(function, function.result or x.kind, x)
 
     def combine(self, function: ScalarFunction, left: ast.expr, right: ast.expr) -> Operand:
         x, y = self.together(self.widened(self.value(left)), self.widened(self.value(right)))
-        return self.code.call(function, BOOL if function.is_predicate else x.kind, x, y)
+        return self.code.call(function, function.result or x.kind, x, y)
 
     def where(
         self, function: ScalarFunction, condition: Operand, yes: ast.expr, no: ast.expr

@@ -128,12 +128,15 @@ class Node(Value):
         name: Unique in the function.
         result_types: The types of the results, inferred.
         type: The type of the first result; of the stored value for a node without results.
+        type_transparent: It moves or selects elements: of operands with a quantized type it makes
+            results with that type, and does with the integers what it does with real numbers.
     """
 
     opcode: ClassVar[str]
     scalar: ClassVar[str] = ""
     data_parallel: ClassVar[bool]
     has_side_effects: ClassVar[bool] = False
+    type_transparent: ClassVar[bool] = False
     _: KW_ONLY
     predicate: Value | None = None
     name: str = ""

@@ -12,8 +12,9 @@ from glow_nb.errors import PassError
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.hlir.rounding import commutes_with_rounding, in_float32, reads_or_makes_narrow
+from glow_nb.hlir.rounding import computes_wide, in_float32, reads_or_makes_narrow
 from glow_nb.hlir.rules import LOWERINGS, LoweringRule
+from glow_nb.hlir.strip_quantized_types import computes_on_quantized, strip_quantized_types
 
 MAX_ROUNDS = 16
 """No chain of rules is longer; one that is goes round in circles."""
@@ -33,7 +34,8 @@ def lower(
 
     Nodes that a rule emits are lowered in their turn. Nodes for which *should_lower* is false, and
     those whose rule declines, stay. The same function comes back when nothing was lowered. A node
-    of 16-bit floats whose rule computes becomes one of float32 first, rounded at its end.
+    of 16-bit floats whose rule computes becomes one of float32 first, rounded at its end. No
+    quantized type is left: operators on them are lowered whatever *should_lower* says.
 
     Raises:
         PassError: The rules go round in circles; names the operators that are left. Or one raised
@@ -42,13 +44,13 @@ def lower(
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         lowering = rules.get(type(node))
-        if lowering is None or not should_lower(node):
+        if lowering is None or not (should_lower(node) or computes_on_quantized(node)):
             return None
         mark = rewriter.mark()
         with foreign(PassError, f"lowering rule {name_of(lowering)!r} of {node!r}"):
             lowered = lowering(node, rewriter)
         emitted = rewriter.nodes[mark[0] :]
-        if not reads_or_makes_narrow(node) or all(map(commutes_with_rounding, emitted)):
+        if not reads_or_makes_narrow(node) or all(map(computes_wide, emitted)):
             return lowered
         rewriter.reset(mark)
         rewriter.begin(node)
@@ -57,7 +59,7 @@ def lower(
     for _ in range(MAX_ROUNDS):
         lowered = rewrite(function, rule)
         if lowered is function:
-            return function
+            return strip_quantized_types(function)
         function = lowered
     left = ", ".join(sorted({n.opcode for n in function.nodes if type(n) in rules}))
     raise PassError(

@@ -62,6 +62,13 @@ def commutes_with_rounding(node: Node) -> bool:
     return isinstance(node, _COMMUTING)
 
 
+def computes_wide(node: Node) -> bool:
+    """True if *node* does no arithmetic on 16-bit floats; it may convert to them."""
+    if isinstance(node, ConvertTo) or commutes_with_rounding(node):
+        return True
+    return not reads_or_makes_narrow(node)
+
+
 def rounds_inside(node: Node) -> bool:
     """True if *node* rounds more than its results: a scatter, which rounds after each update."""
     if not isinstance(node, ScatterElements | ScatterND):

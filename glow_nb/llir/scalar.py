@@ -17,6 +17,9 @@ vocabulary                          meaning
 ``where(c, a, b)``                  a where c is true, else b
 ``sign rint``                       NaN for NaN; halves to the even number
 ``convert(x)``                      x in the kind of the result; to bool, whether it is not zero
+``convert_float32(x)``              x in float32
+``saturate(x)``                     x, rounded half to even, as the nearest number of the kind of
+                                    the result, integers of at most 32 bits; the least for NaN
 ``bit_cast(x)``                     the bits of x in the kind of the result
 ``a if attribute_test else b``      decided when the instruction is compiled; gone after parsing
 ==================================  ==============================================================

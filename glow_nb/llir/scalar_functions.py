@@ -36,7 +36,7 @@ class ScalarFunction:
         arity: How many arguments it takes.
         operator: The Python operator that stands for it in an expression; None if it is called.
         kinds: The kinds that it is computed in. A number of another kind becomes a float64.
-        is_predicate: The result is a bool; otherwise it has the kind of the operands.
+        result: The kind of the result; None if it has that of the operands.
         is_conversion: The result has the kind of the instruction's result, and the SIMD layer has
             one function a kind, ``convert_int8``.
         cost: What it costs.
@@ -49,7 +49,7 @@ class ScalarFunction:
     arity: int
     operator: type[ast.AST] | None = None
     kinds: Kinds = ALL
-    is_predicate: bool = False
+    result: ElementKind | None = None
     is_conversion: bool = False
     cost: CostClass = CostClass.MODERATE
     parameters: tuple[str, ...] = ()
@@ -72,12 +72,12 @@ def _rows(
     kinds: Kinds = ALL,
     *,
     operators: tuple[type[ast.AST], ...] = (),
-    is_predicate: bool = False,
+    result: ElementKind | None = None,
     is_conversion: bool = False,
 ) -> None:
     """Add functions that differ in nothing but their names, or the operators that they are."""
     for name, operator in zip_longest(names.split(), operators):
-        function = ScalarFunction(name, arity, operator, kinds, is_predicate, is_conversion, cost)
+        function = ScalarFunction(name, arity, operator, kinds, result, is_conversion, cost)
         SCALAR_FUNCTIONS.add(name, function)
         if operator:
             OPERATORS[operator] = function
@@ -92,19 +92,22 @@ _rows("floor_div mod", 2, _LIBRARY, operators=(ast.FloorDiv, ast.Mod))
 _rows("bit_and bit_or bit_xor", 2, _CHEAP, operators=(ast.BitAnd, ast.BitOr, ast.BitXor))
 _rows("shift_left shift_right", 2, _MODERATE, operators=(ast.LShift, ast.RShift))
 _rows("neg bit_not", 1, _CHEAP, operators=(ast.USub, ast.Invert))
-_rows("less less_equal", 2, _CHEAP, operators=(ast.Lt, ast.LtE), is_predicate=True)
-_rows("greater greater_equal", 2, _CHEAP, operators=(ast.Gt, ast.GtE), is_predicate=True)
-_rows("equal not_equal", 2, _CHEAP, operators=(ast.Eq, ast.NotEq), is_predicate=True)
+_rows("less less_equal", 2, _CHEAP, operators=(ast.Lt, ast.LtE), result=ElementKind.BOOL)
+_rows("greater greater_equal", 2, _CHEAP, operators=(ast.Gt, ast.GtE), result=ElementKind.BOOL)
+_rows("equal not_equal", 2, _CHEAP, operators=(ast.Eq, ast.NotEq), result=ElementKind.BOOL)
 
 _rows("where", 3, _CHEAP)
 _rows("maximum minimum", 2, _CHEAP)
 _rows("pow fmod", 2, _LIBRARY)
 _rows("abs", 1, _CHEAP)
-_rows("sign floor ceil rint trunc", 1, _MODERATE)
-_rows("isnan isinf", 1, _MODERATE, is_predicate=True)
+_rows("sign floor ceil trunc", 1, _MODERATE)
+_rows("rint", 1, _CHEAP)
+_rows("isnan isinf", 1, _MODERATE, result=ElementKind.BOOL)
 _rows("sqrt rsqrt", 1, _MODERATE, FLOATS)
 _rows("exp expm1 log log1p tanh erf gelu sigmoid softplus", 1, _POLYNOMIAL, FLOATS)
 _rows("inverse_erf", 1, _LIBRARY, FLOATS)
 _rows("sin cos tan asin acos atan", 1, _LIBRARY, FLOATS)
 _rows("sinh cosh asinh acosh atanh", 1, _LIBRARY, FLOATS)
 _rows("convert bit_cast", 1, _CHEAP, is_conversion=True)
+_rows("saturate", 1, _CHEAP, is_conversion=True)
+_rows("convert_float32", 1, _CHEAP, result=ElementKind.FLOAT32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from glow_nb.simd.arithmetic import absolute
+from glow_nb.simd.arithmetic import absolute, rint
 from glow_nb.simd.half import narrow_to_half, widen_half
 from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named
 from glow_nb.simd.storage import FORMATS, decode, encode
@@ -39,6 +39,46 @@ def convert(x: Lanes, kind: ElementKind) -> Lanes:
     if x.kind.is_float:
         return _from_float(x, kind)
     return _from_integer(x, kind)
+
+
+def saturate(x: Lanes, kind: ElementKind) -> Lanes:
+    """Round every lane of *x* half to even to the nearest number of *kind*; the least for NaN.
+
+    This is for integer kinds of at most 32 bits; to another kind it converts.
+    """
+    if not _is_short_integer(kind):
+        return convert(x, kind)
+    if is_narrow(x.kind) or not x.kind.is_float:
+        x = convert(x, FLOAT64 if x.kind.size_bytes > 2 else FLOAT32)
+    least, greatest = kind.limits
+    if kind.size_bytes <= 2 and not kind.is_storage and x.kind is FLOAT32:
+        return _round_few_bits(x, kind)
+    whole = rint(x)
+    above = (whole > least).select(whole, whole.full(least))  # a NaN is not above
+    if greatest >= 1 << 24 and x.kind is FLOAT32:  # which would round it up
+        return convert(above, kind)
+    return convert((above < greatest).select(above, above.full(greatest)), kind)
+
+
+_LAST_BIT_IS_ONE = 1.5 * 2.0**23
+"""The last bit of this number in ``float32`` stands for one, and the last 22 are zeros."""
+
+
+def _round_few_bits(x: Lanes, kind: ElementKind) -> Lanes:
+    """Saturate ``float32`` to integers of at most 16 bits.
+
+    Added to a number whose last bit stands for one, a small number is rounded, and is what the last
+    bits are. That is one operation in place of several.
+    """
+    least, greatest = kind.limits
+    above = (x > least).select(x, x.full(least))  # a NaN is not above
+    inside = (above < greatest).select(above, above.full(greatest))
+    bits = (inside + _LAST_BIT_IS_ONE).bits()
+    return _cast(bits, x.builder.trunc, kind)
+
+
+def _is_short_integer(kind: ElementKind) -> bool:
+    return kind.value.startswith(("int", "uint")) and kind.bits <= 32
 
 
 def bit_cast(x: Lanes, kind: ElementKind) -> Lanes:

@@ -3,8 +3,8 @@
 memory
     ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)``
     ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)``
-    ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``prefetch(p, i)`` ``store_streaming(p, i, v)``
-    ``fence()``
+    ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``fill(p, i, x, n)`` ``prefetch(p, i)``
+    ``store_streaming(p, i, v)`` ``fence()``
 addresses
     ``at(p, elements)`` ``as_<kind>(p)`` ``to_line(p)``
 constants
@@ -19,7 +19,7 @@ functions
     ``exp exp2 exp_nonpositive expm1 log log1p tanh erf sigmoid softplus gelu inverse_erf
     inverse_fourth_root pow sin cos tan asin acos atan sinh cosh asinh acosh atanh``
 conversion
-    ``convert_<kind>(v)`` ``bit_cast_<kind>(v)``
+    ``convert_<kind>(v)`` ``bit_cast_<kind>(v)`` ``saturate_<kind>(v)``
 over lanes, to a plain number
     ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``
 indices
@@ -29,6 +29,8 @@ register tiles
     tile_store tile_store_masked tile_any tile_is_finite tile_load_columns tile_load_masked
     tile_transpose tile_zip tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes``
+dots of groups of neighbouring integers
+    ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
 parts of convolutions
     ``copy_patch winograd_taps``
 random numbers
@@ -49,9 +51,11 @@ from numba.extending import intrinsic
 
 from glow_nb.simd import (
     arithmetic,
+    copies,
     dot,
     elementary,
     memory,
+    outer_product,
     patch,
     philox,
     rows,
@@ -63,7 +67,7 @@ from glow_nb.simd import (
     window,
     winograd,
 )
-from glow_nb.simd.convert import bit_cast, convert, in_float32
+from glow_nb.simd.convert import bit_cast, convert, in_float32, saturate
 from glow_nb.simd.inverse_erf import inverse_erf
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.types import Pointer, RegisterTile, Vec, is_narrow, kernel_signature, scalar_type
@@ -137,12 +141,13 @@ _REDUCTIONS = {
     "reduce_or": arithmetic.bit_or,
 }
 _INTRINSICS: dict[ModuleType, str] = {
-    memory: "load load_masked store store_masked broadcast at copy clear prefetch",
+    memory: "load load_masked store store_masked broadcast at prefetch",
+    copies: "copy clear fill",
     scalars: "get put",
     stream: "store_streaming to_line fence",
-    tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_fma tile_get tile_set"
+    tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_get tile_set"
     " tile_keep tile_store tile_store_masked tile_any tile_is_finite",
-    dot: "tile_dot",
+    outer_product: "tile_fma",
     rows: "tile_multiply_rows tile_sum_lanes",
     transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",
     patch: "copy_patch",
@@ -324,10 +329,11 @@ def _namespace() -> dict[str, object]:
         names[f"iota_{kind.value}"] = scalars.iota_of(kind)
         names[f"as_{kind.value}"] = memory.pointer_as(kind)
         names[f"convert_{kind.value}"] = _conversion(convert, kind)
+        names[f"saturate_{kind.value}"] = _conversion(saturate, kind)
         names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
-    return names
+    return names | dot.DOTS
 
 
 NAMESPACE: dict[str, object] = _namespace()

@@ -13,6 +13,7 @@ drawn is cheap to compute.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, prod
@@ -26,11 +27,14 @@ from typing_extensions import override
 from glow_nb.conversion import converted
 from glow_nb.errors import GlowError
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Node, Placeholder, Value
-from glow_nb.schema import FieldSpec, fields_of
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
+from glow_nb.schema import FieldSpec, fields_of, map_operands
+from glow_nb.types import QUANTIZED, Array, ElementKind, TensorType
 
 KINDS = tuple(ElementKind)
+QUANTIZATIONS = ((0.25, 0), (0.5, 3), (1.0, 1), (2.0, 0))
+"""Scales and offsets of drawn quantized types: exact in every order of evaluation."""
+
 SIZES = (1, 2, 3, 4, 5)
 MAX_ELEMENTS = 4096
 """Of a drawn operand or result: programs are interpreted, and one example must not take seconds."""
@@ -182,7 +186,7 @@ class Drawer:
         """Return another argument for a field: anew or in part."""
         old, new = others[spec.name], self._field(spec, others)
         if isinstance(old, TensorType) and isinstance(new, TensorType):
-            parts = (old.with_kind(new.kind), new.with_kind(old.kind), self._resized(old))
+            parts = (new.with_shape(old.shape), old.with_shape(new.shape), self._resized(old))
             return self.random.choice((new, *parts))
         return new
 
@@ -191,7 +195,7 @@ class Drawer:
         shape = list(type.shape)
         if shape:
             shape[self.random.randrange(len(shape))] = self.random.choice(self.all_sizes)
-        return TensorType(type.kind, tuple(shape))
+        return type.with_shape(tuple(shape))
 
     def _field(self, spec: FieldSpec, others: Arguments) -> Any:
         if spec.is_operand:
@@ -217,12 +221,15 @@ class Drawer:
         rank = self.random.choice((self.rank, self.rank + 2, self.random.randrange(6)))
         shape = tuple(self.random.choice(self.sizes) for _ in range(rank))
         kinds = (self.kind, self.kind, ElementKind.INT64, self.random.choice(KINDS))
-        return TensorType(self.random.choice(kinds), shape)
+        kind = self.random.choice(kinds)
+        if kind in QUANTIZED and self.random.randrange(2):
+            return TensorType(kind, shape, *self.random.choice(QUANTIZATIONS))
+        return TensorType(kind, shape)
 
     def _like(self, type: TensorType) -> TensorType:
         """Return a type like *type*, of which each size is kept or becomes 1 or another one."""
         sizes = (self.random.choice((n, n, n, 1, *self.sizes)) for n in type.shape)
-        return TensorType(type.kind, tuple(sizes))
+        return type.with_shape(tuple(sizes))
 
     def _attribute(self, annotation: Any, spec: FieldSpec, others: Arguments) -> Any:
         items = get_args(annotation)
@@ -356,20 +363,32 @@ def draw_graph(
     """Return a function with one node of each class; operands are inputs or constants."""
     builder, feeds, random = Builder(), dict[str, Array](), Random(seed)
 
-    def operand(type: TensorType) -> Value:
-        numbers = draw_numbers(type, random)
-        if not random.randrange(3):
-            return builder.constant("c", numbers)
-        value = builder.input("x", type)
-        feeds[value.name] = numbers
-        return value
+    def constant_or_input(type: TensorType) -> Value:
+        if random.randrange(3):
+            return Placeholder("x", type)
+        return dataclasses.replace(Constant.of("c", draw_numbers(type, random)), type=type)
+
+    def named(value: Value) -> Value:
+        if isinstance(value, Constant):
+            return dataclasses.replace(value, name=builder.unique_name("c"))
+        made = builder.input("x", value.type)
+        feeds[made.name] = draw_numbers(value.type, random)
+        return made
 
     for node_class in node_classes:
         arguments = draw_arguments(node_class, seed, judge)
-        node = builder.emit(node_class(**{n: made(a, operand) for n, a in arguments.items()}))
+        try:
+            node = node_class(**{n: made(a, constant_or_input) for n, a in arguments.items()})
+        except GlowError:  # it has looked at the numbers of a constant
+            node = node_class(**{n: made(a, _as_input) for n, a in arguments.items()})
+        node = builder.emit(map_operands(node, named))
         for index, result in enumerate(node.results):
             builder.save(result, f"{node.name}_{index}")
     return DrawnGraph(builder.function(), feeds)
+
+
+def _as_input(type: TensorType) -> Value:
+    return Placeholder("x", type)
 
 
 def made(value: Any, operand: Callable[[TensorType], Value]) -> Any:

@@ -30,13 +30,14 @@ from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.print import external_constants, print_function
 from glow_nb.hlir.rewrite import Rewriter, rewrite
 from glow_nb.hlir.rules import LOWERINGS, lowers
+from glow_nb.hlir.save import Save
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.generate import generate, is_supported
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import INSTRUCTIONS
-from glow_nb.schema import OneOf, map_operands, structural_key
+from glow_nb.schema import OneOf, map_operands, operands_of, structural_key
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph, plain
 
@@ -91,11 +92,25 @@ def check_operator(node_class: type[Node], seed: int) -> None:
     """Check one drawn node of *node_class* in all that can be done without machine code."""
     drawn = draw_graph([node_class], seed)
     function, expected = drawn.function, evaluate(drawn.function, drawn.feeds)
+    check_quantized_types(function)
     check_text(drawn)
     check_cloning(function)
     check_close(evaluate(lower(function), drawn.feeds), expected)
     net = glow_nb.compile(function, backend="interpreter", threads=1)
     check_close(net.run(drawn.feeds), expected)
+
+
+def check_quantized_types(function: Function) -> None:
+    """Check that an operator takes quantized types only if it knows them or moves elements."""
+    for node in function.nodes:
+        types = {
+            value.type.with_shape(()) for value in operands_of(node) if value.type.is_quantized
+        }
+        if isinstance(node, Save) or not types or "quant" in type(node).__module__:
+            continue
+        assert node.type_transparent, node
+        kept = {t.with_shape(()) for t in node.result_types if t.is_quantized}
+        assert kept == types, node
 
 
 def check_text(drawn: DrawnGraph) -> None:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx.reference.ops.op_cast import cast_to
 
-from glow_nb.conversion import bits_as, converted, is_small_float
+from glow_nb.conversion import bits_as, converted, is_small_float, saturated
 from glow_nb.importers.onnx.tensors import code_of
 from glow_nb.types import Array, ElementKind
 from tests.unit.storage_numbers import codes_of, every_float16, near_boundaries
@@ -107,3 +107,17 @@ def test_bits_are_kept_and_any_bit_is_true() -> None:
     np.testing.assert_array_equal(bits_as(numbers, ElementKind.INT32), numbers.view(np.int32))
     flags = bits_as(np.array([0, 1, 128], np.uint8), ElementKind.BOOL)
     np.testing.assert_array_equal(flags, [False, True, True])
+
+
+def test_numbers_are_rounded_and_saturate() -> None:
+    numbers = np.array([np.nan, np.inf, -np.inf, 0.5, 1.5, -0.5, -1.5, 127.5, 1e30], np.float32)
+    expected = {
+        ElementKind.INT8: [-128, 127, -128, 0, 2, 0, -2, 127, 127],
+        ElementKind.UINT8: [0, 255, 0, 0, 2, 0, 0, 128, 255],
+        ElementKind.INT32: [-(2**31), 2**31 - 1, -(2**31), 0, 2, 0, -2, 128, 2**31 - 1],
+        ElementKind.INT4: [-8, 7, -8, 0, 2, 0, -2, 7, 7],
+    }
+    for kind, wanted in expected.items():
+        found = saturated(numbers, kind)
+        assert found.dtype == kind.dtype
+        assert found.astype(np.int64).tolist() == wanted, kind

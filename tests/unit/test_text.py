@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.errors import ParseError
 from glow_nb.text import TokenReader, format_attributes, format_literal, format_name
-from glow_nb.types import ElementKind, TensorType
+from glow_nb.types import QUANTIZED, ElementKind, TensorType
 
 literals = st.recursive(
     st.one_of(
@@ -42,10 +43,18 @@ def test_any_name_reads_back(name: str) -> None:
     assert TokenReader(f"%{format_name(name)} = relu", "t").read_name() == name
 
 
-@given(kinds, st.lists(st.integers(0, 20), max_size=5), st.none() | st.floats(1e-6, 1e6))
-def test_types_read_back(kind: ElementKind, shape: list[int], scale: float | None) -> None:
-    type = TensorType(kind, tuple(shape), scale, None if scale is None else -3)
+@given(kinds, st.lists(st.integers(0, 20), max_size=5))
+def test_types_read_back(kind: ElementKind, shape: list[int]) -> None:
+    type = TensorType(kind, tuple(shape))
     assert TokenReader(str(type), "t").read_type() == type
+
+
+@given(st.sampled_from(sorted(QUANTIZED, key=str)), st.floats(1e-30, 1e30), st.integers(0, 127))
+def test_quantized_types_read_back(kind: ElementKind, scale: float, offset: int) -> None:
+    type = TensorType(kind, (2, 3), scale, offset)
+    read = TokenReader(str(type), "t").read_type()
+    assert (str(read), read) == (str(type), type)
+    assert np.float32(read.quantization[0]) == np.float32(scale)
 
 
 def test_nan_is_spelled() -> None:

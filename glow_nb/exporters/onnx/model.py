@@ -26,6 +26,7 @@ from glow_nb.hlir.lower import lower
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.hlir.save import Save
+from glow_nb.hlir.strip_quantized_types import computes_on_quantized
 from glow_nb.importers.onnx.tensors import code_of
 
 TensorOf = Callable[[Constant | State], onnx.TensorProto]
@@ -121,9 +122,13 @@ def _without_predicates(function: Function) -> Function:
 
 
 def _expanded(function: Function, opset: int) -> Function:
-    """Return *function* with what ONNX has no operator for expressed by what it has."""
+    """Return *function* with what ONNX has no operator for expressed by what it has.
+
+    Quantized types come first, since ONNX has none.
+    """
     needed = GRAPH_PASSES.run(function, ("eliminate_dead_nodes",))
-    made = lower(needed, lambda node: not can_write(node, opset), expansions())
+    plain = lower(needed, computes_on_quantized, expansions())
+    made = lower(plain, lambda node: not can_write(node, opset), expansions())
     return GRAPH_PASSES.run(made, ("eliminate_dead_nodes",))
 
 

@@ -65,6 +65,7 @@ from glow_nb.hlir.ops.elementwise import (
     Tan,
 )
 from glow_nb.hlir.ops.gather import Gather, GatherElements, GatherND
+from glow_nb.hlir.ops.linear_quantization import DequantizeLinear, QuantizeLinear, Requantize
 from glow_nb.hlir.ops.matrix import Determinant, FullyConnected, MatMul
 from glow_nb.hlir.ops.normalization import (
     BatchNormalization,
@@ -76,6 +77,29 @@ from glow_nb.hlir.ops.normalization import (
 )
 from glow_nb.hlir.ops.pooling import AvgPool, MaxPool, MaxPoolWithArgmax
 from glow_nb.hlir.ops.pooling_gradients import AvgPoolGradient, MaxPoolGradient
+from glow_nb.hlir.ops.quantization import (
+    AsQuantized,
+    Dequantize,
+    IntLookupTable,
+    Quantize,
+    Rescale,
+    Stored,
+)
+from glow_nb.hlir.ops.quantized_elementwise import (
+    QuantizedAdd,
+    QuantizedDiv,
+    QuantizedMaximum,
+    QuantizedMinimum,
+    QuantizedMul,
+    QuantizedSub,
+)
+from glow_nb.hlir.ops.quantized_pooling import QuantizedAveragePool
+from glow_nb.hlir.ops.quantized_products import (
+    QuantizedConvolution,
+    QuantizedFullyConnected,
+    QuantizedMatMul,
+    QuantizedTransposedConvolution,
+)
 from glow_nb.hlir.ops.random import (
     Bernoulli,
     Dropout,
@@ -109,6 +133,7 @@ __all__ = [
     "And",
     "ArgMax",
     "ArgMin",
+    "AsQuantized",
     "Asin",
     "Asinh",
     "Atan",
@@ -133,6 +158,8 @@ __all__ = [
     "Cos",
     "Cosh",
     "CumSum",
+    "Dequantize",
+    "DequantizeLinear",
     "Determinant",
     "Div",
     "Dropout",
@@ -150,6 +177,7 @@ __all__ = [
     "GreaterEqual",
     "HardSigmoid",
     "HardSwish",
+    "IntLookupTable",
     "InverseErf",
     "IsInf",
     "IsNaN",
@@ -177,6 +205,19 @@ __all__ = [
     "PRelu",
     "Pad",
     "Pow",
+    "Quantize",
+    "QuantizeLinear",
+    "QuantizedAdd",
+    "QuantizedAveragePool",
+    "QuantizedConvolution",
+    "QuantizedDiv",
+    "QuantizedFullyConnected",
+    "QuantizedMatMul",
+    "QuantizedMaximum",
+    "QuantizedMinimum",
+    "QuantizedMul",
+    "QuantizedSub",
+    "QuantizedTransposedConvolution",
     "RandomBits",
     "RandomNormal",
     "RandomUniform",
@@ -187,6 +228,8 @@ __all__ = [
     "ReduceProd",
     "ReduceSum",
     "Relu",
+    "Requantize",
+    "Rescale",
     "Reshape",
     "RoiAlign",
     "Round",
@@ -202,6 +245,7 @@ __all__ = [
     "Softplus",
     "Split",
     "Sqrt",
+    "Stored",
     "Sub",
     "Swish",
     "Tan",

@@ -71,6 +71,7 @@ class GreaterEqual(Comparison):
 class Select(Node):
     """Choose by a bool tensor: ``lhs[i] if condition[i] else rhs[i]``; all three broadcast."""
 
+    type_transparent: ClassVar[bool] = True
     condition: Value
     lhs: Value
     rhs: Value
@@ -78,9 +79,15 @@ class Select(Node):
     @override
     def infer_type(self) -> TensorType:
         require_kind(self, "condition", self.condition.type, BOOL)
-        require_kind(self, "lhs", self.lhs.type, COMPUTED)
-        condition = TensorType(self.lhs.type.kind, self.condition.type.shape)
-        return broadcast_type(self, condition=condition, lhs=self.lhs.type, rhs=self.rhs.type)
+        lhs, rhs = self.lhs.type, self.rhs.type
+        require_kind(self, "lhs", lhs.stored, COMPUTED)
+        self.require(
+            rhs.with_shape(lhs.shape) == lhs,
+            f"'lhs' is {lhs}, 'rhs' is {rhs}; kind, scale and offset must be equal",
+        )
+        condition = lhs.stored.with_shape(self.condition.type.shape)
+        result = broadcast_type(self, condition=condition, lhs=lhs.stored, rhs=rhs.stored)
+        return lhs.with_shape(result.shape)
 
     @override
     def evaluate(self, condition: Array, lhs: Array, rhs: Array) -> Array:

@@ -89,6 +89,10 @@ def sum_kind(lhs: ElementKind, rhs: ElementKind) -> ElementKind | None:
 def product_kind(node: Node, lhs: TensorType, rhs: TensorType) -> ElementKind:
     """Return the kind of sums of products of two operands; raise VerifyError if there is none."""
     kind = sum_kind(lhs.kind, rhs.kind)
+    node.require(
+        not (lhs.is_quantized or rhs.is_quantized),
+        f"operands are {lhs} and {rhs}, but this operator takes no quantized one; dequantize",
+    )
     if kind is None:
         raise VerifyError(node, f"element kinds differ: {lhs} and {rhs}; convert one")
     return kind
@@ -174,8 +178,7 @@ def bounds_of(kind: ElementKind) -> tuple[Any, Any]:
         return -np.inf, np.inf
     if kind is ElementKind.BOOL:
         return False, True
-    limits = np.iinfo(kind.value)
-    return int(limits.min), int(limits.max)
+    return kind.limits
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,7 +6,7 @@ of the model; it is clamped to the nearest element, so that no memory but the te
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -43,6 +43,7 @@ class Gather(Node):
     which are int32 or int64.
     """
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     indices: Value
     axis: int = 0
@@ -73,6 +74,7 @@ class GatherElements(Node):
     input's rank and, but for *axis*, no larger than the input's.
     """
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     indices: Value
     axis: int = 0
@@ -102,6 +104,7 @@ class GatherND(Node):
     ``indices.shape[:-1] + input.shape[batch_dims + K:]``.
     """
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     indices: Value
     batch_dims: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -60,6 +60,8 @@ class MaxPool(WindowPool):
     A window that lies in padding alone gives the least value of the kind (-inf for floats).
     """
 
+    type_transparent: ClassVar[bool] = True
+
     @override
     def infer_type(self) -> TensorType:
         self.require(
@@ -89,11 +91,12 @@ class MaxPoolWithArgmax(WindowPool):
         column_major: Within a channel, count along the first spatial dimension first.
     """
 
+    type_transparent: ClassVar[bool] = True
     column_major: bool = False
 
     @override
     def infer_types(self) -> tuple[TensorType, ...]:
-        require_kind(self, "input", self.input.type, NUMBERS)
+        require_kind(self, "input", self.input.type.stored, NUMBERS)
         values = self.infer_type()
         return values, values.with_kind(ElementKind.INT64)
 

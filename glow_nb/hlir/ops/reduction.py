@@ -45,7 +45,7 @@ class Reduction(Node):
     @override
     def infer_type(self) -> TensorType:
         type = self.input.type
-        require_kind(self, "input", type, self.kinds)
+        require_kind(self, "input", type.stored if self.type_transparent else type, self.kinds)
         for axis in self.axes:
             require_axis(self, axis, type.rank)
         self.require(len(set(self.axes)) == len(self.axes), f"axes {self.axes} repeat one")
@@ -110,6 +110,8 @@ def lower_reduce_mean(node: ReduceMean, rewriter: Rewriter) -> Value:
 class ReduceMax(Reduction):
     """Largest element along *axes*, NaN if one is NaN; of none the least value of the kind."""
 
+    type_transparent: ClassVar[bool] = True
+
     @override
     def combine(self, x: Any) -> Any:
         return np.max(x, axis=self.axes, initial=bounds_of(self.type.kind)[0])
@@ -118,6 +120,8 @@ class ReduceMax(Reduction):
 @define_node("reduce_min")
 class ReduceMin(Reduction):
     """Smallest element along *axes*, NaN if one is NaN; of none the greatest value of the kind."""
+
+    type_transparent: ClassVar[bool] = True
 
     @override
     def combine(self, x: Any) -> Any:
@@ -245,6 +249,7 @@ class TopK(Node):
             (``evaluate`` sorts them all the same).
     """
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     k: int
     axis: int
@@ -254,7 +259,7 @@ class TopK(Node):
     @override
     def infer_types(self) -> tuple[TensorType, ...]:
         type = self.input.type
-        require_kind(self, "input", type, NUMBERS)
+        require_kind(self, "input", type.stored, NUMBERS)
         require_axis(self, self.axis, type.rank)
         size = type.shape[self.axis]
         self.require(0 <= self.k <= size, f"k = {self.k} is outside 0..{size}, axis of {type}")

@@ -9,7 +9,7 @@ place the last one stands, or each is combined with the result of those before.
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -43,6 +43,7 @@ class ScatterElements(Node):
         reduction: ``none``, ``add``, ``mul``, ``max`` or ``min``; a NaN is the extreme.
     """
 
+    type_transparent: ClassVar[bool] = True
     data: Value
     indices: Value
     updates: Value
@@ -81,6 +82,7 @@ class ScatterND(Node):
         reduction: ``none``, ``add``, ``mul``, ``max`` or ``min``; a NaN is the extreme.
     """
 
+    type_transparent: ClassVar[bool] = True
     data: Value
     indices: Value
     updates: Value

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import accumulate
 from math import prod
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.conversion import quantized
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_axis
@@ -23,6 +24,7 @@ from glow_nb.types import Array, TensorType
 class Reshape(Node):
     """Give the elements, in row-major order, another *shape* of the same size."""
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     shape: tuple[int, ...]
 
@@ -44,6 +46,7 @@ class Reshape(Node):
 class Transpose(Node):
     """Reorder the axes: axis ``i`` of the result is axis ``permutation[i]`` of the input."""
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     permutation: tuple[int, ...]
 
@@ -65,6 +68,7 @@ class Transpose(Node):
 class Concat(Node):
     """Put tensors one after another along *axis*; all other sizes are equal."""
 
+    type_transparent: ClassVar[bool] = True
     inputs: tuple[Value, ...]
     axis: int
 
@@ -102,6 +106,7 @@ class Slice(Node):
     ``-1 <= stop <= start < size``, where a stop of -1 lies just before the front.
     """
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     starts: tuple[int, ...]
     stops: tuple[int, ...]
@@ -145,6 +150,7 @@ class Slice(Node):
 class Split(Node):
     """Cut a tensor along *axis* into pieces of the given *sizes*; one result for each."""
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     axis: int
     sizes: tuple[int, ...]
@@ -198,9 +204,11 @@ class Pad(Node):
         pads: The begins of all axes, then the ends.
         mode: ``constant`` fills with *value*; ``reflect`` mirrors at the outermost element without
             repeating it; ``edge`` repeats that element; ``wrap`` starts again from the other end.
-        value: The constant; truncated for integers, true if not zero for bool.
+        value: The constant; truncated for integers, true if not zero for bool. Beside a quantized
+            type it is a real number, and its nearest integer is added.
     """
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     pads: tuple[int, ...]
     mode: Annotated[str, OneOf("constant", "reflect", "edge", "wrap")] = "constant"
@@ -236,6 +244,14 @@ class Pad(Node):
         )
 
     @property
+    def stored_value(self) -> Array:
+        """The constant as an element of the result, of rank 0."""
+        type = self.type.with_shape(())
+        if type.is_quantized:
+            return quantized(np.asarray(self.value), type)
+        return fitted(self.value, type)
+
+    @property
     def widths(self) -> tuple[tuple[int, int], ...]:
         """``(begin, end)`` of each axis."""
         rank = len(self.pads) // 2
@@ -251,8 +267,8 @@ class Pad(Node):
         if not added:  # np.pad takes no scalar
             return fitted(input, self.type)
         if self.mode == "constant":
-            value = fitted(self.value, TensorType(self.type.kind, ()))
-            return fitted(np.pad(input[kept], added, constant_values=value), self.type)
+            padded = np.pad(input[kept], added, constant_values=self.stored_value)
+            return fitted(padded, self.type)
         padded = np.pad(input[kept], added, mode=self.mode)  # type: ignore[call-overload]
         return fitted(padded, self.type)
 
@@ -312,6 +328,7 @@ def _border(
 class Tile(Node):
     """Repeat the whole tensor ``repeats[i]`` times along each axis ``i``."""
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     repeats: tuple[int, ...]
 
@@ -349,6 +366,7 @@ def lower_tile(node: Tile, rewriter: Rewriter) -> Value:
 class Broadcast(Node):
     """Repeat dimensions of size 1 to give *shape*, which has the same rank."""
 
+    type_transparent: ClassVar[bool] = True
     input: Value
     shape: tuple[int, ...]
 

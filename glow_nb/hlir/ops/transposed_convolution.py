@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -13,7 +14,14 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import Convolution
-from glow_nb.hlir.ops.families import FLOATS, fitted, product_kind, require_kind, splat, wide
+from glow_nb.hlir.ops.families import (
+    NUMBERS,
+    fitted,
+    product_kind,
+    require_kind,
+    splat,
+    widest,
+)
 from glow_nb.hlir.ops.shape import Broadcast, Concat, Pad, Reshape, Slice, Transpose
 from glow_nb.hlir.ops.windows import check_window, crop_spatial, pad_spatial, taps
 from glow_nb.hlir.rewrite import Rewriter
@@ -32,7 +40,7 @@ class TransposedConvolution(Node):
     filter[k, t, c]``, where ``k`` runs over the group of ``c``; what falls outside ``[N, *size,
     C]`` is dropped, and what nothing reaches is 0. It is the gradient of the
     :class:`~glow_nb.hlir.ops.convolution.Convolution` with the same filter and attributes for its
-    input, given that for its result.
+    input, given that for its result. Integers are summed up as those of a convolution are.
 
     Attributes:
         kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
@@ -61,7 +69,7 @@ class TransposedConvolution(Node):
     @override
     def infer_type(self) -> TensorType:
         input, filter = self.input.type, self.filter.type
-        require_kind(self, "input", input, FLOATS)
+        require_kind(self, "input", input, NUMBERS)
         kind = product_kind(self, input, filter)
         self.require(
             input.rank == len(self.size) + 2 and all(n >= 0 for n in self.size),
@@ -79,28 +87,36 @@ class TransposedConvolution(Node):
         out = check_window(
             self, result, self.kernel, self.stride, self.pads, self.dilation, "result"
         )
-        wanted = TensorType(kind, (input.shape[0], *out, depth))
+        wanted = TensorType(input.kind, (input.shape[0], *out, depth))
         self.require(input == wanted, f"'input' is {input}, but result {result} needs {wanted}")
-        wanted = TensorType(kind, (depth, *self.kernel, filter.shape[-1]))
+        wanted = TensorType(filter.kind, (depth, *self.kernel, filter.shape[-1]))
         self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
         return result
 
     @override
     def evaluate(self, input: Array, filter: Array) -> Array:
-        batch, *out, depth = input.shape
-        group = self.group
-        padded = pad_spatial(np.zeros(self.type.shape), self.pads, 0)
-        rows = wide(input).reshape(batch * prod(out), group, depth // group).swapaxes(0, 1)
-        weights = wide(filter).reshape(group, depth // group, *filter.shape[1:])
         with np.errstate(all="ignore"):
-            for tap, cells in taps(padded, tuple(out), self.kernel, self.stride, self.dilation):
-                product = rows @ weights[(slice(None), slice(None), *tap)]
-                cells += product.swapaxes(0, 1).reshape(cells.shape)
-        return fitted(crop_spatial(padded, self.pads), self.type)
+            return fitted(transposed_convolve(self, widest(input), widest(filter)), self.type)
 
     @override
     def cost(self) -> Cost:
         return Cost(self.input.type.size * prod(self.kernel) * self.filter.type.shape[-1])
+
+
+def transposed_convolve(node: Any, x: Any, filter: Any) -> Any:
+    """Return the sums of a transposed convolution *node* of *x*, ``[N, *size, C]``.
+
+    Takes kernel, stride, pads, dilation, group and the result's size from *node*.
+    """
+    batch, *out, depth = x.shape
+    group = node.group
+    padded = pad_spatial(np.zeros(node.type.shape, x.dtype), node.pads, 0)
+    rows = x.reshape(batch * prod(out), group, depth // group).swapaxes(0, 1)
+    weights = filter.reshape(group, depth // group, *filter.shape[1:])
+    for tap, cells in taps(padded, tuple(out), node.kernel, node.stride, node.dilation):
+        product = rows @ weights[(slice(None), slice(None), *tap)]
+        cells += product.swapaxes(0, 1).reshape(cells.shape)
+    return crop_spatial(padded, node.pads)
 
 
 @dataclass(frozen=True)

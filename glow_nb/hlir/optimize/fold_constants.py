@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 from glow_nb.hlir.evaluate import evaluate_node
@@ -61,4 +62,7 @@ def _fold(node: Node, names: list[str]) -> list[Constant]:
     """Return the results of *node* as constants called *names*."""
     if len(names) == 1:
         return [folded(node, names[0])]
-    return [Constant.of(*named) for named in zip(names, evaluate_node(node, {}), strict=True)]
+    return [
+        dataclasses.replace(Constant.of(name, array), type=type)
+        for name, array, type in zip(names, evaluate_node(node, {}), node.result_types, strict=True)
+    ]

@@ -13,8 +13,9 @@ from glow_nb.hlir.graph import NODES, Node
 from glow_nb.kernels import operators
 
 MOVES = {
-    "broadcast", "concat", "gather", "gather_elements", "gather_nd", "non_zero", "pad", "reshape",
-    "save", "slice", "split", "tile", "top_k", "transpose", "unique",
+    "as_quantized", "broadcast", "concat", "gather", "gather_elements", "gather_nd",
+    "int_lookup_table", "non_zero", "pad", "reshape", "save", "slice", "split", "stored", "tile",
+    "top_k", "transpose", "unique",
 }  # fmt: skip
 """Operators that are known to compute nothing but where an element comes from."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glow_nb.conversion import converted
+from glow_nb.conversion import converted, saturated
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.simd.namespace import NAMESPACE
@@ -220,6 +220,26 @@ def test_floats_saturate_as_integers() -> None:
     assert signed[:7].tolist() == [0, 127, -128, 127, -128, -1, 127]
     unsigned = run(["convert_uint8(a)"], ElementKind.UINT8, source, source, 8)[0]
     assert unsigned[:7].tolist() == [0, 255, 0, 255, 0, 0, 255]
+
+
+SATURATED = [k for k in ElementKind if k.value.startswith(("int", "uint")) and k.bits <= 32]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize("kind", [FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16, INT32])
+def test_numbers_saturate_in_every_integer_kind(kind: ElementKind, lanes: int) -> None:
+    edges = [float(limit + step) for k in SATURATED for limit in k.limits for step in (-1, 0, 1)]
+    special = [np.nan, np.inf, -np.inf, 3e38, -3e38, 0.5, 1.5, -0.5, -2.5, 127.5, 255.4, -0.0]
+    with np.errstate(over="ignore"):
+        numbers = np.array(special if kind.is_float else [0], np.float64)
+        source = np.concatenate([edges, numbers]).astype(np.float64)
+        if kind is INT32:
+            source = np.clip(source, *INT32.limits)
+        source = np.resize(source.astype(kind.dtype), -(-source.size // 16) * 16)
+    for dest in SATURATED:
+        found = run([f"saturate_{dest.value}(a)"], dest, source, source, lanes)[0]
+        np.testing.assert_array_equal(found, saturated(source, dest), dest.value)
 
 
 @pytest.mark.jit

@@ -41,6 +41,14 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "bit_shift": [{"direction": "left"}, {"direction": "right"}],
     "is_inf": [{"positive": True, "negative": False}, {}],
 }
+OPERAND_KINDS: dict[str, dict[str, ElementKind]] = {
+    "quantize_linear": {"input": FLOAT32, "scale": FLOAT32},
+    "requantize": {"input": ElementKind.INT32, "multiplier": FLOAT32},
+    "dequantize_linear": {"scale": FLOAT32},
+    "select": {"condition": BOOL},
+}
+"""The kinds of operands that have not the kind of the others."""
+
 LOOSE: dict[str, dict[str, Any]] = {
     "gelu": {"absolute": 1e-3},
     "softplus": {"ulp": 8},
@@ -64,6 +72,8 @@ def _cases() -> list[tuple[type[Instruction], ElementKind, dict[str, Any]]]:
                     attributes = {"kind": FLOAT32}
                 if opcode == "bit_cast":
                     attributes = {"kind": _other_kind_of_the_bits(kind)}
+                if opcode in ("quantize_linear", "requantize"):
+                    attributes = {"kind": kind}
                 try:
                     _instruction(instruction_class, kind, (2, 3), attributes)
                 except VerifyError:
@@ -81,7 +91,8 @@ def _instruction(
     """Return an instruction whose last operand is one row, repeated."""
     assert instruction_class.node_class is not None
     names = [spec.name for spec in operand_specs(instruction_class.node_class)]
-    types = [TensorType(BOOL if n == "condition" else kind, shape) for n in names]
+    kinds = OPERAND_KINDS.get(instruction_class.opcode, {})
+    types = [TensorType(kinds.get(name, kind), shape) for name in names]
     if len(types) > 1:
         types[-1] = types[-1].with_shape((1, *shape[1:]))
     return instruction_of(instruction_class, types, **attributes)
@@ -103,8 +114,15 @@ def _check(case: tuple[type[Instruction], ElementKind, dict[str, Any]], target: 
     check(instruction, target, specials=specials, **loose)
 
 
+def _is_sample(case: tuple[type[Instruction], ElementKind, dict[str, Any]]) -> bool:
+    is_quantization = case[0].opcode in ("quantize_linear", "requantize", "dequantize_linear")
+    return case[1] in (
+        (ElementKind.INT8, ElementKind.UINT16) if is_quantization else (FLOAT32, INT64)
+    )
+
+
 @pytest.mark.jit
-@pytest.mark.parametrize("case", [c for c in CASES if c[1] is FLOAT32 or c[1] is INT64], ids=str)
+@pytest.mark.parametrize("case", [c for c in CASES if _is_sample(c)], ids=str)
 def test_instruction_gives_what_its_operator_gives(case: Any) -> None:
     _check(case, Target.host())
 

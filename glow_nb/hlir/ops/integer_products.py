@@ -1,0 +1,193 @@
+"""How quantized products become products of plain integers, and how their sums are scaled.
+
+``sum of (x - offset) * w = sum of x * w - offset * sum of w``: the second part belongs to the bias,
+where it is folded with constant weights. So activations stay bytes, and a convolution around which
+cells are added adds cells of the offset, which stands for 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.arithmetic import Add, Div, Mul, Sub
+from glow_nb.hlir.ops.convolution import Convolution
+from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.linear_quantization import FLOAT32, INT32, Requantize, known_numbers
+from glow_nb.hlir.ops.matrix import FullyConnected, MatMul
+from glow_nb.hlir.ops.quantization import (
+    BYTES,
+    Stored,
+    as_type,
+    emit_kind,
+    number,
+)
+from glow_nb.hlir.ops.quantized_products import (
+    QuantizedConvolution,
+    QuantizedFullyConnected,
+    QuantizedMatMul,
+    QuantizedTransposedConvolution,
+    groups_shape,
+)
+from glow_nb.hlir.ops.reduction import ReduceSum
+from glow_nb.hlir.ops.shape import Pad, Reshape
+from glow_nb.hlir.ops.transposed_convolution import TransposedConvolution
+from glow_nb.hlir.ops.windows import window_attributes
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
+from glow_nb.types import ElementKind, TensorType
+
+_SMALLER = (ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16)
+
+
+@lowers(QuantizedConvolution)
+def lower_quantized_convolution(node: QuantizedConvolution, rewriter: Rewriter) -> Value:
+    """Express it as a convolution of integers whose sums are scaled."""
+    input = padded(rewriter, node.input, node.pads)
+    pads = node.pads if input.type == node.input.type.stored else (0,) * len(node.pads)
+    ones = (1,) * (node.filter.type.rank - 1)
+    offset = _reshaped(rewriter, node.filter_offset, (-1, *ones))
+    filter = centred(rewriter, node.filter, offset)
+    axes = tuple(range(1, filter.type.rank))
+    bias = _bias_without_offset(rewriter, node.bias, filter, axes, node.input.type)
+    window = window_attributes(node) | {"pads": pads, "group": node.group}
+    sums = rewriter.emit(Convolution(input, filter, bias, **window))
+    return scaled(rewriter, node, sums, node.input.type, node.filter_scale)
+
+
+@lowers(QuantizedTransposedConvolution)
+def lower_quantized_transposed_convolution(
+    node: QuantizedTransposedConvolution, rewriter: Rewriter
+) -> Value:
+    """Express it as a transposed convolution of integers whose sums are scaled.
+
+    The taps that a result meets differ at the borders: the offset is subtracted from the input.
+    """
+    emit, type, shape = rewriter.emit, node.input.type, node.filter.type.shape
+    offset = number(rewriter, type.quantization[1], INT32, type.rank, "offset")
+    input = centred(rewriter, emit(Stored(node.input)), offset)
+    split = _reshaped(rewriter, node.filter, (node.group, shape[0] // node.group, *shape[1:]))
+    sizes = groups_shape(node.filter_offset.type.size, shape, node.group)
+    offsets = _reshaped(rewriter, node.filter_offset, sizes)
+    filter = emit(Reshape(centred(rewriter, split, offsets), shape))
+    window = window_attributes(node) | {"size": node.size, "group": node.group}
+    sums = emit(TransposedConvolution(input, filter, **window))
+    bias = _reshaped(rewriter, node.bias, (*(1,) * (type.rank - 1), -1))
+    return scaled(rewriter, node, emit(Add(sums, bias)), type, node.filter_scale)
+
+
+@lowers(QuantizedMatMul)
+def lower_quantized_mat_mul(node: QuantizedMatMul, rewriter: Rewriter) -> Value:
+    """Express it as a product of integers whose sums are scaled."""
+    emit, type, rank = rewriter.emit, node.lhs.type, node.rhs.type.rank
+    offset = _reshaped(rewriter, node.rhs_offset, (*(1,) * (rank - 1), -1))
+    rhs = centred(rewriter, node.rhs, offset)
+    sums: Value = emit(MatMul(emit(Stored(node.lhs)), rhs))
+    if type.offset:
+        row = _offset_times_sums(rewriter, rhs, (rank - 2,), -type.offset)
+        batch = rhs.type.shape[:-2] or (1,) * (type.rank - 2)
+        sums = emit(Add(sums, emit(Reshape(row, (*batch, 1, sums.type.shape[-1])))))
+    return scaled(rewriter, node, sums, type, node.rhs_scale)
+
+
+@lowers(QuantizedFullyConnected)
+def lower_quantized_fully_connected(node: QuantizedFullyConnected, rewriter: Rewriter) -> Value:
+    """Express it as a dense layer of integers whose sums are scaled."""
+    offset = _reshaped(rewriter, node.weight_offset, (1, -1))
+    weights = centred(rewriter, node.weights, offset)
+    bias = _bias_without_offset(rewriter, node.bias, weights, (0,), node.input.type)
+    sums = rewriter.emit(FullyConnected(rewriter.emit(Stored(node.input)), weights, bias))
+    return scaled(rewriter, node, sums, node.input.type, node.weight_scale)
+
+
+def padded(builder: Builder, input: Value, pads: tuple[int, ...]) -> Value:
+    """Emit the integers of a quantized ``N..C`` tensor with spatial *pads* that stand for 0.
+
+    There are none where 0 stands for itself: a product adds such cells by itself.
+    """
+    offset, stored = input.type.offset, builder.emit(Stored(input))
+    if not offset or not any(pads):
+        return stored
+    rank = len(pads) // 2
+    around = (0, *pads[:rank], 0, 0, *pads[rank:], 0)
+    return builder.emit(Pad(stored, around, value=float(offset)))
+
+
+def centred(builder: Builder, value: Value, offset: Value) -> Value:
+    """Emit *value* - *offset*, which is of int32 and broadcasts, for a product.
+
+    Where the difference is known it is of the smallest kind that holds it, such as int8 for uint8
+    with the offset 128; else bytes become int16, which takes half the memory that int32 does.
+    """
+    offsets = known_numbers(offset)
+    if offsets is not None and not offsets.any():
+        return value
+    kind = ElementKind.INT16 if value.type.kind in BYTES else INT32
+    emit = builder.emit
+    difference = emit(Sub(emit_kind(builder, value, kind), emit_kind(builder, offset, kind)))
+    known = known_numbers(value)
+    if known is None or offsets is None or not known.size:
+        return difference
+    numbers = known.astype(np.int64) - offsets
+    least, greatest = int(numbers.min()), int(numbers.max())
+    for smaller in _SMALLER:
+        low, high = smaller.limits
+        if low <= least and greatest <= high:
+            return emit_kind(builder, difference, smaller)
+    return difference
+
+
+def scaled(
+    builder: Builder, node: Any, sums: Value, input: TensorType, weight_scale: Value
+) -> Value:
+    """Emit the result of a quantized product *node* of *input* for its *sums* of int32."""
+    emit, rank = builder.emit, sums.type.rank
+    scale = number(builder, input.quantization[0], FLOAT32, rank, "scale")
+    each = _reshaped(builder, weight_scale, (*(1,) * (rank - 1), -1))
+    factor = emit(Mul(scale, each))
+    if not node.type.is_quantized:
+        real = emit(Mul(emit(ConvertTo(sums, FLOAT32)), factor))
+        return emit_kind(builder, real, node.kind)
+    multiplier = emit(Div(factor, number(builder, node.type.scale, FLOAT32, rank, "scale")))
+    return requantized(builder, node, sums, multiplier)
+
+
+def requantized(builder: Builder, node: Any, sums: Value, multiplier: Value) -> Value:
+    """Emit *sums* of int32 times *multiplier*, rounded to the quantized type of *node*."""
+    kind = node.type.kind
+    offset = number(builder, node.offset, kind, sums.type.rank, "offset")
+    integers = builder.emit(Requantize(sums, multiplier, offset, kind=kind))
+    return as_type(builder, integers, node.type)
+
+
+def _reshaped(builder: Builder, value: Value, shape: tuple[int, ...]) -> Value:
+    """Emit *value* with another *shape*, in which -1 stands for its size.
+
+    Of a constant it is one, too, so that the numbers are still known.
+    """
+    sizes = tuple(value.type.size if n < 0 else n for n in shape)
+    numbers = known_numbers(value)
+    if numbers is None:
+        return builder.emit(Reshape(value, sizes))
+    return builder.constant(value.name, numbers.reshape(sizes))
+
+
+def _bias_without_offset(
+    builder: Builder, bias: Value, weights: Value, axes: tuple[int, ...], input: TensorType
+) -> Value:
+    """Emit *bias* less the offset of *input* times the sums of *weights* over *axes*."""
+    if not input.offset:
+        return bias
+    return builder.emit(Add(bias, _offset_times_sums(builder, weights, axes, -input.offset)))
+
+
+def _offset_times_sums(
+    builder: Builder, weights: Value, axes: tuple[int, ...], offset: int
+) -> Value:
+    """Emit *offset* times the sums of *weights* over *axes*, which disappear."""
+    wide = emit_kind(builder, weights, INT32)
+    sums = builder.emit(ReduceSum(wide, axes, keep_dims=False))
+    return builder.emit(Mul(sums, number(builder, offset, INT32, sums.type.rank, "offset")))

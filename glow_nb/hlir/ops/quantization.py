@@ -1,0 +1,295 @@
+"""Quantized types: how tensors get one, lose it, and change from one to another (paper 4.1).
+
+A quantized type says which real numbers its integers stand for: ``real = (stored - offset) *
+scale``. Passes see it and change it; ``lower`` takes it away
+(:mod:`glow_nb.hlir.strip_quantized_types`): what is left are the operators of
+:mod:`glow_nb.hlir.ops.linear_quantization` on plain integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.conversion import dequantized, quantized
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Constant, Node, Value, define_node
+from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.families import Kinds, fitted, require_kind
+from glow_nb.hlir.ops.gather import Gather
+from glow_nb.hlir.ops.linear_quantization import (
+    FLOAT32,
+    INT32,
+    DequantizeLinear,
+    QuantizeLinear,
+    require_result_kind,
+)
+from glow_nb.hlir.ops.shape import Concat, slice_axis
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import LOWERINGS, lowers
+from glow_nb.types import (
+    QUANTIZED,
+    Array,
+    ElementKind,
+    TensorType,
+    quantization_problem,
+)
+
+ACTIVATIONS: Kinds = QUANTIZED - {INT32}
+"""The kinds that operators round to: every one of their numbers is one of float32, too."""
+
+REALS: Kinds = frozenset({FLOAT32, ElementKind.FLOAT16, ElementKind.BFLOAT16})
+"""The kinds of the real numbers that quantized ones are made of, and become."""
+
+BYTES: Kinds = frozenset({ElementKind.INT8, ElementKind.UINT8})
+
+
+@define_node("quantize", data_parallel=True)
+class Quantize(Node):
+    """Round real numbers to integers: ``saturate(rint(input[i] / scale) + offset)`` (paper 4.1).
+
+    The division is that of float32, halves go to the even number, NaN to the least of *kind*.
+    """
+
+    input: Value
+    kind: ElementKind
+    scale: float
+    offset: int
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_kind(self, "input", self.input.type, REALS)
+        return quantized_result(self, self.input.type.shape)
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return quantized(input, self.type)
+
+
+@define_node("dequantize", data_parallel=True)
+class Dequantize(Node):
+    """Return the real numbers: ``(input[i] - offset) * scale``, in float32, as floats of *kind*."""
+
+    input: Value
+    kind: ElementKind = FLOAT32
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_quantized(self, "input", self.input.type, QUANTIZED)
+        require_result_kind(self, self.kind, REALS)
+        return self.input.type.with_kind(self.kind)
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return fitted(dequantized(input, self.input.type), self.type)
+
+
+@define_node("rescale", data_parallel=True)
+class Rescale(Node):
+    """Change scale, offset and kind: dequantize, then quantize (paper 4.3)."""
+
+    input: Value
+    kind: ElementKind
+    scale: float
+    offset: int
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_quantized(self, "input", self.input.type, QUANTIZED)
+        return quantized_result(self, self.input.type.shape)
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return quantized(dequantized(input, self.input.type), self.type)
+
+
+@define_node("stored")
+class Stored(Node):
+    """Take the integers of a quantized type as plain ones; nothing moves."""
+
+    input: Value
+
+    @override
+    def infer_type(self) -> TensorType:
+        require_quantized(self, "input", self.input.type, QUANTIZED)
+        return self.input.type.stored
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return fitted(input, self.type)
+
+
+@define_node("as_quantized")
+class AsQuantized(Node):
+    """Let plain integers stand for ``(input[i] - offset) * scale``; nothing moves."""
+
+    input: Value
+    scale: float
+    offset: int
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        require_kind(self, "input", type, QUANTIZED)
+        return quantized_type(self, type.kind, type.shape, self.scale, self.offset)
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        return fitted(input, self.type)
+
+
+@define_node("int_lookup_table")
+class IntLookupTable(Node):
+    """Look bytes up: ``result[i] = table[input[i] - lowest]``, *lowest* that of their kind.
+
+    Any function of one byte is such a table (paper 4.2). ``table`` has 256 elements, whose kind is
+    that of the result. If ``input`` has a quantized type and the table holds integers, these are
+    quantized by *scale* and *offset*; in any other case the result is plain, the scale 1 and the
+    offset 0.
+    """
+
+    input: Value
+    table: Value
+    scale: float = 1.0
+    offset: int = 0
+
+    @property
+    def makes_quantized(self) -> bool:
+        """True if the result has a quantized type."""
+        return self.input.type.is_quantized and not self.table.type.kind.is_float
+
+    @override
+    def infer_type(self) -> TensorType:
+        input, table = self.input.type, self.table.type
+        require_kind(self, "input", input.stored, BYTES)
+        wanted = TensorType(table.kind, (256,))
+        self.require(table == wanted, f"'table' is {table}, but must be {wanted}")
+        if self.makes_quantized:
+            return quantized_type(self, table.kind, input.shape, self.scale, self.offset)
+        require_no_quantization(self, table.kind)
+        return input.with_kind(table.kind)
+
+    @override
+    def evaluate(self, input: Array, table: Array) -> Array:
+        least = ElementKind.of(input.dtype).limits[0]
+        return fitted(table[input.astype(np.int64) - least], self.type)
+
+
+def quantized_type(
+    node: Node, kind: ElementKind, shape: tuple[int, ...], scale: float, offset: int
+) -> TensorType:
+    """Return the quantized type; raise VerifyError about *node* if there is no such one."""
+    problem = quantization_problem(kind, scale, offset)
+    node.require(not problem, problem)
+    return TensorType(kind, shape, scale, offset)
+
+
+def quantized_result(node: Any, shape: tuple[int, ...], reals: Kinds = frozenset()) -> TensorType:
+    """Return the type of a result of *shape* by the attributes ``kind``, ``scale``, ``offset``.
+
+    It is plain for a kind of *reals*.
+    """
+    require_result_kind(node, node.kind, ACTIVATIONS | reals)
+    if node.kind in reals:
+        require_no_quantization(node, node.kind)
+        return TensorType(node.kind, shape)
+    return quantized_type(node, node.kind, shape, node.scale, node.offset)
+
+
+def require_no_quantization(node: Any, kind: ElementKind) -> None:
+    """Raise VerifyError unless ``scale`` is 1 and ``offset`` 0: the result is plain, of *kind*."""
+    node.require(
+        node.scale == 1 and node.offset == 0,
+        f"scale {node.scale} and offset {node.offset} mean nothing to a plain result of "
+        f"{kind.value}; give 1.0 and 0",
+    )
+
+
+def require_quantized(node: Node, operand: str, type: TensorType, kinds: Kinds) -> None:
+    """Raise VerifyError unless *type*, that of the operand so called, is quantized, of *kinds*."""
+    node.require(
+        type.is_quantized, f"'{operand}' is {type}, but must have a quantized type; quantize it"
+    )
+    require_kind(node, operand, type.stored, kinds)
+
+
+def number(builder: Builder, value: float, kind: ElementKind, rank: int, name: str) -> Constant:
+    """Return a constant of one element that goes with tensors of *rank*."""
+    return builder.constant(name, np.full((1,) * rank, value, kind.dtype), is_weight=False)
+
+
+def emit_quantized(builder: Builder, real: Value, type: TensorType) -> Value:
+    """Emit *real* numbers, of float32, quantized to *type*."""
+    integers = QuantizeLinear(real, *_parameters(builder, type), kind=type.kind)
+    return as_type(builder, builder.emit(integers), type)
+
+
+def emit_real(builder: Builder, value: Value) -> Value:
+    """Emit the real numbers, of float32, that *value* of a quantized type stands for."""
+    stored = builder.emit(Stored(value))
+    return builder.emit(DequantizeLinear(stored, *_parameters(builder, value.type)))
+
+
+def as_type(builder: Builder, integers: Value, type: TensorType) -> Value:
+    """Emit *integers* as a tensor of the quantized *type*."""
+    return builder.emit(AsQuantized(integers, *type.quantization))
+
+
+def _parameters(builder: Builder, type: TensorType) -> tuple[Constant, Constant]:
+    """Return scale and offset of a quantized *type* as constants beside a tensor of it."""
+    scale, offset = type.quantization
+    return (
+        number(builder, scale, FLOAT32, type.rank, "scale"),
+        number(builder, offset, type.kind, type.rank, "offset"),
+    )
+
+
+def emit_kind(builder: Builder, value: Value, kind: ElementKind) -> Value:
+    """Emit *value* converted to *kind*; it stays as it is if it has that."""
+    return value if value.type.kind is kind else builder.emit(ConvertTo(value, kind))
+
+
+@lowers(Quantize)
+def lower_quantize(node: Quantize, rewriter: Rewriter) -> Value:
+    """Express it by its formula with scale and offset as constants."""
+    return emit_quantized(rewriter, emit_kind(rewriter, node.input, FLOAT32), node.type)
+
+
+@lowers(Dequantize)
+def lower_dequantize(node: Dequantize, rewriter: Rewriter) -> Value:
+    """Express it by its formula with scale and offset as constants."""
+    return emit_kind(rewriter, emit_real(rewriter, node.input), node.kind)
+
+
+@lowers(Rescale)
+def lower_rescale(node: Rescale, rewriter: Rewriter) -> Value:
+    """Express it as the real numbers, quantized again."""
+    return emit_quantized(rewriter, emit_real(rewriter, node.input), node.type)
+
+
+@LOWERINGS.register(Stored, AsQuantized)
+def lower_with_types(node: Stored | AsQuantized, rewriter: Rewriter) -> None:
+    """Decline: it goes with the quantized types, once no operator computes on these."""
+    return
+
+
+@lowers(IntLookupTable)
+def lower_int_lookup_table(node: IntLookupTable, rewriter: Rewriter) -> Value:
+    """Express it as a table of plain bytes, and that as a gather.
+
+    Indices of a gather count from the end if they are negative: the table of a signed kind has the
+    entries for these behind the others.
+    """
+    emit = rewriter.emit
+    if node.input.type.is_quantized:
+        plain = emit(IntLookupTable(emit(Stored(node.input)), node.table))
+        if not node.makes_quantized:
+            return plain
+        return emit(AsQuantized(plain, scale=node.scale, offset=node.offset))
+    table = node.table
+    if node.input.type.kind.is_signed:
+        halves = (range(128, 256), range(128))
+        table = emit(Concat(tuple(slice_axis(rewriter, table, 0, h) for h in halves), axis=0))
+    return emit(Gather(table, emit(ConvertTo(node.input, INT32)), axis=0))

@@ -1,0 +1,106 @@
+"""Average pooling of quantized tensors: exact sums of integers, scaled once."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.conversion import rounded
+from glow_nb.hlir.graph import Value, define_node
+from glow_nb.hlir.ops.convolution import Convolution
+from glow_nb.hlir.ops.families import fitted
+from glow_nb.hlir.ops.integer_products import padded, requantized
+from glow_nb.hlir.ops.pooling import WindowPool, check_uncounted, counted_cells
+from glow_nb.hlir.ops.quantization import (
+    ACTIVATIONS,
+    as_type,
+    quantized_result,
+    require_quantized,
+)
+from glow_nb.hlir.ops.shape import Broadcast
+from glow_nb.hlir.ops.windows import check_window
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.hlir.rules import lowers
+from glow_nb.types import Array, ElementKind, TensorType
+
+
+@define_node("quantized_average_pool")
+class QuantizedAveragePool(WindowPool):
+    """Mean of the elements under the window; padding counts as 0 if it counts at all.
+
+    ``saturate(rint(sum of (input - input.offset) * (input.scale / scale / count)) + offset)``: the
+    sum is exact in int32, the rest is arithmetic of float32. A window without a counted cell gives
+    the least number of the kind, as NaN does.
+
+    Attributes:
+        kind: Of the result.
+        scale: Of the result.
+        offset: Of the result.
+        count_padding: Divide by all cells, padding included; else by those of the input.
+        uncounted: Of the end padding, so many outermost cells in each spatial dimension are never
+            counted: those that rounding the result size up has added. Empty for none.
+    """
+
+    kind: ElementKind
+    scale: float
+    offset: int
+    count_padding: bool = False
+    uncounted: tuple[int, ...] = ()
+
+    @override
+    def infer_type(self) -> TensorType:
+        type = self.input.type
+        require_quantized(self, "input", type, ACTIVATIONS)
+        out = check_window(self, type, self.kernel, self.stride, self.pads, self.dilation)
+        check_uncounted(self, self.pads, self.uncounted)
+        return quantized_result(self, (type.shape[0], *out, type.shape[-1]))
+
+    @override
+    def evaluate(self, input: Array) -> Array:
+        distance = input.astype(np.int64) - self.input.type.quantization[1]
+        sums = sum(cells for _, cells in self.taps_of(distance, 0)).astype(np.int32)
+        ratio = sums.astype(np.float32) * self.multiplier()
+        return fitted(rounded(ratio, np.asarray(self.offset), self.kind), self.type)
+
+    def multiplier(self) -> Array:
+        """Return the factor of each sum, float32 ``[1, *out, 1]``; inf where nothing counts."""
+        count = counted_cells(self, self.input.type.shape[1:-1], self.type.shape[1:-1])
+        with np.errstate(all="ignore"):
+            ratio = np.float32(self.input.type.quantization[0]) / np.float32(self.scale)
+            return np.asarray(ratio / count.astype(np.float32))
+
+
+@lowers(QuantizedAveragePool)
+def lower_quantized_average_pool(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
+    """Express it as a convolution of each channel with ones, whose sums are scaled."""
+    if not node.type.size:
+        return _empty(node.type, rewriter)
+    type, rank = node.input.type, len(node.kernel)
+    channels = type.shape[-1]
+    ones = np.ones((channels, *node.kernel, 1), np.int8)
+    bias = np.full(channels, -type.quantization[1] * prod(node.kernel), np.int32)
+    input = padded(rewriter, node.input, node.pads)
+    sums = rewriter.emit(
+        Convolution(
+            input,
+            rewriter.constant("ones", ones, is_weight=False),
+            rewriter.constant("bias", bias, is_weight=False),
+            kernel=node.kernel,
+            stride=node.stride,
+            pads=node.pads if input.type.shape == type.shape else (0,) * 2 * rank,
+            dilation=node.dilation,
+            group=channels,
+        )
+    )
+    each = node.multiplier()
+    if (each == each.flat[0]).all():
+        each = each.reshape(-1)[:1].reshape((1,) * each.ndim)
+    multiplier = rewriter.constant("multiplier", each, is_weight=False)
+    return requantized(rewriter, node, sums, multiplier)
+
+
+def _empty(type: TensorType, rewriter: Rewriter) -> Value:
+    zero = rewriter.constant("zero", np.zeros((1,) * type.rank, type.kind.dtype), is_weight=False)
+    return as_type(rewriter, rewriter.emit(Broadcast(zero, type.shape)), type)
