@@ -20,7 +20,8 @@ import numpy as np
 
 from experiments.pages import processor
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
-from glow_nb.backends.cpu.select_packed_operators import Product, candidates_of
+from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.select_packed_operators import candidates_of
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.hlir import ops

@@ -15,61 +15,76 @@ from glow_nb.simd.memory import (
     literal,
     to_index,
 )
-from glow_nb.simd.tile import outer_product
+from glow_nb.simd.outer_product import FORMS, MultiplyAdd, outer_product
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 
+MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, ahead, pace)``.
 
-@intrinsic(prefer_literal=True)
-def tile_dot(
-    typing: Any,
-    tile: Any,
-    source: Any,
-    start: Any,
-    stride: Any,
-    step: Any,
-    weights: Any,
-    index: Any,
-    row: Any,
-    columns: Any,
-    count: Any,
-    ahead: Any,
-    pace: Any,
-) -> Any:
-    """``tile_dot(t, x, i, stride, step, w, j, row, columns, count, ahead, pace)``.
+``t[r, v] += sum over c < count, f < {factors} of x[i + r * stride + c * step + f] *
+w[j + c * row + v * {factors} + f]`` for every row r and every column v below *columns*; nothing is
+read for the others. Meanwhile the weights ``w[ahead + c * pace]``, which a later call reads, are
+brought into the second-level cache, unless *pace* is 0. Literals are *stride*, *step*, *row*,
+*columns* and *pace*.
+"""
 
-    ``t[r, v] += sum over c < count of x[i + r * stride + c * step] * w[j + c * row + v]`` for every
-    row r and every column v below *columns*; nothing is read for the others. Meanwhile the weights
-    ``w[ahead + c * pace]``, which a later call reads, are brought into the second-level cache,
-    unless *pace* is 0. Literals are *stride*, *step*, *row*, *columns* and *pace*.
-    """
-    if not (isinstance(tile, RegisterTile) and are_literal(stride, step, row, columns, pace)):
-        return None
-    if not (isinstance(source, Pointer) and isinstance(weights, Pointer)):
-        return None
-    operands = (tile, source, start, stride, step, weights, index, row, columns, count, ahead, pace)
 
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first, place, length, later = (
-            to_index(context, builder, arguments[number], signature.args[number])
-            for number in (2, 6, 9, 10)
+def dot_in(name: str, form: MultiplyAdd) -> Any:
+    """Return the function *name*, with steps in *form*."""
+
+    def tile_dot(
+        typing: Any,
+        tile: Any,
+        source: Any,
+        start: Any,
+        stride: Any,
+        step: Any,
+        weights: Any,
+        index: Any,
+        row: Any,
+        columns: Any,
+        count: Any,
+        ahead: Any,
+        pace: Any,
+    ) -> Any:
+        if not (isinstance(tile, RegisterTile) and are_literal(stride, step, row, columns, pace)):
+            return None
+        if not (isinstance(source, Pointer) and isinstance(weights, Pointer)):
+            return None
+        operands = (
+            *(tile, source, start, stride, step),
+            *(weights, index, row, columns, count, ahead, pace),
         )
-        total = cgutils.alloca_once(builder, tile.llvm)
-        builder.store(arguments[0], total)
 
-        def ahead_of(begin: Any, each: Any, channel: Any) -> Any:
-            return builder.add(begin, builder.mul(channel, ir.Constant(INDEX, literal(each))))
-
-        with cgutils.for_range(builder, length, intp=INDEX) as loop:
-            if literal(pace):
-                fetched = ahead_of(later, pace, loop.index)
-                hint_second_level(builder, address(builder, arguments[5], fetched, weights.kind))
-            left = (arguments[1], source, ahead_of(first, step, loop.index))
-            right = (arguments[5], weights, ahead_of(place, row, loop.index))
-            value = builder.load(total)
-            value = outer_product(
-                builder, value, tile, left, right, literal(stride), literal(columns)
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            first, place, length, later = (
+                to_index(context, builder, arguments[number], signature.args[number])
+                for number in (2, 6, 9, 10)
             )
-            builder.store(value, total)
-        return builder.load(total)
+            total = cgutils.alloca_once(builder, tile.llvm)
+            builder.store(arguments[0], total)
 
-    return tile(*operands), codegen
+            def ahead_of(begin: Any, each: Any, channel: Any) -> Any:
+                return builder.add(begin, builder.mul(channel, ir.Constant(INDEX, literal(each))))
+
+            with cgutils.for_range(builder, length, intp=INDEX) as loop:
+                if literal(pace):
+                    fetched = ahead_of(later, pace, loop.index)
+                    far = address(builder, arguments[5], fetched, weights.kind)
+                    hint_second_level(builder, far)
+                left = (arguments[1], source, ahead_of(first, step, loop.index))
+                right = (arguments[5], weights, ahead_of(place, row, loop.index))
+                value = builder.load(total)
+                value = outer_product(
+                    builder, value, tile, left, right, literal(stride), literal(columns), form
+                )
+                builder.store(value, total)
+            return builder.load(total)
+
+        return tile(*operands), codegen
+
+    tile_dot.__doc__ = MEANING.format(name=name, factors=form.factors)
+    return intrinsic(prefer_literal=True)(tile_dot)
+
+
+DOTS = {name: dot_in(name, form) for name, form in FORMS.items()}
+"""The dots by their names, which tell the form of the steps."""

@@ -34,8 +34,6 @@ from glow_nb.types import ElementKind
 _ALL_LEVELS, _SECOND_LEVEL = 3, 2
 """How near a prefetch brings data, as LLVM counts it."""
 
-_NO = ir.Constant(ir.IntType(1), 0)
-
 
 def address(builder: Any, pointer: Any, index: Any, kind: ElementKind) -> Any:
     """Return the LLVM address of element *index* (int64)."""
@@ -267,53 +265,6 @@ def hint_second_level(builder: Any, place: Any) -> None:
 def _hint(builder: Any, place: Any, locality: int) -> None:
     hints = [ir.Constant(I32, hint) for hint in (0, locality, 1)]
     call_named(builder, "llvm.prefetch.p0", ir.VoidType(), [place, *hints])
-
-
-@intrinsic(prefer_literal=True)
-def copy(typing: Any, dest: Any, to: Any, source: Any, index: Any, count: Any) -> Any:
-    """``copy(p, i, q, j, n)``: copy n elements from q, j on to p, i on; they must not overlap."""
-    if not (isinstance(dest, Pointer) and dest == source):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        to, index, count = (
-            to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 3, 4)
-        )
-        copy_elements(builder, arguments[0], to, arguments[2], index, dest, count)
-        return context.get_dummy_value()
-
-    return types.void(dest, to, source, index, count), codegen
-
-
-@intrinsic(prefer_literal=True)
-def clear(typing: Any, dest: Any, to: Any, count: Any) -> Any:
-    """``clear(p, i, n)``: write n zeros from element i on."""
-    if not isinstance(dest, Pointer):
-        return None
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        to, count = (to_index(context, builder, arguments[k], signature.args[k]) for k in (1, 2))
-        clear_elements(builder, arguments[0], dest, to, count)
-        return context.get_dummy_value()
-
-    return types.void(dest, to, count), codegen
-
-
-def copy_elements(
-    builder: Any, dest: Any, to: Any, source: Any, index: Any, memory: Pointer, count: Any
-) -> None:
-    """Copy *count* elements; all but *memory*, the type of both pointers, are LLVM values."""
-    places = [address(builder, dest, to, memory.kind), address(builder, source, index, memory.kind)]
-    size = builder.mul(count, ir.Constant(INDEX, memory.kind.size_bytes))
-    call_named(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), [*places, size, _NO])
-
-
-def clear_elements(builder: Any, dest: Any, memory: Pointer, to: Any, count: Any) -> None:
-    """Write *count* zeros from element *to* on, both LLVM values."""
-    place = address(builder, dest, to, memory.kind)
-    size = builder.mul(count, ir.Constant(INDEX, memory.kind.size_bytes))
-    zero = ir.Constant(ir.IntType(8), 0)
-    call_named(builder, "llvm.memset.p0.i64", ir.VoidType(), [place, zero, size, _NO])
 
 
 def pointer_as(kind: ElementKind) -> Callable[..., Any]:

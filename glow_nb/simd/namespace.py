@@ -3,8 +3,8 @@
 memory
     ``load(p, i, lanes)`` ``load_masked(p, i, lanes, n)`` ``store(p, i, v)``
     ``store_masked(p, i, v, n)`` ``broadcast(p, i, lanes)`` ``get(p, i)`` ``put(p, i, x)``
-    ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``prefetch(p, i)`` ``store_streaming(p, i, v)``
-    ``fence()``
+    ``copy(p, i, q, j, n)`` ``clear(p, i, n)`` ``fill(p, i, x, n)`` ``prefetch(p, i)``
+    ``store_streaming(p, i, v)`` ``fence()``
 addresses
     ``at(p, elements)`` ``as_<kind>(p)`` ``to_line(p)``
 constants
@@ -29,6 +29,8 @@ register tiles
     tile_store tile_store_masked tile_any tile_is_finite tile_load_columns tile_load_masked
     tile_transpose tile_zip tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes``
+dots of groups of neighbouring integers
+    ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
 parts of convolutions
     ``copy_patch winograd_taps``
 random numbers
@@ -49,9 +51,11 @@ from numba.extending import intrinsic
 
 from glow_nb.simd import (
     arithmetic,
+    copies,
     dot,
     elementary,
     memory,
+    outer_product,
     patch,
     philox,
     rows,
@@ -137,12 +141,13 @@ _REDUCTIONS = {
     "reduce_or": arithmetic.bit_or,
 }
 _INTRINSICS: dict[ModuleType, str] = {
-    memory: "load load_masked store store_masked broadcast at copy clear prefetch",
+    memory: "load load_masked store store_masked broadcast at prefetch",
+    copies: "copy clear fill",
     scalars: "get put",
     stream: "store_streaming to_line fence",
-    tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_fma tile_get tile_set"
+    tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_get tile_set"
     " tile_keep tile_store tile_store_masked tile_any tile_is_finite",
-    dot: "tile_dot",
+    outer_product: "tile_fma",
     rows: "tile_multiply_rows tile_sum_lanes",
     transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",
     patch: "copy_patch",
@@ -327,7 +332,7 @@ def _namespace() -> dict[str, object]:
         names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
-    return names
+    return names | dot.DOTS
 
 
 NAMESPACE: dict[str, object] = _namespace()

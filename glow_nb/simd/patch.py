@@ -9,7 +9,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from glow_nb.simd.memory import are_literal, clear_elements, copy_elements, literal, to_index
+from glow_nb.simd.copies import clear_elements, copy_elements
+from glow_nb.simd.memory import are_literal, literal, to_index
 from glow_nb.simd.types import INDEX, Pointer
 
 

@@ -21,7 +21,6 @@ from glow_nb.simd.memory import (
     advanced,
     are_literal,
     literal,
-    load_scalar,
     load_vector,
     load_vector_masked,
     store_first_lanes,
@@ -41,7 +40,8 @@ from glow_nb.simd.types import (
 from glow_nb.types import ElementKind
 
 
-def _offset(builder: Any, index: Any, elements: int) -> Any:
+def offset(builder: Any, index: Any, elements: int) -> Any:
+    """Return the LLVM *index*, so many *elements* further."""
     return builder.add(index, ir.Constant(INDEX, elements)) if elements else index
 
 
@@ -171,7 +171,7 @@ def tile_load_masked(
             start = advanced(builder, index, row, step)
             for column in range(tile.vectors):
                 used = literal(columns) - column * tile.lanes
-                place = _offset(builder, start, column * tile.lanes)
+                place = offset(builder, start, column * tile.lanes)
                 vector = read_vector(builder, arguments[0], place, pointer, tile, used)
                 result = builder.insert_value(result, vector, row * tile.vectors + column)
         return result
@@ -184,87 +184,8 @@ def _load_row(
     builder: Any, pointer: Any, index: Any, memory: Pointer, tile: RegisterTile
 ) -> list[Any]:
     """Load one row of vectors from element *index* on."""
-    starts = [_offset(builder, index, column * tile.lanes) for column in range(tile.vectors)]
+    starts = [offset(builder, index, column * tile.lanes) for column in range(tile.vectors)]
     return [read_vector(builder, pointer, start, memory, tile) for start in starts]
-
-
-@intrinsic(prefer_literal=True)
-def tile_fma(
-    typing: Any, tile: Any, column: Any, start: Any, stride: Any, row: Any, index: Any
-) -> Any:
-    """``tile_fma(t, x, i, stride, w, j)``: ``t[r, v] += x[i + r * stride] * w[j + v * lanes ...]``.
-
-    One column of inputs times one row of weights.
-    """
-    if not (
-        isinstance(tile, RegisterTile) and isinstance(column, Pointer) and isinstance(row, Pointer)
-    ):
-        return None
-    if not are_literal(stride):
-        return None
-    step = literal(stride)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first = to_index(context, builder, arguments[2], signature.args[2])
-        weights = to_index(context, builder, arguments[5], signature.args[5])
-
-        factors, row_weights = (arguments[1], column, first), (arguments[4], row, weights)
-        return outer_product(builder, arguments[0], tile, factors, row_weights, step)
-
-    return tile(tile, column, start, stride, row, index), codegen
-
-
-Place = tuple[Any, Pointer, Any]
-"""Where operands lie: LLVM address, its type, and the index of the first element."""
-
-
-def outer_product(
-    builder: Any,
-    value: Any,
-    tile: RegisterTile,
-    column: Place,
-    row: Place,
-    stride: int,
-    columns: int | None = None,
-) -> Any:
-    """Add a column of inputs, *stride* elements apart, times a row of weights to the tile *value*.
-
-    Of the row, only the first *columns* weights are read, by default all.
-    Of the inputs and the weights, the fewer are loaded first and stay in registers, the others
-    are loaded one at a time: a tile of R x V needs R * V + min(R, V) + 1 registers.
-    """
-
-    def factor(r: int) -> Any:
-        pointer, memory, first = column
-        place = address(builder, pointer, _offset(builder, first, r * stride), memory.kind)
-        vector = splat_value(builder, load_scalar(builder, place, memory.kind), tile.lanes)
-        return convert(Lanes(builder, vector, memory.kind, tile.lanes), tile.kind).value
-
-    def weight(v: int) -> Any:
-        pointer, memory, first = row
-        left = None if columns is None else columns - v * tile.lanes
-        start = _offset(builder, first, v * tile.lanes)
-        return read_vector(builder, pointer, start, memory, tile, left)
-
-    def add(r: int, v: int, x: Any, w: Any) -> None:
-        nonlocal value
-        part = r * tile.vectors + v
-        total = Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
-        value = builder.insert_value(value, total.like(x).fma(total.like(w), total).value, part)
-
-    if tile.vectors <= tile.rows:
-        weights = [weight(v) for v in range(tile.vectors)]
-        for r in range(tile.rows):
-            x = factor(r)
-            for v, w in enumerate(weights):
-                add(r, v, x, w)
-        return value
-    factors = [factor(r) for r in range(tile.rows)]
-    for v in range(tile.vectors):
-        w = weight(v)
-        for r, x in enumerate(factors):
-            add(r, v, x, w)
-    return value
 
 
 @intrinsic(prefer_literal=True)
@@ -388,7 +309,7 @@ def _parts(
     parts = []
     for row in range(tile.rows):
         for column in range(tile.vectors):
-            elements = _offset(builder, index, row * stride + column * tile.lanes)
+            elements = offset(builder, index, row * stride + column * tile.lanes)
             place = address(builder, arguments[0], elements, pointer.kind)
             value = builder.extract_value(arguments[3], row * tile.vectors + column)
             value = convert(Lanes(builder, value, tile.kind, tile.lanes), pointer.kind).value

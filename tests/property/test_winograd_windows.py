@@ -17,7 +17,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.kernels import operators
-from glow_nb.kernels.operators.packed import pack_bias, pack_filter
+from glow_nb.kernels.operators.panels import pack_bias, pack_filter
 from glow_nb.kernels.target import Target
 from glow_nb.types import Array
 

@@ -9,9 +9,9 @@ from typing_extensions import override
 from glow_nb.backends.backend import Backend
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.options import Cpu
+from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import (
-    PRODUCTS,
     Tuner,
     select_packed_operators,
 )

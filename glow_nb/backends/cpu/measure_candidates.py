@@ -14,7 +14,8 @@ import numpy as np
 
 from glow_nb.backends.backend import kernel_ns
 from glow_nb.backends.cpu.executable import CpuExecutable
-from glow_nb.backends.cpu.select_packed_operators import Product, emit_candidate
+from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.select_packed_operators import emit_candidate
 from glow_nb.driver import run_to
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value

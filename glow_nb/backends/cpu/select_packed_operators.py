@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard
 
+from glow_nb.backends.cpu.integer_products import (
+    BYTE_SHIFT,
+    factor_kinds,
+    is_raised,
+    lowered,
+    raised,
+    widened,
+    without_pad,
+)
+from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.ops import ConvertTo, Convolution, FullyConnected, MatMul, Reshape, Transpose
-from glow_nb.hlir.ops.families import SHORT_INTEGERS
+from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Transpose
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import (
@@ -19,7 +28,8 @@ from glow_nb.kernels.operators import (
     WinogradConvolution,
     WinogradFilter,
 )
-from glow_nb.kernels.operators.packed import (
+from glow_nb.kernels.operators.panels import (
+    joins_taps,
     pack_bias,
     pack_depthwise_filter,
     pack_filter,
@@ -41,10 +51,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.payload import Recipe
 from glow_nb.schema import attributes_of, operands_of
-from glow_nb.types import ElementKind
-
-Product = Convolution | FullyConnected | MatMul
-PRODUCTS = (Convolution, FullyConnected, MatMul)
 
 
 class Tuner(Protocol):
@@ -80,8 +86,10 @@ def select_packed_operators(
     *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
     transformed, and what is not finite is summed up directly. *target* is the processor, by default
     this one.
-    With a *tuner*, measurements decide in place of estimates. Integers of 8 and 16 bits are
-    converted to int32 before, but for right matrices and convolutions of single channels.
+    With a *tuner*, measurements decide in place of estimates. Constant weights of 8 and 16 bits lie
+    in groups of neighbours that the processor multiplies at once, if it can. Other integers of 8
+    and 16 bits are converted to int32 before, but for right matrices and convolutions of single
+    channels.
 
     ::
 
@@ -116,39 +124,16 @@ def select_packed_operators(
             return None
         if is_channel_wise(node, chosen):
             return _emit_channel_wise(node, rewriter)
-        node = _widened(node, rewriter)
         if is_read_in_place(node, chosen):
-            return _emit_unpacked(node, rewriter)
+            wide = widened(node, rewriter)
+            assert not isinstance(wide, Convolution)
+            return _emit_unpacked(wide, rewriter)
         pick = picks.get(product_key(node))
         if pick is None or not suits_weights(node, pick):
             pick = candidates_of(node, chosen, winograd, blocks, threads)[0]
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded")
 
     return rewrite(function, rule)
-
-
-def _widened(node: Product, rewriter: Rewriter) -> Product:
-    """Return *node* with its left operand, of a convolution with both, widened to the sums' kind.
-
-    A kernel takes the left elements one by one, and each with all columns of a panel: to widen them
-    there takes as many operations as half of the products. Right elements are widened once for each
-    tile of rows, which pays for matrices that are read for few rows; convolutions have many pixels.
-    """
-    factors = node.factors if isinstance(node, Convolution) else node.factors[:1]
-    wide = {
-        value: _converted(value, node.type.kind, rewriter)
-        for value in factors
-        if value.type.kind in SHORT_INTEGERS
-    }
-    return node.map_operands(lambda value: wide.get(value, value))
-
-
-def _converted(value: Value, kind: ElementKind, rewriter: Rewriter) -> Value:
-    """Return *value* as *kind*; what is transposed is converted before, to be read as it lies."""
-    match value:
-        case Transpose(input=source, permutation=order, predicate=None):
-            return rewriter.emit(Transpose(rewriter.emit(ConvertTo(source, kind)), order))
-    return rewriter.emit(ConvertTo(value, kind))
 
 
 def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
@@ -176,7 +161,8 @@ def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyC
     if order[-2] == len(order) - 1:
         return suits_row_products(shape, kind, target)
     matrices = matrix.type.size // max(1, shape.inner * shape.depth)
-    kinds = ProductKinds.of(*(factor.type.kind for factor in node.factors))
+    left, right = (factor.type.kind for factor in node.factors)
+    kinds = ProductKinds.of(left, right)
     return suits_in_place(shape, matrices, kinds, target)
 
 
@@ -192,14 +178,16 @@ def candidates_of(
         blocks: How many widths of panels to try in each way.
         threads: Cores that share a convolution; products are ranked alike for any number.
     """
-    kind = node.type.kind
+    kind, form = factor_kinds(node, target)
     if isinstance(node, Convolution):
+        convolution, _ = without_pad(node)
         is_constant = isinstance(node.filter, Constant)
         transforms = winograd == "auto" or (winograd == "guarded" and is_constant)
         ways = convolution_candidates(
-            _shape_of(node),
+            _shape_of(convolution),
             kind,
             target,
+            form=form,
             winograd=transforms,
             blocks=blocks if is_constant else WIDTHS_TO_PACK,
             threads=threads,
@@ -211,7 +199,9 @@ def candidates_of(
     _, matrix = node.factors
     is_laid_out = isinstance(matrix, (Constant, Transpose))  # a transpose writes panels instead
     shape = _product_shape(node)
-    return product_candidates(shape, kind, target, blocks=blocks, is_laid_out=is_laid_out)
+    return product_candidates(
+        shape, kind, target, form=form, blocks=blocks, is_laid_out=is_laid_out
+    )
 
 
 def suits_weights(node: Product, *ways: Candidate) -> bool:
@@ -242,12 +232,17 @@ def emit_candidate(
 
     If *guarded*, Winograd's algorithm sums up directly what is not finite.
     """
+    outside = 0
+    if isinstance(node, Convolution):
+        node, outside = without_pad(node)
+    if candidate.factors == 1:
+        node = widened(node, rewriter)
     match node:
         case FullyConnected(input=input, weights=weights, bias=bias):
-            return _emit_product(node, input, weights, bias, rewriter, candidate.block)
+            return _emit_product(node, input, weights, bias, rewriter, candidate)
         case MatMul(lhs=lhs, rhs=rhs):
-            return _emit_product(node, lhs, rhs, None, rewriter, candidate.block)
-    return _emit_convolution(node, rewriter, candidate, guarded)
+            return _emit_product(node, lhs, rhs, None, rewriter, candidate)
+    return _emit_convolution(node, rewriter, candidate, guarded, outside)
 
 
 def _emit_channel_wise(node: Convolution, rewriter: Rewriter) -> Value:
@@ -270,18 +265,22 @@ def _emit_channel_wise(node: Convolution, rewriter: Rewriter) -> Value:
 
 
 def _emit_convolution(
-    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool
+    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool, outside: int
 ) -> Value:
     depth, block = node.filter.type.shape[0], candidate.block
     if candidate.tile is not None:
         return _emit_winograd(node, rewriter, candidate.tile, block, guarded)
-    filter = pack_filter(rewriter, node.filter, node.group, block)
-    bias = pack_bias(rewriter, node.bias, node.group, block)
+    input, bias, factors = node.input, node.bias, candidate.factors
+    if is_raised(input, factors):
+        axes = tuple(range(1, node.filter.type.rank))
+        input, bias = raised(input, rewriter), lowered(bias, node.filter, axes, rewriter)
+        outside += BYTE_SHIFT
+    joined = joins_taps(factors, node.group, node.dilation)
     return rewriter.emit(
         PackedConvolution(
-            node.input,
-            filter,
-            bias,
+            input,
+            pack_filter(rewriter, node.filter, node.group, block, factors, joined=joined),
+            pack_bias(rewriter, bias, node.group, block),
             depth=depth,
             kernel=node.kernel,
             stride=node.stride,
@@ -289,6 +288,8 @@ def _emit_convolution(
             dilation=node.dilation,
             group=node.group,
             block=block,
+            factors=factors,
+            outside=outside,
             predicate=node.predicate,
         )
     )
@@ -373,16 +374,24 @@ def _emit_unpacked(node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
 
 
 def _emit_product(
-    node: Node, lhs: Value, rhs: Value, bias: Value | None, rewriter: Rewriter, block: int
+    node: Node,
+    lhs: Value,
+    rhs: Value,
+    bias: Value | None,
+    rewriter: Rewriter,
+    candidate: Candidate,
 ) -> Value:
-    packed_bias = None if bias is None else pack_bias(rewriter, bias, 1, block)
+    block, factors = candidate.block, candidate.factors
+    if is_raised(lhs, factors):
+        lhs, bias = raised(lhs, rewriter), lowered(bias, rhs, (0,), rewriter)
     return rewriter.emit(
         PackedMatMul(
             lhs,
-            pack_matrix(rewriter, rhs, block),
-            packed_bias,
+            pack_matrix(rewriter, rhs, block, factors),
+            None if bias is None else pack_bias(rewriter, bias, 1, block),
             depth=rhs.type.shape[-1],
             block=block,
+            factors=factors,
             predicate=node.predicate,
         )
     )

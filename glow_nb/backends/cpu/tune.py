@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
-from glow_nb.backends.cpu.select_packed_operators import Product, candidates_of, product_key
+from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.select_packed_operators import candidates_of, product_key
 from glow_nb.codegen.cache import ObjectCache, default_folder, toolchain, write_whole
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.hlir.graph import Constant

@@ -88,15 +88,16 @@ def convolution_cost(node: Any) -> Cost:
     return Cost(node.type.size * products, node.type.size)
 
 
-def convolve(node: Any, x: Any, filter: Any, group: int) -> Any:
+def convolve(node: Any, x: Any, filter: Any, group: int, *, outside: int = 0) -> Any:
     """Return the sums of a convolution *node* of *x* without bias, ``[N, *out, K]``.
 
-    Takes kernel, stride, pads, dilation and the result's size from *node*. The cells under each
-    window become the rows of a matrix, which is multiplied by the filter.
+    Takes kernel, stride, pads, dilation and the result's size from *node*; cells outside of *x*
+    count as *outside*. The cells under each window become the rows of a matrix, which is multiplied
+    by the filter.
     """
     out, depth, inner = node.type.shape[1:-1], filter.shape[0], filter.shape[-1]
     weights = filter.reshape(group, depth // group, prod(node.kernel) * inner).swapaxes(1, 2)
-    padded = pad_spatial(x, node.pads, 0)
+    padded = pad_spatial(x, node.pads, outside)
     views = [view for _, view in taps(padded, out, node.kernel, node.stride, node.dilation)]
     sums = np.empty((x.shape[0], *out, depth), x.dtype)
     step = max(1, MAX_CELLS * out[0] // max(1, views[0].size * len(views)))

@@ -41,7 +41,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
         return _merge_pads(node, pad, rewriter)
     if not isinstance(node, Convolution | MaxPool | AvgPool):
         return None
-    spatial = _spatial(pad)
+    spatial = spatial_pads(pad)
     if spatial is None:
         return None
     pads = tuple(map(sum, zip(node.pads, spatial, strict=True)))
@@ -66,7 +66,7 @@ def _merge_pads(outer: Pad, inner: Pad, rewriter: Rewriter) -> Replacement:
     return rewriter.emit(dataclasses.replace(outer, input=inner.input, pads=pads))
 
 
-def _spatial(pad: Pad) -> tuple[int, ...] | None:
+def spatial_pads(pad: Pad) -> tuple[int, ...] | None:
     """Return the pads of the spatial axes of ``N..C``, None if others are padded as well."""
     rank = pad.type.rank
     begins, ends = pad.pads[:rank], pad.pads[rank:]

@@ -1,14 +1,10 @@
 """Operators on filters and matrices packed into panels, which a backend with SIMD selects.
 
-A panel holds ``block`` neighbouring output channels (columns) side by side, innermost, so that one
-vector load brings the weights of as many results (paper, Figure 6). The last panel of a group is
-padded with zeros. The ``pack_*`` functions emit the ordinary nodes that lay the weights out so;
-they fold away when the weights are constant.
+How the weights lie: :mod:`glow_nb.kernels.operators.panels`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -16,54 +12,27 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.costs import Cost
-from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve
-from glow_nb.hlir.ops.families import NUMBERS, fitted, product_kind, require_kind, widest
-from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
+from glow_nb.hlir.ops.families import (
+    NUMBERS,
+    bounds_of,
+    fitted,
+    product_kind,
+    require_kind,
+    widest,
+)
 from glow_nb.hlir.ops.windows import check_window
-from glow_nb.schema import operands_of
-from glow_nb.types import Array, ElementKind, TensorType
-
-
-def panels_of(depth: int, block: int) -> int:
-    """Return how many panels of *block* hold *depth* channels."""
-    return -(-depth // block)
-
-
-def check_panels(
-    node: Node, sizes: Iterable[int], *, depth: int, group: int, block: int
-) -> ElementKind:
-    """Check that filter and bias of *node* are panels, of *sizes* in each dimension.
-
-    Return the kind of the sums, or raise VerifyError. The operands are the input ``[N, ..., C]``,
-    the filter ``[group, panels, *sizes, C / group, block]`` and the bias
-    ``[group * panels * block]``.
-    """
-    input, filter, bias, *_ = (operand.type for operand in operands_of(node))
-    kind, channels = product_kind(node, input, filter), input.shape[-1]
-    node.require(
-        group > 0 and channels % group == 0 and depth % group == 0,
-        f"{channels} channels of input {input} and depth {depth} do not divide into "
-        f"group = {group}",
-    )
-    node.require(block > 0, f"block is {block}, but must be positive")
-    panels = panels_of(depth // group, block)
-    wanted = TensorType(filter.kind, (group, panels, *sizes, channels // group, block))
-    node.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
-    wanted = TensorType(kind, (group * panels * block,))
-    node.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
-    return kind
-
-
-def unpacked_filter(filter: Array, depth: int) -> Array:
-    """Return ``[group, panels, *kernel, C / group, block]`` as ``[depth, *kernel, C / group]``."""
-    group = filter.shape[0]
-    plain = np.moveaxis(widest(filter), -1, 2)  # [group, panels, block, *kernel, C / group]
-    _, panels, block, *rest = plain.shape
-    plain = plain.reshape(group, panels * block, *rest)[:, : depth // group]  # without the padding
-    result: Array = plain.reshape(depth, *plain.shape[2:])
-    return result
+from glow_nb.kernels.operators.panels import (
+    check_block,
+    check_panels,
+    joins_taps,
+    panels_of,
+    runs_of,
+    unpacked_filter,
+    unpacked_matrix,
+)
+from glow_nb.types import Array, TensorType
 
 
 @define_node("packed_convolution")
@@ -72,7 +41,9 @@ class PackedConvolution(Node):
 
     With ``panels = ceil(depth / group / block)``: ``filter`` is
     ``[group, panels, *kernel, C / group, block]``, ``bias`` ``[group * panels * block]``, both
-    padded with zeros at the end of each group; the result is ``[N, *out, depth]``.
+    padded with zeros at the end of each group; the result is ``[N, *out, depth]``. Of integers,
+    *factors* weights of a channel may lie together: the filter is then
+    ``[group, panels, *runs, ceil(run / factors), block * factors]``.
 
     Attributes:
         depth: Output channels.
@@ -82,6 +53,8 @@ class PackedConvolution(Node):
         dilation: Distance of the taps.
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
+        factors: Neighbouring weights of a channel that lie together: 1, 2 or 4.
+        outside: The number that cells outside the input count as.
     """
 
     input: Value
@@ -94,23 +67,45 @@ class PackedConvolution(Node):
     dilation: tuple[int, ...]
     group: int
     block: int
+    factors: int = 1
+    outside: int = 0
 
     @override
     def infer_type(self) -> TensorType:
         input = self.input.type
         require_kind(self, "input", input, NUMBERS)
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
-        group, block = self.group, self.block
-        kind = check_panels(self, self.kernel, depth=self.depth, group=group, block=block)
+        kind = check_panels(
+            self,
+            self.kernel,
+            depth=self.depth,
+            group=self.group,
+            block=self.block,
+            factors=self.factors,
+            joined=self._joins_taps,
+        )
+        low, high = (0, 0) if input.kind.is_float else bounds_of(input.kind)
+        self.require(
+            low <= self.outside <= high,
+            f"outside is {self.outside}, but for input {input} it must be from {low:g} to {high:g}",
+        )
         return TensorType(kind, (input.shape[0], *out, self.depth))
+
+    @property
+    def _joins_taps(self) -> bool:
+        return joins_taps(self.factors, self.group, self.dilation)
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
-        plain = unpacked_filter(filter, self.depth)
+        channels = input.shape[-1] // self.group
+        _, run = runs_of(self.kernel, channels, joined=self._joins_taps)
+        plain = unpacked_filter(filter, self.depth, self.factors)[..., :run]
+        plain = plain.reshape(self.depth, *self.kernel, channels)
         offsets = widest(bias).reshape(self.group, -1)[:, : self.depth // self.group]
         offsets = offsets.reshape(self.depth)
         with np.errstate(all="ignore"):
-            return fitted(convolve(self, widest(input), plain, self.group) + offsets, self.type)
+            sums = convolve(self, widest(input), plain, self.group, outside=self.outside)
+            return fitted(sums + offsets, self.type)
 
     @override
     def cost(self) -> Cost:
@@ -237,10 +232,13 @@ class PackedMatMul(Node):
     With ``panels = ceil(depth / block)``: ``lhs`` is ``[batch..., M, K]``, ``rhs``
     ``[batch..., panels, K, block]``, its batch equal to that of ``lhs`` or absent, and ``bias``
     ``[panels * block]`` or absent, both padded with zeros; the result is ``[batch..., M, depth]``.
+    Of integers, *factors* neighbours in a column may lie together: ``rhs`` is then
+    ``[batch..., panels, ceil(K / factors), block * factors]``.
 
     Attributes:
         depth: Columns of the result.
         block: Columns in a panel.
+        factors: Neighbours in a column that lie together: 1, 2 or 4.
     """
 
     lhs: Value
@@ -248,20 +246,20 @@ class PackedMatMul(Node):
     bias: Value | None
     depth: int
     block: int
+    factors: int = 1
 
     @override
     def infer_type(self) -> TensorType:
         lhs, rhs = self.lhs.type, self.rhs.type
         require_kind(self, "lhs", lhs, NUMBERS)
         self.require(lhs.rank >= 2, f"'lhs' must be a matrix or a batch of them, got {lhs}")
-        self.require(
-            self.block > 0 and self.depth >= 0,
-            f"block {self.block} must be positive and depth {self.depth} not negative",
-        )
+        self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
+        check_block(self, self.block, self.factors)
         panels = panels_of(self.depth, self.block)
         kind = product_kind(self, lhs, rhs)
         batch = rhs.shape[:-3] and lhs.shape[:-2]
-        wanted = TensorType(rhs.kind, (*batch, panels, lhs.shape[-1], self.block))
+        groups = panels_of(lhs.shape[-1], self.factors)
+        wanted = TensorType(rhs.kind, (*batch, panels, groups, self.block * self.factors))
         self.require(rhs == wanted, f"'rhs' is {rhs}, but lhs {lhs} needs {wanted}")
         if self.bias is not None:
             wanted = TensorType(kind, (panels * self.block,))
@@ -271,64 +269,13 @@ class PackedMatMul(Node):
 
     @override
     def evaluate(self, lhs: Array, rhs: Array, bias: Array | None) -> Array:
-        columns = np.swapaxes(widest(rhs), -3, -2)
-        columns = columns.reshape(*columns.shape[:-2], prod(columns.shape[-2:]))
+        columns = unpacked_matrix(rhs, self.depth, self.factors)[..., : lhs.shape[-1], :]
         with np.errstate(all="ignore"):
             result: Any = widest(lhs) @ columns
-            result = result if bias is None else result + widest(bias)
-        return fitted(result[..., : self.depth], self.type)
+            result = result if bias is None else result + widest(bias)[: self.depth]
+        return fitted(result, self.type)
 
     @override
     def cost(self) -> Cost:
         bias = 0 if self.bias is None else self.type.size
         return Cost(self.type.size * self.lhs.type.shape[-1], bias)
-
-
-def pack_filter(builder: Builder, filter: Value, group: int, block: int) -> Value:
-    """Emit the nodes that pack a ``[K, *kernel, C / group]`` *filter* for PackedConvolution."""
-    depth, *taps = filter.type.shape
-    per_group = depth // group
-    panels = panels_of(per_group, block)
-    rows: Value = builder.emit(Reshape(filter, (group, per_group, *taps)))
-    rows = _pad_end(builder, rows, 1, panels * block - per_group)
-    rows = builder.emit(Reshape(rows, (group, panels, block, *taps)))
-    last = rows.type.rank
-    return builder.emit(Transpose(rows, (0, 1, *range(3, last), 2)))
-
-
-def pack_bias(builder: Builder, bias: Value, group: int, block: int) -> Value:
-    """Emit the nodes that pad each group of a ``[K]`` *bias* with zeros to whole panels."""
-    per_group = bias.type.size // group
-    size = panels_of(per_group, block) * block
-    rows: Value = builder.emit(Reshape(bias, (group, per_group)))
-    rows = _pad_end(builder, rows, 1, size - per_group)
-    return builder.emit(Reshape(rows, (group * size,)))
-
-
-def pack_depthwise_filter(builder: Builder, filter: Value) -> Value:
-    """Emit the nodes that pack a ``[C * m, *kernel, 1]`` *filter* for DepthwiseConvolution."""
-    rows = builder.emit(Reshape(filter, filter.type.shape[:-1]))
-    return builder.emit(Transpose(rows, (*range(1, rows.type.rank), 0)))
-
-
-def pack_grouped_filter(builder: Builder, filter: Value) -> Value:
-    """Emit the node that packs a ``[C, *kernel, m]`` *filter* for GroupedConvolution."""
-    return builder.emit(Transpose(filter, (*range(1, filter.type.rank), 0)))
-
-
-def pack_matrix(builder: Builder, rhs: Value, block: int) -> Value:
-    """Emit the nodes that pack a ``[batch..., K, N]`` matrix *rhs* for PackedMatMul."""
-    *batch, inner, depth = rhs.type.shape
-    panels = panels_of(depth, block)
-    rank = len(batch)
-    padded = _pad_end(builder, rhs, rank + 1, panels * block - depth)
-    rows = builder.emit(Reshape(padded, (*batch, inner, panels, block)))
-    return builder.emit(Transpose(rows, (*range(rank), rank + 1, rank, rank + 2)))
-
-
-def _pad_end(builder: Builder, value: Value, axis: int, count: int) -> Value:
-    if count == 0:
-        return value
-    rank = value.type.rank
-    pads = tuple(count if i == rank + axis else 0 for i in range(2 * rank))
-    return builder.emit(Pad(value, pads))

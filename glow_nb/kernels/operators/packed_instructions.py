@@ -13,7 +13,8 @@ class PackedConvolutionInst(NodeInstruction):
 
     Input ``[N, *spatial, C]``, filter ``[group, panels, *kernel, C / group, block]`` with
     ``panels = ceil(depth / group / block)``, bias ``[group * panels * block]``, dest
-    ``[N, *out, depth]``. The last panel of a group is filled up with zeros.
+    ``[N, *out, depth]``. The last panel of a group is filled up with zeros. Maybe *factors*
+    neighbouring weights of a channel lie together (:mod:`glow_nb.kernels.operators.panels`).
     """
 
     dest: Out
@@ -27,6 +28,8 @@ class PackedConvolutionInst(NodeInstruction):
     dilation: tuple[int, ...]
     group: int
     block: int
+    factors: int = 1
+    outside: int = 0
 
 
 @define_instruction("depthwise_convolution", node=nodes.DepthwiseConvolution)
@@ -69,7 +72,8 @@ class PackedMatMulInst(NodeInstruction):
     """Multiply by a matrix cut into panels of *block* columns, and add a bias.
 
     Lhs ``[..., M, K]``, rhs ``[..., ceil(depth / block), K, block]``, bias
-    ``[ceil(depth / block) * block]`` or absent, dest ``[..., M, depth]``.
+    ``[ceil(depth / block) * block]`` or absent, dest ``[..., M, depth]``. Maybe *factors*
+    neighbours in a column of rhs lie together (:mod:`glow_nb.kernels.operators.panels`).
     """
 
     dest: Out
@@ -78,3 +82,4 @@ class PackedMatMulInst(NodeInstruction):
     bias: OptionalIn
     depth: int
     block: int
+    factors: int = 1

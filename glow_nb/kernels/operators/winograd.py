@@ -22,7 +22,7 @@ from glow_nb.hlir.ops.windows import check_window
 from glow_nb.hlir.recipe import WeightTransform
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.kernels.operators.packed import check_panels, unpacked_filter
+from glow_nb.kernels.operators.panels import check_panels, unpacked_filter
 from glow_nb.types import Array, ElementKind, TensorType
 
 KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})

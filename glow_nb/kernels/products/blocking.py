@@ -17,6 +17,7 @@ from functools import cache
 
 from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.errors import UnsupportedError
+from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
@@ -138,9 +139,10 @@ def lanes_for(kind: ElementKind, lanes: int) -> int:
     return max(1, lanes * ElementKind.FLOAT32.size_bytes // max(4, kind.size_bytes))
 
 
-def registers_of(target: Target) -> int:
-    """Return how many vectors of ``target.lanes`` the registers hold."""
-    return target.vector_registers // max(1, target.lanes // target.native_lanes)
+def registers_of(target: Target, form: DotForm = SINGLE) -> int:
+    """Return how many vectors of ``target.lanes`` the registers hold beside what *form* needs."""
+    registers = target.vector_registers // max(1, target.lanes // target.native_lanes)
+    return registers - form.temporaries
 
 
 def row_limit(vectors: int, registers: int) -> int:
@@ -182,6 +184,7 @@ def rank_blocks(
     pixels: int = 64,
     steps: int = 256,
     kind: ElementKind = ElementKind.FLOAT32,
+    form: DotForm = SINGLE,
     fetched: int = 0,
 ) -> tuple[int, ...]:
     """Return the widths that a panel may have in columns, that with the least estimated time first.
@@ -192,10 +195,12 @@ def rank_blocks(
         pixels: Rows that are cut into tiles together: the pixels of one output line of a
             convolution, all of them for a 1x1 convolution, the rows of a matrix product.
         steps: Length of the sums (taps times input channels of one group).
-        kind: Element kind of the operands.
+        kind: Element kind of the left operand.
+        form: How its elements are multiplied.
         fetched: Elements that each panel fetches from the second-level cache for a left row.
     """
-    kind_lanes, registers = lanes_for(kind, target.lanes), registers_of(target)
+    kind_lanes, registers = lanes_for(kind, target.lanes), registers_of(target, form)
+    steps = -(-steps // form.factors)
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
     row_cycles = fetch_cycles(fetched, kind) / max(1, steps)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import dot_form
 from glow_nb.kernels.products.product_loops import generate_product
-from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
+from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest, run_of
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -26,7 +27,8 @@ def packed_convolution_source(
     Raises:
         UnsupportedError: There are no kernels for this kind of elements.
     """
-    kind = instruction.input.type.kind
+    operands = (instruction.input.type.kind, instruction.filter.type.kind)
+    kinds = ProductKinds.of(*operands, dot_form(*operands, instruction.factors, target))
     shape = ConvolutionShape.of(
         instruction.input.type.shape,
         instruction.depth,
@@ -36,9 +38,10 @@ def packed_convolution_source(
         dilation=instruction.dilation,
         group=instruction.group,
     )
-    title, shape = shape.description(kind), shape.simplified()
+    title, run = shape.description(kinds.left), run_of(shape, kinds.factors)
+    shape = shape.simplified()
     left = LeftLayout.by_pixels(shape, elements_between_pixels(fusion.input))
     nest = ProductNest.packed(
-        shape, ProductKinds.of(kind, instruction.filter.type.kind), instruction.block, left=left
+        shape, kinds, instruction.block, left=left, run=run, outside=instruction.outside
     )
     return generate_product(nest, target, fusion, family="convolution", title=title)

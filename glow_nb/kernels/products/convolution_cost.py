@@ -28,8 +28,9 @@ from glow_nb.kernels.products.blocking import (
     row_limit,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.matmul import MatMulShape
-from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
+from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest, run_of
 from glow_nb.kernels.products.product_plan import plan_product, staged_elements, units_of
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.plan import VOLUME, WinogradNest, plan_winograd, suits_winograd
@@ -72,11 +73,13 @@ class Candidate:
         tile: Outputs of a Winograd tile in each dimension; None for the direct sum.
         block: Output channels of one panel of the filter.
         cycles: Estimated time of one run, with the largest share if several threads work.
+        factors: Neighbouring factors that are multiplied at once.
     """
 
     tile: tuple[int, ...] | None
     block: int
     cycles: float
+    factors: int = 1
 
 
 def convolution_candidates(
@@ -84,6 +87,7 @@ def convolution_candidates(
     kind: ElementKind,
     target: Target,
     *,
+    form: DotForm = SINGLE,
     winograd: bool = True,
     blocks: int = 1,
     threads: int = 1,
@@ -93,8 +97,9 @@ def convolution_candidates(
 
     Args:
         shape: Sizes of the convolution.
-        kind: Element kind of the operands.
+        kind: Element kind of the input.
         target: The processor.
+        form: How its elements are multiplied.
         winograd: Whether filters may be transformed.
         blocks: How many widths of panels to try in each way.
         threads: Cores that share the work.
@@ -107,9 +112,11 @@ def convolution_candidates(
         pixels=simple.output[-1],
         steps=simple.steps,
         kind=kind,
+        form=form,
         fetched=simple.new_inputs,
     )
-    candidates = [_direct(shape, kind, target, block, threads) for block in widths[:blocks]]
+    kinds = ProductKinds.of(kind, form=form)
+    candidates = [_direct(shape, kinds, target, block, threads) for block in widths[:blocks]]
     if winograd and kind is ElementKind.FLOAT32 and prod(shape.output) * shape.batch > 0:
         tiles = [tile for tile in _tiles(shape) if suits_winograd(shape, tile)]
         for tile in tiles:
@@ -159,6 +166,7 @@ def product_candidates(
     kind: ElementKind,
     target: Target,
     *,
+    form: DotForm = SINGLE,
     blocks: int = 1,
     is_laid_out: bool = True,
 ) -> list[Candidate]:
@@ -166,8 +174,9 @@ def product_candidates(
 
     Args:
         shape: Sizes of the product.
-        kind: Element kind of the operands.
+        kind: Element kind of the left matrix.
         target: The processor.
+        form: How its elements are multiplied.
         blocks: How many widths of panels to try.
         is_laid_out: The right matrix comes in panels at no cost. Otherwise it is copied at run
             time, but for a single panel as wide as the matrix, which is tried as well.
@@ -178,6 +187,7 @@ def product_candidates(
         pixels=shape.rows,
         steps=shape.inner,
         kind=kind,
+        form=form,
         fetched=shape.inner,
     )
     tried = widths[:blocks]
@@ -186,31 +196,31 @@ def product_candidates(
     candidates: list[Candidate] = []
     for block in tried:
         columns = Columns(shape.depth, block, lanes_of(kind, target))
-        cycles = _product_cycles(columns, shape.rows, shape.inner, kind, target)
+        cycles = _product_cycles(columns, shape.rows, shape.inner, target, form)
         cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind)
         weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
         cycles = DIRECT_FACTOR * shape.batch * cycles + WEIGHT_CYCLES * weight_bytes
         cycles = max(cycles, _fetch_cycles(weight_bytes))
         if not is_laid_out and block != shape.depth:
             cycles += COPY_CYCLES * weight_bytes
-        candidates.append(Candidate(None, block, cycles))
+        candidates.append(Candidate(None, block, cycles, form.factors))
     if is_laid_out:
         return candidates
     return sorted(candidates, key=lambda candidate: candidate.cycles)
 
 
 def _direct(
-    shape: ConvolutionShape, kind: ElementKind, target: Target, block: int, threads: int
+    shape: ConvolutionShape, kinds: ProductKinds, target: Target, block: int, threads: int
 ) -> Candidate:
-    simple = shape.simplified()
-    nest = ProductNest.packed(simple, ProductKinds.of(kind), block)
+    simple, kind, form = shape.simplified(), kinds.left, kinds.form
+    nest = ProductNest.packed(simple, kinds, block, run=run_of(shape, form.factors))
     plan = plan_product(nest, target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]
-    cycles = lines * _product_cycles(plan.columns, pixels, simple.steps, kind, target)
+    cycles = lines * _product_cycles(plan.columns, pixels, simple.steps, target, form)
     cycles += lines * pixels * plan.columns.panels * fetch_cycles(simple.new_inputs, kind)
     blocks = simple.batch * -(-units_of(simple, plan.cut) // max(1, plan.block_units))
-    staged = blocks * staged_elements(nest, plan) * kind.size_bytes
+    staged = blocks * staged_elements(nest, plan) * kinds.staged.size_bytes
     cycles = DIRECT_FACTOR * cycles + STAGED_CYCLES * staged
     units = simple.batch * units_of(simple, plan.cut)
     unit_part, panel_part = largest_share(
@@ -218,7 +228,8 @@ def _direct(
     )
     weight_bytes = shape.steps * shape.depth * kind.size_bytes
     cycles = unit_part * panel_part * cycles + WEIGHT_CYCLES * panel_part * weight_bytes
-    return Candidate(None, block, max(cycles, _fetch_cycles(weight_bytes, panel_part)))
+    cycles = max(cycles, _fetch_cycles(weight_bytes, panel_part))
+    return Candidate(None, block, cycles, form.factors)
 
 
 def _winograd(
@@ -233,7 +244,7 @@ def _winograd(
     nest = WinogradNest(shape, tile, kind, block)
     plan = plan_winograd(nest, target)
     matrices = nest.elements * shape.group
-    cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, kind, target)
+    cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, target)
     cycles *= WINOGRAD_FACTOR
     cycles += TILE_CYCLES * nest.sums * nest.panels * plan.cut.tiles
     unit_part, panel_part = largest_share(
@@ -254,11 +265,12 @@ def _fetch_cycles(weight_bytes: float, part: float = 1.0) -> float:
 
 
 def _product_cycles(
-    columns: Columns, pixels: int, steps: int, kind: ElementKind, target: Target
+    columns: Columns, pixels: int, steps: int, target: Target, form: DotForm = SINGLE
 ) -> float:
     """Estimate a product of *pixels* rows and *steps* products each."""
+    steps = -(-steps // form.factors)
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
-    limit = row_limit(columns.vectors, registers_of(target))
+    limit = row_limit(columns.vectors, registers_of(target, form))
     cut = Cut.balanced(max(1, pixels), limit)
     panel_bytes = columns.vectors * vector_bytes * steps
     cycles = columns.full * line_cycles(cut, columns.vectors, panel_bytes)

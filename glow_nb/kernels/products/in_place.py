@@ -46,6 +46,7 @@ def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target)
         RightLayout(
             row=right.row, panel=block, image=right.distance, is_padded=False, is_swept=is_swept
         ),
+        run=shape.inner,
     )
 
 

@@ -8,6 +8,7 @@ from math import prod
 
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import dot_form
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest
 from glow_nb.kernels.registry import head_kernel_for
@@ -62,7 +63,8 @@ def packed_mat_mul_source(
     """
     is_batched = len(instruction.rhs.type.shape) > len(("panels", "inner", "block"))
     shape = MatMulShape.of(instruction.lhs.type.shape, instruction.depth, is_batched=is_batched)
-    kinds = ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind)
+    operands = (instruction.lhs.type.kind, instruction.rhs.type.kind)
+    kinds = ProductKinds.of(*operands, dot_form(*operands, instruction.factors, target))
     line = ConvolutionShape(
         batch=shape.batch,
         channels=shape.inner,

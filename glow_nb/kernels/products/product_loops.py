@@ -63,7 +63,7 @@ class ProductWriter:
         self.panels = plan.columns.panels * self.shape.group
         self.source = "rows" if plan.is_staged else self.input
         staged, packed = (
-            -(-elements * nest.kinds.left.size_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+            -(-elements * nest.kinds.staged.size_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
             for elements in (staged_elements(nest, plan), packed_elements(nest, plan))
         )
         waiting = waiting_elements(nest, plan) * nest.kinds.total.size_bytes
@@ -81,9 +81,9 @@ class ProductWriter:
                 units = self.shape.batch * self.units
                 write_shares(out, units, self.panels, panels_first=self.plan.panels_first)
                 if self.plan.is_staged:
-                    out.line(f"rows = as_{kinds.left.value}(scratch)")
+                    out.line(f"rows = as_{kinds.staged.value}(scratch)")
                 if self.plan.panels_inside:
-                    out.line(f"packed = as_{kinds.left.value}(at(scratch, {self.packed_at}))")
+                    out.line(f"packed = as_{kinds.staged.value}(at(scratch, {self.packed_at}))")
                 out.line(f"sums = as_{kinds.total.value}(at(scratch, {self.sums_at}))")
                 self._write_blocks()
         return out.text
@@ -92,7 +92,9 @@ class ProductWriter:
         cut, columns, sum = self.plan.cut, self.plan.columns, self.plan.sum
         rows = " and ".join(str(rows) for _, _, rows in cut.runs)
         unit = "tiles" if self.shape.rank == 1 else "lines"
-        staged = ", padded in scratch" if self.plan.is_staged else ""
+        staged = ", copied to scratch" if self.plan.is_staged else ""
+        if self.shape.is_padded:
+            staged = ", padded in scratch"
         shared = "panels" if self.plan.panels_first else unit
         order = "panels of inner blocks" if self.plan.panels_inside else "inner blocks of panels"
         return (
@@ -211,7 +213,8 @@ class ProductWriter:
     @property
     def skips_padding(self) -> bool:
         """True if the taps of a line that lie above or below the image are left out."""
-        return self.plan.is_staged and self.shape.rank > 1 and self.plan.sum.has_tap_rows
+        is_zero = self.shape.is_padded and not self.nest.outside
+        return is_zero and self.shape.rank > 1 and self.plan.sum.has_tap_rows
 
     def _write_taps_inside(self, tag: str) -> None:
         """Write which taps of the first dimension lie inside the image for the present line.
@@ -280,7 +283,8 @@ class ProductWriter:
             out.line(f"x_{name} = {times(f'near_{name}', pixel_step)}")
         else:
             pixel = pixel if plan.is_staged else f"at_{name}"
-            group = times("group", shape.channels_per_group * step) if shape.group > 1 else "0"
+            channels = shape.channels_per_group * step // self.nest.kinds.factors
+            group = times("group", channels) if shape.group > 1 else "0"
             shift = "shift" if self.plan.is_cut else "0"
             out.line(f"x_{name} = {plus(origin, times(pixel, pixel_step), group, shift)}")
         size = f"{rows}, {-(-columns // plan.lanes)}, {plan.lanes}"
@@ -346,7 +350,7 @@ class ProductWriter:
         write_loops(loops, f"x_{name}", "weights")
 
     def _dot_length(self) -> str:
-        """Return the products of a dot; the last piece of a longer one may have less."""
+        """Return the steps of a dot; the last piece of a longer one may have less."""
         sum = self.plan.sum
         if sum.whole_dot == sum.dot or sum.whole_dot % sum.dot == 0:
             return str(sum.dot)
@@ -366,7 +370,7 @@ class ProductWriter:
             used = -(-columns // self.plan.lanes) * self.plan.lanes
         ahead, pace = self._next_weights(name)
         self.out.line(
-            f"t_{name} = tile_dot(t_{name}, {source}, {x}, {stride}, {step}, "
+            f"t_{name} = {self.nest.kinds.form.name}(t_{name}, {source}, {x}, {stride}, {step}, "
             f"{self.filter}, {w}, {right.row}, {used}, {count}, {ahead}, {pace})"
         )
 
@@ -377,13 +381,13 @@ class ProductWriter:
         they are so many that each would fetch less than a column, the processor is early enough.
         """
         sum, right, plan = self.plan.sum, self.nest.right, self.plan
-        tiles = plan.block_units
+        tiles, width = plan.block_units, self.nest.block * self.nest.kinds.factors
         if self.shape.rank > 1:
             tiles *= prod(self.shape.output[1:-1]) * plan.cut.tiles
-        is_dense = right.row == self.nest.block and (plan.panels_inside or not sum.inner)
-        if not (1 < tiles <= self.nest.block and plan.is_streamed and is_dense and plan.is_cut):
+        is_dense = right.row == width and (plan.panels_inside or not sum.inner)
+        if not (1 < tiles <= width and plan.is_streamed and is_dense and plan.is_cut):
             return "0", 0
-        pace = -(-self.nest.block // tiles)
+        pace = -(-width // tiles)
         size = right.panel if plan.panels_inside else sum.dot * right.row
         tile = f"(near_{name} + {plan.cut.rows - 1}) // {plan.cut.rows}"
         return f"weights + {size} + {tile} * {sum.block_products * pace}", pace

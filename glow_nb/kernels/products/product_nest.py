@@ -10,33 +10,59 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.ops.families import sum_kind
+from glow_nb.kernels.operators.panels import joins_taps, runs_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.writing.vectors import computed_kind
 from glow_nb.types import ElementKind
 
 
 @dataclass(frozen=True)
 class ProductKinds:
-    """The kinds of elements that take part in a product.
+    """The kinds of elements that take part in a product, and how they are multiplied.
 
     Attributes:
         left: Of the input or left matrix in memory; widened to ``total`` when it is read.
         right: Of the filter or right matrix in memory; likewise.
         total: Of the sums while they are computed, in registers and scratch.
+        form: How many neighbouring factors are multiplied at once, and by what.
     """
 
     left: ElementKind
     right: ElementKind
     total: ElementKind
+    form: DotForm = SINGLE
 
     @classmethod
-    def of(cls, left: ElementKind, right: ElementKind | None = None) -> ProductKinds:
-        """Return those of the product of tensors of *left* and *right*, by default the same."""
+    def of(
+        cls, left: ElementKind, right: ElementKind | None = None, form: DotForm = SINGLE
+    ) -> ProductKinds:
+        """Return those of the product of tensors of *left* and *right*, by default the same.
+
+        Raises:
+            UnsupportedError: Groups of such elements cannot be multiplied.
+        """
         right = right or left
         total = sum_kind(left, right)
         assert total is not None, f"{left} and {right} have no product"  # no node is made of them
-        return cls(left, right, computed_kind(total))
+        if not form.multiplies(left, right):
+            raise UnsupportedError(
+                f"products of {left.value} and {right.value} in groups of {form.factors}: "
+                "no kernel; lay the weights out with factors = 1"
+            )
+        return cls(left, right, computed_kind(total), form)
+
+    @property
+    def factors(self) -> int:
+        """Neighbouring factors of a sum that are multiplied at once."""
+        return self.form.factors
+
+    @property
+    def staged(self) -> ElementKind:
+        """Kind in which the left elements are multiplied; others are copied to scratch in it."""
+        return self.form.staged_kind(self.left)
 
 
 @dataclass(frozen=True)
@@ -64,7 +90,8 @@ class RightLayout:
     """Where the right operand lies: distances in elements.
 
     Attributes:
-        row: From one factor of a sum to the next, each with ``block`` neighbouring columns.
+        row: From one factor of a sum, or one group of factors, to the next, each with ``block``
+            neighbouring columns.
         panel: From panel to panel.
         image: From the panels of one image to those of the next; 0 if they share them.
         is_padded: The last panel has as many columns as the others, and may be read whole.
@@ -77,13 +104,6 @@ class RightLayout:
     is_padded: bool = True
     is_swept: bool = False
 
-    @classmethod
-    def packed(cls, shape: ConvolutionShape, block: int, *, per_image: bool = False) -> RightLayout:
-        """Return that of panels ``[(image,) panel, *taps, channel, block]``."""
-        panel = shape.steps * block
-        panels = shape.group * -(-shape.depth_per_group // block)
-        return cls(block, panel, panels * panel if per_image else 0)
-
 
 @dataclass(frozen=True)
 class ProductNest:
@@ -95,6 +115,9 @@ class ProductNest:
         block: Columns of one panel of the right operand.
         left: Where the left operand lies.
         right: Where the right operand lies.
+        run: Factors of a sum that lie side by side in both operands; of the right one, groups of
+            factors follow, the last of which is filled up with zeros.
+        outside: The number that left elements outside the input count as.
     """
 
     shape: ConvolutionShape
@@ -102,6 +125,8 @@ class ProductNest:
     block: int
     left: LeftLayout
     right: RightLayout
+    run: int
+    outside: int = 0
 
     @classmethod
     def packed(
@@ -112,6 +137,8 @@ class ProductNest:
         *,
         filter_per_image: bool = False,
         left: LeftLayout | None = None,
+        run: int | None = None,
+        outside: int = 0,
     ) -> ProductNest:
         """Return the product of a left operand and a right one in panels.
 
@@ -121,10 +148,26 @@ class ProductNest:
             block: Columns of a panel.
             filter_per_image: Each image has panels of its own (a batched matrix product).
             left: Where the left operand lies, by default without gaps.
+            run: Factors that lie side by side, by default the channels of a group.
+            outside: The number that left elements outside the input count as.
         """
         left = left or LeftLayout.by_pixels(shape, shape.channels)
-        right = RightLayout.packed(shape, block, per_image=filter_per_image)
-        return cls(shape, kinds, block, left, right)
+        run = shape.channels_per_group if run is None else run
+        row = block * kinds.factors
+        panel = shape.steps // max(1, run) * -(-run // kinds.factors) * row
+        panels = shape.group * -(-shape.depth_per_group // block)
+        right = RightLayout(row, panel, panels * panel if filter_per_image else 0)
+        return cls(shape, kinds, block, left, right, run, outside)
+
+    @property
+    def is_staged(self) -> bool:
+        """True if what a block reads of the left operand is copied to scratch.
+
+        There it lies between what counts as outside, as the kind that is multiplied, and the last
+        group of factors may be read beyond its end.
+        """
+        has_tail = self.run % self.kinds.factors != 0
+        return self.shape.is_padded or has_tail or self.kinds.staged is not self.kinds.left
 
     @property
     def left_bytes(self) -> int:
@@ -137,3 +180,9 @@ class ProductNest:
         """Size of the right operand, without gaps."""
         images = self.shape.batch if self.right.image else 1
         return images * self.shape.steps * self.shape.depth * self.kinds.right.size_bytes
+
+
+def run_of(shape: ConvolutionShape, factors: int) -> int:
+    """Return the factors of a sum of *shape* that panels in groups of *factors* keep together."""
+    joined = joins_taps(factors, shape.group, shape.dilation)
+    return runs_of(shape.kernel, shape.channels_per_group, joined=joined)[1]

@@ -62,7 +62,7 @@ class Plan:
         cut: Pixels of one line in tiles.
         sum: The loops of a sum.
         panels_inside: True if panels are the loop inside that over inner blocks.
-        is_staged: True if the input is copied to scratch, padded with zeros.
+        is_staged: True if the input is copied to scratch, padded.
         block_units: Units of one block.
         panels_first: True if threads share panels before they share units.
         is_streamed: True if the right operand is too large for the second-level cache.
@@ -88,20 +88,23 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     """Cut up *nest* for *target*."""
     shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
     columns = Columns(shape.depth_per_group, nest.block, lanes)
-    cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers_of(target)))
-    limit = longest_dot(nest.block * nest.kinds.right.size_bytes, target)
-    if shape.channels_per_group <= IMAGE_CHANNELS:
+    registers = registers_of(target, nest.kinds.form)
+    cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers))
+    limit = longest_dot(nest.block * nest.kinds.factors * nest.kinds.right.size_bytes, target)
+    if shape.channels_per_group <= IMAGE_CHANNELS and nest.kinds.total.is_float:
         limit = min(limit, IMAGE_CHAIN)
     if nest.right.is_swept:
         limit = min(limit, SWEPT_ROWS)
     distances = input_distances(nest)
+    step = 1 if nest.is_staged else nest.left.step
+    factors = nest.kinds.factors
     whole = Plan(
         lanes=lanes,
         columns=columns,
         cut=cut,
-        sum=Reduction.of(shape, distances, 1 if shape.is_padded else nest.left.step, limit),
+        sum=Reduction.of(shape, distances, step, limit, factors=factors, run=nest.run),
         panels_inside=False,
-        is_staged=shape.is_padded,
+        is_staged=nest.is_staged,
         block_units=1,
         panels_first=nest.right_bytes > nest.left_bytes,
         is_streamed=nest.right_bytes > level_2_bytes(target),
@@ -127,31 +130,35 @@ def input_distances(nest: ProductNest) -> tuple[int, ...]:
     """
     shape = nest.shape
     sizes, last = (
-        (shape.needed, shape.channels) if shape.is_padded else (shape.input, nest.left.pixel)
+        (shape.needed, shape.channels) if nest.is_staged else (shape.input, nest.left.pixel)
     )
     return tuple(prod(sizes[axis + 1 :]) * last for axis in range(shape.rank))
 
 
 def tile_steps(nest: ProductNest, plan: Plan) -> tuple[int, int]:
-    """Return the elements from pixel to pixel and from factor to factor of what the tiles read."""
-    shape, left = nest.shape, nest.left
+    """Return the elements from pixel to pixel and from step to step of what the tiles read."""
+    shape, left, factors = nest.shape, nest.left, nest.kinds.factors
     if plan.panels_inside and left.step > 1 and not plan.is_staged:
         return 1, block_pixels(shape, plan)
     if plan.panels_inside:
-        return plan.sum.block_products, 1
+        return plan.sum.block_products * factors, factors
     if plan.is_staged:
-        return shape.stride[-1] * shape.channels, 1
-    return shape.stride[-1] * left.pixel, left.step
+        return shape.stride[-1] * shape.channels, factors
+    return shape.stride[-1] * left.pixel, left.step * factors
 
 
 def staged_elements(nest: ProductNest, plan: Plan) -> int:
     """Return the elements of the padded copy of one block, 0 if there is none."""
-    return _input_elements(nest.shape, plan.cut, plan.block_units) if plan.is_staged else 0
+    if not plan.is_staged:
+        return 0
+    return _input_elements(nest.shape, plan.cut, plan.block_units) + nest.kinds.factors - 1
 
 
 def packed_elements(nest: ProductNest, plan: Plan) -> int:
     """Return the elements of an inner block's part of the left rows, 0 if it is not packed."""
-    return block_pixels(nest.shape, plan) * plan.sum.block_products if plan.panels_inside else 0
+    if not plan.panels_inside:
+        return 0
+    return block_pixels(nest.shape, plan) * plan.sum.block_products * nest.kinds.factors
 
 
 def waiting_elements(nest: ProductNest, plan: Plan) -> int:
@@ -175,7 +182,7 @@ def block_bytes(nest: ProductNest, plan: Plan) -> int:
     shape, pixels = nest.shape, block_pixels(nest.shape, plan)
     left = packed_elements(nest, plan) or _input_elements(shape, plan.cut, plan.block_units)
     waiting = pixels * nest.block if plan.is_cut else 0
-    return left * nest.kinds.left.size_bytes + waiting * nest.kinds.total.size_bytes
+    return left * nest.kinds.staged.size_bytes + waiting * nest.kinds.total.size_bytes
 
 
 def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
@@ -191,14 +198,14 @@ def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     panels = 1 if plan.panels_inside else plan.columns.panels * nest.shape.group
     moves = 2 * (plan.sum.blocks - 1) * panels * blocks
     cycles += moves * waiting * byte_cycles(waiting, target)
-    packed = packed_elements(nest, plan) * nest.kinds.left.size_bytes
+    packed = packed_elements(nest, plan) * nest.kinds.staged.size_bytes
     return cycles + PACKING_CYCLES * blocks * plan.sum.blocks * packed
 
 
 def _can_pack(nest: ProductNest) -> bool:
     """True if what is packed lies in runs: of factors of a pixel, or of pixels of a line."""
     is_turned = nest.shape.rank == 1 and nest.shape.stride == nest.shape.kernel == (1,)
-    return nest.left.step == 1 or nest.shape.is_padded or (is_turned and nest.left.pixel == 1)
+    return nest.left.step == 1 or nest.is_staged or (is_turned and nest.left.pixel == 1)
 
 
 def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:

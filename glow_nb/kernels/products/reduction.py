@@ -21,7 +21,7 @@ class SumLoop:
     Attributes:
         count: Steps.
         left: Elements of the left operand from step to step.
-        right: Rows of the right operand from step to step.
+        right: Rows of the right operand from step to step, of a group of factors each.
     """
 
     count: int
@@ -36,8 +36,8 @@ class Reduction:
     Attributes:
         outer: Loops over inner blocks.
         inner: Loops of an inner block around its dots.
-        dot: Products of a dot.
-        whole_dot: Products of the dots that are cut into pieces of ``dot``, of which the last may
+        dot: Steps of a dot: products, or groups of products that are computed at once.
+        whole_dot: Steps of the dots that are cut into pieces of ``dot``, of which the last may
             have less; the innermost of the outer loops counts them. Otherwise the same as ``dot``.
         has_tap_rows: The first loop is that over the taps of the first dimension.
     """
@@ -50,20 +50,35 @@ class Reduction:
 
     @classmethod
     def of(
-        cls, shape: ConvolutionShape, distances: tuple[int, ...], step: int, limit: int
+        cls,
+        shape: ConvolutionShape,
+        distances: tuple[int, ...],
+        step: int,
+        limit: int,
+        *,
+        factors: int = 1,
+        run: int = 1,
     ) -> Reduction:
-        """Cut the sum of *shape* into inner blocks of at most *limit* products.
+        """Cut the sum of *shape* into inner blocks of at most *limit* steps.
 
         Args:
             shape: Sizes.
             distances: Elements of the left operand between neighbours in each dimension.
             step: Elements of the left operand from channel to channel.
-            limit: The most products of an inner block.
+            limit: The most steps of an inner block.
+            factors: Neighbouring factors that a step multiplies.
+            run: Factors that are cut into groups together; a group holds none of two runs.
         """
         dot = shape.channels_per_group
         taps = list(zip(shape.kernel, shape.dilation, distances, strict=True))
-        while taps and (taps[-1][0] == 1 or taps[-1][1] * taps[-1][2] == dot * step):
+
+        def continues(count: int, dilation: int, distance: int) -> bool:
+            is_near = dilation * distance == dot * step
+            return count == 1 or (is_near and (dot < run or run % factors == 0))
+
+        while taps and continues(*taps[-1]):
             dot *= taps.pop()[0]
+        dot = -(-dot // factors)
         loops: list[SumLoop] = []
         right = dot
         for count, dilation, distance in reversed(taps):
@@ -75,7 +90,7 @@ class Reduction:
             pieces = -(-dot // limit)
             length = -(-dot // pieces)
             pieces = -(-dot // length)
-            loops.append(SumLoop(pieces, length * step, length))
+            loops.append(SumLoop(pieces, length * step * factors, length))
             return cls(tuple(loops), (), length, dot, has_tap_rows)
         inner: list[SumLoop] = []
         while loops and prod(loop.count for loop in (*inner, loops[-1])) * dot <= limit:
@@ -89,7 +104,7 @@ class Reduction:
 
     @property
     def block_products(self) -> int:
-        """The most products of an inner block."""
+        """The most steps of an inner block."""
         return prod(loop.count for loop in self.inner) * self.dot
 
     @property

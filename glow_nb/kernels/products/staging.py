@@ -1,7 +1,8 @@
 """Source text that copies what one block reads of the left operand to scratch.
 
-*Staging* copies the input of a convolution once for each block of units, between zeros. *Packing*
-copies what the pixels of a block read in one inner block of the sum, pixel after pixel.
+*Staging* copies the input of a convolution once for each block of units, between what counts as
+outside, which is mostly zeros, and widens it if it is multiplied as a wider kind. *Packing* copies
+what the pixels of a block read in one inner block of the sum, pixel after pixel.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def write_staging(out: SourceWriter, nest: ProductNest, plan: Plan, input: str) 
 def _write_row(
     out: SourceWriter, nest: ProductNest, input: str, inside: str, place: str, origin: str
 ) -> None:
-    """Copy row *origin* of an image to row *place* of the scratch, or write zeros there."""
+    """Copy row *origin* of an image to row *place* of the scratch, or write what is outside."""
     shape, channels = nest.shape, nest.shape.channels
     width = shape.needed[-1]
     left = min(shape.begins[-1], width)
@@ -55,15 +56,15 @@ def _write_row(
     out.line(f"to = {times(place, width * channels)}")
     with out.block(f"if {inside}:"):
         if left:
-            out.line(f"clear(rows, to, {left * channels})")
+            _write_outside(out, nest, "to", str(left * channels))
         if kept:
             image = times("image", nest.left.image)
             source = plus(image, times(origin, shape.input[-1] * nest.left.pixel))
             _write_copy(out, nest, input, plus("to", left * channels), source, str(kept))
         if right:
-            out.line(f"clear(rows, to + {(left + kept) * channels}, {right * channels})")
+            _write_outside(out, nest, f"to + {(left + kept) * channels}", str(right * channels))
     with out.block("else:"):
-        out.line(f"clear(rows, to, {width * channels})")
+        _write_outside(out, nest, "to", str(width * channels))
 
 
 def _write_line(out: SourceWriter, nest: ProductNest, plan: Plan, input: str) -> None:
@@ -76,12 +77,22 @@ def _write_line(out: SourceWriter, nest: ProductNest, plan: Plan, input: str) ->
     out.line("left = min(max(-y, 0), length)")
     out.line(f"kept = max(min(y + length, {size}) - max(y, 0), 0)")
     left = times("left", channels)
-    out.line(f"clear(rows, 0, {left})")
+    if shape.is_padded:
+        _write_outside(out, nest, "0", left)
     source = plus(times("image", nest.left.image), times("max(y, 0)", nest.left.pixel))
     with out.block("if kept > 0:"):
         _write_copy(out, nest, input, left, source, "kept")
-    end, rest = times("(left + kept)", channels), times("(length - left - kept)", channels)
-    out.line(f"clear(rows, {end}, {rest})")
+    if shape.is_padded:
+        end, rest = times("(left + kept)", channels), times("(length - left - kept)", channels)
+        _write_outside(out, nest, end, rest)
+
+
+def _write_outside(out: SourceWriter, nest: ProductNest, to: str, count: str) -> None:
+    """Write *count* elements that lie outside the input."""
+    if nest.outside:
+        out.line(f"fill(rows, {to}, {nest.outside}, {count})")
+    else:
+        out.line(f"clear(rows, {to}, {count})")
 
 
 def _write_copy(
@@ -107,9 +118,10 @@ def write_packing(
         nest: The product.
         plan: How it is cut up.
         source: Name of the pointer to the left operand or its padded copy.
-        length: Expression of the products of a dot.
+        length: Expression of the steps of a dot.
     """
     shape, step = nest.shape, 1 if plan.is_staged else nest.left.step
+    factors = nest.kinds.factors
     distances = [s * d for s, d in zip(shape.stride, input_distances(nest), strict=True)]
     image = "0" if plan.is_staged else times("image", nest.left.image)
     first = "0" if plan.is_staged else "pixel" if shape.rank == 1 else "first"
@@ -131,11 +143,11 @@ def write_packing(
             number += f" % {shape.output[axis]}" if axis else ""
             terms.append(times(f"({number})", distance))
         out.line(f"x = {plus(*terms)}")
-        out.line(f"to = near * {plan.sum.block_products}")
+        out.line(f"to = near * {plan.sum.block_products * factors}")
         x, to = "x", "to"
         with ExitStack() as loops:
             for depth, loop in enumerate(plan.sum.inner):
                 tap = f"tap{depth}"
                 loops.enter_context(out.block(f"for {tap} in range({loop.count}):"))
-                x, to = plus(x, times(tap, loop.left)), plus(to, times(tap, loop.right))
-            out.line(f"copy(packed, {to}, {source}, {x}, {length})")
+                x, to = plus(x, times(tap, loop.left)), plus(to, times(tap, loop.right * factors))
+            out.line(f"copy(packed, {to}, {source}, {x}, {times(length, factors)})")

@@ -1,5 +1,6 @@
 """Which packed operators the cpu backend selects for matrix products."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.ops import ConvertTo, Convolution, FullyConnected, MatMul, Transpose
+from glow_nb.hlir.ops import ConvertTo, Convolution, FullyConnected, MatMul, Pad, Transpose
 from glow_nb.kernels.operators import (
     DepthwiseConvolution,
     PackedConvolution,
@@ -107,7 +108,15 @@ def test_a_convolution_may_have_no_filters() -> None:
     select_packed_operators(builder.function(), target=Target.host())
 
 
-def integer_product(*, turned: bool) -> list[Node]:
+AVX2 = "+sse2,+avx,+avx2,+fma"
+
+
+def processor(features: str) -> Target:
+    """Return a processor with eight lanes."""
+    return replace(Target.host(8), cpu="x86-64", features=features)
+
+
+def integer_product(*, turned: bool, features: str) -> list[Node]:
     """Return the nodes that replace bytes, maybe transposed, times constant bytes."""
     builder = Builder()
     x: Value = builder.input("x", "uint8<32 x 9>" if turned else "uint8<9 x 32>")
@@ -115,24 +124,34 @@ def integer_product(*, turned: bool) -> list[Node]:
         x = builder.emit(Transpose(x, (1, 0)))
     w = builder.constant("w", np.ones((32, 40), np.int8))
     builder.save(builder.emit(MatMul(x, w)), "y")
-    return list(select_packed_operators(builder.function(), target=Target.host()))
+    return list(select_packed_operators(builder.function(), target=processor(features)))
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_left_bytes_are_widened_and_right_ones_are_not(turned: bool) -> None:
-    nodes = integer_product(turned=turned)
+def test_without_instructions_left_bytes_are_widened_and_right_ones_are_not(turned: bool) -> None:
+    nodes = integer_product(turned=turned, features="+sse2")
     (product,) = (node for node in nodes if isinstance(node, PackedMatMul))
     assert product.lhs.type == TensorType(ElementKind.INT32, (9, 32))
     assert product.rhs.type.kind is ElementKind.INT8
     assert isinstance(product.lhs, Transpose if turned else ConvertTo)
 
 
-@pytest.mark.parametrize(("group", "form"), [(1, PackedConvolution), (8, DepthwiseConvolution)])
-def test_bytes_of_a_convolution_are_widened_but_for_single_channels(
-    group: int, form: type[Node]
+@pytest.mark.parametrize(("features", "factors"), [(AVX2, 2), (f"{AVX2},+avxvnni", 4)])
+def test_constant_bytes_lie_in_groups_that_the_processor_multiplies(
+    features: str, factors: int
 ) -> None:
+    nodes = integer_product(turned=False, features=features)
+    (product,) = (node for node in nodes if isinstance(node, PackedMatMul))
+    assert product.factors == factors
+    assert product.lhs.type.kind is ElementKind.UINT8
+    assert product.rhs.type.kind is ElementKind.INT8
+
+
+def convolution_of_bytes(kind: str, group: int, features: str) -> list[Node]:
+    """Return the nodes that replace a convolution of bytes of *kind*."""
     builder = Builder()
-    x = builder.input("x", "uint8<1 x 5 x 5 x 8>")
+    x: Value = builder.input("x", f"{kind}<1 x 5 x 5 x 8>")
+    x = builder.emit(Pad(x, (0, 1, 1, 0, 0, 1, 1, 0), value=3.0))
     filter = builder.constant("w", np.ones((8, 3, 3, 8 // group), np.int8))
     bias = builder.constant("b", np.ones(8, np.int32))
     made = Convolution(
@@ -141,16 +160,42 @@ def test_bytes_of_a_convolution_are_widened_but_for_single_channels(
         bias,
         kernel=(3, 3),
         stride=(1, 1),
-        pads=(1, 1, 1, 1),
+        pads=(0, 0, 0, 0),
         dilation=(1, 1),
         group=group,
     )
     builder.save(builder.emit(made), "y")
-    function = select_packed_operators(builder.function(), target=Target.host())
-    (packed,) = (node for node in function if isinstance(node, form))
+    function = select_packed_operators(builder.function(), target=processor(features))
+    return list(function)
+
+
+@pytest.mark.parametrize(("group", "form"), [(1, PackedConvolution), (8, DepthwiseConvolution)])
+def test_without_instructions_bytes_are_widened_but_for_single_channels(
+    group: int, form: type[Node]
+) -> None:
+    nodes = convolution_of_bytes("uint8", group, "+sse2")
+    (packed,) = (node for node in nodes if isinstance(node, form))
     input, weights, *_ = operands_of(packed)
     wanted = ["int32", "int32"] if group == 1 else ["uint8", "int8"]
     assert [input.type.kind.value, weights.type.kind.value] == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "features", "factors", "outside"),
+    [
+        ("uint8", f"{AVX2},+avxvnni", 4, 3),
+        ("int8", f"{AVX2},+avxvnni", 4, 131),
+        ("int8", AVX2, 2, 3),
+        ("int8", "+sse2", 1, 3),
+    ],
+)
+def test_a_pad_is_a_number_that_cells_outside_count_as(
+    kind: str, features: str, factors: int, outside: int
+) -> None:
+    nodes = convolution_of_bytes(kind, 1, features)
+    (packed,) = (node for node in nodes if isinstance(node, PackedConvolution))
+    assert (packed.factors, packed.outside, packed.pads) == (factors, outside, (1, 1, 1, 1))
+    assert packed.input.type.shape == (1, 5, 5, 8)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 import glow_nb
 from glow_nb.backends.cpu import tune
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
+from glow_nb.backends.cpu.products import Product
 from glow_nb.backends.cpu.select_packed_operators import (
-    Product,
     candidates_of,
     product_key,
     select_packed_operators,

@@ -17,7 +17,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.kernels import operators
-from glow_nb.kernels.operators.packed import (
+from glow_nb.kernels.operators.panels import (
     pack_bias,
     pack_depthwise_filter,
     pack_filter,

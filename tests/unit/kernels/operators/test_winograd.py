@@ -12,7 +12,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.lower import lower
 from glow_nb.kernels import operators
-from glow_nb.kernels.operators.packed import pack_bias, pack_filter
+from glow_nb.kernels.operators.panels import pack_bias, pack_filter
 
 # batch, input, channels, depth, kernel, tile, pads, group, block
 CASES = {

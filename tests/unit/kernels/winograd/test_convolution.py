@@ -14,7 +14,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.kernels import operators
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.operators.packed import pack_bias, pack_filter
+from glow_nb.kernels.operators.panels import pack_bias, pack_filter
 from glow_nb.kernels.operators.winograd_instructions import WinogradConvolutionInst
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.stacks.generate_stack import generate_stack

@@ -1,0 +1,108 @@
+"""How products of integers of 8 and 16 bits are brought into a form that the kernels multiply fast.
+
+Constant weights lie in groups of neighbouring factors where the processor multiplies such groups
+(:mod:`glow_nb.kernels.products.dot_form`). Where it multiplies unsigned bytes by signed ones only,
+signed left bytes are raised by 128, and the sums lowered by as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from glow_nb.backends.cpu.products import Product
+from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.ops import (
+    Add,
+    ConvertTo,
+    Convolution,
+    Mul,
+    Pad,
+    ReduceSum,
+    Sub,
+    Transpose,
+)
+from glow_nb.hlir.ops.families import SHORT_INTEGERS, bounds_of
+from glow_nb.hlir.optimize.fold_pads import spatial_pads
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.kernels.products.dot_form import INT8, UINT8, DotForm, best_factors, dot_form
+from glow_nb.kernels.target import Target
+from glow_nb.types import ElementKind
+
+BYTE_SHIFT = 128
+"""What makes an unsigned byte of a signed one."""
+
+
+def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotForm]:
+    """Return the kind that the left elements of *node* are multiplied as, and in which form."""
+    left, right = (factor.type.kind for factor in node.factors)
+    if left not in SHORT_INTEGERS or not isinstance(node.factors[1], Constant):
+        return node.type.kind, dot_form(left, right, 1, target)
+    factors = best_factors(left, right, target)
+    has_bias = isinstance(node, Convolution) or node.factors[1].type.rank == 2
+    if left is INT8 and has_bias and best_factors(UINT8, right, target) > factors:
+        left, factors = UINT8, best_factors(UINT8, right, target)
+    return (node.type.kind if factors == 1 else left), dot_form(left, right, factors, target)
+
+
+def widened(node: Product, rewriter: Rewriter) -> Product:
+    """Return *node* with its left operand, of a convolution with both, widened to the sums' kind.
+
+    A kernel takes the left elements one by one, and each with all columns of a panel: to widen them
+    there takes as many operations as half of the products. Right elements are widened once for each
+    tile of rows, which pays for matrices that are read for few rows; convolutions have many pixels.
+    """
+    factors = node.factors if isinstance(node, Convolution) else node.factors[:1]
+    wide = {
+        value: _converted(value, node.type.kind, rewriter)
+        for value in factors
+        if value.type.kind in SHORT_INTEGERS
+    }
+    return node.map_operands(lambda value: wide.get(value, value))
+
+
+def _converted(value: Value, kind: ElementKind, rewriter: Rewriter) -> Value:
+    """Return *value* as *kind*; what is transposed is converted before, to be read as it lies."""
+    match value:
+        case Transpose(input=source, permutation=order, predicate=None):
+            return rewriter.emit(Transpose(rewriter.emit(ConvertTo(source, kind)), order))
+    return rewriter.emit(ConvertTo(value, kind))
+
+
+def is_raised(left: Value, factors: int) -> bool:
+    """Return whether *left* are signed bytes that must be unsigned in groups of *factors*."""
+    return factors == 4 and left.type.kind is INT8
+
+
+def raised(value: Value, rewriter: Rewriter) -> Value:
+    """Emit signed bytes plus 128 as unsigned bytes."""
+    unsigned = rewriter.emit(ConvertTo(value, UINT8))  # the same bits
+    shift = np.full((1,) * value.type.rank, BYTE_SHIFT, np.uint8)
+    return rewriter.emit(Add(unsigned, Constant.of("shift", shift)))
+
+
+def lowered(bias: Value | None, weights: Value, axes: tuple[int, ...], rewriter: Rewriter) -> Value:
+    """Emit *bias*, or zeros, less 128 times the sums of *weights* over *axes*."""
+    wide = rewriter.emit(ConvertTo(weights, ElementKind.INT32))
+    sums = rewriter.emit(ReduceSum(wide, axes=axes, keep_dims=False))
+    shift = Constant.of("shift", np.full(1, BYTE_SHIFT, np.int32))
+    lift: Value = rewriter.emit(Mul(sums, shift))
+    if bias is None:
+        bias = Constant.of("zeros", np.zeros(lift.type.shape, np.int32))
+    return rewriter.emit(Sub(bias, lift))
+
+
+def without_pad(node: Convolution) -> tuple[Convolution, int]:
+    """Return *node* with a constant pad before it as pads of its own, and what these count as."""
+    match node.input:
+        case Pad(mode="constant", predicate=None) as pad:
+            pads = spatial_pads(pad)
+        case _:
+            return node, 0
+    if pads is None or min(pads) < 0 or any(node.pads) or pad.type.kind not in SHORT_INTEGERS:
+        return node, 0
+    low, high = bounds_of(pad.type.kind)
+    if not low <= pad.value <= high:
+        return node, 0
+    return replace(node, input=pad.input, pads=pads), int(pad.value)

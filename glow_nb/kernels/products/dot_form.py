@@ -1,0 +1,89 @@
+"""In which form the factors of a sum are multiplied: one by one, or in groups of neighbours.
+
+Neighbouring bytes, or pairs of 16 bits, that together are as long as a sum of 32 bits are
+multiplied, and their products added to it, by one instruction. So sums of bytes take a quarter or
+half of the instructions that sums of ``float32`` take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.kernels.target import Target
+from glow_nb.types import ElementKind
+
+INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
+PAIRED = frozenset({INT8, UINT8, INT16})
+"""What fits into 16 bits with a sign."""
+
+SUM_BITS = 32
+
+
+@dataclass(frozen=True)
+class DotForm:
+    """A function of the SIMD layer that sums up products in a register tile.
+
+    Attributes:
+        name: Its name (:data:`glow_nb.simd.dot.DOTS`).
+        factors: Neighbouring factors that it multiplies at once.
+        temporaries: Registers that it needs beside sums and operands.
+    """
+
+    name: str
+    factors: int
+    temporaries: int = 0
+
+    def staged_kind(self, left: ElementKind) -> ElementKind:
+        """Return the kind that left elements are read in, which those of *left* are copied to."""
+        is_wide = left not in PAIRED or left.bits * self.factors == SUM_BITS
+        return left if self.factors == 1 or is_wide else INT16
+
+    def multiplies(self, left: ElementKind, right: ElementKind) -> bool:
+        """Return whether groups of these kinds of elements can be multiplied."""
+        if self.factors == 1:
+            return True
+        wanted = SUM_BITS // self.factors
+        return self.staged_kind(left).bits == wanted and right.bits <= wanted
+
+
+SINGLE = DotForm("tile_dot", 1)
+
+
+def best_factors(left: ElementKind, right: ElementKind, target: Target) -> int:
+    """Return how many neighbouring factors of such kinds *target* multiplies at once."""
+    if (left, right) == (UINT8, INT8) and _has_vnni(target):
+        return 4
+    return 2 if {left, right} <= PAIRED and _has_pairs(target) else 1
+
+
+def dot_form(left: ElementKind, right: ElementKind, factors: int, target: Target) -> DotForm:
+    """Return how *target* multiplies groups of so many *factors*.
+
+    Where it has no instruction for that, they are multiplied one after the other.
+    """
+    if factors == 1:
+        return SINGLE
+    if factors == 4:
+        is_known = (left, right) == (UINT8, INT8) and _has_vnni(target)
+        return DotForm("tile_dot_vpdpbusd" if is_known else "tile_dot_fours", 4)
+    if not ({left, right} <= PAIRED and _has_pairs(target)):
+        return DotForm("tile_dot_pairs", 2)
+    if _has_vnni(target):
+        return DotForm("tile_dot_vpdpwssd", 2)
+    return DotForm("tile_dot_vpmaddwd", 2, temporaries=1)
+
+
+def _has_vnni(target: Target) -> bool:
+    """True if VNNI multiplies vectors of the target's lanes."""
+    features = target.enabled_features
+    if target.lanes > target.native_lanes or "avx" not in features:
+        return False
+    if target.lanes == 16:
+        return "avx512vnni" in features
+    return "avxvnni" in features or {"avx512vnni", "avx512vl"} <= features
+
+
+def _has_pairs(target: Target) -> bool:
+    """True if ``vpmaddwd`` multiplies vectors of the target's lanes."""
+    needed = {4: "sse2", 8: "avx2", 16: "avx512bw"}[target.lanes]
+    return target.lanes <= target.native_lanes and needed in target.enabled_features
