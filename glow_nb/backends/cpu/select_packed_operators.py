@@ -86,7 +86,7 @@ def select_packed_operators(
     *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
     transformed, and what is not finite is summed up directly. *target* is the processor, by default
     this one.
-    With a *tuner*, measurements decide in place of estimates. Constant weights of 8 and 16 bits lie
+    With a *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are laid out
     in groups of neighbours that the processor multiplies at once, if it can. Other integers of 8
     and 16 bits are converted to int32 before, but for right matrices and convolutions of single
     channels.
@@ -152,7 +152,7 @@ def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyC
 
     It comes at run time, and there are so few left rows that a copy would cost more.
     """
-    if isinstance(node, Convolution):
+    if isinstance(node, Convolution) or factor_kinds(node, target)[1].factors > 1:
         return False
     matrix, order = _as_it_lies(node.factors[1])
     if isinstance(matrix, Constant):
@@ -197,7 +197,8 @@ def candidates_of(
             return ways
         return [way for way in ways if way.tile is None]
     _, matrix = node.factors
-    is_laid_out = isinstance(matrix, (Constant, Transpose))  # a transpose writes panels instead
+    # a transpose writes panels instead; groups of factors are laid out in any case
+    is_laid_out = isinstance(matrix, (Constant, Transpose)) or form.factors > 1
     shape = _product_shape(node)
     return product_candidates(
         shape, kind, target, form=form, blocks=blocks, is_laid_out=is_laid_out

@@ -147,6 +147,22 @@ def test_constant_bytes_lie_in_groups_that_the_processor_multiplies(
     assert product.rhs.type.kind is ElementKind.INT8
 
 
+@pytest.mark.parametrize(
+    ("rows", "kind", "factors"), [(1, "int8", None), (40, "int8", 4), (40, "uint8", 2)]
+)
+def test_bytes_that_come_at_run_time_are_laid_out_for_many_rows(
+    rows: int, kind: str, factors: int | None
+) -> None:
+    builder = Builder()
+    x = builder.input("x", f"uint8<{rows} x 32>")
+    y = builder.input("y", f"{kind}<32 x 40>")
+    builder.save(builder.emit(MatMul(x, y)), "z")
+    target = processor(f"{AVX2},+avxvnni")
+    nodes = list(select_packed_operators(builder.function(), target=target))
+    found = [node.factors for node in nodes if isinstance(node, PackedMatMul)]
+    assert found == ([] if factors is None else [factors])
+
+
 def convolution_of_bytes(kind: str, group: int, features: str) -> list[Node]:
     """Return the nodes that replace a convolution of bytes of *kind*."""
     builder = Builder()
