@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glow_nb.codegen.compile import compile_assembly
-from glow_nb.errors import UnsupportedError
+from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst, PackedMatMulInst
 from glow_nb.kernels.operators.panels import joins_taps, panels_of, runs_of
@@ -230,3 +230,16 @@ def test_groups_of_floats_are_refused() -> None:
     instruction = instruction_of(PackedMatMulInst, types, depth=9, block=16, factors=2)
     with pytest.raises(UnsupportedError, match="groups of 2"):
         generate_kernel(instruction, Target.host(8))
+
+
+@pytest.mark.parametrize(
+    ("outside", "factors", "problem"),
+    [
+        (256, 4, "outside is 256, but for input uint8<1 x 5 x 8> it must be from 0 to 255"),
+        (-1, 4, "outside is -1"),
+        (0, 3, r"factors is 3, but must be one of \(1, 2, 4\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(outside: int, factors: int, problem: str) -> None:
+    with pytest.raises(VerifyError, match=problem):
+        images((UINT8, INT8, factors), (1, 5, 8), 9, (3,), block=16, outside=outside)
