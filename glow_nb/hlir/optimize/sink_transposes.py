@@ -19,13 +19,16 @@ from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, pro
 from glow_nb.hlir.ops import (
     ArgMax,
     ArgMin,
+    AvgPool,
     BatchNormalization,
     Broadcast,
     Concat,
+    Convolution,
     CumSum,
     Gather,
     LogSoftmax,
     MatMul,
+    MaxPool,
     Moments,
     Pad,
     ReduceMax,
@@ -81,6 +84,11 @@ class _Below:
                 readers.setdefault(producer.name, []).extend(nodes)
         return readers
 
+    def feeds_windows(self, pad: Pad) -> bool:
+        """True if only windows read *pad*: they do the padding, if it stands right before them."""
+        readers = self._readers.get(pad.name, [])
+        return all(isinstance(reader, AvgPool | Convolution | MaxPool) for reader in readers)
+
     def is_undone(self, node: Node, permutation: Permutation) -> bool:
         """True if a transpose below *node*, which *permutation* can sink to, is its inverse."""
         wanted, rank = inverse(permutation), len(permutation)
@@ -118,6 +126,8 @@ def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
         return _sink_below_reshape(node, rewriter, below)
     if isinstance(node, MatMul):
         return _sink_below_product(node, rewriter)
+    if isinstance(node, Pad) and below.feeds_windows(node):
+        return None
     sink = _SINKS.get(type(node))
     source = next(operands_of(node), None)
     if sink is None or not isinstance(source, Transpose):
