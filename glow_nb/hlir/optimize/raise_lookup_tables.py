@@ -62,8 +62,9 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     if not _collect(node.input, inner, starts) or len(starts) != 1:
         return None
     (start,) = starts
-    is_worth_it = any(not isinstance(each, CHEAP) for each in inner)
-    if not is_worth_it or start.input.type.kind not in BYTES or _is_read_elsewhere(inner, rewriter):
+    if all(isinstance(each, CHEAP) for each in inner) or _is_read_elsewhere(inner, rewriter):
+        return None
+    if start.input.type.kind not in BYTES or start.type.rank == 0:
         return None
     table = rewriter.constant(f"{node.name}_table", _table(node, start), is_weight=False)
     typed = IntLookupTable(start.input, table, scale=node.scale, offset=node.offset)
@@ -103,7 +104,7 @@ def _table(end: Quantize, start: Dequantize) -> Array:
     """Return what *end* makes of all bytes that *start* may read, in their order."""
     type = start.input.type
     least, greatest = type.kind.limits
-    shape = (*(1,) * (type.rank - 1), 256)[: type.rank]
+    shape = (*(1,) * (type.rank - 1), 256)
     bytes = Placeholder("bytes", type.with_shape(shape))
     every = np.arange(least, greatest + 1, dtype=type.kind.dtype).reshape(shape)
     values: dict[Value, Array] = {bytes: every}
