@@ -31,7 +31,8 @@ def sink_dequantizes(function: Function) -> Function:
 
     All operands must be dequantized from one type. Where they are not, a ``quantize`` of a concat
     moves above it, and its parts are changed from type to type. Transposes, reshapes and broadcasts
-    are left alone: other passes sink them below everything that is elementwise.
+    of floats are left alone: other passes sink them below everything that is elementwise. The plain
+    integers of a quantized type (``stored``) move alike.
 
     ::
 
@@ -52,9 +53,7 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
             if rewriter.use_count(whole) == 1 and any(isinstance(p, Dequantize) for p in parts):
                 cut = tuple(rewriter.emit(Quantize(p, **quantization_of(node))) for p in parts)
                 return rewriter.emit(Concat(cut, axis=whole.axis))
-        case Broadcast() | Reshape() | Tile() | Transpose():
-            return None
-        case _ if node.type_transparent:
+        case _ if node.type_transparent and not isinstance(node, Transpose):
             return _sunk(node, rewriter)
     return None
 
@@ -62,6 +61,8 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 def _sunk(node: Node, rewriter: Rewriter) -> Replacement:
     moved = [value for value in operands_of(node) if value.type.kind is node.type.kind]
     function = _common_function(moved)
+    if function is Dequantize and isinstance(node, Broadcast | Reshape | Tile):
+        return None
     if function is None or (isinstance(node, Pad) and not _pads_alike(node, function)):
         return None
     inner = rewriter.emit(

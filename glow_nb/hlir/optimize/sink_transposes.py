@@ -19,6 +19,7 @@ from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, pro
 from glow_nb.hlir.ops import (
     ArgMax,
     ArgMin,
+    AsQuantized,
     AvgPool,
     BatchNormalization,
     Broadcast,
@@ -40,6 +41,7 @@ from glow_nb.hlir.ops import (
     Slice,
     Softmax,
     Split,
+    Stored,
     Tile,
     Transpose,
 )
@@ -233,6 +235,12 @@ def _transpose_rest(
     return rewriter.emit(Transpose(inner, permutation=rest))
 
 
+def _retyped(node: Any, source: Transpose, rewriter: Rewriter) -> Replacement:
+    """What only changes the meaning of the elements."""
+    inner = rewriter.emit(dataclasses.replace(node, input=source.input))
+    return rewriter.emit(Transpose(inner, permutation=source.permutation))
+
+
 def _batch_normalization(
     node: BatchNormalization, source: Transpose, rewriter: Rewriter
 ) -> Replacement:
@@ -377,6 +385,7 @@ def _unordered(sizes: list[int], order: list[int]) -> Permutation:
 _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
     ArgMax: _arg_reduction,
     ArgMin: _arg_reduction,
+    AsQuantized: _retyped,
     BatchNormalization: _batch_normalization,
     Broadcast: _broadcast,
     CumSum: _over_axis,
@@ -392,5 +401,6 @@ _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
     Slice: _slice,
     Softmax: _over_axis,
     Split: _split,
+    Stored: _retyped,
     Tile: _tile,
 }

@@ -15,7 +15,7 @@ from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.matrix import matrix_product
 from glow_nb.importers.onnx.rules.pooling import average_of, global_average_of
-from glow_nb.importers.onnx.rules.quantization import dequantized, quantized
+from glow_nb.importers.onnx.rules.quantization import dequantized, fixed, quantized
 from glow_nb.types import ElementKind
 
 DOMAIN = "com.microsoft"
@@ -95,7 +95,10 @@ def quantized_gemm(ctx: Context, node: OnnxNode) -> Value:
 
     ``C`` is int32, in units of the product of both scales.
     """
-    b_scale, depth = node.operand(4), node.operand(3).type.shape[0 if _turned(node, "B") else -1]
+    b_scale, depth = (
+        fixed(ctx, node.operand(4)),
+        node.operand(3).type.shape[0 if _turned(node, "B") else -1],
+    )
     lhs = _real(ctx, node, 0)
     rhs = dequantized(
         ctx, node.operand(3), b_scale, node.optional(5), axis=0 if _turned(node, "B") else 1
@@ -106,7 +109,7 @@ def quantized_gemm(ctx: Context, node: OnnxNode) -> Value:
     if addend is None:
         result = ctx.emit(ops.MatMul(lhs, rhs))
     else:
-        unit = ctx.emit(ops.Mul(*ctx.aligned(node.operand(1), b_scale)))
+        unit = ctx.emit(ops.Mul(*ctx.aligned(fixed(ctx, node.operand(1)), b_scale)))
         bias = dequantized(ctx, ctx.broadcast(addend, (depth,)), unit, None, axis=0)
         result = ctx.emit(ops.FullyConnected(lhs, rhs, bias))
     alpha = node.number("alpha", 1.0)

@@ -102,7 +102,7 @@ def _beside(ctx: Context, x: Value, axis: int, block: int, *parameters: Value) -
     With blocks *x* gets another axis, of the places of a block, if they divide its size.
     """
     rank, shape = x.type.rank, x.type.shape
-    parameters = tuple(_fixed(ctx, parameter) for parameter in parameters)
+    parameters = tuple(fixed(ctx, parameter) for parameter in parameters)
     if not block:
         return (x, *(_along(ctx, x, parameter, axis) for parameter in parameters))
     axis = ctx.axis(axis, rank)
@@ -122,7 +122,7 @@ def _beside(ctx: Context, x: Value, axis: int, block: int, *parameters: Value) -
     return (whole, *(ctx.reshape(parameter, one) for parameter in parameters))
 
 
-def _fixed(ctx: Context, parameter: Value) -> Value:
+def fixed(ctx: Context, parameter: Value) -> Value:
     """Return a known scale as a number that is not trained, so that it is known when reshaped."""
     if isinstance(parameter, Constant) and parameter.is_weight:
         return ctx.constant(parameter.array, parameter.name)
