@@ -112,7 +112,8 @@ def _keeps_axes(node: Node, rank: int) -> bool:
     """True if a transpose of all axes that sinks below *node* stays the same."""
     if node.predicate is not None or any(type.rank != rank for type in node.result_types):
         return False
-    return node.data_parallel or isinstance(node, Concat) or type(node) in _SINKS
+    is_sink = isinstance(node, AsQuantized | Concat | Stored) or type(node) in _SINKS
+    return node.data_parallel or is_sink
 
 
 def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
@@ -120,7 +121,7 @@ def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
         return _simplify(node, rewriter)
     if node.predicate is not None:
         return None  # a predicate speaks of axis 0, which the transpose may move
-    if node.data_parallel:
+    if node.data_parallel or isinstance(node, AsQuantized | Stored):
         return _sink_below_data_parallel(node, rewriter)
     if isinstance(node, Concat):
         return _sink_below_concat(node, rewriter)
@@ -233,12 +234,6 @@ def _transpose_rest(
     ranks = {axis: rank for rank, axis in enumerate(sorted(kept))}
     rest = tuple(ranks[axis] for axis in kept)
     return rewriter.emit(Transpose(inner, permutation=rest))
-
-
-def _retyped(node: Any, source: Transpose, rewriter: Rewriter) -> Replacement:
-    """What only changes the meaning of the elements."""
-    inner = rewriter.emit(dataclasses.replace(node, input=source.input))
-    return rewriter.emit(Transpose(inner, permutation=source.permutation))
 
 
 def _batch_normalization(
@@ -385,7 +380,6 @@ def _unordered(sizes: list[int], order: list[int]) -> Permutation:
 _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
     ArgMax: _arg_reduction,
     ArgMin: _arg_reduction,
-    AsQuantized: _retyped,
     BatchNormalization: _batch_normalization,
     Broadcast: _broadcast,
     CumSum: _over_axis,
@@ -401,6 +395,5 @@ _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
     Slice: _slice,
     Softmax: _over_axis,
     Split: _split,
-    Stored: _retyped,
     Tile: _tile,
 }
