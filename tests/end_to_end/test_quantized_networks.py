@@ -16,6 +16,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 import glow_nb
 from glow_nb.compiler import optimize
 from glow_nb.hlir.evaluate import evaluate
+from glow_nb.importers import import_onnx
 from glow_nb.types import Array
 from tests.unit.importers.models import weight
 
@@ -94,7 +95,7 @@ def quantized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def test_no_product_of_floats_is_left(quantized: Path) -> None:
-    opcodes = [node.opcode for node in optimize(glow_nb.load(quantized)).nodes]
+    opcodes = [node.opcode for node in optimize(import_onnx(quantized)).nodes]
     assert opcodes.count("quantized_convolution") == 5
     assert opcodes.count("quantized_mat_mul") + opcodes.count("quantized_fully_connected") == 1
     assert {"convolution", "mat_mul", "fully_connected", "avg_pool", "add"}.isdisjoint(opcodes)
@@ -104,7 +105,7 @@ def test_no_product_of_floats_is_left(quantized: Path) -> None:
 
 def test_results_are_those_of_onnx_runtime(quantized: Path) -> None:
     session = onnxruntime.InferenceSession(quantized)
-    function = glow_nb.load(quantized)
+    function = import_onnx(quantized)
     raised = optimize(function)
     for _ in range(8):
         feeds = samples()
@@ -116,6 +117,6 @@ def test_results_are_those_of_onnx_runtime(quantized: Path) -> None:
 
 @pytest.mark.jit
 def test_machine_code_does_what_the_graph_means(quantized: Path) -> None:
-    net, raised, feeds = glow_nb.compile(quantized), optimize(glow_nb.load(quantized)), samples()
+    net, raised, feeds = glow_nb.compile(quantized), optimize(import_onnx(quantized)), samples()
     (found,), (expected,) = net.run(feeds).values(), evaluate(raised, feeds).values()
     np.testing.assert_array_equal(found, expected)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import TypeGuard
+
 import numpy as np
 
 from glow_nb.hlir.evaluate import evaluate_node
@@ -20,16 +23,21 @@ from glow_nb.hlir.ops import (
     Neg,
     Quantize,
     Relu,
+    Rescale,
     Sub,
 )
 from glow_nb.hlir.ops.quantization import BYTES
+from glow_nb.hlir.ops.quantized_elementwise import BINARY
 from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import map_operands, operands_of
 from glow_nb.types import Array
 
-CHEAP = (Abs, Add, Clip, Div, LeakyRelu, Maximum, Minimum, Mul, Neg, Relu, Sub)
+CHEAP = (
+    *(Abs, Add, Clip, Div, LeakyRelu, Maximum, Minimum, Mul, Neg, Relu, Sub),
+    *(Dequantize, Quantize, Rescale, *BINARY),
+)
 """Functions that take no more time than looking them up; they stay, to join other kernels."""
 
 MOST_NODES = 16
@@ -38,10 +46,12 @@ MOST_NODES = 16
 
 @register_pass
 def raise_lookup_tables(function: Function) -> Function:
-    """Make a table of a function of one byte, from its dequantization to the next quantization.
+    """Make a table of what is computed of one byte, where the result is a byte again.
 
-    The function may be made of any elementwise operators that read nothing else but numbers, if one
-    of them is expensive. What the table holds is what they compute.
+    The function may be made of any elementwise operators that read nothing else but numbers, be it
+    through other quantized tensors and tables, if one of them is expensive. What the table holds is
+    what they compute. No pipeline has this pass yet: the cpu looks up one byte at a time, which
+    takes as long as a sigmoid in its vectors.
 
     ::
 
@@ -55,60 +65,69 @@ def raise_lookup_tables(function: Function) -> Function:
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Quantize) or node.predicate is not None:
+    if node.predicate is not None or not node.data_parallel:
         return None
-    inner: dict[Node, None] = {}
-    starts: dict[Dequantize, None] = {}
-    if not _collect(node.input, inner, starts) or len(starts) != 1:
+    if not node.type.is_quantized or node.type.rank == 0:
         return None
-    (start,) = starts
-    if all(isinstance(each, CHEAP) for each in inner) or _is_read_elsewhere(inner, rewriter):
+    inner, sources = _function_behind(node)
+    if len(sources) != 1 or all(isinstance(each, CHEAP) for each in inner):
         return None
-    if start.input.type.kind not in BYTES or start.type.rank == 0:
+    (source,) = sources
+    if source.type.kind not in BYTES or not source.type.is_quantized:
         return None
-    table = rewriter.constant(f"{node.name}_table", _table(node, start), is_weight=False)
-    typed = IntLookupTable(start.input, table, scale=node.scale, offset=node.offset)
-    return rewriter.emit(typed)
+    if _is_read_elsewhere(node, inner, rewriter):
+        return None
+    scale, offset = node.type.quantization
+    table = rewriter.constant(f"{node.name}_table", _table(node, source), is_weight=False)
+    return rewriter.emit(IntLookupTable(source, table, scale=scale, offset=offset))
 
 
-def _collect(value: Value, inner: dict[Node, None], starts: dict[Dequantize, None]) -> bool:
-    """Put into *inner* what computes *value*, and into *starts* what that begins with.
+def _function_behind(end: Node) -> tuple[set[Node], set[Value]]:
+    """Return the elementwise nodes that compute *end*, and the tensors that they begin with."""
+    inner: set[Node] = {end}
+    sources: set[Value] = set()
+    pending = [end]
+    while pending:
+        node = pending.pop()
+        for operand in operands_of(node):
+            if operand in inner or _is_number(operand):
+                continue
+            if isinstance(node, IntLookupTable) and operand is node.table and is_known(operand):
+                continue
+            if _is_elementwise(operand) and len(inner) < MOST_NODES:
+                inner.add(operand)
+                pending.append(operand)
+            else:
+                sources.add(operand)
+    return inner, sources
 
-    False if that is no function of single elements, or too long.
-    """
-    if value in inner or value in starts or _is_number(value):
-        return True
-    if not isinstance(value, Node) or value.predicate or len(inner) == MOST_NODES:
+
+def _is_elementwise(value: Value) -> TypeGuard[Node]:
+    if not isinstance(value, Node) or value.predicate is not None:
         return False
-    if isinstance(value, Dequantize):
-        starts[value] = None
-        return True
-    if not value.scalar:
-        return False
-    inner[value] = None
-    return all(_collect(operand, inner, starts) for operand in operands_of(value))
+    return value.data_parallel or isinstance(value, IntLookupTable)
 
 
 def _is_number(value: Value) -> bool:
     return is_known(value) and value.type.size == 1
 
 
-def _is_read_elsewhere(inner: dict[Node, None], rewriter: Rewriter) -> bool:
-    """True if anything but one quantization reads a real number in between."""
-    reads = sum(rewriter.use_count(node) for node in inner)
-    own = sum(operand in inner for node in inner for operand in operands_of(node))
-    return reads != own + 1
+def _is_read_elsewhere(end: Node, inner: set[Node], rewriter: Rewriter) -> bool:
+    """True if anything but *inner* reads what is expensive; the rest is soon computed again."""
+    own = Counter(operand for node in inner for operand in operands_of(node))
+    expensive = [node for node in inner if node is not end and not isinstance(node, CHEAP)]
+    return any(rewriter.use_count(node) != own[node] for node in expensive)
 
 
-def _table(end: Quantize, start: Dequantize) -> Array:
-    """Return what *end* makes of all bytes that *start* may read, in their order."""
-    type = start.input.type
+def _table(end: Node, source: Value) -> Array:
+    """Return what *end* makes of all bytes that *source* may hold, in their order."""
+    type = source.type
     least, greatest = type.kind.limits
     shape = (*(1,) * (type.rank - 1), 256)
     bytes = Placeholder("bytes", type.with_shape(shape))
     every = np.arange(least, greatest + 1, dtype=type.kind.dtype).reshape(shape)
     values: dict[Value, Array] = {bytes: every}
-    moved: dict[Value, Value] = {start.input: bytes}
+    moved: dict[Value, Value] = {source: bytes}
 
     def computed(value: Value) -> Value:
         if value not in moved and isinstance(value, Node):
