@@ -9,14 +9,18 @@ from glow_nb.hlir.ops import (
     Broadcast,
     Concat,
     Dequantize,
+    MaxPool,
     Pad,
     Quantize,
+    ReduceMax,
+    ReduceMin,
     Reshape,
     Stored,
     Tile,
     Transpose,
 )
 from glow_nb.hlir.optimize.dequantized import quantization_of
+from glow_nb.hlir.optimize.fold_pads import sees_input
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import map_operands, operands_of
@@ -61,7 +65,8 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
 def _sunk(node: Node, rewriter: Rewriter) -> Replacement:
     moved = [value for value in operands_of(node) if value.type.kind is node.type.kind]
     function = _common_function(moved)
-    if function is Dequantize and isinstance(node, Broadcast | Reshape | Tile):
+    is_sunk_elsewhere = isinstance(node, Broadcast | Reshape | Tile)
+    if function is Dequantize and (is_sunk_elsewhere or _may_take_the_largest_of_nothing(node)):
         return None
     if function is None or (isinstance(node, Pad) and not _pads_alike(node, function)):
         return None
@@ -72,6 +77,13 @@ def _sunk(node: Node, rewriter: Rewriter) -> Replacement:
         rewriter.emit(function(result)) if result.type.is_quantized else result
         for result in inner.results
     )
+
+
+def _may_take_the_largest_of_nothing(node: Node) -> bool:
+    """True if *node* makes an infinity of floats, which no integer stands for."""
+    if isinstance(node, MaxPool):
+        return not sees_input(node, node.input.type.shape[1:-1], node.pads)
+    return isinstance(node, ReduceMax | ReduceMin) and node.input.type.size == 0
 
 
 def _common_function(values: list[Any]) -> type[Dequantize] | type[Stored] | None:
