@@ -6,6 +6,8 @@ from glow_nb.passes import Pipeline, Repeat
 
 INFERENCE: Pipeline = (
     "eliminate_dead_nodes",  # an importer may leave nodes that nothing reads
+    "sink_dequantizes",  # tables of embeddings stay integers
+    "raise_quantized_products",  # before constants are folded, which makes floats of weights
     "sink_broadcasts",  # a number that is repeated for elementwise operators stays one number
     "fold_constants",  # weights that the model computes become plain weights
     "eliminate_common_nodes",  # a pattern is found only if its nodes share their operands
@@ -18,6 +20,12 @@ INFERENCE: Pipeline = (
             "sink_reshapes",  # elementwise nodes join their producer if no reshape is between
             "sink_broadcasts",  # elementwise operators repeat small operands by themselves
             "eliminate_noops",  # a transpose, reshape or slice that moves nothing is dropped
+            "sink_dequantizes",  # bytes are moved, not the floats that they stand for
+            "quantize_clips",  # bounds that the quantized type has by itself are dropped
+            "merge_quantizations",  # what was dequantized and is quantized again stays integers
+            "quantize_producers",  # products make bytes by themselves
+            "raise_quantized_arithmetic",  # so that rescales fold into it
+            "fold_rescales",  # numbers are rounded once
             "padded_sums_to_concats",  # gradients of the slices of one tensor become one concat
             "merge_concats",  # a concat of concats becomes one concat, which copies once
             "gathers_to_slices",  # a slice is a view of its input and costs nothing

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.ops import ConvertTo, Dequantize, DequantizeLinear
+from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import WeightTransform, folded
@@ -15,8 +17,9 @@ from glow_nb.schema import map_operands, operands_of
 
 GROWTH_LIMIT_BYTES = 1 << 20
 """A result larger than this is folded only if it is at most twice as large as its operands, so that
-a broadcast of one number does not become a hundred megabytes of weights. A transformed filter is
-always folded: it is selected for that."""
+a broadcast of one number does not become a hundred megabytes of weights. Quantized weights that
+become wider are always folded, or each run would widen them, and a transformed filter, which is
+selected for that."""
 
 
 @register_pass
@@ -54,8 +57,14 @@ def _is_foldable(node: Node) -> bool:
 def _is_small_enough(node: Node, operands: Iterable[Value]) -> bool:
     read_bytes = sum(value.type.size_bytes for value in operands)
     made_bytes = sum(type.size_bytes for type in node.result_types)
-    is_meant_to_grow = isinstance(node, WeightTransform)
-    return is_meant_to_grow or made_bytes <= max(GROWTH_LIMIT_BYTES, 2 * read_bytes)
+    return _is_meant_to_grow(node) or made_bytes <= max(GROWTH_LIMIT_BYTES, 2 * read_bytes)
+
+
+def _is_meant_to_grow(node: Node) -> bool:
+    """True for a node that makes of weights what products want; a mask of bools is no weight."""
+    if isinstance(node, ConvertTo):
+        return node.input.type.kind in SHORT_INTEGERS
+    return isinstance(node, Dequantize | DequantizeLinear | WeightTransform)
 
 
 def _fold(node: Node, names: list[str]) -> list[Constant]:

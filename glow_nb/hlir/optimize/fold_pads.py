@@ -85,10 +85,10 @@ def _is_neutral(pad: Pad, node: MaxPool, pads: tuple[int, ...]) -> bool:
     if pad.value == least or (math.isinf(pad.value) and pad.value < 0):
         return True
     low, _ = range_of(pad.input)
-    return pad.value == 0 and low >= 0 and _sees_input(node, pad.input.type.shape[1:-1], pads)
+    return pad.value == 0 and low >= 0 and sees_input(node, pad.input.type.shape[1:-1], pads)
 
 
-def _sees_input(node: MaxPool, sizes: tuple[int, ...], pads: tuple[int, ...]) -> bool:
+def sees_input(node: MaxPool, sizes: tuple[int, ...], pads: tuple[int, ...]) -> bool:
     """True if every window has a tap inside the input of *sizes* when padded by *pads*."""
     for axis, (size, kernel) in enumerate(zip(sizes, node.kernel, strict=True)):
         for position in range(node.type.shape[1 + axis]):

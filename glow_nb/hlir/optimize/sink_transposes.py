@@ -19,13 +19,17 @@ from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value, pro
 from glow_nb.hlir.ops import (
     ArgMax,
     ArgMin,
+    AsQuantized,
+    AvgPool,
     BatchNormalization,
     Broadcast,
     Concat,
+    Convolution,
     CumSum,
     Gather,
     LogSoftmax,
     MatMul,
+    MaxPool,
     Moments,
     Pad,
     ReduceMax,
@@ -37,6 +41,7 @@ from glow_nb.hlir.ops import (
     Slice,
     Softmax,
     Split,
+    Stored,
     Tile,
     Transpose,
 )
@@ -81,6 +86,11 @@ class _Below:
                 readers.setdefault(producer.name, []).extend(nodes)
         return readers
 
+    def feeds_windows(self, pad: Pad) -> bool:
+        """True if only windows read *pad*: they do the padding, if it stands right before them."""
+        readers = self._readers.get(pad.name, [])
+        return all(isinstance(reader, AvgPool | Convolution | MaxPool) for reader in readers)
+
     def is_undone(self, node: Node, permutation: Permutation) -> bool:
         """True if a transpose below *node*, which *permutation* can sink to, is its inverse."""
         wanted, rank = inverse(permutation), len(permutation)
@@ -102,7 +112,8 @@ def _keeps_axes(node: Node, rank: int) -> bool:
     """True if a transpose of all axes that sinks below *node* stays the same."""
     if node.predicate is not None or any(type.rank != rank for type in node.result_types):
         return False
-    return node.data_parallel or isinstance(node, Concat) or type(node) in _SINKS
+    is_sink = isinstance(node, AsQuantized | Concat | Stored) or type(node) in _SINKS
+    return node.data_parallel or is_sink
 
 
 def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
@@ -110,7 +121,7 @@ def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
         return _simplify(node, rewriter)
     if node.predicate is not None:
         return None  # a predicate speaks of axis 0, which the transpose may move
-    if node.data_parallel:
+    if node.data_parallel or isinstance(node, AsQuantized | Stored):
         return _sink_below_data_parallel(node, rewriter)
     if isinstance(node, Concat):
         return _sink_below_concat(node, rewriter)
@@ -118,6 +129,8 @@ def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
         return _sink_below_reshape(node, rewriter, below)
     if isinstance(node, MatMul):
         return _sink_below_product(node, rewriter)
+    if isinstance(node, Pad) and below.feeds_windows(node):
+        return None
     sink = _SINKS.get(type(node))
     source = next(operands_of(node), None)
     if sink is None or not isinstance(source, Transpose):

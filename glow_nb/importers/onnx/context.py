@@ -14,7 +14,16 @@ from glow_nb.errors import ModelError, UnboundInput, UnsupportedError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate_node
 from glow_nb.hlir.graph import Constant, Node, Placeholder, Value, producer_of
-from glow_nb.hlir.ops import Broadcast, ConvertTo, Reshape, Slice, Transpose
+from glow_nb.hlir.ops import (
+    AsQuantized,
+    Broadcast,
+    ConvertTo,
+    Dequantize,
+    DequantizeLinear,
+    Reshape,
+    Slice,
+    Transpose,
+)
 from glow_nb.hlir.ops.random import Drawn
 from glow_nb.importers.onnx.counting import Count, count_after
 from glow_nb.importers.onnx.tensors import kind_of, type_name
@@ -36,6 +45,10 @@ MAX_GROWTH_BYTES = 1 << 20
 def is_number(value: Value) -> TypeGuard[Constant]:
     """True for a constant that nodes fold into; a weight is trained, so that nodes stay apart."""
     return isinstance(value, Constant) and not value.is_weight
+
+
+Recognized = AsQuantized | Dequantize | DequantizeLinear
+"""How constants that are stored as integers become floats; passes look for it."""
 
 
 class AlreadyReportedError(UnsupportedError):
@@ -75,7 +88,8 @@ class Context:
     def emit_all(self, node: Node, name: str | None = None) -> tuple[Value, ...]:
         """Append a node and return its results, constants if all operands are.
 
-        A node that draws random numbers stays a node, so that it can get another generator.
+        A node that draws random numbers stays a node, so that it can get another generator, and one
+        that makes floats of integers, since the integers are what passes look for.
         """
         name = name or f"{self.stem}_{node.opcode}"
         arrays = self._fold(node)
@@ -143,7 +157,7 @@ class Context:
 
     def _fold(self, node: Node) -> tuple[Array, ...] | None:
         operands = list(operands_of(node))
-        if isinstance(node, Drawn) or not all(map(is_number, operands)):
+        if isinstance(node, Drawn | Recognized) or not all(map(is_number, operands)):
             return None
         made = sum(type.size_bytes for type in node.result_types)
         read = sum(operand.type.size_bytes for operand in operands)

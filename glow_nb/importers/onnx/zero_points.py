@@ -40,20 +40,25 @@ def centred(ctx: Context, value: Value, zero: Value | None, axis: int) -> Value:
     """
     if zero is None:
         return value
-    places = value.type.shape[axis] if axis >= 0 else 1
-    if zero.type.rank <= 1 and zero.type.size not in (1, places):
-        more = f", or {places} for the places of its axis {axis}" if axis >= 0 else ""
-        raise ctx.wrong(f"zero points {zero} do not fit operand {value}: give one{more}")
-    given, zero = zero, along(ctx, zero, axis, value.type.rank)
-    sizes = zip(zero.type.shape, value.type.shape, strict=True)
-    if any(size not in (1, wanted) for size, wanted in sizes):
-        raise ctx.wrong(f"zero points {given} do not broadcast to operand {value}")
+    require_zero_points(ctx, value, zero, axis)
+    zero = along(ctx, zero, axis, value.type.rank)
     bytes_alone = {value.type.kind, zero.type.kind} <= {INT8, UINT8}
     if bytes_alone and isinstance(zero, Constant) and not zero.array.any():
         return value
     kind = INT16 if bytes_alone else ElementKind.INT32
     difference = ctx.emit(ops.Sub(ctx.convert(value, kind), ctx.convert(zero, kind)))
     return ctx.convert(difference, _smallest_kind(difference))
+
+
+def require_zero_points(ctx: Context, value: Value, zero: Value, axis: int) -> None:
+    """Raise ModelError unless the zero points fit *value*, as :func:`centred` wants them."""
+    places = value.type.shape[axis] if axis >= 0 else 1
+    if zero.type.rank <= 1 and zero.type.size not in (1, places):
+        more = f", or {places} for the places of its axis {axis}" if axis >= 0 else ""
+        raise ctx.wrong(f"zero points {zero} do not fit operand {value}: give one{more}")
+    shape = along(ctx, zero, axis, value.type.rank).type.shape
+    if any(size not in (1, wanted) for size, wanted in zip(shape, value.type.shape, strict=True)):
+        raise ctx.wrong(f"zero points {zero} do not broadcast to operand {value}")
 
 
 def _smallest_kind(value: Value) -> ElementKind:

@@ -166,11 +166,27 @@ def test_bytes_around_128_are_signed_bytes() -> None:
     assert kinds_of_product(proto) == [ElementKind.UINT8, ElementKind.INT8]
 
 
-def test_a_zero_point_of_a_run_leaves_16_bits() -> None:
-    inputs = [value("x", (4, 2), TensorProto.UINT8), value("u", (), TensorProto.UINT8)]
-    weights = [weight("w", bytes_of("int8", 2, 1))]
-    proto = one("MatMulInteger", ("x", "w", "u"), inputs=inputs, weights=weights)
+def test_a_zero_point_of_a_run_leaves_16_bits_of_convolved_bytes() -> None:
+    inputs = [value("x", (1, 2, 4, 4), TensorProto.UINT8), value("u", (), TensorProto.UINT8)]
+    weights = [weight("w", bytes_of("int8", 3, 2, 1, 1))]
+    proto = one("ConvInteger", ("x", "w", "u"), inputs=inputs, weights=weights)
     assert kinds_of_product(proto) == [ElementKind.INT16, ElementKind.INT8]
+
+
+@pytest.mark.parametrize("zero", [(), (1,), (4,), (5, 4, 1)])
+def test_bytes_are_multiplied_by_known_ones_whatever_their_zero_point(
+    zero: tuple[int, ...],
+) -> None:
+    inputs = [value("x", (5, 4, 70), TensorProto.UINT8), value("u", zero, TensorProto.UINT8)]
+    w, v = bytes_of("int8", 70, 3), bytes_of("int8", 3)
+    weights = [weight("w", w), weight("v", v)]
+    proto = one("MatMulInteger", ("x", "w", "u", "v"), inputs=inputs, weights=weights)
+    assert kinds_of_product(proto)[0] is ElementKind.UINT8
+    x, u = bytes_of("uint8", 5, 4, 70), bytes_of("uint8", *zero)
+    (found,) = evaluate(import_onnx(proto), {"x": x, "u": u}).values()
+    rows = u[:, None] if u.shape == (4,) else u
+    wanted = (x.astype(np.int32) - rows) @ (w.astype(np.int32) - v)
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(

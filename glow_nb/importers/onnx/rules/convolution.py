@@ -21,6 +21,12 @@ def convolution(ctx: Context, node: OnnxNode) -> Value:
 
 def convolve(ctx: Context, node: OnnxNode, x: Value, filter: Value, bias: Value | None) -> Value:
     """Return the convolution of *x* and *filter*, both in ONNX's layout."""
+    window = window_over(ctx, node, x, filter)
+    return emit_convolution(ctx, x, filter, bias, window, node.integer("group"))
+
+
+def window_over(ctx: Context, node: OnnxNode, x: Value, filter: Value) -> Window:
+    """Return the window by which *filter* slides over *x*, both in ONNX's layout."""
     rank = x.type.rank
     if filter.type.rank != rank or rank < 3:
         raise ctx.wrong(
@@ -32,9 +38,7 @@ def convolve(ctx: Context, node: OnnxNode, x: Value, filter: Value, bias: Value 
         raise ctx.wrong(
             f"kernel_shape is {list(node.integers('kernel_shape'))}, but the filter is {filter}"
         )
-    window = window_of(ctx, node, x.type.shape[2:], kernel)
-    group = node.integer("group")
-    return emit_convolution(ctx, x, filter, bias, window, group)
+    return window_of(ctx, node, x.type.shape[2:], kernel)
 
 
 def emit_convolution(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
+import numpy as np
+
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Value
+from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.importers.onnx.context import Context, broadcast_shape
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.zero_points import centred
+from glow_nb.importers.onnx.zero_points import along, centred, require_zero_points
+from glow_nb.types import ElementKind
+
+INT32 = ElementKind.INT32
 
 
 @onnx_op("MatMul")
@@ -18,8 +24,13 @@ def mat_mul(ctx: Context, node: OnnxNode) -> Value:
     return matrix_product(ctx, node.operand(0), node.operand(1))
 
 
-def matrix_product(ctx: Context, lhs: Value, rhs: Value) -> Value:
-    """Return ``lhs @ rhs``: a vector counts as one row or column, batches broadcast."""
+def matrix_product(
+    ctx: Context, lhs: Value, rhs: Value, multiply: Callable[[Value, Value], Node] = ops.MatMul
+) -> Value:
+    """Return ``lhs @ rhs``: a vector counts as one row or column, batches broadcast.
+
+    *multiply* makes the node of the product of matrices.
+    """
     if not (lhs.type.rank and rhs.type.rank):
         raise ctx.wrong(f"operands {lhs} and {rhs} must not be scalars")
     row, column = lhs.type.rank == 1, rhs.type.rank == 1
@@ -33,7 +44,7 @@ def matrix_product(ctx: Context, lhs: Value, rhs: Value) -> Value:
             rhs = ctx.reshape(rhs, rhs.type.shape[-2:])
         else:
             rhs = ctx.broadcast(rhs, (*batch, *rhs.type.shape[-2:]))
-    product = ops.MatMul(lhs, rhs)
+    product = multiply(lhs, rhs)
     if not (row or column):
         return product
     shape = list(product.type.shape)
@@ -87,9 +98,26 @@ def _is_row(value: Value, width: int) -> bool:
 def mat_mul_integer(ctx: Context, node: OnnxNode) -> Value:
     """Product of 8-bit integers with their zero points subtracted, as int32."""
     lhs, rhs = node.operand(0), node.operand(1)
-    rows = centred(ctx, lhs, node.optional(2), lhs.type.rank - 2)
+    zero, axis = node.optional(2), lhs.type.rank - 2
     columns = centred(ctx, rhs, node.optional(3), rhs.type.rank - 1)
-    return matrix_product(ctx, rows, columns)
+    is_zero = zero is None or (isinstance(zero, Constant) and not zero.array.any())
+    if is_zero or not isinstance(columns, Constant) or min(lhs.type.rank, rhs.type.rank) < 2:
+        return matrix_product(ctx, centred(ctx, lhs, zero, axis), columns)
+    assert zero is not None
+    return _less_zero_point(ctx, lhs, columns, zero, axis)
+
+
+def _less_zero_point(ctx: Context, lhs: Value, columns: Constant, zero: Value, axis: int) -> Value:
+    """Return ``(lhs - zero) @ columns`` as ``lhs @ columns - zero * (sums of columns)``.
+
+    These are equal, since int32 wraps around, and the bytes are multiplied as they are.
+    """
+    require_zero_points(ctx, lhs, zero, axis)
+    sums = ctx.constant(columns.array.sum(axis=-2, dtype=np.int32, keepdims=True))
+    distance = ctx.convert(along(ctx, zero, axis, lhs.type.rank), INT32)
+    excess = ctx.emit(ops.Mul(*ctx.aligned(distance, sums)))
+    product = ctx.emit(matrix_product(ctx, lhs, columns))  # type: ignore[type-var]
+    return ops.Sub(product, excess)
 
 
 @onnx_op("Det", since=11)

@@ -13,10 +13,10 @@ from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.windows import Window, window_of
 
 
-def _window(ctx: Context, node: OnnxNode) -> Window:
-    shape = node.operand(0).type.shape
+def _window(ctx: Context, node: OnnxNode, x: Value) -> Window:
+    shape = x.type.shape
     if len(shape) < 3:
-        raise ctx.wrong(f"input {node.operand(0)} must be [N, C, spatial...]")
+        raise ctx.wrong(f"input {x} must be [N, C, spatial...]")
     return window_of(ctx, node, shape[2:], node.integers("kernel_shape"))
 
 
@@ -34,7 +34,8 @@ def _pool(ctx: Context, x: Value, node_class: type[Node], window: Window, **opti
 @onnx_op("MaxPool")
 def max_pool(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
     """Largest element under a window, and on demand its place."""
-    x, window = node.operand(0), _window(ctx, node)
+    x = node.operand(0)
+    window = _window(ctx, node, x)
     if not node.wants(1):
         return ctx.channels_first(ctx.emit(_pool(ctx, x, ops.MaxPool, window)))
     column_major = node.flag("storage_order", False)
@@ -46,13 +47,18 @@ def max_pool(ctx: Context, node: OnnxNode) -> Value | tuple[Value, ...]:
 @onnx_op("AveragePool")
 def average_pool(ctx: Context, node: OnnxNode) -> Value:
     """Mean of the elements under a window."""
-    window = _window(ctx, node)
+    return average_of(ctx, node, node.operand(0))
+
+
+def average_of(ctx: Context, node: OnnxNode, x: Value) -> Value:
+    """Return the mean of the elements of *x* under the window that *node* describes."""
+    window = _window(ctx, node, x)
     pool = _pool(
         ctx,
-        node.operand(0),
+        x,
         ops.AvgPool,
         window,
-        count_padding=node.flag("count_include_pad"),
+        count_padding=node.flag("count_include_pad", False),
         uncounted=window.excess if any(window.excess) else (),
     )
     return ctx.channels_first(ctx.emit(pool))
@@ -61,7 +67,8 @@ def average_pool(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("LpPool")
 def lp_pool(ctx: Context, node: OnnxNode) -> Value:
     """``(sum of |x| ** p) ** (1 / p)`` under a window: a mean times the number of cells."""
-    x, window, p = node.operand(0), _window(ctx, node), _order(ctx, node)
+    x, p = node.operand(0), _order(ctx, node)
+    window = _window(ctx, node, x)
     powers = _power(ctx, ctx.emit(ops.Abs(x)), p)
     mean = ctx.emit(_pool(ctx, powers, ops.AvgPool, window, count_padding=True))
     total = ctx.emit(ops.Mul(mean, ctx.scalar(mean.type, prod(window.kernel))))
@@ -91,7 +98,12 @@ def _global(ctx: Context, x: Value, node_class: type[Node]) -> Value:
 @onnx_op("GlobalAveragePool")
 def global_average_pool(ctx: Context, node: OnnxNode) -> Value:
     """Mean over all spatial dimensions."""
-    return _global(ctx, node.operand(0), ops.ReduceMean)
+    return global_average_of(ctx, node.operand(0))
+
+
+def global_average_of(ctx: Context, x: Value) -> Value:
+    """Return the mean of *x* over all spatial dimensions."""
+    return _global(ctx, x, ops.ReduceMean)
 
 
 @onnx_op("GlobalMaxPool")

@@ -1,7 +1,8 @@
-"""Quantized operators with their scales as operands, expressed by arithmetic on floats.
+"""Quantized operators: ``real = (stored - zero_point) * scale``.
 
-``real = (quantized - zero_point) * scale``; to quantize, divide, round half to even, add the zero
-point and saturate.
+To quantize: divide, round half to even, add the zero point, saturate. Where scale and zero point
+are known and there is one for the tensor, they become its type; passes make integer arithmetic of
+what stands between. Else they are operands.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ import numpy as np
 
 from glow_nb.conversion import is_small_float
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.graph import Constant, Node, Value
+from glow_nb.hlir.ops.linear_quantization import NARROW
+from glow_nb.hlir.ops.quantization import ACTIVATIONS
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.importers.onnx.rules.conversion import unsaturated
-from glow_nb.importers.onnx.rules.convolution import convolve
+from glow_nb.importers.onnx.rules.convolution import convolve, window_over
 from glow_nb.importers.onnx.rules.matrix import matrix_product
 from glow_nb.importers.onnx.zero_points import along, centred
-from glow_nb.types import ElementKind
+from glow_nb.types import QUANTIZED, ElementKind, TensorType
+
+INT32, FLOAT32, FLOAT64 = ElementKind.INT32, ElementKind.FLOAT32, ElementKind.FLOAT64
+ONNX_RUNTIME = "com.microsoft"
 
 _INTEGERS = frozenset(
     ElementKind(name) for name in "int8 uint8 int16 uint16 int32 int4 uint4 int2 uint2".split()
@@ -29,25 +35,48 @@ _INTEGERS = frozenset(
 
 
 @onnx_op("DequantizeLinear")
+@onnx_op("DequantizeLinear", since=1, domain=ONNX_RUNTIME)
 def dequantize(ctx: Context, node: OnnxNode) -> Value:
     """``(x - zero_point) * scale``, both for the tensor, along an axis, or by blocks."""
     x, scale = node.operand(0), node.operand(1)
     kind = scale.type.kind
     if node.has("output_dtype") and node.integer("output_dtype"):
         kind = ctx.kind(node.integer("output_dtype"))
-    return ctx.convert(_dequantized(ctx, node, x, scale, node.optional(2)), kind)
+    axis, block = node.integer("axis", 1), node.integer("block_size", 0)
+    real = dequantized(ctx, x, scale, node.optional(2), axis=axis, block=block)
+    return ctx.convert(real, kind)
 
 
-def _dequantized(ctx: Context, node: OnnxNode, x: Value, scale: Value, zero: Value | None) -> Value:
+def dequantized(
+    ctx: Context, x: Value, scale: Value, zero: Value | None, *, axis: int = 1, block: int = 0
+) -> Value:
+    """Return the floats that the stored *x* stands for, in the kind of *scale*."""
     if is_small_float(x.type.kind):
         _require_zero(ctx, zero)
-        return ctx.emit(ops.Mul(ctx.convert(x, scale.type.kind), _spread(ctx, node, x, scale)))
-    centred = ctx.convert(x, ElementKind.INT32)
-    if zero is not None:
-        zero = ctx.convert(_spread(ctx, node, x, zero), ElementKind.INT32)
-        centred = ctx.emit(ops.Sub(centred, zero))
-    real = ctx.convert(centred, scale.type.kind)
-    return ctx.emit(ops.Mul(real, _spread(ctx, node, x, scale)))
+        whole, factor = _beside(ctx, x, axis, block, scale)
+        real = ctx.emit(ops.Mul(ctx.convert(whole, scale.type.kind), factor))
+        return ctx.reshape(real, x.type.shape)
+    known = _known(scale, zero)
+    if known is not None and x.type.kind in QUANTIZED:
+        number, offset = known
+        return ctx.emit(ops.Dequantize(ctx.emit(ops.AsQuantized(x, scale=number, offset=offset))))
+    whole, factor, zeros = _beside(ctx, x, axis, block, scale, _or_zero(ctx, zero, x.type.kind))
+    return ctx.reshape(_linear(ctx, whole, factor, zeros), x.type.shape)
+
+
+def _linear(ctx: Context, x: Value, scale: Value, zero: Value) -> Value:
+    """Return ``(x - zero) * scale``, the difference in int32."""
+    if scale.type.kind in ops.DequantizeLinear.scale_kinds:
+        return ctx.emit(ops.DequantizeLinear(x, scale, zero))
+    difference = ops.Sub(ctx.convert(x, INT32), ctx.convert(zero, INT32))
+    return ctx.emit(ops.Mul(ctx.convert(ctx.emit(difference), scale.type.kind), scale))
+
+
+def _or_zero(ctx: Context, zero: Value | None, kind: ElementKind) -> Value:
+    """Return a zero point of *kind*, 0 if there is none."""
+    if zero is None:
+        return ctx.filled(TensorType(kind, ()), 0)
+    return ctx.convert(zero, kind)
 
 
 def _require_zero(ctx: Context, zero: Value | None) -> None:
@@ -56,27 +85,63 @@ def _require_zero(ctx: Context, zero: Value | None) -> None:
         raise ctx.wrong(f"zero point {zero} of floats must be zero; export the model again")
 
 
-def _spread(ctx: Context, node: OnnxNode, x: Value, parameter: Value) -> Value:
-    """Return a scale or zero point so that it broadcasts to *x*."""
-    rank = x.type.rank
-    block = node.integer("block_size", 0)
-    if parameter.type.size == 1 and not block:
-        return ctx.reshape(parameter, (1,) * rank)
-    axis = ctx.axis(node.integer("axis", 1), rank)
+def _known(scale: Value, zero: Value | None) -> tuple[float, int] | None:
+    """Return the one scale, a float32, and the one offset of a tensor, if both are known."""
+    if not isinstance(scale, Constant) or scale.type.kind is not FLOAT32 or scale.type.size != 1:
+        return None
+    if zero is None:
+        return float(scale.array.item()), 0
+    if not isinstance(zero, Constant) or zero.type.size != 1:
+        return None
+    return float(scale.array.item()), int(zero.array.item())
+
+
+def _beside(ctx: Context, x: Value, axis: int, block: int, *parameters: Value) -> tuple[Value, ...]:
+    """Return *x* and scales or zero points that broadcast to it.
+
+    With blocks *x* gets another axis, of the places of a block, if they divide its size.
+    """
+    rank, shape = x.type.rank, x.type.shape
+    parameters = tuple(fixed(ctx, parameter) for parameter in parameters)
     if not block:
-        if parameter.type.shape != (x.type.shape[axis],):
-            raise ctx.wrong(f"{parameter} must have one number for each of axis {axis} of {x}")
-        return ctx.reshape(
-            parameter, [parameter.type.size if i == axis else 1 for i in range(rank)]
-        )
-    shape = parameter.type.shape
-    if len(shape) != rank or block < 1 or -(-x.type.shape[axis] // block) != shape[axis]:
-        raise ctx.wrong(f"{parameter} must have one number for each {block} of axis {axis} of {x}")
-    places = np.arange(x.type.shape[axis], dtype=np.int64) // block
-    return ctx.emit(ops.Gather(parameter, ctx.constant(places), axis=axis))
+        return (x, *(_along(ctx, x, parameter, axis) for parameter in parameters))
+    axis = ctx.axis(axis, rank)
+    blocks = -(-shape[axis] // max(block, 1))
+    wanted = (*shape[:axis], blocks, *shape[axis + 1 :])
+    parameters = tuple(ctx.broadcast(p, wanted) if p.type.size == 1 else p for p in parameters)
+    for parameter in parameters:
+        if block < 1 or parameter.type.shape != wanted:
+            raise ctx.wrong(
+                f"{parameter} must have one number for each {block} of axis {axis} of {x}"
+            )
+    if shape[axis] % block:
+        places = ctx.constant(np.arange(shape[axis], dtype=np.int64) // block)
+        return (x, *(ctx.emit(ops.Gather(p, places, axis=axis)) for p in parameters))
+    whole = ctx.reshape(x, (*shape[:axis], blocks, block, *shape[axis + 1 :]))
+    one = (*shape[:axis], blocks, 1, *shape[axis + 1 :])
+    return (whole, *(ctx.reshape(parameter, one) for parameter in parameters))
+
+
+def fixed(ctx: Context, parameter: Value) -> Value:
+    """Return a known scale as a number that is not trained, so that it is known when reshaped."""
+    if isinstance(parameter, Constant) and parameter.is_weight:
+        return ctx.constant(parameter.array, parameter.name)
+    return parameter
+
+
+def _along(ctx: Context, x: Value, parameter: Value, axis: int) -> Value:
+    """Return one number, or one for each place of *axis*, so that it broadcasts to *x*."""
+    rank = x.type.rank
+    if parameter.type.size == 1:
+        return ctx.reshape(parameter, (1,) * rank)
+    axis = ctx.axis(axis, rank)
+    if parameter.type.shape != (x.type.shape[axis],):
+        raise ctx.wrong(f"{parameter} must have one number for each of axis {axis} of {x}")
+    return along(ctx, parameter, axis, rank)
 
 
 @onnx_op("QuantizeLinear", stepwise=True)
+@onnx_op("QuantizeLinear", since=1, domain=ONNX_RUNTIME, stepwise=True)
 def quantize(ctx: Context, node: OnnxNode) -> Value:
     """``saturate(round(x / scale) + zero_point)``."""
     x, scale, zero = node.operand(0), node.operand(1), node.optional(2)
@@ -88,33 +153,90 @@ def quantize(ctx: Context, node: OnnxNode) -> Value:
     work = scale.type.kind
     if node.has("precision") and node.integer("precision"):
         work = ctx.kind(node.integer("precision"))
-    wide, scale = ctx.convert(x, work), ctx.convert(_spread(ctx, node, x, scale), work)
-    ratio = ctx.emit(ops.Div(wide, scale))
-    if is_small_float(kind):
-        _require_zero(ctx, zero)
-        saturates = node.flag("saturate", True)
-        return ctx.convert(ratio, kind) if saturates else unsaturated(ctx, ratio, kind)
-    zero = None if zero is None else _spread(ctx, node, x, zero)
-    return _quantized(ctx, ratio, zero, kind)
+    x, scale = ctx.convert(x, work), ctx.convert(scale, work)
+    axis, block = node.integer("axis", 1), node.integer("block_size", 0)
+    if not is_small_float(kind):
+        return quantized(ctx, x, scale, zero, kind, axis=axis, block=block)
+    _require_zero(ctx, zero)
+    whole, divisor = _beside(ctx, x, axis, block, scale)
+    ratio = ctx.reshape(ctx.emit(ops.Div(whole, divisor)), x.type.shape)
+    saturates = node.flag("saturate", True)
+    return ctx.convert(ratio, kind) if saturates else unsaturated(ctx, ratio, kind)
 
 
-def _quantized(ctx: Context, ratio: Value, zero: Value | None, kind: ElementKind) -> Value:
-    """Return *ratio* rounded, shifted by the zero point and saturated to *kind*."""
+def quantized(
+    ctx: Context,
+    x: Value,
+    scale: Value,
+    zero: Value | None,
+    kind: ElementKind,
+    *,
+    axis: int = 1,
+    block: int = 0,
+) -> Value:
+    """Return the integers of *kind* that stand for the floats *x*, which are of *scale*'s kind."""
     if kind not in _INTEGERS:
         raise ctx.unsupported(f"quantization to {kind.value}")
+    known = _known(scale, zero)
+    if known is not None and kind in ACTIVATIONS:
+        number, offset = known
+        typed = ctx.emit(ops.Quantize(x, kind=kind, scale=number, offset=offset))
+        return ctx.emit(ops.Stored(typed))
+    zeros = _or_zero(ctx, zero, kind)
+    whole, divisor, zeros = _beside(ctx, x, axis, block, scale, zeros)
+    if scale.type.kind is FLOAT32 and kind in NARROW:
+        stored = ctx.emit(ops.QuantizeLinear(whole, divisor, zeros, kind=kind))
+    else:
+        stored = _saturated(ctx, ctx.emit(ops.Div(whole, divisor)), zeros, kind)
+    return ctx.reshape(stored, x.type.shape)
+
+
+def _saturated(ctx: Context, ratio: Value, zero: Value, kind: ElementKind) -> Value:
+    """Return *ratio* rounded, shifted by the zero point and saturated to *kind*."""
     # float16 has too few digits for zero points of 16 bits.
-    work = ElementKind.FLOAT64 if ratio.type.kind is ElementKind.FLOAT64 else ElementKind.FLOAT32
+    work = FLOAT64 if ratio.type.kind is FLOAT64 else FLOAT32
     rounded = ctx.emit(ops.Round(ctx.convert(ratio, work)))
-    if zero is not None:
-        rounded = ctx.emit(ops.Add(*ctx.aligned(rounded, ctx.convert(zero, work))))
+    shifted = ctx.emit(ops.Add(rounded, ctx.convert(zero, work)))
     limits: Any = ml_dtypes.iinfo(kind.dtype)  # type: ignore[no-untyped-call]
-    clipped = ctx.emit(ops.Clip(rounded, minimum=float(limits.min), maximum=float(limits.max)))
+    clipped = ctx.emit(ops.Clip(shifted, minimum=float(limits.min), maximum=float(limits.max)))
     return ctx.emit(ops.ConvertTo(clipped, kind))
 
 
 @onnx_op("QLinearMatMul")
 def quantized_mat_mul(ctx: Context, node: OnnxNode) -> Value:
     """Product of quantized matrices, quantized again: exact in int32, then scaled once."""
+    a, b = node.operand(0), node.operand(3)
+    input, result = _known(*_pair(node, 1)), _known(*_pair(node, 6))
+    columns = _channels(ctx, node, 4, b.type.shape[-1])
+    if input is None or result is None or columns is None or min(a.type.rank, b.type.rank) < 2:
+        return _product_of_run_time_scales(ctx, node)
+    scale, offset = columns
+    kind = node.operand(7).type.kind
+
+    def product(lhs: Value, rhs: Value) -> Node:
+        return ops.QuantizedMatMul(
+            lhs, rhs, scale, offset, kind=kind, scale=result[0], offset=result[1]
+        )
+
+    typed = ctx.emit(ops.AsQuantized(a, scale=input[0], offset=input[1]))
+    made = ctx.emit(matrix_product(ctx, typed, b, product))  # type: ignore[type-var]
+    return ops.Stored(made)
+
+
+def _pair(node: OnnxNode, first: int) -> tuple[Value, Value]:
+    return node.operand(first), node.operand(first + 1)
+
+
+def _channels(ctx: Context, node: OnnxNode, first: int, depth: int) -> tuple[Value, Value] | None:
+    """Return a scale and an offset for the tensor, or one for each channel, as vectors."""
+    scale, zero = _pair(node, first)
+    if any(p.type.shape not in ((), (1,), (depth,)) for p in (scale, zero)):
+        return None
+    offset = ctx.convert(zero, INT32)
+    return ctx.reshape(scale, (scale.type.size,)), ctx.reshape(offset, (zero.type.size,))
+
+
+def _product_of_run_time_scales(ctx: Context, node: OnnxNode) -> Value:
     a, b = node.operand(0), node.operand(3)
     lhs = centred(ctx, a, node.operand(2), a.type.rank - 2)
     rhs = centred(ctx, b, node.operand(5), b.type.rank - 1)
@@ -132,6 +254,33 @@ def quantized_mat_mul(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("QLinearConv")
 def quantized_convolution(ctx: Context, node: OnnxNode) -> Value:
     """Convolution of quantized tensors, quantized again: exact in int32, then scaled once."""
+    x, filter, bias = node.operand(0), node.operand(3), node.optional(8)
+    input, result = _known(*_pair(node, 1)), _known(*_pair(node, 6))
+    channels = _channels(ctx, node, 4, filter.type.shape[0])
+    if input is None or result is None or channels is None:
+        return _convolution_of_run_time_scales(ctx, node)
+    window = window_over(ctx, node, x, filter)
+    if bias is None:
+        bias = ctx.filled(TensorType(INT32, ()), 0, filter.type.shape[:1])
+    typed = ctx.emit(ops.AsQuantized(ctx.channels_last(x), scale=input[0], offset=input[1]))
+    convolution = ops.QuantizedConvolution(
+        typed,
+        ctx.channels_last(filter),
+        bias,
+        *channels,
+        kernel=window.kernel,
+        stride=window.stride,
+        pads=window.pads,
+        dilation=window.dilation,
+        group=node.integer("group"),
+        kind=node.operand(7).type.kind,
+        scale=result[0],
+        offset=result[1],
+    )
+    return ctx.channels_first(ctx.emit(ops.Stored(ctx.emit(convolution))))
+
+
+def _convolution_of_run_time_scales(ctx: Context, node: OnnxNode) -> Value:
     x, filter = node.operand(0), node.operand(3)
     result = convolve(
         ctx,
@@ -151,12 +300,11 @@ def quantized_convolution(ctx: Context, node: OnnxNode) -> Value:
 
 
 def _factor(ctx: Context, lhs: Value, rhs: Value, result: Value) -> Value:
-    kind = ElementKind.FLOAT32
-    scales = [ctx.convert(scale, kind) for scale in (lhs, rhs, result)]
+    scales = [ctx.convert(scale, FLOAT32) for scale in (lhs, rhs, result)]
     return ctx.emit(ops.Div(ctx.emit(ops.Mul(scales[0], scales[1])), scales[2]))
 
 
 def _requantized(ctx: Context, sums: Value, factor: Value, zero: Value) -> Value:
-    scaled = ctx.emit(ops.Mul(ctx.convert(sums, ElementKind.FLOAT32), factor))
     rank = sums.type.rank
-    return _quantized(ctx, scaled, along(ctx, zero, rank - 2, rank), zero.type.kind)
+    zeros = along(ctx, zero, rank - 2, rank)
+    return ctx.emit(ops.Requantize(sums, factor, zeros, kind=zero.type.kind))

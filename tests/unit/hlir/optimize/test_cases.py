@@ -9,7 +9,7 @@ from glow_nb.conversion import converted
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
-from glow_nb.hlir.ops import Add, MatMul, MaxPool, Pad, Relu, Reshape, Transpose
+from glow_nb.hlir.ops import Add, ConvertTo, MatMul, MaxPool, Pad, Relu, Reshape, Transpose
 from glow_nb.hlir.ops.families import keeps_every_number
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.hlir.optimize.merge_slices import taken_of
@@ -96,3 +96,14 @@ def test_a_fully_connected_layer_needs_one_row_for_all() -> None:
     product = b.emit(MatMul(b.input("x", "float32<2 x 3>"), b.input("w", "float32<3 x 2>")))
     b.save(b.emit(Add(product, b.input("c", "float32<2 x 1>"))), "y")
     assert opcodes(optimized(b, "raise_fully_connected")) == ["mat_mul", "add"]
+
+
+@pytest.mark.parametrize(("kind", "folds"), [("int8", True), ("uint8", True), ("bool", False)])
+def test_weights_are_widened_when_compiling_and_masks_are_not(kind: str, folds: bool) -> None:
+    b = Builder("main")
+    x = b.input("x", "float32<1024 x 2048>")
+    stored = b.constant("stored", np.ones((1024, 2048), kind))
+    wide = b.emit(ConvertTo(stored, kind=ElementKind.FLOAT32))
+    b.save(b.emit(Add(x, wide)), "y")
+    wanted = ["add"] if folds else ["convert_to", "add"]
+    assert opcodes(optimized(b, "fold_constants")) == wanted

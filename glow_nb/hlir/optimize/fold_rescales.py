@@ -1,0 +1,80 @@
+"""Fold changes of scale into what computes the numbers, or reads them (paper 4.3)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from glow_nb.conversion import dequantized
+from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.ops import Dequantize, Quantize, QuantizedAveragePool, QuantizedMatMul, Rescale
+from glow_nb.hlir.ops.quantized_elementwise import BINARY
+from glow_nb.hlir.optimize.dequantized import PRODUCTS, emit_bounded, quantization_of
+from glow_nb.hlir.optimize.ranges import Range
+from glow_nb.hlir.passes import register_pass
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.schema import map_operands
+from glow_nb.types import TensorType
+
+ROUNDING = (*PRODUCTS, *BINARY, Quantize, QuantizedAveragePool, Rescale)
+"""Operators that round to a quantized type of any scale."""
+
+READING = (*BINARY, Dequantize, QuantizedAveragePool, QuantizedMatMul, Rescale)
+"""Operators that read a quantized type of any scale: all but those whose bias goes with it."""
+
+
+@register_pass
+def fold_rescales(function: Function) -> Function:
+    """Let an operator make the type that a rescale behind it makes, or read what one before reads.
+
+    Numbers are rounded once instead of twice. Behind an operator nothing else may read the result;
+    if its own type could not hold all that the other one can, the integers are clamped as it would
+    have clamped them. A rescale before an operator must not clamp.
+
+    ::
+
+        %a = quantized_add(%x, %y) {kind = int8, scale = 0.5, offset = 0}
+        %r = rescale(%a) {kind = int8, scale = 0.25, offset = 0}
+        ->
+        %r = quantized_add(%x, %y) {kind = int8, scale = 0.25, offset = 0}
+    """
+    return rewrite(function, _rule)
+
+
+def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+    if node.predicate is not None:
+        return None
+    folded: Replacement = None
+    if isinstance(node, Rescale):
+        folded = _folded_up(node, rewriter)
+    if folded is None and isinstance(node, READING):
+        folded = _folded_down(node, rewriter)
+    return folded
+
+
+def _folded_up(node: Rescale, rewriter: Rewriter) -> Replacement:
+    source = node.input
+    if not isinstance(source, ROUNDING):
+        return None
+    if source.predicate is not None or rewriter.use_count(source) != 1:
+        return None
+    inner = dataclasses.replace(source, name="", **quantization_of(node))
+    return emit_bounded(rewriter.emit(inner), real_limits(source.type), rewriter)
+
+
+def _folded_down(node: Node, rewriter: Rewriter) -> Replacement:
+    def read(value: Value) -> Value:
+        if not isinstance(value, Rescale) or value.predicate or rewriter.use_count(value) != 1:
+            return value
+        (low, high), (least, greatest) = map(real_limits, (value.input.type, value.type))
+        return value.input if least <= low and high <= greatest else value
+
+    changed = map_operands(node, read)
+    return None if changed is node else rewriter.emit(changed.copied(name=""))
+
+
+def real_limits(type: TensorType) -> Range:
+    """Return the least and the greatest real number of a quantized *type*."""
+    low, high = dequantized(np.array(type.kind.limits), type)
+    return float(low), float(high)
