@@ -72,6 +72,10 @@ class TrainingError(GlowError):
     """A step of training whose loss is not finite; says where that begins."""
 
 
+class CalibrationError(GlowError):
+    """Samples that no ranges come from, or ranges that are not those of the network."""
+
+
 class MemoryLimitError(GlowError):
     """Something needs more memory than the process may have, or than the system gives."""
 

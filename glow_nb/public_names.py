@@ -16,6 +16,7 @@ from glow_nb.backends.interpreter import Interpreter as Interpreter
 from glow_nb.compiler import lower_for as lower_for
 from glow_nb.compiler import optimize as optimize
 from glow_nb.dynamic import DynamicNetwork as DynamicNetwork
+from glow_nb.errors import CalibrationError as CalibrationError
 from glow_nb.errors import CompileError as CompileError
 from glow_nb.errors import DefinitionError as DefinitionError
 from glow_nb.errors import FeedError as FeedError

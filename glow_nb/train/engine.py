@@ -21,6 +21,7 @@ from glow_nb.memory_report import MemoryReport
 from glow_nb.network import Network
 from glow_nb.passes import Pipeline, Step
 from glow_nb.pipelines import TRAINING
+from glow_nb.source import Shapes, Source, shapes_of
 from glow_nb.train.diagnosis import first_fault
 from glow_nb.train.forms import (
     generators_of,
@@ -32,7 +33,6 @@ from glow_nb.train.forms import (
 from glow_nb.train.losses import Loss, LossFunction, samples_of
 from glow_nb.train.networks import Networks
 from glow_nb.train.optimizers import Optimizer
-from glow_nb.train.source import Shapes, Source
 from glow_nb.train.step import (
     LOSS,
     PREDICTION,
@@ -312,11 +312,6 @@ def pipeline_with(recompute: int | str | None) -> Pipeline:
         raise OptionError(f"recompute={recompute!r:.80}: give a number of bytes, 'auto' or None")
     budget = 0 if isinstance(recompute, str) else whole_number("recompute", recompute, 0)
     return (*TRAINING, Step("rematerialize", {"budget": budget}, is_last=True))
-
-
-def shapes_of(arrays: Arrays) -> Shapes:
-    """Return the shape of each array by name."""
-    return tuple((name, array.shape) for name, array in arrays.items())
 
 
 def _part(arrays: Arrays, targets: Array, index: int, count: int) -> tuple[dict[str, Array], Array]:

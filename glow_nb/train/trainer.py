@@ -17,14 +17,14 @@ from glow_nb.files import check_writable
 from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.graph import Function
 from glow_nb.memory_report import MemoryReport
+from glow_nb.source import Trained, as_source, shapes_of
 from glow_nb.train.batches import Batches, Data, Stream, as_batches
 from glow_nb.train.checkpoint import Checkpoint, check_weights, read_checkpoint, write_checkpoint
-from glow_nb.train.engine import Engine, shapes_of
+from glow_nb.train.engine import Engine
 from glow_nb.train.fitting import FitState, History, Score, run_fit
 from glow_nb.train.losses import LossFunction, samples_of
 from glow_nb.train.numbers import MOST_INTEGER
 from glow_nb.train.optimizers import Optimizer
-from glow_nb.train.source import Trained, as_source
 from glow_nb.types import Array
 
 Metric = Callable[[Array, Array], float]

@@ -1,9 +1,9 @@
-"""What is trained: a graph, or something that makes one for the sizes that come."""
+"""What is trained or calibrated: a graph, or something that makes one for the sizes that come."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, cast
 
 from glow_nb.api import Graph, load
@@ -67,6 +67,11 @@ def as_source(trained: Trained) -> Source:
             f"{loaded!r:.80} is a program, whose meaning for training is lost; give its graph"
         )
     return _FixedSource(loaded)
+
+
+def shapes_of(arrays: Mapping[str, Array]) -> Shapes:
+    """Return the shape of each array by name."""
+    return tuple((name, array.shape) for name, array in arrays.items())
 
 
 class _FixedSource:

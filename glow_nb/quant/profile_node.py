@@ -1,0 +1,148 @@
+"""The node that counts the numbers of a tensor while a network runs (paper 4.2), and its kernel."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from glow_nb.costs import Cost
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.rules import no_gradient
+from glow_nb.kernels.registry import kernel_for
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.program import In, Out, define_instruction
+from glow_nb.llir.traits import SERIAL
+from glow_nb.quant.histogram import LEAST_WIDTH, MOST_BINS, updated
+from glow_nb.types import Array, ElementKind, TensorType
+
+FLOAT32, INT64 = ElementKind.FLOAT32, ElementKind.INT64
+
+
+@define_node("profile")
+class Profile(Node):
+    """The histogram of earlier runs with the numbers of *input* counted, too.
+
+    How wide the bins are, and how they widen: :mod:`glow_nb.quant.histogram`.
+
+    Operands:
+        input: float32, of any shape.
+        counts: int64 ``[bins]``.
+        bounds: float32 ``[2]``, the least and the greatest number so far: infinite and minus
+            infinite before the first, NaN once a number was not finite.
+
+    Results: the new counts and bounds.
+    """
+
+    input: Value
+    counts: Value
+    bounds: Value
+
+    @override
+    def infer_types(self) -> tuple[TensorType, ...]:
+        input, counts, bounds = self.input.type, self.counts.type, self.bounds.type
+        wanted = TensorType(FLOAT32, input.shape)
+        self.require(input == wanted, f"'input' is {input}, but must be {wanted}")
+        pair = TensorType(FLOAT32, (2,))
+        self.require(bounds == pair, f"'bounds' is {bounds}, but must be {pair}")
+        size = counts.size if counts.rank == 1 else 2
+        vector = TensorType(INT64, (size,))
+        self.require(counts == vector, f"'counts' is {counts}, but must be a vector of int64")
+        self.require(size >= 2, f"'counts' is {counts}; make at least 2 bins")
+        return vector, pair
+
+    @override
+    def evaluate(self, input: Array, counts: Array, bounds: Array) -> tuple[Array, ...]:
+        return updated(input, counts, bounds)
+
+    @override
+    def cost(self) -> Cost:
+        """Count the comparisons with both bounds, and what finds the bin."""
+        return Cost(others=4 * self.input.type.size)
+
+
+no_gradient("its results are numbers of occurrences", Profile)
+
+
+@define_instruction("profile", node=Profile)
+class ProfileInst(NodeInstruction):
+    """The histogram of earlier runs with the numbers of one more tensor counted, too."""
+
+    new_counts: Out
+    new_bounds: Out
+    input: In
+    counts: In
+    bounds: In
+
+
+@kernel_for(ProfileInst, traits=SERIAL)
+def profile_source(instruction: ProfileInst, target: Target) -> KernelSource:
+    """Return the kernel ``(new_counts, new_bounds, input, counts, bounds)``.
+
+    All widths are powers of two, so that nothing is rounded in float64.
+    """
+    size, bins = instruction.input.type.size, instruction.counts.type.size
+    out = SourceWriter()
+    arguments = "new_counts, new_bounds, input, counts, bounds, scratch, thread, threads"
+    with out.block(f"def kernel({arguments}):"):
+        with out.block("if thread == 0:"):
+            _write_bounds(out, size)
+            with out.block("if not is_finite:"):
+                out.line(f"copy(new_counts, 0, counts, 0, {bins})")
+                out.line("put(new_bounds, 0, low - low)\nput(new_bounds, 1, low - low)")
+            with out.block("else:"):
+                out.line(f"clear(new_counts, 0, {bins})")
+                with out.block("if low <= high:"):
+                    _write_width(out, "width", "low", "high", bins)
+                    out.line(f"first = {_floor('low / width')}")
+                    _write_old_counts(out, bins)
+                    _write_count(out, size)
+                out.line("put(new_bounds, 0, low)\nput(new_bounds, 1, high)")
+    return KernelSource("profile", out.text, (INT64, FLOAT32, FLOAT32, INT64, FLOAT32))
+
+
+def _write_bounds(out: SourceWriter, size: int) -> None:
+    """Write the new bounds; where a number is not finite, ``low - low`` is NaN."""
+    out.line("old_low = get(bounds, 0)\nold_high = get(bounds, 1)")
+    out.line("low = old_low\nhigh = old_high\nis_finite = old_low == old_low")
+    with out.block(f"for i in range({size}):"):
+        out.line("x = get(input, i)")
+        out.line("low = x if x < low else low\nhigh = x if x > high else high")
+        with out.block("if x - x != x - x:"):
+            out.line("is_finite = False\nlow = x - x")
+
+
+def _floor(number: str) -> str:
+    """Return the text of the greatest whole number that is not above *number*, as an index."""
+    return f"reduce_add(convert_int64(floor(splat_float64({number}, 1))))"
+
+
+def _write_width(out: SourceWriter, width: str, low: str, high: str, bins: int) -> None:
+    """Write the smallest width for which the bins reach from *low* to *high*."""
+    out.line(f"{width} = {LEAST_WIDTH!r}\nis_wide = False")
+    with out.block("while not is_wide:"):
+        limit = f"{float(MOST_BINS)!r} * {width}"
+        out.line(f"is_wide = {high} < {limit} and {low} > -{limit}")
+        with out.block("if is_wide:"):
+            last, first = _floor(f"{high} / {width}"), _floor(f"{low} / {width}")
+            out.line(f"is_wide = {last} - {first} < {bins}")
+        with out.block("if not is_wide:"):
+            out.line(f"{width} = {width} * 2.0")
+
+
+def _write_old_counts(out: SourceWriter, bins: int) -> None:
+    """Write where the numbers that are counted already go: several old bins into one."""
+    with out.block("if old_low <= old_high:"):
+        _write_width(out, "old_width", "old_low", "old_high", bins)
+        out.line(f"old_first = {_floor('old_low / old_width')}\nratio = width / old_width")
+        with out.block(f"for i in range({bins}):"):
+            out.line(f"place = {_floor('(old_first + i) / ratio')} - first")
+            out.line(f"place = min(max(place, 0), {bins - 1})")
+            out.line("put(new_counts, place, get(new_counts, place) + get(counts, i))")
+
+
+def _write_count(out: SourceWriter, size: int) -> None:
+    out.line("inverse = 1.0 / width")
+    with out.block(f"for i in range({size}):"):
+        out.line(f"place = {_floor('get(input, i) * inverse')} - first")
+        out.line("put(new_counts, place, get(new_counts, place) + 1)")

@@ -1,0 +1,44 @@
+"""Small networks to calibrate and quantize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import glow_nb
+from glow_nb.hlir.graph import Function, Value
+from glow_nb.hlir.ops import Convolution, FullyConnected, MaxPool, Relu, Reshape
+from glow_nb.types import Array
+
+
+def random(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def dense(batch: int = 2, name: str = "dense", scale: float = 1.0) -> Function:
+    """Return ``relu(x @ w + b) @ v + c``."""
+    b = glow_nb.Builder(name)
+    x = b.input("x", f"float32<{batch} x 5>")
+    w, bias = b.constant("w", random(5, 7) * np.float32(scale)), b.constant("b", random(7, seed=1))
+    hidden = b.emit(Relu(b.emit(FullyConnected(x, w, bias), name="first")), name="hidden")
+    v, c = b.constant("v", random(7, 3, seed=2)), b.constant("c", random(3, seed=3))
+    b.save(b.emit(FullyConnected(hidden, v, c), name="second"), "y")
+    return b.function()
+
+
+def convolutional(batch: int = 2) -> Function:
+    """Return two convolutions with ReLU, a maximum, and a dense layer."""
+    b = glow_nb.Builder("convolutional")
+    x: Value = b.input("x", f"float32<{batch} x 8 x 8 x 3>")
+    window: Any = {"stride": (1, 1), "pads": (1, 1, 1, 1), "dilation": (1, 1), "group": 1}
+    for index, (channels, depth) in enumerate([(3, 8), (8, 6)]):
+        filter = b.constant(f"w{index}", random(depth, 3, 3, channels, seed=index) / 4)
+        bias = b.constant(f"b{index}", random(depth, seed=index + 5) / 4)
+        x = b.emit(Convolution(x, filter, bias, (3, 3), **window), name=f"conv{index}")
+        x = b.emit(Relu(x), name=f"relu{index}")
+        x = b.emit(MaxPool(x, (2, 2), (2, 2), (0, 0, 0, 0), (1, 1)), name=f"pool{index}")
+    x = b.emit(Reshape(x, (batch, 24)), name="flat")
+    w, c = b.constant("v", random(24, 5, seed=9) / 4), b.constant("c", random(5, seed=10))
+    b.save(b.emit(FullyConnected(x, w, c), name="scores"), "y")
+    return b.function()
