@@ -1,0 +1,194 @@
+"""Choosing the range of a value from the histogram of its numbers.
+
+Rare numbers may be cut off: they become the least or the greatest one that has an integer, and all
+others are rounded less. Each method takes a histogram and returns an :class:`Encoding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from glow_nb.errors import OptionError
+from glow_nb.foreign import foreign, name_of
+from glow_nb.quant.histogram import Histogram
+from glow_nb.quant.schemas import Encoding, Schema
+from glow_nb.schema import closest
+from glow_nb.types import Array, ElementKind
+
+CANDIDATES = 64
+"""How many ends of a range are tried between its end and 0, from one search to the next."""
+
+SMOOTHING = 1e-4
+"""The share of the rounded numbers that counts as spread over all bins."""
+
+Encode = Callable[[float, float], Encoding]
+"""A schema for one kind."""
+
+Method = Callable[[Histogram, ElementKind, Schema], Encoding]
+"""Chooses the encoding of numbers by their histogram."""
+
+
+def minmax(histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
+    """Take all numbers that have occurred."""
+    return schema(*_ends(histogram), kind)
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """Cut off equal shares of the least and of the greatest numbers.
+
+    Attributes:
+        kept: Percent of the numbers that are kept.
+    """
+
+    kept: float = 99.99
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kept, int | float) or not 0 < self.kept <= 100:
+            raise OptionError(f"Percentile({self.kept!r:.80}): give percent above 0, at most 100")
+
+    def __call__(self, histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
+        """Return the encoding of what is kept."""
+        if not histogram.total:
+            return minmax(histogram, kind, schema)
+        cut = (1 - self.kept / 100) / 2
+        return schema(histogram.quantile(cut), histogram.quantile(1 - cut), kind)
+
+
+def mse(histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
+    """Make the mean square of what rounding and cutting off change as small as possible."""
+    numbers, counts = _occurring(histogram)
+    return _searched(histogram, partial(_encode, schema, kind), _SquareError(numbers, counts))
+
+
+def entropy(histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
+    """Keep as much as possible of what the numbers tell.
+
+    Compared are the numbers with those outside put at the ends, and the numbers within with those
+    of each integer spread over its bins, by the divergence of Kullback and Leibler. There should be
+    several bins to an integer; with fewer than integers the divergence says nothing, and all
+    numbers are kept. That 0 occurs often is not counted, since it is represented exactly.
+    """
+    if not histogram.total or histogram.bins < 2**kind.bits:
+        return minmax(histogram, kind, schema)
+    return _searched(histogram, partial(_encode, schema, kind), _Divergence(histogram))
+
+
+def _encode(schema: Schema, kind: ElementKind, low: float, high: float) -> Encoding:
+    return schema(low, high, kind)
+
+
+def _ends(histogram: Histogram) -> tuple[float, float]:
+    """Return the range of the numbers and 0."""
+    return min(histogram.minimum, 0.0), max(histogram.maximum, 0.0)
+
+
+def _occurring(histogram: Histogram) -> tuple[Array, Array]:
+    chosen = histogram.counts > 0
+    return histogram.centers[chosen], histogram.counts[chosen]
+
+
+class _SquareError:
+    """The sum of squares of what an encoding changes, each bin's numbers being in its middle."""
+
+    def __init__(self, numbers: Array, counts: Array) -> None:
+        self._numbers, self._counts = numbers, counts
+
+    def __call__(self, encoding: Encoding) -> float:
+        changes = encoding.rounded(self._numbers) - self._numbers
+        return float(np.dot(self._counts, changes * changes))
+
+
+class _Divergence:
+    """How much of the distribution an encoding does not show."""
+
+    def __init__(self, histogram: Histogram) -> None:
+        counts = histogram.counts.astype(np.float64)
+        zero = int(np.clip(-(histogram.minimum // histogram.width), 0, histogram.bins - 1))
+        beside = counts[max(zero - 1, 0) : zero + 2 : 2] if zero else counts[1:2]
+        counts[zero] = min(counts[zero], beside.max())
+        used = np.flatnonzero(counts)
+        span = slice(used[0], used[-1] + 1) if used.size else slice(0, 1)
+        self._numbers, self._counts = histogram.centers[span], counts[span]
+
+    def __call__(self, encoding: Encoding) -> float:
+        first = np.searchsorted(self._numbers, encoding.lowest)
+        last = np.searchsorted(self._numbers, encoding.highest, side="right")
+        inside = self._counts[first:last]
+        if not inside.any():
+            return np.inf
+        whole = inside.copy()
+        whole[0] += self._counts[:first].sum()
+        whole[-1] += self._counts[last:].sum()
+        levels = encoding.stored(self._numbers[first:last]).astype(np.int64)
+        levels -= levels[0]
+        occurring = inside > 0
+        shares = np.bincount(levels, inside) / np.maximum(np.bincount(levels, occurring), 1)
+        spread = np.where(occurring, shares[levels], 0.0)
+        spread = (1 - SMOOTHING) * spread / spread.sum() + SMOOTHING / len(spread)
+        whole /= whole.sum()
+        seen = whole > 0
+        return float(np.dot(whole[seen], np.log(whole[seen] / spread[seen])))
+
+
+Measure = Callable[[Encoding], float]
+"""What is lost by an encoding."""
+
+
+def _searched(histogram: Histogram, encode: Encode, measure: Measure) -> Encoding:
+    """Return the best encoding found; never a worse one than that of all numbers.
+
+    Each end is moved towards 0 while the other one stays, and then both together.
+    """
+    low, high = _ends(histogram)
+    best = encode(low, high)
+    if not histogram.total:
+        return best
+    loss = measure(best)
+    shares = 1 - np.arange(CANDIDATES) / CANDIDATES
+    for moves_low, moves_high in ((True, True), (True, False), (False, True), (True, True)):
+        begin = low, high
+        for share in shares:
+            ends = begin[0] * (share if moves_low else 1), begin[1] * (share if moves_high else 1)
+            tried = encode(*ends)
+            found = measure(tried)
+            if found < loss:
+                best, loss, (low, high) = tried, found, ends
+    return best
+
+
+METHODS: Mapping[str, Method] = {
+    "minmax": minmax,
+    "percentile": Percentile(),
+    "mse": mse,
+    "entropy": entropy,
+}
+
+
+def method_named(method: str | Method) -> Method:
+    """Return the method called *method*, or a function that is one.
+
+    Raises:
+        OptionError: There is none.
+    """
+    if isinstance(method, str) and method in METHODS:
+        return METHODS[method]
+    if callable(method):
+        return method
+    raise OptionError(
+        f"method={method!r:.80}{closest(str(method), METHODS)}; choose one of {list(METHODS)}, or "
+        "give a function (histogram, kind, schema) -> Encoding"
+    )
+
+
+def chosen(method: Method, histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:
+    """Return what *method*, which may be a user's, chooses; raise OptionError if it is nothing."""
+    with foreign(OptionError, f"method {name_of(method)!r}"):
+        found = method(histogram, kind, schema)
+    if not isinstance(found, Encoding):
+        raise OptionError(f"method {name_of(method)!r} returned {found!r:.80}, not an Encoding")
+    return found

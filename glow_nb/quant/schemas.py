@@ -1,0 +1,135 @@
+"""Scale and offset of a range of real numbers: ``real = (stored - offset) * scale`` (paper 4.1).
+
+Whatever the schema, 0 is represented exactly, since padding and ReLU make it often. The scale is a
+normal float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from glow_nb.errors import OptionError
+from glow_nb.schema import closest
+from glow_nb.types import Array, ElementKind
+
+LEAST_SCALE = 2.0**-126
+"""The smallest normal float32: what divides by a smaller one loses digits."""
+
+KINDS = (ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16)
+"""The kinds of integers that activations and weights become."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The integers that stand for real numbers.
+
+    Attributes:
+        kind: Their kind.
+        scale: What a step of one is worth; a float32.
+        offset: The integer that stands for 0.
+    """
+
+    kind: ElementKind
+    scale: float
+    offset: int
+
+    @property
+    def lowest(self) -> float:
+        """The least number that has an integer."""
+        return (_limits(self.kind)[0] - self.offset) * self.scale
+
+    @property
+    def highest(self) -> float:
+        """The greatest number that has an integer."""
+        return (_limits(self.kind)[1] - self.offset) * self.scale
+
+    def stored(self, numbers: Array) -> Array:
+        """Return the integers for *numbers*: those nearest, or the last ones."""
+        steps = np.rint(np.asarray(numbers, np.float32) / np.float32(self.scale))
+        shifted = steps.astype(np.float64) + self.offset
+        integers: Array = np.clip(shifted, *_limits(self.kind)).astype(self.kind.dtype)
+        return integers
+
+    def rounded(self, numbers: Array) -> Array:
+        """Return what *numbers* become when they are stored and read again."""
+        steps = self.stored(numbers).astype(np.float32) - np.float32(self.offset)
+        read: Array = steps * np.float32(self.scale)
+        return read
+
+
+def _limits(kind: ElementKind) -> tuple[int, int]:
+    info = np.iinfo(kind.dtype)
+    return int(info.min), int(info.max)
+
+
+def asymmetric(low: float, high: float, kind: ElementKind) -> Encoding:
+    """Use all integers for the numbers from *low* to *high*, and 0."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    least, greatest = _limits(kind)
+    scale = _as_scale((high - low) / (greatest - least))
+    offset = round(least - low / scale)
+    return Encoding(kind, scale, min(max(offset, least), greatest))
+
+
+def symmetric(low: float, high: float, kind: ElementKind) -> Encoding:
+    """Reach as far below 0 as above; the integer for 0 is the middle one, 128 of ``uint8``."""
+    middle, most = _middle(kind)
+    return Encoding(kind, _as_scale(max(-low, high, 0.0) / most), middle)
+
+
+def symmetric_unsigned(low: float, high: float, kind: ElementKind) -> Encoding:
+    """Do as :func:`symmetric`, but use all integers for the positive if there are no negative."""
+    least, greatest = _limits(kind)
+    if low < 0:
+        return symmetric(low, high, kind)
+    return Encoding(kind, _as_scale(max(high, 0.0) / (greatest - least)), least)
+
+
+def power_of_two(low: float, high: float, kind: ElementKind) -> Encoding:
+    """Do as :func:`symmetric`, with the next greater power of two as the scale."""
+    middle, most = _middle(kind)
+    mantissa, exponent = math.frexp(max(-low, high, 0.0) / most)
+    exponent -= mantissa == 0.5  # it is one
+    return Encoding(kind, _as_scale(2.0**exponent if mantissa else 0.0), middle)
+
+
+def _middle(kind: ElementKind) -> tuple[int, int]:
+    """Return the integer for 0 and how many there are on either side."""
+    least, greatest = _limits(kind)
+    middle = (least + greatest + 1) // 2
+    return middle, greatest - middle
+
+
+def _as_scale(step: float) -> float:
+    """Return *step* as a float32 that can be divided by; 1 if there is nothing but zeros."""
+    return float(np.float32(max(step, LEAST_SCALE))) if step else 1.0
+
+
+Schema = Callable[[float, float, ElementKind], Encoding]
+"""Takes the least and the greatest number of a range, and the kind of integers."""
+
+SCHEMAS: Mapping[str, Schema] = {
+    schema.__name__: schema for schema in (asymmetric, symmetric, symmetric_unsigned, power_of_two)
+}
+
+
+def schema_named(name: str) -> Schema:
+    """Return the schema called *name*; raise OptionError if there is none."""
+    if name not in SCHEMAS:
+        raise OptionError(
+            f"schema={name!r:.80}{closest(str(name), SCHEMAS)}; choose one of {list(SCHEMAS)}"
+        )
+    return SCHEMAS[name]
+
+
+def kind_named(argument: str, kind: str | ElementKind) -> ElementKind:
+    """Return the kind of integers that *argument* asks for; raise OptionError if it is none."""
+    names = [known.value for known in KINDS]
+    name = kind.value if isinstance(kind, ElementKind) else kind
+    if name not in names:
+        raise OptionError(f"{argument}={name!r:.80}: choose one of {names}")
+    return ElementKind(name)
