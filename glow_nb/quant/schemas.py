@@ -7,11 +7,12 @@ normal float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from glow_nb.conversion import rounded
 from glow_nb.errors import OptionError
 from glow_nb.schema import closest
 from glow_nb.types import Array, ElementKind
@@ -20,7 +21,10 @@ LEAST_SCALE = 2.0**-126
 """The smallest normal float32: what divides by a smaller one loses digits."""
 
 KINDS = (ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16)
-"""The kinds of integers that activations and weights become."""
+"""The kinds of integers that activations become."""
+
+WEIGHT_KINDS = (ElementKind.INT8, ElementKind.UINT8)
+"""Those that weights become."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +44,18 @@ class Encoding:
     @property
     def lowest(self) -> float:
         """The least number that has an integer."""
-        return (_limits(self.kind)[0] - self.offset) * self.scale
+        return (self.kind.limits[0] - self.offset) * self.scale
 
     @property
     def highest(self) -> float:
         """The greatest number that has an integer."""
-        return (_limits(self.kind)[1] - self.offset) * self.scale
+        return (self.kind.limits[1] - self.offset) * self.scale
 
     def stored(self, numbers: Array) -> Array:
         """Return the integers for *numbers*: those nearest, or the last ones."""
-        steps = np.rint(np.asarray(numbers, np.float32) / np.float32(self.scale))
-        shifted = steps.astype(np.float64) + self.offset
-        integers: Array = np.clip(shifted, *_limits(self.kind)).astype(self.kind.dtype)
-        return integers
+        with np.errstate(over="ignore"):
+            steps = np.asarray(numbers, np.float32) / np.float32(self.scale)
+        return rounded(steps, np.asarray(self.offset), self.kind)
 
     def rounded(self, numbers: Array) -> Array:
         """Return what *numbers* become when they are stored and read again."""
@@ -61,15 +64,10 @@ class Encoding:
         return read
 
 
-def _limits(kind: ElementKind) -> tuple[int, int]:
-    info = np.iinfo(kind.dtype)
-    return int(info.min), int(info.max)
-
-
 def asymmetric(low: float, high: float, kind: ElementKind) -> Encoding:
     """Use all integers for the numbers from *low* to *high*, and 0."""
     low, high = min(low, 0.0), max(high, 0.0)
-    least, greatest = _limits(kind)
+    least, greatest = kind.limits
     scale = _as_scale((high - low) / (greatest - least))
     offset = round(least - low / scale)
     return Encoding(kind, scale, min(max(offset, least), greatest))
@@ -83,7 +81,7 @@ def symmetric(low: float, high: float, kind: ElementKind) -> Encoding:
 
 def symmetric_unsigned(low: float, high: float, kind: ElementKind) -> Encoding:
     """Do as :func:`symmetric`, but use all integers for the positive if there are no negative."""
-    least, greatest = _limits(kind)
+    least, greatest = kind.limits
     if low < 0:
         return symmetric(low, high, kind)
     return Encoding(kind, _as_scale(max(high, 0.0) / (greatest - least)), least)
@@ -99,7 +97,7 @@ def power_of_two(low: float, high: float, kind: ElementKind) -> Encoding:
 
 def _middle(kind: ElementKind) -> tuple[int, int]:
     """Return the integer for 0 and how many there are on either side."""
-    least, greatest = _limits(kind)
+    least, greatest = kind.limits
     middle = (least + greatest + 1) // 2
     return middle, greatest - middle
 
@@ -126,9 +124,11 @@ def schema_named(name: str) -> Schema:
     return SCHEMAS[name]
 
 
-def kind_named(argument: str, kind: str | ElementKind) -> ElementKind:
-    """Return the kind of integers that *argument* asks for; raise OptionError if it is none."""
-    names = [known.value for known in KINDS]
+def kind_named(
+    argument: str, kind: str | ElementKind, kinds: Sequence[ElementKind] = KINDS
+) -> ElementKind:
+    """Return the kind, one of *kinds*, called *kind*; raise OptionError if there is none."""
+    names = [known.value for known in kinds]
     name = kind.value if isinstance(kind, ElementKind) else kind
     if name not in names:
         raise OptionError(f"{argument}={name!r:.80}: choose one of {names}")

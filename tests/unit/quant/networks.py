@@ -8,7 +8,18 @@ import numpy as np
 
 import glow_nb
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops import Convolution, FullyConnected, MaxPool, Relu, Reshape
+from glow_nb.hlir.ops import (
+    Add,
+    AvgPool,
+    Concat,
+    Convolution,
+    FullyConnected,
+    MaxPool,
+    Relu,
+    Reshape,
+    Sigmoid,
+    Softmax,
+)
 from glow_nb.types import Array
 
 
@@ -41,4 +52,37 @@ def convolutional(batch: int = 2) -> Function:
     x = b.emit(Reshape(x, (batch, 24)), name="flat")
     w, c = b.constant("v", random(24, 5, seed=9) / 4), b.constant("c", random(5, seed=10))
     b.save(b.emit(FullyConnected(x, w, c), name="scores"), "y")
+    return b.function()
+
+
+def convolved(b: glow_nb.Builder, x: Value, depth: int, name: str, seed: int) -> Value:
+    """Emit a 1x1 convolution with *depth* channels."""
+    filter = b.constant(f"{name}.w", random(depth, 1, 1, x.type.shape[-1], seed=seed) / 2)
+    bias = b.constant(f"{name}.b", random(depth, seed=seed + 1))
+    window: Any = {"stride": (1, 1), "pads": (0,) * 4, "dilation": (1, 1), "group": 1}
+    return b.emit(Convolution(x, filter, bias, (1, 1), **window), name=name)
+
+
+def residual() -> Function:
+    """Return a residual block between two convolutions, and means of 2x2 pixels."""
+    b = glow_nb.Builder("residual")
+    x = b.input("x", "float32<1 x 4 x 4 x 3>")
+    stem = b.emit(Relu(convolved(b, x, 8, "stem", 0)), name="stem_relu")
+    inner = b.emit(Relu(convolved(b, stem, 8, "inner", 2)), name="inner_relu")
+    sum = b.emit(Add(convolved(b, inner, 8, "outer", 4), stem), name="sum")
+    relu = b.emit(Relu(sum), name="sum_relu")
+    head = convolved(b, relu, 4, "head", 6)
+    mean = b.emit(AvgPool(head, (2, 2), (2, 2), (0,) * 4, (1, 1), True), name="mean")
+    b.save(convolved(b, mean, 5, "last", 8), "y")
+    return b.function()
+
+
+def branching() -> Function:
+    """Return two convolutions whose results lie side by side, one of them read again."""
+    b = glow_nb.Builder("branching")
+    x = b.input("x", "float32<1 x 4 x 4 x 3>")
+    parts = [b.emit(Relu(convolved(b, x, 4, f"part{i}", 2 * i)), name=f"relu{i}") for i in (1, 0)]
+    again = b.emit(Sigmoid(convolved(b, parts[1], 4, "again", 4)), name="gate")
+    joined = b.emit(Concat((*parts, again), axis=3), name="joined")
+    b.save(b.emit(Softmax(convolved(b, joined, 5, "last", 6), axis=3), name="softmax"), "y")
     return b.function()

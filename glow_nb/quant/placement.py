@@ -1,0 +1,221 @@
+"""Where a graph changes from floats to integers and back.
+
+What the products read is quantized. From there it goes up: a value that is quantized in the end
+needs no float before functions of one element, which run behind the product that makes it; sums,
+pools and concats of it become sums, pools and concats of integers. What only floats are made of
+stays float: each change costs a rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from glow_nb.errors import OptionError
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Function, Node, Value, producer_of
+from glow_nb.hlir.save import Save
+from glow_nb.quant.operators import (
+    ARITHMETIC,
+    FLOAT32,
+    PRODUCTS,
+    QUANTIZED,
+    activations_of,
+    is_function_of_one,
+    is_mover,
+    is_product_of_weights,
+)
+from glow_nb.schema import closest
+
+READ_BY_FLOATS = "what it makes is read by operators on floats only"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An operator that computes with floats, and why.
+
+    Attributes:
+        name: Of the node.
+        opcode: Of the node.
+        reason: Why it is not quantized.
+    """
+
+    name: str
+    opcode: str
+    reason: str
+
+
+@dataclass
+class Placement:
+    """Which values become integers.
+
+    Attributes:
+        reads: For each operator on integers, the operands that it reads as such.
+        roots: For each value that is quantized, the one whose scale it has, perhaps itself.
+        kept: The operators that compute with floats.
+    """
+
+    reads: dict[Node, list[Value]] = field(default_factory=dict)
+    roots: dict[Value, Value] = field(default_factory=dict)
+    kept: list[Kept] = field(default_factory=list)
+
+    def root(self, value: Value) -> Value:
+        """Return the value whose scale *value* has."""
+        while self.roots[value] is not value:
+            value = self.roots[value]
+        return value
+
+    def members(self) -> dict[Value, list[Value]]:
+        """Return all values of each scale by their root."""
+        found: dict[Value, list[Value]] = {}
+        for value in self.roots:
+            found.setdefault(self.root(value), []).append(value)
+        return found
+
+
+def place(function: Function, keep: Iterable[str], is_known: Callable[[Value], bool]) -> Placement:
+    """Return which values of an optimized *function* become integers.
+
+    Args:
+        function: The graph.
+        keep: Names, or globs, of nodes that stay float; names of imported nodes count, too.
+        is_known: Whether a value has a range.
+
+    Raises:
+        OptionError: A pattern of *keep* fits no node.
+    """
+    return _Placer(function, _kept_names(function, keep), is_known).placement()
+
+
+def _kept_names(function: Function, keep: Iterable[str]) -> dict[str, str]:
+    """Return the pattern of *keep* that fits each node by its name."""
+    if isinstance(keep, str):
+        raise OptionError(f"keep={keep!r:.80}: give a list of names or globs of nodes")
+    found: dict[str, str] = {}
+    names = {node.name: (node.name, *function.origins_of(node)) for node in function.nodes}
+    for pattern in keep:
+        fitting = [
+            name
+            for name, known in names.items()
+            if any(pattern == each or fnmatchcase(each, str(pattern)) for each in known)
+        ]
+        if not fitting:
+            hint = closest(str(pattern), {each for known in names.values() for each in known})
+            raise OptionError(f"keep: {pattern!r:.80} fits no node of {function.name!r}{hint}")
+        found |= dict.fromkeys(fitting, pattern)
+    return found
+
+
+class _Placer:
+    """Goes through a graph from the end to the beginning."""
+
+    def __init__(
+        self, function: Function, kept: dict[str, str], is_known: Callable[[Value], bool]
+    ) -> None:
+        self._function, self._kept_names, self._is_known = function, kept, is_known
+        self._users = function.users()
+        self._order = {node: index for index, node in enumerate(function.nodes)}
+        self._leads: set[Value] = set()  # to what is quantized, through functions of one element
+        self._found = Placement()
+
+    def placement(self) -> Placement:
+        for node in reversed(self._function.nodes):
+            if isinstance(node, Save):
+                continue
+            reason = self._reason_against(node)
+            if reason:
+                self._found.kept.insert(0, Kept(node.name, node.opcode, reason))
+        return self._found
+
+    def _reason_against(self, node: Node) -> str:
+        """Quantize what *node* reads, or return why it stays float; empty for mere movement."""
+        is_wanted = any(r in self._found.roots or r in self._leads for r in node.results)
+        if node.name in self._kept_names:
+            reason = f"keep={self._kept_names[node.name]!r}"
+        elif is_function_of_one(node):
+            self._leads.update(activations_of(node) if is_wanted else ())
+            reason = "" if is_wanted else READ_BY_FLOATS
+        elif not isinstance(node, QUANTIZED) and not is_mover(node):
+            reason = "it has no form for integers"
+        else:
+            reason = self._reason_of_operands(node)
+            if not reason and not (is_wanted or isinstance(node, tuple(PRODUCTS))):
+                reason = READ_BY_FLOATS
+            if not reason:
+                self._take(node)
+        return reason if _computes(node) else ""
+
+    def _reason_of_operands(self, node: Node) -> str:
+        if isinstance(node, tuple(PRODUCTS)) and not is_product_of_weights(node):
+            return "its weights are not constant"
+        if node.type.kind is not FLOAT32 or node.predicate is not None:
+            return f"it computes {node.type}, not plain float32"
+        activations = activations_of(node)
+        if isinstance(node, ARITHMETIC) and len(activations) < 2:
+            return "one of its operands is constant"
+        if isinstance(node, ops.Concat) and len(activations) < len(node.inputs):
+            return "one of its operands is constant"
+        needed = [*activations, node] if isinstance(node, ops.Concat) else activations
+        unknown = [value.name for value in needed if not self._is_known(value)]
+        return f"{unknown[0]!r} has no range" if unknown else ""
+
+    def _take(self, node: Node) -> None:
+        """Let *node* compute with integers, or one operand be what a product makes for it."""
+        operands = activations_of(node)
+        if isinstance(node, ARITHMETIC):
+            behind = self._computed_just_before(node)
+            self._leads.update(behind)
+            operands = [value for value in operands if value not in behind]
+        self._read(node, operands)
+        if isinstance(node, ops.Concat):
+            self._found.roots.setdefault(node, node)
+            for operand in operands:
+                self._tie(operand, node)
+        elif is_mover(node):
+            for result in node.results:
+                self._move(operands[0], result)
+
+    def _move(self, operand: Value, result: Value) -> None:
+        """Give *result*, some of the numbers of *operand*, its scale, or the other way round."""
+        root = self._found.roots.get(result, result)
+        if result.type.kind is FLOAT32 and (root is result or not self._tie(operand, root)):
+            self._found.roots[result] = operand
+
+    def _tie(self, operand: Value, value: Value) -> bool:
+        """Give *operand* the scale of *value* if only that is made of it; return whether."""
+        is_free = len(self._users[operand]) == 1 and self._found.roots[operand] is operand
+        if is_free:
+            self._found.roots[operand] = value
+        return is_free
+
+    def _read(self, node: Node, values: list[Value]) -> None:
+        self._found.reads[node] = values
+        for value in values:
+            self._found.roots.setdefault(value, value)
+
+    def _computed_just_before(self, node: Node) -> list[Value]:
+        """Return the operand of *node* that a product makes for it alone, the last of such.
+
+        The kernel of the product does the work of *node* as well, on sums that are not rounded.
+        """
+        made = [value for value in activations_of(node) if self._is_made_for_one(value)]
+        latest = max(made, key=lambda value: self._place_of(value), default=None)
+        return [] if latest is None else [latest]
+
+    def _is_made_for_one(self, value: Value) -> bool:
+        node = producer_of(value)
+        if node is None or len(self._users[value]) != 1 or value in self._found.roots:
+            return False
+        if is_product_of_weights(node):
+            return node.name not in self._kept_names
+        return is_function_of_one(node) and self._is_made_for_one(activations_of(node)[0])
+
+    def _place_of(self, value: Value) -> int:
+        node = producer_of(value)
+        return -1 if node is None else self._order[node]
+
+
+def _computes(node: Node) -> bool:
+    cost = node.cost()
+    return bool(cost.multiply_adds or cost.others)

@@ -1,0 +1,206 @@
+"""Networks of integers: near the float ones, and integers exactly where they pay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb import quant
+from glow_nb.errors import CalibrationError, OptionError
+from glow_nb.hlir.graph import Constant, Function
+from glow_nb.hlir.ops import Dequantize, DequantizeLinear, MatMul, Quantize
+from glow_nb.quant.methods import METHODS
+from glow_nb.quant.schemas import SCHEMAS, Encoding
+from glow_nb.quant.weights import MOST_BIAS, least_scales, quantize_bias, quantize_weights
+from glow_nb.types import Array, ElementKind
+from tests.unit.quant.networks import branching, convolutional, dense, random, residual
+
+INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8
+
+
+def samples_of(function: Function, count: int = 8) -> list[Array]:
+    shape = function.inputs[0].type.shape
+    return [random(*shape, seed=seed) for seed in range(count)]
+
+
+def converted(function: Function, **options: Any) -> quant.Conversion:
+    ranges = quant.calibrate(function, samples_of(function), backend="interpreter")
+    return quant.convert(function, ranges, **options)
+
+
+def decibels(function: Function, quantized: Function) -> float:
+    """Return the ratio of signal and noise of the output, over all samples."""
+    signal = noise = 0.0
+    for sample in samples_of(function):
+        (wanted,) = glow_nb.evaluate(function, {"x": sample}).values()
+        (found,) = glow_nb.evaluate(quantized, {"x": sample}).values()
+        signal += float(np.sum(wanted.astype(np.float64) ** 2))
+        noise += float(np.sum((wanted - found).astype(np.float64) ** 2))
+    return 10 * float(np.log10(signal / noise))
+
+
+def scales(function: Function) -> dict[str, tuple[float | None, int | None]]:
+    """Return scale and offset of each quantized value by its name."""
+    nodes = (node for node in function.nodes if isinstance(node, Quantize))
+    return {node.input.name: (node.type.scale, node.type.offset) for node in nodes}
+
+
+@pytest.mark.parametrize("network", [dense, convolutional, residual, branching])
+@pytest.mark.parametrize("activations", ["uint8", "int8", "int16"])
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_little_is_lost(network: Callable[[], Function], activations: str, schema: str) -> None:
+    function = network()
+    found = converted(function, activations=activations, schema=schema).function
+    assert decibels(function, found) > (22 if schema == "power_of_two" else 28)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("options", [{"weights": "uint8"}, {"per_channel": False}, {}])
+def test_every_method_works_with_all_weights(method: str, options: dict[str, Any]) -> None:
+    function = convolutional()
+    assert decibels(function, converted(function, method=method, **options).function) > 22
+
+
+def test_weights_and_biases_are_integers() -> None:
+    function = converted(dense()).function
+    kinds = {constant.name: constant.type.kind.value for constant in function.constants}
+    stored = {name: kind for name, kind in kinds.items() if name.endswith("_stored")}
+    assert stored == {"w_stored": "int8", "b_stored": "int32"} | {
+        "v_stored": "int8",
+        "c_stored": "int32",
+    }
+    weights = next(node for node in function.nodes if isinstance(node, DequantizeLinear))
+    assert weights.scale.type.shape == (1, 7)
+    one = converted(dense(), per_channel=False).function
+    weights = next(node for node in one.nodes if isinstance(node, DequantizeLinear))
+    assert weights.scale.type.shape == (1, 1)
+
+
+def test_numbers_that_are_moved_keep_their_scale() -> None:
+    found = scales(converted(convolutional()).function)
+    assert list(found) == ["x", "relu0", "pool0", "relu1", "pool1", "flat"]
+    assert found["relu0"] == found["pool0"]
+    assert found["relu1"] == found["pool1"] == found["flat"]
+
+
+def test_a_sum_is_done_where_the_product_behind_it_is() -> None:
+    found = converted(residual())
+    known = scales(found.function)
+    assert list(known) == ["x", "stem_relu", "inner_relu", "sum_relu", "head", "mean"]
+    read: Any = found.function["sum"]
+    assert [type(operand).__name__ for operand in (read.lhs, read.rhs)] == [
+        "Convolution",
+        "Dequantize",
+    ]
+    assert found.quantized == {"convolution": 5, "add": 1, "avg_pool": 1}
+
+
+def test_parts_that_only_a_concat_reads_have_its_scale() -> None:
+    found = converted(branching())
+    all_scales = scales(found.function)
+    assert all_scales["relu1"] == all_scales["gate"] == all_scales["joined"]
+    assert all_scales["relu0"] != all_scales["joined"]
+
+
+def test_what_stays_float_is_named() -> None:
+    found = converted(branching(), keep=["last", "rel*1"])
+    by_floats = "what it makes is read by operators on floats only"
+    assert [(kept.name, kept.reason) for kept in found.kept] == [
+        ("relu1", "keep='rel*1'"),
+        ("gate", by_floats),
+        ("last", "keep='last'"),
+        ("softmax", "it has no form for integers"),
+    ]
+    assert str(found).splitlines() == [
+        "branching: on integers: 3 convolution",
+        "float relu: keep='rel*1': relu1",
+        f"float sigmoid: {by_floats}: gate",
+        "float convolution: keep='last': last",
+        "float softmax: it has no form for integers: softmax",
+    ]
+
+
+def test_products_of_activations_stay_float() -> None:
+    b = glow_nb.Builder("product")
+    x = b.input("x", "float32<3 x 3>")
+    b.save(b.emit(MatMul(x, x), name="square"), "y")
+    (kept,) = converted(b.function()).kept
+    assert (kept.opcode, kept.reason) == ("mat_mul", "its weights are not constant")
+
+
+def test_the_function_has_the_names_of_the_model() -> None:
+    function = convolutional()
+    found = converted(function).function
+    assert found.inputs == function.inputs
+    assert [output.name for output in found.outputs] == ["y"]
+    names = {node.name for node in function.nodes}
+    assert names <= {node.name for node in found.nodes}
+    assert sum(isinstance(node, Dequantize) for node in found.nodes) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"activations": "int4"}, "activations='int4': choose one of"),
+        ({"weights": "int16"}, "weights='int16': choose one of"),
+        ({"schema": "asym"}, "schema='asym'"),
+        ({"method": "kl"}, "method='kl'"),
+        ({"keep": "first"}, "keep='first': give a list"),
+        ({"keep": ["frist"]}, "keep: 'frist' fits no node of 'dense'; did you mean 'first'"),
+    ],
+)
+def test_options_without_meaning_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        converted(dense(), **options)
+
+
+def test_ranges_of_other_networks_are_refused() -> None:
+    ranges = quant.calibrate(dense(), samples_of(dense()), backend="interpreter")
+    with pytest.raises(CalibrationError, match="is computed with other weights"):
+        quant.quantize(dense(scale=2.0), ranges)
+    with pytest.raises(CalibrationError, match="3 is no Ranges"):
+        quant.quantize(dense(), 3)  # type: ignore[arg-type]
+    b = glow_nb.Builder("other")
+    b.save(b.input("z", "float32<1>"), "y")
+    with pytest.raises(CalibrationError, match=r"for the inputs \['x'\], the network has \['z'\]"):
+        quant.quantize(b.function(), ranges)
+
+
+def test_channels_of_zeros_have_the_scale_of_the_others() -> None:
+    weights = np.array([[0.0, 0.0], [1.27, -0.5]], np.float32)
+    found = quantize_weights(weights, 0, INT8, SCHEMAS["symmetric"], 0.0)
+    np.testing.assert_array_equal(found.stored, [[0, 0], [127, -50]])
+    np.testing.assert_allclose(found.scale, [[0.01], [0.01]])
+    nothing = quantize_weights(np.zeros((2, 2), np.float32), 0, INT8, SCHEMAS["symmetric"], 0.0)
+    assert not nothing.real.any()
+
+
+def test_a_large_bias_makes_the_scale_of_its_weights_larger() -> None:
+    input = Encoding(UINT8, 1e-3, 0)
+    bias = np.array([1e6, 1.0], np.float32)
+    weights = np.full((2, 3), 1e-3, np.float32)
+    least = least_scales(bias, input)
+    found = quantize_weights(weights, 0, INT8, SCHEMAS["symmetric"], least)
+    stored, scale = quantize_bias(bias, input, found.scale)
+    assert abs(stored[0]) <= MOST_BIAS + 256
+    np.testing.assert_allclose(stored * scale, bias, rtol=1e-5)
+
+
+def test_constants_are_a_quarter_as_large() -> None:
+    b = glow_nb.Builder("large")
+    x: Any = b.input("x", "float32<1 x 512>")
+    for index in range(3):
+        w = b.constant(f"w{index}", random(512, 512, seed=index) / 20)
+        x = b.emit(MatMul(x, w))
+    b.save(x, "y")
+    function = b.function()
+    found = converted(function).function
+
+    def size(constants: tuple[Constant, ...]) -> int:
+        return sum(constant.type.size_bytes for constant in constants)
+
+    assert size(found.constants) < 0.27 * size(function.constants)
