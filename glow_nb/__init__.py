@@ -24,6 +24,7 @@ __all__ = [
     "TRAINING",
     "Backend",
     "Builder",
+    "CalibrationError",
     "CompileError",
     "CompiledNetwork",
     "Constant",
@@ -70,7 +71,7 @@ __all__ = [
 ]
 
 
-_MODULES = ("bisection", "observers", "train")
+_MODULES = ("bisection", "observers", "quant", "train")
 """Public modules, which come only when they are asked for themselves."""
 
 

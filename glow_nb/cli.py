@@ -7,6 +7,7 @@ import click
 from glow_nb import __version__
 from glow_nb.commands.bench import bench
 from glow_nb.commands.bisect import bisect
+from glow_nb.commands.calibrate import calibrate
 from glow_nb.commands.check import check
 from glow_nb.commands.diff import diff
 from glow_nb.commands.dump import dump
@@ -16,6 +17,7 @@ from glow_nb.commands.info import info
 from glow_nb.commands.machine import machine
 from glow_nb.commands.opt import opt
 from glow_nb.commands.profile import profile
+from glow_nb.commands.quantize import quantize
 from glow_nb.commands.run import run
 from glow_nb.commands.train import train
 
@@ -34,7 +36,7 @@ def main() -> None:
 
 
 COMMANDS = (
-    *(run, train, dump, opt, export, diff, bisect),
+    *(run, train, calibrate, quantize, dump, opt, export, diff, bisect),
     *(check, info, profile, bench, machine),
 )
 for command in COMMANDS:

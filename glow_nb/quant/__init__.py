@@ -6,10 +6,13 @@
 
     ranges = quant.calibrate("digits.onnx", images)
     ranges.save("digits.yaml")
-    network = glow_nb.compile(quant.quantize("digits.onnx", ranges))
+    quantized = quant.quantize("digits.onnx", ranges)
+    network = glow_nb.compile(quantized)
+    print(quant.drift("digits.onnx", quantized, images))
 """
 
-from glow_nb.quant.calibrate import calibrate
+from glow_nb.quant.calibration import calibrate
+from glow_nb.quant.comparison import Drift, ValueDrift, drift
 from glow_nb.quant.conversion import Conversion, convert, quantize
 from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.methods import Percentile
@@ -19,13 +22,16 @@ from glow_nb.quant.schemas import Encoding
 
 __all__ = [
     "Conversion",
+    "Drift",
     "Encoding",
     "Histogram",
     "Kept",
     "Percentile",
     "Ranges",
+    "ValueDrift",
     "ValueRange",
     "calibrate",
     "convert",
+    "drift",
     "quantize",
 ]

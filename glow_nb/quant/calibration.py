@@ -15,7 +15,6 @@ from glow_nb.errors import GlowWarning
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State, Value
 from glow_nb.quant.histogram import Histogram
-from glow_nb.quant.profile_node import Profile
 from glow_nb.quant.ranges import Ranges, ValueRange, profiled_values
 from glow_nb.quant.samples import Samples, batches_of, samples_in
 from glow_nb.quant.structure import structural_keys
@@ -81,6 +80,8 @@ def calibrate(
 
 def with_profiles(function: Function, bins: int) -> tuple[Function, Profiles]:
     """Return *function* with a node behind each value that counts its numbers in a state."""
+    from glow_nb.quant.profile_node import Profile  # with its kernel, and so all of code generation
+
     builder = Builder.continuing(function)
     profiles: Profiles = {}
     nothing = np.array([np.inf, -np.inf], np.float32)

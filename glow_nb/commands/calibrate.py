@@ -1,0 +1,69 @@
+"""``glow-nb calibrate``: which numbers the values of a network take on samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from glow_nb.backends import BackendOptions
+from glow_nb.commands.arrays import read_npz
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    backend_options,
+    model_argument,
+    shape_option,
+)
+from glow_nb.commands.samples import calibrated_model, samples_for, samples_option
+from glow_nb.commands.wording import count_of
+from glow_nb.files import check_writable
+from glow_nb.quant import calibrate as run_calibration
+
+EXAMPLES = """\
+glow-nb calibrate model.onnx --samples data.npz --output ranges.yaml
+glow-nb calibrate model.onnx --samples data.npz --shape batch=8 --bins 4096 --output ranges.yaml"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@samples_option(required=True)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE.yaml",
+    help="The ranges to write, for 'glow-nb quantize'.",
+)
+@click.option(
+    "--bins",
+    type=click.IntRange(min=2, max=1 << 20),
+    default=2048,
+    show_default=True,
+    metavar="N",
+    help="Bins of the histogram of each value.",
+)
+@shape_option
+@backend_options
+def calibrate(
+    model: Path,
+    samples: str,
+    output: Path,
+    bins: int,
+    shapes: tuple[NamedShape, ...],
+    backend: BackendOptions,
+    threads: int | None,
+) -> None:
+    """Run MODEL on samples and write which numbers its values take.
+
+    The ranges are those of MODEL for the sizes that it, --shape or the samples fix, and of its
+    weights: after training, calibrate again.
+    """
+    check_writable(output)
+    source = calibrated_model(model, as_shapes(shapes))
+    arrays = samples_for(source, read_npz(samples), samples)
+    ranges = run_calibration(source, arrays, bins=bins, backend=backend, threads=threads)
+    ranges.save(output)
+    counts = count_of(len(ranges.values), "value"), count_of(ranges.samples, "sample")
+    click.echo(f"wrote {output}: {', '.join(counts)}", err=True)

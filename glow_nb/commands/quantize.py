@@ -1,0 +1,154 @@
+"""``glow-nb quantize``: a network with integers in the place of floats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import glow_nb
+from glow_nb.commands.arrays import read_npz
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    model_argument,
+    shape_option,
+)
+from glow_nb.commands.samples import calibrated_model, samples_for, samples_option
+from glow_nb.errors import OptionError
+from glow_nb.files import SUFFIX, check_writable, save_text
+from glow_nb.quant import Drift, Ranges, convert, drift
+from glow_nb.quant.methods import METHODS
+from glow_nb.quant.schemas import KINDS, SCHEMAS, WEIGHT_KINDS
+from glow_nb.source import Trained
+
+EXAMPLES = """\
+glow-nb quantize model.onnx --ranges ranges.yaml --output model.int8.onnx
+glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
+    --report --samples data.npz --picture drift.png --output model.int8.onnx"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--ranges",
+    "ranges_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE.yaml",
+    help="What 'glow-nb calibrate' has written for this model.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The network to write: .onnx, with QuantizeLinear and DequantizeLinear, or IR text, "
+    f"{SUFFIX}.",
+)
+@click.option(
+    "--activations",
+    type=click.Choice([kind.value for kind in KINDS]),
+    default="uint8",
+    show_default=True,
+    help="The integers of activations.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice([kind.value for kind in WEIGHT_KINDS]),
+    default="int8",
+    show_default=True,
+    help="The integers of weights.",
+)
+@click.option(
+    "--schema",
+    type=click.Choice(list(SCHEMAS)),
+    default="asymmetric",
+    show_default=True,
+    help="What integers stand for which numbers of a range.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(list(METHODS)),
+    default="minmax",
+    show_default=True,
+    help="How the range of a value follows from its histogram.",
+)
+@click.option(
+    "--per-tensor",
+    is_flag=True,
+    help="One scale for all weights of an operator.",
+)
+@click.option("--keep", multiple=True, metavar="GLOB", help="Nodes that stay float. Repeat it.")
+@click.option("--report", is_flag=True, help="Print what stays float and why; see --samples.")
+@samples_option(required=False, purpose="Compare with the floats on these, for --report. ")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    metavar="FILE.png",
+    help="Draw how far each value is from the floats (needs --samples and matplotlib).",
+)
+@shape_option
+def quantize(
+    model: Path,
+    ranges_file: Path,
+    output: Path,
+    activations: str,
+    weights: str,
+    schema: str,
+    method: str,
+    per_tensor: bool,
+    keep: tuple[str, ...],
+    report: bool,
+    samples: str | None,
+    picture: Path | None,
+    shapes: tuple[NamedShape, ...],
+) -> None:
+    """Write MODEL with integers where its operators have forms for them.
+
+    The ranges come from 'glow-nb calibrate' on the same model. With --samples, both networks run on
+    samples: a table shows, value by value, signal to noise, the largest error, and the share of
+    numbers beyond the integers.
+    """
+    _check_files(output, samples, picture)
+    source = calibrated_model(model, as_shapes(shapes))
+    converted = convert(
+        source,
+        Ranges.load(ranges_file),
+        activations=activations,
+        weights=weights,
+        schema=schema,
+        method=method,
+        per_channel=not per_tensor,
+        keep=keep,
+    )
+    if output.suffix == SUFFIX:
+        save_text(converted.function, output)
+    else:
+        glow_nb.export_onnx(converted.function, output)
+    click.echo(f"wrote {output}", err=True)
+    if report:
+        click.echo(str(converted))
+    if samples is not None:
+        found = _drift(source, converted.function, samples)
+        click.echo(str(found))
+        if picture is not None:
+            found.plot(picture)
+            click.echo(f"wrote {picture}", err=True)
+
+
+def _check_files(output: Path, samples: str | None, picture: Path | None) -> None:
+    if output.suffix not in (SUFFIX, ".onnx"):
+        raise click.BadParameter(
+            f"{output} is named neither FILE.onnx nor FILE{SUFFIX}", param_hint="'--output'"
+        )
+    check_writable(output)
+    if picture is not None:
+        if samples is None:
+            raise OptionError(f"--picture {picture}: it needs samples; give --samples")
+        check_writable(picture)
+
+
+def _drift(source: Trained, function: glow_nb.Function, samples: str) -> Drift:
+    return drift(source, function, samples_for(source, read_npz(samples), samples))

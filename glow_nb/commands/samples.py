@@ -1,0 +1,48 @@
+"""What the commands of quantization read: a model and samples for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from glow_nb.arguments import Shapes
+from glow_nb.commands.models import load_model
+from glow_nb.errors import OptionError
+from glow_nb.hlir.graph import Function
+from glow_nb.source import Trained, as_source
+from glow_nb.types import Array
+
+
+def samples_option(*, required: bool, purpose: str = "") -> Callable[[Any], Any]:
+    """Return the option ``--samples``, whose help says the *purpose* of samples."""
+    return click.option(
+        "--samples",
+        required=required,
+        metavar="FILE.npz",
+        help=f"{purpose}One array for each input under its name, samples along the first axis; "
+        "other arrays are ignored.",
+    )
+
+
+def calibrated_model(model: Path, shapes: Shapes | None) -> Trained:
+    """Return the file *model*, or its graph if *shapes* fixes sizes."""
+    if shapes is None:
+        return model
+    loaded = load_model(model, shapes)
+    if not isinstance(loaded, Function):
+        raise OptionError(f"{model}: it is a program; give the graph that it was made of")
+    return loaded
+
+
+def samples_for(source: Trained, arrays: Mapping[str, Array], path: str) -> dict[str, Array]:
+    """Return those of *arrays*, read from *path*, that are for inputs of *source*."""
+    names = as_source(source).inputs
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise OptionError(
+            f"data file {path}: it holds {list(arrays)}, but no array for the inputs {missing}"
+        )
+    return {name: arrays[name] for name in names}

@@ -1,0 +1,240 @@
+"""How far a network of integers is from floats, value by value and at the end."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.api import as_threads, compile
+from glow_nb.arguments import as_path
+from glow_nb.backends import BackendLike
+from glow_nb.compiler import optimize
+from glow_nb.errors import OptionError
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.network import Network
+from glow_nb.quant.samples import Samples, batches_of
+from glow_nb.quant.schemas import Encoding
+from glow_nb.source import Trained, as_source, shapes_of
+from glow_nb.types import Array, ElementKind
+
+
+@dataclass(frozen=True)
+class ValueDrift:
+    """How far one value is from what it should be, over all samples.
+
+    Attributes:
+        name: What the network calls it.
+        opcode: What computes it; "input" or "output" of these.
+        signal_to_noise: In decibels: ten times the logarithm of the sum of its squares over that of
+            the differences; infinite if there are none.
+        largest_error: The largest difference.
+        saturated: The share of its numbers that are beyond the integers; 0 of an output.
+    """
+
+    name: str
+    opcode: str
+    signal_to_noise: float
+    largest_error: float
+    saturated: float = 0.0
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far a network of integers is from the floats it was made of; printed as a table.
+
+    Attributes:
+        model: The name of the network.
+        values: The quantized values, in the order in which they are computed: what they have become
+            with all that was rounded before them.
+        outputs: The outputs.
+    """
+
+    model: str
+    values: tuple[ValueDrift, ...]
+    outputs: tuple[ValueDrift, ...]
+
+    def worst(self, count: int = 10) -> tuple[ValueDrift, ...]:
+        """Return the values with the least signal to noise, the worst first."""
+        return tuple(sorted(self.values, key=lambda value: value.signal_to_noise)[:count])
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the values in the order of the network to the PNG file *path*.
+
+        Raises:
+            OptionError: matplotlib is not installed.
+            GlowError: The file cannot be written.
+        """
+        try:
+            from glow_nb.plots.drift import draw_drift
+        except ModuleNotFoundError as error:
+            raise OptionError(
+                f"the picture of drift needs {error.name}, which is not installed; "
+                "pip install 'glow_nb[plot]'"
+            ) from error
+        draw_drift(self, as_path(path))
+
+    @override
+    def __str__(self) -> str:
+        rows = (*self.values, *self.outputs)
+        width = max((len(row.name) for row in rows), default=0)
+        kinds = max((len(row.opcode) for row in rows), default=0)
+        lines = [f"{'value':{width}}  {'of':{kinds}}      dB  largest error  saturated"]
+        lines += [
+            f"{row.name:{width}}  {row.opcode:{kinds}}  {row.signal_to_noise:6.1f}  "
+            f"{row.largest_error:13.4g}  {100 * row.saturated:7.3f} %"
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+
+def drift(
+    float_model: Trained,
+    quantized: Trained,
+    samples: Samples,
+    *,
+    backend: BackendLike = "cpu",
+    threads: int | None = None,
+) -> Drift:
+    """Run both networks on *samples* and compare what they compute.
+
+    Compared are the outputs and every value that *quantized* rounds to integers and the optimized
+    graph of *float_model* has under the same name: all of them, if :func:`quantize` made it.
+
+    Args:
+        float_model: What was calibrated.
+        quantized: What was made of it.
+        samples: As :func:`calibrate` takes them.
+        backend: What runs the networks.
+        threads: Cores that share the work of a run; all that are available by default.
+
+    Raises:
+        CalibrationError: There are no samples, or some hold NaN.
+        FeedError: A sample does not fit.
+        OptionError: The networks have other outputs.
+        GlowError: As :func:`glow_nb.compile`.
+    """
+    cores = as_threads(threads)
+    source = as_source(float_model)
+    batches = batches_of(samples, source)
+    first = next(batches)
+    shapes = shapes_of(first)
+    reference = optimize(source.function(shapes))
+    rounded = as_source(quantized).function(shapes)
+    pairs = _pairs(reference, rounded)
+    comparisons = [_Comparison(value, node) for value, node in pairs]
+    outputs = [_Comparison(value, None) for value in _common_outputs(reference, rounded)]
+    floats = compile(
+        _with_outputs(reference, [value for value, _ in pairs]), backend=backend, threads=cores
+    )
+    integers = compile(
+        _with_outputs(rounded, [node for _, node in pairs]), backend=backend, threads=cores
+    )
+    for feed in (first, *batches):
+        for wanted, found, comparison in zip(
+            _values(floats, feed, len(pairs), outputs),
+            _values(integers, feed, len(pairs), outputs),
+            (*comparisons, *outputs),
+            strict=True,
+        ):
+            comparison.add(wanted, found)
+    return Drift(
+        reference.name,
+        tuple(comparison.result() for comparison in comparisons),
+        tuple(comparison.result() for comparison in outputs),
+    )
+
+
+def _pairs(reference: Function, rounded: Function) -> list[tuple[Value, ops.Dequantize]]:
+    """Return the float values that become integers, and the nodes that read these."""
+    floats = (*reference.inputs, *reference.nodes)
+    named = {v.name: v for v in floats if v.type.kind is ElementKind.FLOAT32}
+    pairs: dict[Value, ops.Dequantize] = {}
+    for node in rounded.nodes:
+        match node:
+            case ops.Dequantize(input=ops.Quantize(input=stored)) if stored.name in named:
+                value = named[stored.name]
+                if value.type == node.type:
+                    pairs.setdefault(value, node)
+    return list(pairs.items())
+
+
+def _common_outputs(reference: Function, rounded: Function) -> list[Value]:
+    """Return the outputs of *reference*; raise OptionError if *rounded* has others."""
+    wanted, found = (
+        {output.name: output.type for output in function.outputs}
+        for function in (reference, rounded)
+    )
+    if wanted != found:
+        raise OptionError(
+            f"the outputs of {rounded.name!r} are {found}, those of {reference.name!r} are "
+            f"{wanted}; compare networks of which one was made of the other"
+        )
+    return list(reference.outputs)
+
+
+def _with_outputs(function: Function, values: list[Value] | list[ops.Dequantize]) -> Function:
+    """Return *function* with *values* as outputs behind its own."""
+    builder = Builder.continuing(function)
+    for value in values:
+        builder.save(value, builder.unique_name(f"{value.name}_seen"))
+    return builder.function()
+
+
+def _values(
+    network: Network, feed: dict[str, Array], count: int, outputs: list[_Comparison]
+) -> Iterator[Array]:
+    """Yield what a run shows: the *count* values that were added, then the network's outputs."""
+    found = network.run(feed)
+    yield from list(found.values())[len(found) - count :]
+    for output in outputs:
+        yield found[output.name]
+
+
+class _Comparison:
+    """Adds up differences, batch by batch."""
+
+    def __init__(self, value: Value, node: ops.Dequantize | None) -> None:
+        self.name = value.name
+        if node is None:
+            self._opcode = "output"
+        else:
+            self._opcode = value.opcode if isinstance(value, Node) else "input"
+        self._range = (-math.inf, math.inf) if node is None else _range_of(node)
+        self._signal = self._noise = self._largest = 0.0
+        self._outside = self._count = 0
+
+    def add(self, wanted: Array, found: Array) -> None:
+        """Count one batch."""
+        expected = wanted.astype(np.float64)
+        differences = np.abs(found.astype(np.float64) - expected)
+        self._signal += float(np.sum(expected * expected))
+        self._noise += float(np.sum(differences * differences))
+        self._largest = max(self._largest, float(differences.max(initial=0.0)))
+        low, high = self._range
+        self._outside += int(np.sum((expected < low) | (expected > high)))
+        self._count += expected.size
+
+    def result(self) -> ValueDrift:
+        """Return what all batches have shown."""
+        ratio = math.inf
+        if self._noise:
+            ratio = 10 * math.log10(self._signal / self._noise) if self._signal else -math.inf
+        saturated = self._outside / max(self._count, 1)
+        return ValueDrift(self.name, self._opcode, ratio, self._largest, saturated)
+
+
+def _range_of(node: ops.Dequantize) -> tuple[float, float]:
+    """Return the least and the greatest number that is rounded to one that has an integer."""
+    type = node.input.type
+    assert type.scale is not None
+    assert type.offset is not None
+    encoding = Encoding(type.kind, type.scale, type.offset)
+    half = encoding.scale / 2
+    return encoding.lowest - half, encoding.highest + half

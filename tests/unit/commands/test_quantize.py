@@ -1,0 +1,85 @@
+"""``glow-nb calibrate`` and ``glow-nb quantize``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import glow_nb
+from glow_nb import quant
+from glow_nb.hlir.ops import Quantize
+from tests.unit.commands.samples import call, fails
+from tests.unit.quant.networks import convolutional, random
+
+pytestmark = pytest.mark.jit
+
+
+def write(folder: Path) -> tuple[Path, Path]:
+    """Write a model and samples for it; return their paths."""
+    model, samples = folder / "model.onnx", folder / "samples.npz"
+    glow_nb.export_onnx(convolutional(), model)
+    image = random(6, 8, 8, 3)
+    shape = onnx.load(model).graph.input[0].type.tensor_type.shape
+    if shape.dim[1].dim_value == 3:
+        image = np.ascontiguousarray(image.transpose(0, 3, 1, 2))
+    np.savez(samples, x=image, labels=np.arange(6))
+    return model, samples
+
+
+def calibrated(folder: Path) -> tuple[Path, Path, Path]:
+    model, samples = write(folder)
+    ranges = folder / "ranges.yaml"
+    options = ("--samples", samples, "--output", ranges, "--bins", 512, "--threads", 1)
+    result = call("calibrate", model, *options)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith(f"wrote {ranges}: ")
+    assert result.stderr.endswith(" values, 6 samples\n")
+    return model, samples, ranges
+
+
+def test_a_model_is_calibrated_and_quantized(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    model, samples, ranges = calibrated(tmp_path)
+    assert quant.Ranges.load(ranges).samples == 6
+    output, picture = tmp_path / "out.glow", tmp_path / "drift.png"
+    options: tuple[object, ...] = ("--ranges", ranges, "--output", output, "--report")
+    options += ("--method", "mse", "--schema", "symmetric_unsigned", "--keep", "conv1*")
+    options += ("--samples", samples, "--picture", picture)
+    result = call("quantize", model, *options)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].endswith(
+        ": on integers: 1 convolution, 1 fully_connected, 1 max_pool, 1 reshape"
+    )
+    assert any(line.startswith("float convolution: keep='conv1*'") for line in lines)
+    assert lines[-1].split()[:2] == ["y", "output"]
+    assert result.stderr == f"wrote {output}\nwrote {picture}\n"
+    assert picture.stat().st_size > 1000
+    function = glow_nb.load(output)
+    assert isinstance(function, glow_nb.Function)
+    assert sum(isinstance(node, Quantize) for node in function.nodes) >= 2
+
+
+def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    model, samples, ranges = calibrated(tmp_path)
+    options = ("--ranges", ranges, "--output", tmp_path / "out.glow")
+    message = fails("quantize", model, *options, "--picture", tmp_path / "drift.png")
+    assert "it needs samples; give --samples" in message
+    message = fails("quantize", model, "--ranges", ranges, "--output", tmp_path / "out", code=2)
+    assert "is named neither FILE.onnx nor FILE.glow" in message
+    message = fails("quantize", model, "--ranges", samples, "--output", tmp_path / "out.glow")
+    assert "cannot be read as ranges" in message
+    np.savez(samples, labels=np.arange(6))
+    message = fails("calibrate", model, "--samples", samples, "--output", ranges)
+    assert "it holds ['labels'], but no array for the inputs ['x']" in message
+
+
+def test_sizes_may_be_given(tmp_path: Path) -> None:
+    model, samples, ranges = calibrated(tmp_path)
+    message = fails(
+        "calibrate", model, "--samples", samples, "--output", ranges, "--shape", "batch=3"
+    )
+    assert "batch" in message
