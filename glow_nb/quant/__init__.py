@@ -11,9 +11,11 @@
     print(quant.drift("digits.onnx", quantized, images))
 """
 
+from glow_nb.quant.bias_correction import BiasCorrection, correct_biases
 from glow_nb.quant.calibration import calibrate
 from glow_nb.quant.comparison import Drift, ValueDrift, drift
 from glow_nb.quant.conversion import Conversion, convert, quantize
+from glow_nb.quant.equalization import Equalization, equalize
 from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.methods import Percentile
 from glow_nb.quant.placement import Kept
@@ -21,9 +23,11 @@ from glow_nb.quant.ranges import Ranges, ValueRange
 from glow_nb.quant.schemas import Encoding
 
 __all__ = [
+    "BiasCorrection",
     "Conversion",
     "Drift",
     "Encoding",
+    "Equalization",
     "Histogram",
     "Kept",
     "Percentile",
@@ -32,6 +36,8 @@ __all__ = [
     "ValueRange",
     "calibrate",
     "convert",
+    "correct_biases",
     "drift",
+    "equalize",
     "quantize",
 ]

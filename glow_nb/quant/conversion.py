@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 from typing_extensions import override
 
@@ -12,6 +13,7 @@ from glow_nb.compiler import optimize
 from glow_nb.errors import CalibrationError
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.quant.emission import Emission
+from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.methods import Method, chosen, method_named
 from glow_nb.quant.placement import Kept, Placement, place
 from glow_nb.quant.ranges import Ranges, ValueRange
@@ -150,9 +152,12 @@ def _encodings(
     schema: Schema,
     method: Method,
 ) -> dict[Value, Encoding]:
-    """Return scale and offset of each value that is quantized: those of its root."""
+    """Return scale and offset of each value that is quantized.
+
+    Values with the same scale have one for the numbers of all of them.
+    """
     found: dict[Value, Encoding] = {}
-    for root, values in placement.members().items():
-        encoding = chosen(method, known[root].histogram, kind, schema)
-        found |= dict.fromkeys(values, encoding)
+    for values in placement.members().values():
+        histogram = reduce(Histogram.merged, (known[value].histogram for value in values))
+        found |= dict.fromkeys(values, chosen(method, histogram, kind, schema))
     return found

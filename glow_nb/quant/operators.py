@@ -64,7 +64,7 @@ def activations_of(node: Node) -> list[Value]:
 def is_function_of_one(node: Node) -> bool:
     """True if each element of the result is a function of that of the only activation.
 
-    So it runs in the kernel that makes the activation, or in that which reads the result.
+    Constants may have a part in it. So it runs in the kernel that makes the activation, or in that which reads the result.
     """
     activations = activations_of(node)
     return node.data_parallel and len(activations) == 1 and activations[0].type == node.type

@@ -52,7 +52,7 @@ class Placement:
 
     Attributes:
         reads: For each operator on integers, the operands that it reads as such.
-        roots: For each value that is quantized, the one whose scale it has, perhaps itself.
+        roots: For each value that is quantized, one with the same scale, perhaps itself.
         kept: The operators that compute with floats.
     """
 
@@ -61,13 +61,13 @@ class Placement:
     kept: list[Kept] = field(default_factory=list)
 
     def root(self, value: Value) -> Value:
-        """Return the value whose scale *value* has."""
+        """Return the one value that stands for all with the scale of *value*."""
         while self.roots[value] is not value:
             value = self.roots[value]
         return value
 
     def members(self) -> dict[Value, list[Value]]:
-        """Return all values of each scale by their root."""
+        """Return all values of each scale by the one that stands for them."""
         found: dict[Value, list[Value]] = {}
         for value in self.roots:
             found.setdefault(self.root(value), []).append(value)
@@ -170,24 +170,25 @@ class _Placer:
         self._read(node, operands)
         if isinstance(node, ops.Concat):
             self._found.roots.setdefault(node, node)
-            for operand in operands:
-                self._tie(operand, node)
+            for operand in filter(self._is_for_concats, operands):
+                self._join(operand, node)
         elif is_mover(node):
             for result in node.results:
                 self._move(operands[0], result)
 
     def _move(self, operand: Value, result: Value) -> None:
-        """Give *result*, some of the numbers of *operand*, its scale, or the other way round."""
-        root = self._found.roots.get(result, result)
-        if result.type.kind is FLOAT32 and (root is result or not self._tie(operand, root)):
-            self._found.roots[result] = operand
+        """Give *result*, some of the numbers of *operand*, the scale of that, and the same."""
+        if result.type.kind is FLOAT32:
+            self._found.roots.setdefault(result, result)
+            self._join(operand, result)
 
-    def _tie(self, operand: Value, value: Value) -> bool:
-        """Give *operand* the scale of *value* if only that is made of it; return whether."""
-        is_free = len(self._users[operand]) == 1 and self._found.roots[operand] is operand
-        if is_free:
-            self._found.roots[operand] = value
-        return is_free
+    def _is_for_concats(self, operand: Value) -> bool:
+        """True if *operand* is but a part of concats: their scale is as good for it as its own."""
+        return all(isinstance(user, ops.Concat) for user in self._users[operand])
+
+    def _join(self, first: Value, second: Value) -> None:
+        """Let two values, and all that have their scales, have the same."""
+        self._found.roots[self._found.root(first)] = self._found.root(second)
 
     def _read(self, node: Node, values: list[Value]) -> None:
         self._found.reads[node] = values

@@ -1,0 +1,167 @@
+"""Weights of neighbouring layers that fit integers better (Nagel et al. 2019, section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.compiler import optimize
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.rewrite import substitute
+from glow_nb.quant.operators import PRODUCTS, is_product_of_weights
+from glow_nb.quant.schemas import symmetric
+from glow_nb.quant.weights import quantize_weights
+from glow_nb.types import Array, ElementKind
+
+ROUNDS = 20
+"""Passes over all pairs: each disturbs its neighbours a little."""
+
+MOST_CHANGE = 1e4
+"""By how much a channel is scaled at most."""
+
+HOMOGENEOUS = (ops.Relu, ops.LeakyRelu, ops.MaxPool, ops.AvgPool)
+"""Functions of each channel with ``f(s * x) = s * f(x)`` for positive s."""
+
+
+@dataclass(frozen=True)
+class Equalization:
+    """A network with equalized weights, and what they have gained; printed as one line.
+
+    Attributes:
+        function: The network, which computes the same as before, but for rounding.
+        pairs: The names of the layers between which channels were scaled.
+        before: Signal to noise, in decibels, of the weights of these layers as int8 with one scale
+            a layer; the mean over all channels.
+        after: The same of the new weights.
+    """
+
+    function: Function
+    pairs: tuple[tuple[str, str], ...]
+    before: float
+    after: float
+
+    @override
+    def __str__(self) -> str:
+        if not self.pairs:
+            return "no pairs of layers can be equalized"
+        change = f"{self.before:.2f} dB to {self.after:.2f} dB"
+        return f"{len(self.pairs)} pairs of layers equalized: weights of 8 bits from {change}"
+
+
+def equalize(function: Function) -> Equalization:
+    """Scale the channels between neighbouring layers so that the weights of both are alike.
+
+    Channel c of a layer is divided by ``s[c] = sqrt(r[c] / t[c])``, and the weights of the next
+    layer that read it are multiplied by it, with r and t the largest weights that make it and that
+    read it. Between the layers may be ReLU and pools, which pass a factor on. It helps most where
+    weights have one scale a layer, and changes the ranges of activations: calibrate the new
+    function, and quantize that.
+    """
+    function = optimize(function)
+    pairs = list(_pairs(function))
+    arrays = {
+        constant: constant.array.astype(np.float64)
+        for pair in pairs
+        for node in pair
+        for constant in _constants(node)
+    }
+    layers = dict.fromkeys(node for pair in pairs for node in pair)
+    before = _mean_decibels(layers, arrays)
+    for _ in range(ROUNDS):
+        for first, second in pairs:
+            _equalize_pair(first, second, arrays)
+    after = _mean_decibels(layers, arrays)
+    renewed: dict[Value, Value] = {
+        constant: Constant.of(constant.name, array.astype(np.float32))
+        for constant, array in arrays.items()
+    }
+    names = tuple((first.name, second.name) for first, second in pairs)
+    return Equalization(substitute(function, renewed), names, before, after)
+
+
+def _pairs(function: Function) -> Iterator[tuple[Node, Node]]:
+    """Yield layers of which the second reads what the first makes, and nothing else does."""
+    users = function.users()
+    for node in function.nodes:
+        if not (_is_layer(node) and _are_its_own(node, users)):
+            continue
+        value: Value = node
+        while len(users.get(value, ())) == 1:
+            (reader,) = users[value]
+            if _is_layer(reader) and getattr(reader, PRODUCTS[type(reader)].input) is value:
+                if _are_its_own(reader, users) and _can_be_scaled(reader):
+                    yield node, reader
+                break
+            if not isinstance(reader, HOMOGENEOUS) or len(reader.results) != 1:
+                break
+            value = reader
+
+
+def _is_layer(node: Node) -> bool:
+    return isinstance(node, ops.Convolution | ops.FullyConnected) and is_product_of_weights(node)
+
+
+def _constants(node: Node) -> tuple[Constant, Constant]:
+    """Return the weights and the bias of a layer."""
+    product = PRODUCTS[type(node)]
+    return getattr(node, product.weights), getattr(node, product.bias)
+
+
+def _are_its_own(node: Node, users: dict[Value, list[Node]]) -> bool:
+    """True if no other node reads the weights or the bias of *node*."""
+    return all(len(users[constant]) == 1 for constant in _constants(node))
+
+
+def _can_be_scaled(node: Node) -> bool:
+    """True if each weight of *node* reads one channel, and each channel is one of its input's."""
+    if not isinstance(node, ops.Convolution):
+        return True
+    return node.group == 1 or node.filter.type.shape[-1] == 1
+
+
+def _made_by(node: Node, weights: Array) -> Array:
+    """Return *weights* as ``[channels of the result, others]``, a view."""
+    return weights.T if isinstance(node, ops.FullyConnected) else weights.reshape(len(weights), -1)
+
+
+def _read_by(node: Node, weights: Array) -> Array:
+    """Return *weights* as ``[channels of the input, others]``, a view."""
+    if isinstance(node, ops.FullyConnected):
+        return weights
+    assert isinstance(node, ops.Convolution)
+    if node.group > 1:
+        return weights.reshape(node.group, -1)
+    return weights.reshape(-1, weights.shape[-1]).T
+
+
+def _equalize_pair(first: Node, second: Node, arrays: dict[Constant, Array]) -> None:
+    """Scale the channels between two layers."""
+    weights, bias = _constants(first)
+    made = _made_by(first, arrays[weights])
+    read = _read_by(second, arrays[_constants(second)[0]])
+    largest = np.abs(made).max(axis=1, initial=0.0), np.abs(read).max(axis=1, initial=0.0)
+    is_used = (largest[0] > 0) & (largest[1] > 0)
+    ratio = np.divide(*largest, out=np.ones_like(largest[0]), where=is_used)
+    factor = np.clip(np.sqrt(ratio), 1 / MOST_CHANGE, MOST_CHANGE)
+    made /= factor[:, None]
+    arrays[bias] /= factor
+    read *= factor[:, None]
+
+
+def _mean_decibels(layers: Iterable[Node], arrays: Mapping[Constant, Array]) -> float:
+    """Return the mean signal to noise of channels of weights as int8 with one scale a layer."""
+    found: list[Array] = []
+    for node in layers:
+        weights = arrays[_constants(node)[0]]
+        rounded = quantize_weights(weights, None, ElementKind.INT8, symmetric, 0.0).real
+        signal, noise = (
+            np.sum(_made_by(node, array) ** 2, axis=1) for array in (weights, weights - rounded)
+        )
+        is_rounded = (signal > 0) & (noise > 0)
+        found.append(10 * np.log10(signal[is_rounded] / noise[is_rounded]))
+    decibels = np.concatenate(found) if found else np.empty(0)
+    return float(decibels.mean()) if decibels.size else float("inf")
