@@ -88,6 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(small_model(), folder / "model.onnx")
     images = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
     np.save(folder / "images.npy", images)
+    np.savez(folder / "data.npz", data=images)
     np.savez(folder / "train.npz", data=images, classes=np.zeros((1, 27, 27), np.int64))
     return folder
 

@@ -1,0 +1,91 @@
+"""What do integers cost in accuracy, and what do they save, by schema and method?
+
+The network that reads digits (``experiments/digits.onnx``) is calibrated on the digits that it was
+trained on, and asked about the other 360. The table shows the share read rightly, the signal to
+noise of the scores, the bytes of the constants, and the time of a run, for floats and for integers;
+the picture shows how far each layer is from the floats with the usual options::
+
+    python -m experiments.quantization --output out
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import glow_nb
+from experiments.train_digits import TESTED, accuracy, load_digits
+from experiments.trainable_layers import split
+from glow_nb import quant
+from glow_nb.hlir.graph import Function
+from glow_nb.network import Network
+from glow_nb.quant.methods import METHODS
+from glow_nb.quant.schemas import SCHEMAS
+from glow_nb.types import Array
+
+MODEL = Path(__file__).with_name("digits.onnx")
+RUNS = 20
+
+
+def milliseconds(network: Network, images: Array) -> float:
+    """Return the least time of some runs."""
+    network.run(images)
+    times = []
+    for _ in range(RUNS):
+        began = time.perf_counter()
+        network.run(images)
+        times.append(time.perf_counter() - began)
+    return 1e3 * min(times)
+
+
+def row(name: str, function: Function, images: Array, digits: Array, scores: Array) -> str:
+    """Return the line of the table for *function*; *scores* are those of the floats."""
+    network = glow_nb.compile(function, threads=1)
+    found = network.run(images)["scores"]
+    noise = float(np.sum((found - scores) ** 2))
+    ratio = 10 * np.log10(float(np.sum(scores**2)) / noise) if noise else np.inf
+    size = network.memory.constant_bytes
+    share, taken = accuracy(found, digits), milliseconds(network, images)
+    return f"{name:40} {share:8.2%} {ratio:6.1f} dB {size:8} bytes {taken:8.3f} ms"
+
+
+def table(ranges: quant.Ranges, images: Array, digits: Array) -> list[str]:
+    """Return the lines for floats and for all schemas, methods and options."""
+    function = glow_nb.load(MODEL)
+    assert isinstance(function, Function)
+    scores = glow_nb.compile(function).run(images)["scores"]
+    lines = [row("float32", function, images, digits, scores)]
+    for schema in SCHEMAS:
+        for method in METHODS:
+            made = quant.quantize(function, ranges, schema=schema, method=method)
+            lines.append(row(f"{schema}, {method}", made, images, digits, scores))
+    made = quant.quantize(function, ranges, per_channel=False)
+    lines.append(row("asymmetric, minmax, one scale a layer", made, images, digits, scores))
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table and draw the picture."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=Path("out"))
+    given = parser.parse_args(arguments)
+    given.output.mkdir(exist_ok=True)
+    images, digits = load_digits()
+    known, asked = split(len(digits), TESTED)
+    ranges = quant.calibrate(MODEL, images[known])
+    for line in table(ranges, images[asked], digits[asked]):
+        print(line)
+    made = quant.quantize(MODEL, ranges)
+    print(quant.correct_biases(MODEL, made, images[known]))
+    found = quant.drift(MODEL, made, images[asked])
+    print(found)
+    found.plot(given.output / "drift.png")
+    print(f"wrote drift.png to {given.output}")
+
+
+if __name__ == "__main__":
+    main()

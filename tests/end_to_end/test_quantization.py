@@ -1,0 +1,75 @@
+"""Networks of integers, as machine code, through ONNX and in ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import glow_nb
+from glow_nb import quant
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops import Convolution, FullyConnected, QuantizedConvolution
+from glow_nb.quant.schemas import KINDS
+from glow_nb.types import Array
+from tests.unit.quant.networks import branching, convolutional, dense, random, residual
+
+pytestmark = pytest.mark.jit
+
+
+def quantized(function: Function, **options: str) -> tuple[Function, list[Array]]:
+    """Return *function* with integers, and samples for it."""
+    shape = function.inputs[0].type.shape
+    samples = [random(*shape, seed=seed) for seed in range(4)]
+    ranges = quant.calibrate(function, samples, backend="interpreter")
+    return quant.quantize(function, ranges, **options), samples  # type: ignore[arg-type]
+
+
+def decibels(wanted: Array, found: Array) -> float:
+    noise = float(np.sum((wanted.astype(np.float64) - found) ** 2))
+    return 10 * float(np.log10(np.sum(wanted.astype(np.float64) ** 2) / noise)) if noise else np.inf
+
+
+@pytest.mark.parametrize("network", [dense, convolutional, residual, branching])
+@pytest.mark.parametrize("kind", KINDS)
+def test_islands_compute_what_the_graph_of_integers_means(
+    network: Callable[[], Function], kind: glow_nb.types.ElementKind
+) -> None:
+    function = network()
+    integers, samples = quantized(function, activations=kind.value)
+    compiled = glow_nb.compile(integers, threads=1)
+    for sample in samples:
+        (meant,) = glow_nb.evaluate(integers, {"x": sample}).values()
+        (found,) = compiled.run(sample).values()
+        # a number in the middle of two integers may become either
+        assert decibels(meant, found) > 45
+
+
+def test_no_product_of_floats_is_left() -> None:
+    for network in (dense(), convolutional(), residual(), branching()):
+        integers, _ = quantized(network)
+        nodes = glow_nb.optimize(integers).nodes
+        assert not any(isinstance(node, Convolution | FullyConnected) for node in nodes)
+    integers, _ = quantized(convolutional())
+    found = glow_nb.optimize(integers).nodes
+    assert sum(isinstance(node, QuantizedConvolution) for node in found) == 2
+
+
+@pytest.mark.parametrize("network", [dense, convolutional, residual, branching])
+@pytest.mark.parametrize("activations", ["uint8", "int8"])
+def test_onnxruntime_computes_the_same(network: Callable[[], Function], activations: str) -> None:
+    integers, samples = quantized(network(), activations=activations)
+    model = glow_nb.export_onnx(integers)
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled, again = glow_nb.compile(integers, threads=1), glow_nb.compile(model, threads=1)
+    for sample in samples:
+        fed = {session.get_inputs()[0].name: sample}
+        (theirs,) = session.run(None, fed)
+        (ours,) = compiled.run(sample).values()
+        (read,) = again.run(sample).values()
+        assert decibels(ours, theirs) > 40
+        assert decibels(ours, read) > 45
