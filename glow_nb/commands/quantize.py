@@ -18,15 +18,14 @@ from glow_nb.commands.options import (
 from glow_nb.commands.samples import calibrated_model, samples_for, samples_option
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, check_writable, save_text
-from glow_nb.quant import Drift, Ranges, convert, drift
+from glow_nb.quant import Ranges, convert, correct_biases, drift
 from glow_nb.quant.methods import METHODS
 from glow_nb.quant.schemas import KINDS, SCHEMAS, WEIGHT_KINDS
-from glow_nb.source import Trained
 
 EXAMPLES = """\
 glow-nb quantize model.onnx --ranges ranges.yaml --output model.int8.onnx
 glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
-    --report --samples data.npz --picture drift.png --output model.int8.onnx"""
+    --correct-biases --report --samples data.npz --picture drift.png --output model.int8.onnx"""
 
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
@@ -81,8 +80,14 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
     help="One scale for all weights of an operator.",
 )
 @click.option("--keep", multiple=True, metavar="GLOB", help="Nodes that stay float. Repeat it.")
-@click.option("--report", is_flag=True, help="Print what stays float and why; see --samples.")
-@samples_option(required=False, purpose="Compare with the floats on these, for --report. ")
+@click.option(
+    "--correct-biases",
+    "corrects_biases",
+    is_flag=True,
+    help="Make up for what rounding the weights moves (needs --samples).",
+)
+@click.option("--report", is_flag=True, help="Print what stays float, and why.")
+@samples_option(required=False, purpose="Print how far integers are from floats on these. ")
 @click.option(
     "--picture",
     type=click.Path(path_type=Path),
@@ -100,6 +105,7 @@ def quantize(
     method: str,
     per_tensor: bool,
     keep: tuple[str, ...],
+    corrects_biases: bool,
     report: bool,
     samples: str | None,
     picture: Path | None,
@@ -107,12 +113,14 @@ def quantize(
 ) -> None:
     """Write MODEL with integers where its operators have forms for them.
 
-    The ranges come from 'glow-nb calibrate' on the same model. With --samples, both networks run on
-    samples: a table shows, value by value, signal to noise, the largest error, and the share of
+    The ranges come from 'glow-nb calibrate' on the same model. With --samples, both networks run: a
+    table shows, value by value, signal to noise, the largest error, and the share of
     numbers beyond the integers.
     """
-    _check_files(output, samples, picture)
+    _check_output(output)
+    _check_samples(samples, picture, corrects_biases)
     source = calibrated_model(model, as_shapes(shapes))
+    arrays = None if samples is None else samples_for(source, read_npz(samples), samples)
     converted = convert(
         source,
         Ranges.load(ranges_file),
@@ -123,32 +131,45 @@ def quantize(
         per_channel=not per_tensor,
         keep=keep,
     )
-    if output.suffix == SUFFIX:
-        save_text(converted.function, output)
-    else:
-        glow_nb.export_onnx(converted.function, output)
-    click.echo(f"wrote {output}", err=True)
+    function = converted.function
     if report:
         click.echo(str(converted))
-    if samples is not None:
-        found = _drift(source, converted.function, samples)
+    if arrays is not None:
+        if corrects_biases:
+            corrected = correct_biases(source, function, arrays)
+            click.echo(str(corrected))
+            function = corrected.function
+        found = drift(source, function, arrays)
         click.echo(str(found))
         if picture is not None:
             found.plot(picture)
             click.echo(f"wrote {picture}", err=True)
+    _write(function, output)
 
 
-def _check_files(output: Path, samples: str | None, picture: Path | None) -> None:
+def _write(function: glow_nb.Function, output: Path) -> None:
+    if output.suffix == SUFFIX:
+        save_text(function, output)
+    else:
+        glow_nb.export_onnx(function, output)
+    click.echo(f"wrote {output}", err=True)
+
+
+def _check_output(output: Path) -> None:
     if output.suffix not in (SUFFIX, ".onnx"):
         raise click.BadParameter(
             f"{output} is named neither FILE.onnx nor FILE{SUFFIX}", param_hint="'--output'"
         )
     check_writable(output)
+
+
+def _check_samples(samples: str | None, picture: Path | None, corrects_biases: bool) -> None:
+    """Raise OptionError if there are no samples but something that is made with them."""
+    for option, is_given in (
+        ("--picture", picture is not None),
+        ("--correct-biases", corrects_biases),
+    ):
+        if is_given and samples is None:
+            raise OptionError(f"{option}: it needs samples; give --samples")
     if picture is not None:
-        if samples is None:
-            raise OptionError(f"--picture {picture}: it needs samples; give --samples")
         check_writable(picture)
-
-
-def _drift(source: Trained, function: glow_nb.Function, samples: str) -> Drift:
-    return drift(source, function, samples_for(source, read_npz(samples), samples))

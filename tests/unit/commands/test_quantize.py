@@ -47,7 +47,7 @@ def test_a_model_is_calibrated_and_quantized(tmp_path: Path) -> None:
     output, picture = tmp_path / "out.glow", tmp_path / "drift.png"
     options: tuple[object, ...] = ("--ranges", ranges, "--output", output, "--report")
     options += ("--method", "mse", "--schema", "symmetric_unsigned", "--keep", "conv1*")
-    options += ("--samples", samples, "--picture", picture)
+    options += ("--samples", samples, "--picture", picture, "--correct-biases")
     result = call("quantize", model, *options)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -55,8 +55,9 @@ def test_a_model_is_calibrated_and_quantized(tmp_path: Path) -> None:
         ": on integers: 1 convolution, 1 fully_connected, 1 max_pool, 1 reshape"
     )
     assert any(line.startswith("float convolution: keep='conv1*'") for line in lines)
+    assert any(line.startswith("2 biases corrected: outputs from ") for line in lines)
     assert lines[-1].split()[:2] == ["y", "output"]
-    assert result.stderr == f"wrote {output}\nwrote {picture}\n"
+    assert result.stderr == f"wrote {picture}\nwrote {output}\n"
     assert picture.stat().st_size > 1000
     function = glow_nb.load(output)
     assert isinstance(function, glow_nb.Function)
@@ -67,7 +68,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     model, samples, ranges = calibrated(tmp_path)
     options = ("--ranges", ranges, "--output", tmp_path / "out.glow")
     message = fails("quantize", model, *options, "--picture", tmp_path / "drift.png")
-    assert "it needs samples; give --samples" in message
+    assert "--picture: it needs samples; give --samples" in message
+    message = fails("quantize", model, *options, "--correct-biases")
+    assert "--correct-biases: it needs samples; give --samples" in message
     message = fails("quantize", model, "--ranges", ranges, "--output", tmp_path / "out", code=2)
     assert "is named neither FILE.onnx nor FILE.glow" in message
     message = fails("quantize", model, "--ranges", samples, "--output", tmp_path / "out.glow")
@@ -75,6 +78,16 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     np.savez(samples, labels=np.arange(6))
     message = fails("calibrate", model, "--samples", samples, "--output", ranges)
     assert "it holds ['labels'], but no array for the inputs ['x']" in message
+
+
+def test_a_model_of_integers_is_written(tmp_path: Path) -> None:
+    model, _, ranges = calibrated(tmp_path)
+    output = tmp_path / "model.int8.onnx"
+    result = call("quantize", model, "--ranges", ranges, "--output", output)
+    assert result.exit_code == 0, result.output
+    assert result.output == f"wrote {output}\n"
+    kinds = {node.op_type for node in onnx.load(output).graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear", "Conv"} <= kinds
 
 
 def test_sizes_may_be_given(tmp_path: Path) -> None:
