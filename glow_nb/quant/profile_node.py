@@ -68,8 +68,8 @@ no_gradient("its results are numbers of occurrences", Profile)
 class ProfileInst(NodeInstruction):
     """The histogram of earlier runs with the numbers of one more tensor counted, too."""
 
-    new_counts: Out
-    new_bounds: Out
+    counted: Out
+    limits: Out
     input: In
     counts: In
     bounds: In
@@ -77,27 +77,27 @@ class ProfileInst(NodeInstruction):
 
 @kernel_for(ProfileInst, traits=SERIAL)
 def profile_source(instruction: ProfileInst, target: Target) -> KernelSource:
-    """Return the kernel ``(new_counts, new_bounds, input, counts, bounds)``.
+    """Return the kernel ``(counted, limits, input, counts, bounds)``.
 
     All widths are powers of two, so that nothing is rounded in float64.
     """
     size, bins = instruction.input.type.size, instruction.counts.type.size
     out = SourceWriter()
-    arguments = "new_counts, new_bounds, input, counts, bounds, scratch, thread, threads"
+    arguments = "counted, limits, input, counts, bounds, scratch, thread, threads"
     with out.block(f"def kernel({arguments}):"):
         with out.block("if thread == 0:"):
             _write_bounds(out, size)
             with out.block("if not is_finite:"):
-                out.line(f"copy(new_counts, 0, counts, 0, {bins})")
-                out.line("put(new_bounds, 0, low - low)\nput(new_bounds, 1, low - low)")
+                out.line(f"copy(counted, 0, counts, 0, {bins})")
+                out.line("put(limits, 0, low - low)\nput(limits, 1, low - low)")
             with out.block("else:"):
-                out.line(f"clear(new_counts, 0, {bins})")
+                out.line(f"clear(counted, 0, {bins})")
                 with out.block("if low <= high:"):
                     _write_width(out, "width", "low", "high", bins)
                     out.line(f"first = {_floor('low / width')}")
                     _write_old_counts(out, bins)
                     _write_count(out, size)
-                out.line("put(new_bounds, 0, low)\nput(new_bounds, 1, high)")
+                out.line("put(limits, 0, low)\nput(limits, 1, high)")
     return KernelSource("profile", out.text, (INT64, FLOAT32, FLOAT32, INT64, FLOAT32))
 
 
@@ -138,11 +138,11 @@ def _write_old_counts(out: SourceWriter, bins: int) -> None:
         with out.block(f"for i in range({bins}):"):
             out.line(f"place = {_floor('(old_first + i) / ratio')} - first")
             out.line(f"place = min(max(place, 0), {bins - 1})")
-            out.line("put(new_counts, place, get(new_counts, place) + get(counts, i))")
+            out.line("put(counted, place, get(counted, place) + get(counts, i))")
 
 
 def _write_count(out: SourceWriter, size: int) -> None:
     out.line("inverse = 1.0 / width")
     with out.block(f"for i in range({size}):"):
         out.line(f"place = {_floor('get(input, i) * inverse')} - first")
-        out.line("put(new_counts, place, get(new_counts, place) + 1)")
+        out.line("put(counted, place, get(counted, place) + 1)")
