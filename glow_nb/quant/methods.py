@@ -116,8 +116,9 @@ class _Divergence:
         self._numbers, self._counts = histogram.centers[span], counts[span]
 
     def __call__(self, encoding: Encoding) -> float:
-        first = np.searchsorted(self._numbers, encoding.lowest)
-        last = np.searchsorted(self._numbers, encoding.highest, side="right")
+        half = encoding.scale / 2
+        first = np.searchsorted(self._numbers, encoding.lowest - half)
+        last = np.searchsorted(self._numbers, encoding.highest + half, side="right")
         inside = self._counts[first:last]
         if not inside.any():
             return np.inf

@@ -76,6 +76,13 @@ def test_entropy_keeps_what_is_evenly_spread() -> None:
     assert found.highest > 0.95
 
 
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_entropy_keeps_a_frequent_greatest_number(schema: str) -> None:
+    grey = np.repeat(np.arange(17) / 16, 100).astype(np.float32)  # pixels of few levels
+    found = entropy(Histogram.of(grey), UINT8, SCHEMAS[schema])
+    assert found.highest > 0.999
+
+
 def test_entropy_does_not_mind_that_zero_is_frequent() -> None:
     numbers = np.random.default_rng(0).exponential(size=20_000).astype(np.float32)
     plain = entropy(Histogram.of(numbers), UINT8, asymmetric)
