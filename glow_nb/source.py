@@ -63,9 +63,7 @@ def as_source(trained: Trained) -> Source:
         # Only an ONNX model has open sizes.
         return _OpenSource(SymbolicModel(load_model(cast(str, trained)), {}, {}))
     if isinstance(loaded, Program):
-        raise OptionError(
-            f"{loaded!r:.80} is a program, whose meaning for training is lost; give its graph"
-        )
+        raise OptionError(f"{loaded!r:.80} is a program; give the graph that it was made of")
     return _FixedSource(loaded)
 
 
