@@ -8,7 +8,7 @@ output.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -66,9 +66,12 @@ def names_but(*slow: str) -> list[object]:
 
 
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", names_but(*MANY_KERNELS))
+@pytest.mark.parametrize("name", names_but(*MANY_KERNELS, "vgg19"))
 def test_light_models_give_their_stored_outputs(name: str, threads: int) -> None:
-    """With one thread, kernels are those of the test of dumped text; twins run with two, too."""
+    """With one thread, kernels are those of the test of dumped text; twins run with two, too.
+
+    VGG-19 is like ZFNet, only longer.
+    """
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     feeds, expected = light_feeds(name, model)
     net = glow_nb.compile(model, threads=threads)
@@ -146,6 +149,19 @@ def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> Non
             path.unlink()  # hundreds of megabytes a network
 
 
+def check_against_onnxruntime(
+    model: onnx.ModelProto,
+    engines: Iterable[tuple[str, int]] = ENGINES,
+    winograd: str = "auto",
+) -> None:
+    feeds = random_feeds(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = session.run(None, feeds)
+    for backend, threads in engines:
+        net = glow_nb.compile(model, backend=backend, threads=threads, winograd=winograd)
+        assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
+
+
 @pytest.mark.parametrize(
     "network",
     [
@@ -154,13 +170,7 @@ def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> Non
     ],
 )
 def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.ModelProto]) -> None:
-    model = network()
-    feeds = random_feeds(model)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    expected = session.run(None, feeds)
-    for backend, threads in ENGINES:
-        net = glow_nb.compile(model, backend=backend, threads=threads, winograd="off")
-        assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
+    check_against_onnxruntime(network(), winograd="off")
 
 
 @pytest.mark.parametrize(
@@ -168,38 +178,38 @@ def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.Model
     [n if n.startswith("odd") else pytest.param(n, marks=pytest.mark.slow) for n in TRANSFORMERS],
 )
 def test_transformers_agree_with_onnxruntime(name: str) -> None:
-    model = TRANSFORMERS[name]()
-    feeds = random_feeds(model)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    expected = session.run(None, feeds)
-    for backend, threads in ENGINES:
-        net = glow_nb.compile(model, backend=backend, threads=threads)
-        assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
+    check_against_onnxruntime(TRANSFORMERS[name]())
 
 
+def test_a_block_of_parts_agrees_with_onnxruntime() -> None:
+    model = branched_networks.cross_stage((1, 3, 64, 64), blocks=((64, 2),))
+    check_against_onnxruntime(model, [("cpu", 2)])
+
+
+def test_a_stage_over_space_and_time_agrees_with_onnxruntime() -> None:
+    model = video_and_audio_networks.r2plus1d((1, 3, 4, 24, 24), stages=((64, 2),))
+    check_against_onnxruntime(model, [("cpu", 2)])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "image"),
     [
         (branched_networks.cross_stage, (1, 3, 64, 64)),
-        pytest.param(branched_networks.elan, (1, 3, 64, 64), marks=pytest.mark.slow),
-        pytest.param(branched_networks.ghostnet, (1, 3, 64, 64), marks=pytest.mark.slow),
-        pytest.param(branched_networks.res2net, (1, 3, 64, 64), marks=pytest.mark.slow),
+        (branched_networks.elan, (1, 3, 64, 64)),
+        (branched_networks.ghostnet, (1, 3, 64, 64)),
+        (branched_networks.res2net, (1, 3, 64, 64)),
         (video_and_audio_networks.r2plus1d, (1, 3, 4, 24, 24)),
-        pytest.param(video_and_audio_networks.i3d, (1, 3, 8, 32, 32), marks=pytest.mark.slow),
-        pytest.param(video_and_audio_networks.temporal, (1, 16, 200), marks=pytest.mark.slow),
-        pytest.param(video_and_audio_networks.wav2vec, (1, 1, 2000), marks=pytest.mark.slow),
-        pytest.param(video_and_audio_networks.speech, (1, 20, 50), marks=pytest.mark.slow),
+        (video_and_audio_networks.i3d, (1, 3, 8, 32, 32)),
+        (video_and_audio_networks.temporal, (1, 16, 200)),
+        (video_and_audio_networks.wav2vec, (1, 1, 2000)),
+        (video_and_audio_networks.speech, (1, 20, 50)),
     ],
 )
 def test_branched_video_and_audio_networks_agree_with_onnxruntime(
     network: Callable[[tuple[int, ...]], onnx.ModelProto], image: tuple[int, ...]
 ) -> None:
-    model = network(image)
-    feeds = random_feeds(model)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    expected = session.run(None, feeds)
-    net = glow_nb.compile(model, threads=2)
-    assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE
+    check_against_onnxruntime(network(image), [("cpu", 2)])
 
 
 @pytest.mark.parametrize(
