@@ -38,8 +38,11 @@ TOLERANCE = 5e-5
 
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 ENGINES = (("interpreter", 1), ("cpu", 1), ("cpu", 2))
-QUICK = ("resnet50", "shufflenet", "squeezenet")
-"""Twins in the default run; the slow run has all of them."""
+QUICK = ("shufflenet", "squeezenet")
+"""Twins that are compiled in the default run; the slow run has all of them."""
+
+PLANNED = ("resnet50", *QUICK)
+"""Twins in the default run whose graphs and plans are looked at."""
 
 
 def light_feeds(name: str, model: onnx.ModelProto) -> tuple[dict[str, Array], list[Array]]:
@@ -84,17 +87,20 @@ def twin(request: pytest.FixtureRequest) -> onnx.ModelProto:
     return make_twin(name, batch)
 
 
-def _cases() -> list[object]:
-    cases: list[object] = []
-    for name in NAMES:
-        marks = () if name in QUICK else (pytest.mark.slow,)
-        cases.append(pytest.param((name, 1), id=f"{name}-1", marks=marks))
-    cases.append(pytest.param(("vgg19", 8), id="vgg19-8", marks=(pytest.mark.slow,)))
-    cases.append(pytest.param(("resnet50", 8), id="resnet50-8", marks=(pytest.mark.slow,)))
-    return cases
+def twins(*quick: str) -> list[object]:
+    """Return all twins with one image, but for the *quick* ones marked as slow."""
+    return [
+        pytest.param((n, 1), id=f"{n}-1", marks=() if n in quick else pytest.mark.slow)
+        for n in NAMES
+    ]
 
 
-@pytest.mark.parametrize("twin", _cases(), indirect=True)
+EIGHT_IMAGES = [
+    pytest.param((n, 8), id=f"{n}-8", marks=pytest.mark.slow) for n in ("vgg19", "resnet50")
+]
+
+
+@pytest.mark.parametrize("twin", [*twins(*QUICK), *EIGHT_IMAGES], indirect=True)
 def test_twins_agree_with_onnxruntime_and_with_float64(twin: onnx.ModelProto) -> None:
     """Each of two engines may be off by the tolerance, so they may be twice as far apart."""
     feeds = random_feeds(twin)
@@ -111,7 +117,7 @@ def test_twins_agree_with_onnxruntime_and_with_float64(twin: onnx.ModelProto) ->
         assert largest_distance(expected, found) <= 2 * TOLERANCE, (backend, threads)
 
 
-@pytest.mark.parametrize("twin", _cases()[: len(NAMES)], indirect=True)
+@pytest.mark.parametrize("twin", twins(*PLANNED), indirect=True)
 def test_nothing_is_moved_but_at_the_border_and_memory_is_at_its_bound(
     twin: onnx.ModelProto,
 ) -> None:
