@@ -11,6 +11,8 @@ for a duel or a profile::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
 from experiments.layers import Layers, main
@@ -18,11 +20,17 @@ from experiments.layers import Layers, main
 IMAGE = (1, 3, 224, 224)
 
 
-def cross_stage(image: tuple[int, ...] = (1, 3, 320, 320)) -> onnx.ModelProto:
-    """Return blocks that split their channels, and concatenate all that follows from one part."""
+def cross_stage(
+    image: tuple[int, ...] = (1, 3, 320, 320),
+    blocks: Sequence[tuple[int, int]] = ((64, 1), (128, 2), (256, 2), (256, 1)),
+) -> onnx.ModelProto:
+    """Return blocks that split their channels, and concatenate all that follows from one part.
+
+    Of each block, *blocks* has the channels and how many convolutions of convolutions follow.
+    """
     m = Layers("cross_stage", image)
     x = m.convolution("image", 32, 3, 2, act="Silu")
-    for depth, repeats in ((64, 1), (128, 2), (256, 2), (256, 1)):
+    for depth, repeats in blocks:
         x = m.convolution(x, depth, 3, 2, act="Silu")
         parts = m.parts(m.convolution(x, depth, act="Silu"), 2)
         for _ in range(repeats):

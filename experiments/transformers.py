@@ -16,7 +16,7 @@ profile::
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -342,6 +342,9 @@ def vision(name: str, size: Size, image: int = 224, patch: int = 16) -> onnx.Mod
     return m.proto(name, m.dense(first, width, 1000), size.batch, 1000)
 
 
+ODD = Size(2, 3, 37, 5, 21)
+"""The sizes of small networks, which share many kernels."""
+
 NETWORKS = {
     "bert_128": lambda: encoder("bert_128", Size(12, 1, 128, 12, 64)),
     "bert_384": lambda: encoder("bert_384", Size(12, 1, 384, 12, 64)),
@@ -349,18 +352,18 @@ NETWORKS = {
     "encoder_200": lambda: encoder("encoder_200", Size(12, 1, 200, 12, 64)),
     "encoder_512": lambda: encoder("encoder_512", Size(6, 1, 512, 8, 64)),
     "audio_encoder": lambda: audio_encoder("audio_encoder", Size(6, 1, 1500, 8, 64)),
-    "odd_audio": lambda: audio_encoder("odd_audio", Size(2, 2, 29, 3, 20), bands=7),
+    "odd_audio": lambda: audio_encoder("odd_audio", ODD, bands=7),
     "narrow_encoder": lambda: encoder("narrow_encoder", Size(4, 1, 128, 12, 26)),
-    "odd_encoder": lambda: encoder("odd_encoder", Size(2, 3, 37, 5, 21)),
+    "odd_encoder": lambda: encoder("odd_encoder", ODD),
     "vit_b16": lambda: vision("vit_b16", Size(12, 1, 197, 12, 64)),
-    "odd_vision": lambda: vision("odd_vision", Size(2, 3, 26, 3, 20), image=85, patch=17),
+    "odd_vision": lambda: vision("odd_vision", ODD, image=102, patch=17),
     "gpt_64": lambda: decoder("gpt_64", Size(12, 1, 64, 12, 64)),
-    "odd_decoder": lambda: decoder("odd_decoder", Size(2, 3, 19, 3, 28)),
+    "odd_decoder": lambda: decoder("odd_decoder", ODD),
     "gpt_step": lambda: decoder("gpt_step", Size(12, 1, 1, 12, 64), known=64),
     "llama_256": lambda: grouped_decoder("llama_256", Size(8, 1, 256, 12, 64, 4)),
     "llama_step": lambda: grouped_decoder("llama_step", Size(8, 1, 1, 12, 64, 4), known=255),
     "odd_llama": lambda: grouped_decoder("odd_llama", Size(2, 2, 11, 6, 10, 3), known=4),
-    "odd_step": lambda: decoder("odd_step", Size(2, 3, 1, 3, 28), known=13),
+    "odd_step": lambda: decoder("odd_step", replace(ODD, tokens=1), known=13),
 }
 """By name; those that are called odd are small."""
 

@@ -11,6 +11,8 @@ filters. They are written to a folder, for a duel or a profile::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
 from experiments.layers import Layers, main
@@ -18,11 +20,17 @@ from experiments.layers import Layers, main
 VIDEO = (1, 3, 8, 112, 112)
 
 
-def r2plus1d(video: tuple[int, ...] = VIDEO) -> onnx.ModelProto:
-    """Return R(2+1)D-18: convolutions over space and over time in turn."""
+def r2plus1d(
+    video: tuple[int, ...] = VIDEO,
+    stages: Sequence[tuple[int, int]] = ((64, 1), (128, 2), (256, 2), (512, 2)),
+) -> onnx.ModelProto:
+    """Return R(2+1)D-18: convolutions over space and over time in turn.
+
+    Of each stage, *stages* has the channels and the stride; fewer make a smaller network.
+    """
     m = Layers("r2plus1d", video)
     x = m.convolution(m.convolution("image", 45, (1, 7, 7), (1, 2, 2)), 64, (3, 1, 1))
-    for depth, first in ((64, 1), (128, 2), (256, 2), (512, 2)):
+    for depth, first in stages:
         for stride in (first, 1):
             y = x
             for step, act in ((stride, "Relu"), (1, "")):

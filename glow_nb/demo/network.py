@@ -8,6 +8,7 @@ normalization are measured on an image, layer by layer, and the logits are scale
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,15 @@ OPSET = 17
 """The operator set that the model is written in."""
 
 
-def make_resnet50(image: Array, seed: int = 0) -> onnx.ModelProto:
-    """Return the network for images like *image*, ``float32[N, 3, H, W]``, and calibrated on it."""
+def make_resnet50(
+    image: Array, seed: int = 0, stages: Sequence[tuple[int, int, int]] = STAGES
+) -> onnx.ModelProto:
+    """Return the network for images like *image*, ``float32[N, 3, H, W]``, and calibrated on it.
+
+    With fewer *stages* it is a smaller one of the same kind.
+    """
     writer = _GraphWriter(np.random.default_rng(seed))
-    features, channels = _write_features(writer)
+    features, channels = _write_features(writer, stages)
     pooled = writer.node("GlobalAveragePool", [features], "pool")
     flat = writer.node("Flatten", [pooled], "features")
     rng = writer.rng
@@ -48,14 +54,16 @@ def make_resnet50(image: Array, seed: int = 0) -> onnx.ModelProto:
     return model
 
 
-def _write_features(writer: _GraphWriter) -> tuple[str, int]:
+def _write_features(
+    writer: _GraphWriter, stages: Sequence[tuple[int, int, int]]
+) -> tuple[str, int]:
     """Write everything before the pooling; return the last value and its number of channels."""
-    value = writer.convolution(INPUT, "stem", 3, STAGES[0][0], kernel=7, stride=2)
+    channels = stages[0][0]
+    value = writer.convolution(INPUT, "stem", 3, channels, kernel=7, stride=2)
     value = writer.node(
         "MaxPool", [value], "stem.pool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]
     )
-    channels = STAGES[0][0]
-    for number, (width, blocks, stride) in enumerate(STAGES, start=2):
+    for number, (width, blocks, stride) in enumerate(stages, start=2):
         for index in range(blocks):
             name = f"{number}{chr(ord('a') + index)}"
             value = _write_block(writer, value, name, channels, width, stride if index == 0 else 1)

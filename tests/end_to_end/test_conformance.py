@@ -83,9 +83,11 @@ def test_nothing_is_wrong(cases: list[Any]) -> None:
     check(Report(list(run_tests(cases, ["evaluate"]))))
 
 
-@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_nothing_is_wrong_in_the_interpreter(cases: list[Any], half: int) -> None:
-    shares = (share_of(cases, share) for share in range(half, SHARES, 2))
+@pytest.mark.parametrize(
+    "quarter", [pytest.param(n, marks=[pytest.mark.slow] if n else []) for n in range(4)]
+)
+def test_nothing_is_wrong_in_the_interpreter(cases: list[Any], quarter: int) -> None:
+    shares = (share_of(cases, share) for share in range(quarter, SHARES, 4))
     check(Report(list(run_tests([case for share in shares for case in share], ["interpreter"]))))
 
 
@@ -127,7 +129,7 @@ def is_close(got: Any, want: Any, tolerance: float) -> bool:
 
 
 def test_passes_change_no_result(cases: list[Any]) -> None:
-    check_passes_change_nothing(cases[::8], "interpreter")
+    check_passes_change_nothing(cases[::16], "interpreter")
 
 
 @pytest.mark.slow

@@ -5,17 +5,34 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from glow_nb.demo import __main__ as demo
+from glow_nb.demo.network import STAGES, make_resnet50
 
 DEMO = (sys.executable, "-m", "glow_nb.demo")
+OPTIONS = ("--rounds", "1", "--threads", "2", "--output")
 
 
 @pytest.mark.jit
-def test_demo_says_what_it_promises(tmp_path: Path) -> None:
+def test_demo_says_what_it_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first stage of the network is compiled in this process."""
+    monkeypatch.setattr(demo, "make_resnet50", partial(make_resnet50, stages=STAGES[:1]))
+    result = CliRunner().invoke(demo.main, [*OPTIONS, str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    check_promises(result.stdout, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.jit
+def test_demo_of_the_whole_network(tmp_path: Path) -> None:
     result = subprocess.run(
-        [*DEMO, "--rounds", "1", "--threads", "2", "--output", str(tmp_path)],
+        [*DEMO, *OPTIONS, str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
@@ -23,7 +40,11 @@ def test_demo_says_what_it_promises(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
-    text = result.stdout
+    check_promises(result.stdout, tmp_path)
+
+
+def check_promises(text: str, output: Path) -> None:
+    """Check what the demonstration printed and drew."""
     assert "\x1b" not in text
     found = re.search(r"interpreter: (\S+) of the largest logit", text)
     assert found is not None
@@ -37,7 +58,7 @@ def test_demo_says_what_it_promises(tmp_path: Path) -> None:
     assert re.search(r"^interpreter \(NumPy\) +any", text, re.MULTILINE)
     assert re.search(r"^memory +arena [\d.]+ MiB, 1\.\d+ of its lower bound", text, re.MULTILINE)
     if "picture     none" not in text:
-        assert (tmp_path / "memory_map.png").read_bytes().startswith(b"\x89PNG")
+        assert (output / "memory_map.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_help() -> None:

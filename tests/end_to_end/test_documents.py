@@ -1,9 +1,9 @@
 """What the documents say can be typed can be typed: every block of code, every command.
 
 The Python of a page runs from top to bottom as one script of its own. The commands of a page run in
-the same folder, which holds what the pages speak of: ``out/`` as ``make demo`` leaves it, a
-``model.onnx`` and arrays for it. Where running is not the point, it is said here what is checked
-in its place (:func:`check_command`).
+the same folder, which holds what the pages speak of: ``out/`` as ``make demo`` leaves it (in the
+default run with the first stage of its network alone), a ``model.onnx`` and arrays for it. Where
+running is not the point, it is said here what is checked in its place (:func:`check_command`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from glow_nb.demo.__main__ import save_model
+from glow_nb.demo.network import STAGES, make_resnet50
+from glow_nb.demo.photograph import load_image
 from tests.golden.run_case import run_case
 from tests.unit.commands.samples import call
 
@@ -74,17 +77,20 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(1, id="one stage"),
+        pytest.param(len(STAGES), id="all stages", marks=pytest.mark.slow),
+    ],
+)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with everything that the pages speak of."""
     folder = tmp_path_factory.mktemp("documents")
-    from glow_nb.demo.__main__ import save_model
-    from glow_nb.demo.network import make_resnet50
-    from glow_nb.demo.photograph import load_image
-
     image, _ = load_image()
     (folder / "out").mkdir()
-    save_model(make_resnet50(image), image, folder / "out")
+    model = make_resnet50(image, stages=STAGES[: request.param])
+    save_model(model, image, folder / "out")
     onnx.save(small_model(), folder / "model.onnx")
     images = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
     np.save(folder / "images.npy", images)

@@ -8,7 +8,7 @@ output.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +38,11 @@ TOLERANCE = 5e-5
 
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 ENGINES = (("interpreter", 1), ("cpu", 1), ("cpu", 2))
-QUICK = ("resnet50", "shufflenet", "squeezenet")
-"""Twins in the default run; the slow run has all of them."""
+QUICK = ("shufflenet", "squeezenet")
+"""Twins that are compiled in the default run; the slow run has all of them."""
+
+PLANNED = ("resnet50", *QUICK)
+"""Twins in the default run whose graphs and plans are looked at."""
 
 
 def light_feeds(name: str, model: onnx.ModelProto) -> tuple[dict[str, Array], list[Array]]:
@@ -66,9 +69,12 @@ def names_but(*slow: str) -> list[object]:
 
 
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", names_but(*MANY_KERNELS))
+@pytest.mark.parametrize("name", names_but(*MANY_KERNELS, "vgg19"))
 def test_light_models_give_their_stored_outputs(name: str, threads: int) -> None:
-    """With one thread, kernels are those of the test of dumped text; twins run with two, too."""
+    """With one thread, kernels are those of the test of dumped text; twins run with two, too.
+
+    VGG-19 is like ZFNet, only longer.
+    """
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     feeds, expected = light_feeds(name, model)
     net = glow_nb.compile(model, threads=threads)
@@ -81,17 +87,20 @@ def twin(request: pytest.FixtureRequest) -> onnx.ModelProto:
     return make_twin(name, batch)
 
 
-def _cases() -> list[object]:
-    cases: list[object] = []
-    for name in NAMES:
-        marks = () if name in QUICK else (pytest.mark.slow,)
-        cases.append(pytest.param((name, 1), id=f"{name}-1", marks=marks))
-    cases.append(pytest.param(("vgg19", 8), id="vgg19-8", marks=(pytest.mark.slow,)))
-    cases.append(pytest.param(("resnet50", 8), id="resnet50-8", marks=(pytest.mark.slow,)))
-    return cases
+def twins(*quick: str) -> list[object]:
+    """Return all twins with one image, but for the *quick* ones marked as slow."""
+    return [
+        pytest.param((n, 1), id=f"{n}-1", marks=() if n in quick else pytest.mark.slow)
+        for n in NAMES
+    ]
 
 
-@pytest.mark.parametrize("twin", _cases(), indirect=True)
+EIGHT_IMAGES = [
+    pytest.param((n, 8), id=f"{n}-8", marks=pytest.mark.slow) for n in ("vgg19", "resnet50")
+]
+
+
+@pytest.mark.parametrize("twin", [*twins(*QUICK), *EIGHT_IMAGES], indirect=True)
 def test_twins_agree_with_onnxruntime_and_with_float64(twin: onnx.ModelProto) -> None:
     """Each of two engines may be off by the tolerance, so they may be twice as far apart."""
     feeds = random_feeds(twin)
@@ -108,7 +117,7 @@ def test_twins_agree_with_onnxruntime_and_with_float64(twin: onnx.ModelProto) ->
         assert largest_distance(expected, found) <= 2 * TOLERANCE, (backend, threads)
 
 
-@pytest.mark.parametrize("twin", _cases()[: len(NAMES)], indirect=True)
+@pytest.mark.parametrize("twin", twins(*PLANNED), indirect=True)
 def test_nothing_is_moved_but_at_the_border_and_memory_is_at_its_bound(
     twin: onnx.ModelProto,
 ) -> None:
@@ -146,6 +155,19 @@ def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> Non
             path.unlink()  # hundreds of megabytes a network
 
 
+def check_against_onnxruntime(
+    model: onnx.ModelProto,
+    engines: Iterable[tuple[str, int]] = ENGINES,
+    winograd: str = "auto",
+) -> None:
+    feeds = random_feeds(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = session.run(None, feeds)
+    for backend, threads in engines:
+        net = glow_nb.compile(model, backend=backend, threads=threads, winograd=winograd)
+        assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
+
+
 @pytest.mark.parametrize(
     "network",
     [
@@ -154,13 +176,7 @@ def test_dumped_text_reads_back_and_runs_alike(name: str, tmp_path: Path) -> Non
     ],
 )
 def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.ModelProto]) -> None:
-    model = network()
-    feeds = random_feeds(model)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    expected = session.run(None, feeds)
-    for backend, threads in ENGINES:
-        net = glow_nb.compile(model, backend=backend, threads=threads, winograd="off")
-        assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
+    check_against_onnxruntime(network(), winograd="off")
 
 
 @pytest.mark.parametrize(
@@ -168,38 +184,38 @@ def test_mobile_networks_agree_with_onnxruntime(network: Callable[[], onnx.Model
     [n if n.startswith("odd") else pytest.param(n, marks=pytest.mark.slow) for n in TRANSFORMERS],
 )
 def test_transformers_agree_with_onnxruntime(name: str) -> None:
-    model = TRANSFORMERS[name]()
-    feeds = random_feeds(model)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    expected = session.run(None, feeds)
-    for backend, threads in ENGINES:
-        net = glow_nb.compile(model, backend=backend, threads=threads)
-        assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE, (backend, threads)
+    check_against_onnxruntime(TRANSFORMERS[name]())
 
 
+def test_a_block_of_parts_agrees_with_onnxruntime() -> None:
+    model = branched_networks.cross_stage((1, 3, 64, 64), blocks=((64, 2),))
+    check_against_onnxruntime(model, [("cpu", 2)])
+
+
+def test_a_stage_over_space_and_time_agrees_with_onnxruntime() -> None:
+    model = video_and_audio_networks.r2plus1d((1, 3, 4, 24, 24), stages=((64, 2),))
+    check_against_onnxruntime(model, [("cpu", 2)])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "image"),
     [
         (branched_networks.cross_stage, (1, 3, 64, 64)),
-        pytest.param(branched_networks.elan, (1, 3, 64, 64), marks=pytest.mark.slow),
-        pytest.param(branched_networks.ghostnet, (1, 3, 64, 64), marks=pytest.mark.slow),
-        pytest.param(branched_networks.res2net, (1, 3, 64, 64), marks=pytest.mark.slow),
+        (branched_networks.elan, (1, 3, 64, 64)),
+        (branched_networks.ghostnet, (1, 3, 64, 64)),
+        (branched_networks.res2net, (1, 3, 64, 64)),
         (video_and_audio_networks.r2plus1d, (1, 3, 4, 24, 24)),
-        pytest.param(video_and_audio_networks.i3d, (1, 3, 8, 32, 32), marks=pytest.mark.slow),
-        pytest.param(video_and_audio_networks.temporal, (1, 16, 200), marks=pytest.mark.slow),
-        pytest.param(video_and_audio_networks.wav2vec, (1, 1, 2000), marks=pytest.mark.slow),
-        pytest.param(video_and_audio_networks.speech, (1, 20, 50), marks=pytest.mark.slow),
+        (video_and_audio_networks.i3d, (1, 3, 8, 32, 32)),
+        (video_and_audio_networks.temporal, (1, 16, 200)),
+        (video_and_audio_networks.wav2vec, (1, 1, 2000)),
+        (video_and_audio_networks.speech, (1, 20, 50)),
     ],
 )
 def test_branched_video_and_audio_networks_agree_with_onnxruntime(
     network: Callable[[tuple[int, ...]], onnx.ModelProto], image: tuple[int, ...]
 ) -> None:
-    model = network(image)
-    feeds = random_feeds(model)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    expected = session.run(None, feeds)
-    net = glow_nb.compile(model, threads=2)
-    assert largest_distance(expected, net.run(feeds).values()) <= TOLERANCE
+    check_against_onnxruntime(network(image), [("cpu", 2)])
 
 
 @pytest.mark.parametrize(

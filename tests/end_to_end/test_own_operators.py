@@ -1,6 +1,7 @@
 """Operators of a user: defined before or after a compile, redefined, on both backends.
 
-The registries belong to the process, so each script has one of its own.
+The registries belong to the process, so each script has one of its own. What is defined before
+anything was compiled is defined alone, as it must not need what another definition imports.
 """
 
 from __future__ import annotations
@@ -30,16 +31,19 @@ from glow_nb.llir.instructions.node_instruction import UnaryInstruction
 from glow_nb.llir.program import define_instruction
 
 X = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
+BACKENDS = ("interpreter", "cpu")
 
-def result_of(node_class, **attributes):
+def result_of(node_class, backends=BACKENDS, **attributes):
     b = glow_nb.Builder()
     x = b.input("x", "float32<4 x 6>")
     scaled = b.emit(ops.Mul(x, x))
     b.save(b.emit(ops.Relu(b.emit(node_class(scaled, **attributes)))), "y")
     function = b.function()
-    found = glow_nb.compile(function, backend=BACKEND, threads=1)(X)["y"]
-    np.testing.assert_allclose(found, glow_nb.evaluate(function, {"x": X})["y"], rtol=1e-5)
-    return found
+    expected = glow_nb.evaluate(function, {"x": X})["y"]
+    for backend in backends:
+        found = glow_nb.compile(function, backend=backend, threads=1)(X)["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    return expected
 """
 
 COMPILE_FIRST = """
@@ -113,12 +117,19 @@ def mirror_source(instruction, target):
 """
 
 
-def run_script(backend: str, *parts: str) -> str:
-    """Run the joined *parts* for *backend* in a new interpreter; return what it printed."""
-    program = "\n".join((f"BACKEND = {backend!r}", BEGIN, *parts))
+OPERATORS = {
+    "an elementwise one has a kernel": (ELEMENTWISE, "result_of(Shrink, by=0.25)"),
+    "one with a formula needs nothing more": (FORMULA, "result_of(Damp, by=0.25)"),
+    "one with a lowering needs nothing more": (LOWERED, "result_of(DoubleRelu)"),
+    "one may have a kernel of its own": (KERNEL, "result_of(Mirror)"),
+}
+
+
+def run_script(*parts: str) -> str:
+    """Run the joined *parts* in a new interpreter; return what it printed."""
     root = str(Path(__file__).parents[2])
     finished = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
+        [sys.executable, "-W", "error", "-c", "\n".join((BEGIN, *parts))],
         capture_output=True,
         text=True,
         timeout=120,
@@ -129,36 +140,15 @@ def run_script(backend: str, *parts: str) -> str:
     return finished.stdout
 
 
-BOTH = pytest.mark.parametrize("backend", ["interpreter", "cpu"])
-WHEN = pytest.mark.parametrize("before", ["", COMPILE_FIRST], ids=["fresh", "after a compile"])
+@pytest.mark.jit
+@pytest.mark.parametrize("claim", OPERATORS)
+def test_an_operator_is_defined_before_anything_is_compiled(claim: str) -> None:
+    run_script(*OPERATORS[claim])
 
 
 @pytest.mark.jit
-@BOTH
-@WHEN
-def test_an_elementwise_operator_has_a_kernel(backend: str, before: str) -> None:
-    run_script(backend, before, ELEMENTWISE, "result_of(Shrink, by=0.25)")
-
-
-@pytest.mark.jit
-@BOTH
-@WHEN
-def test_an_operator_with_a_formula_needs_nothing_more(backend: str, before: str) -> None:
-    run_script(backend, before, FORMULA, "result_of(Damp, by=0.25)")
-
-
-@pytest.mark.jit
-@BOTH
-@WHEN
-def test_an_operator_with_a_lowering_needs_nothing_more(backend: str, before: str) -> None:
-    run_script(backend, before, LOWERED, "result_of(DoubleRelu)")
-
-
-@pytest.mark.jit
-@BOTH
-@WHEN
-def test_an_operator_may_have_a_kernel_of_its_own(backend: str, before: str) -> None:
-    run_script(backend, before, KERNEL, "result_of(Mirror)")
+def test_operators_are_defined_after_a_compile() -> None:
+    run_script(COMPILE_FIRST, *(part for parts in OPERATORS.values() for part in parts))
 
 
 PRINT_WARNINGS = """
@@ -167,20 +157,19 @@ warnings.showwarning = lambda message, *_: print(message)
 """
 
 FAILS = """
-try:
-    result_of(Shrink)
-except glow_nb.GlowError as error:
-    print(error)
+for backend in BACKENDS:
+    try:
+        result_of(Shrink, [backend])
+    except glow_nb.GlowError as error:
+        print(backend, error)
 """
 
 
 @pytest.mark.jit
-@BOTH
-def test_what_is_defined_again_counts(backend: str) -> None:
+def test_what_is_defined_again_counts() -> None:
     again = ELEMENTWISE.replace("x * np.float32(self.by)", "x * np.float32(self.by) + x")
     lowering = LOWERED[LOWERED.index("@lowers") :]
     printed = run_script(
-        backend,
         ELEMENTWISE + LOWERED,
         "first = result_of(Shrink, by=1.0); result_of(DoubleRelu)",
         PRINT_WARNINGS,
@@ -197,12 +186,13 @@ def test_what_is_defined_again_counts(backend: str) -> None:
 
 
 @pytest.mark.jit
-@BOTH
-def test_an_instruction_of_an_earlier_definition_is_pointed_out(backend: str) -> None:
+def test_an_instruction_of_an_earlier_definition_is_pointed_out() -> None:
     node = ELEMENTWISE[: ELEMENTWISE.index("@define_instruction")]
-    printed = run_script(backend, ELEMENTWISE, PRINT_WARNINGS, node, FAILS)
+    printed = run_script(ELEMENTWISE, PRINT_WARNINGS, node, FAILS)
     wanted = "shrink %shrink (instruction 'shrink' is of an earlier definition: define it again"
-    assert wanted in printed
+    for backend in ("interpreter", "cpu"):
+        (error,) = (line for line in printed.splitlines() if line.startswith(f"{backend} "))
+        assert wanted in error
 
 
 def test_an_operator_of_glow_nb_is_not_replaced() -> None:

@@ -39,7 +39,7 @@ from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
 
-SIZE, FACTOR = 60, 4
+FACTOR = 4
 MOST = 1.5 * FACTOR
 """How much more work a graph may be that is larger by :data:`FACTOR`; its square would be 16."""
 
@@ -65,10 +65,11 @@ def calls_of(work: Callable[[], object]) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
+@pytest.mark.parametrize("size", [40, pytest.param(120, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_work_grows_with_the_size(shape: Shape) -> None:
-    planned(draw_model(shape, SIZE // 8))  # what is done once, such as looking up operators
-    small, large = (draw_model(shape, size) for size in (SIZE, FACTOR * SIZE))
+def test_work_grows_with_the_size(shape: Shape, size: int) -> None:
+    planned(draw_model(shape, size // 8))  # what is done once, such as looking up operators
+    small, large = (draw_model(shape, each) for each in (size, FACTOR * size))
     few, many = calls_of(lambda: planned(small)), calls_of(lambda: planned(large))
     assert many < MOST * few
 

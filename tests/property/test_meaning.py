@@ -84,6 +84,7 @@ def check_network(net: glow_nb.Network, original: Function) -> None:
 
 @pytest.mark.parametrize("name", sorted(GRAPH_PASSES.passes))
 @given(functions())
+@settings(max_examples=settings().max_examples // 2)
 def test_each_graph_pass_keeps_the_meaning(name: str, function: Function) -> None:
     check_function(GRAPH_PASSES.run(function, (name,)), function)
 

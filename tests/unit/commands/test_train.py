@@ -17,12 +17,19 @@ from tests.unit.train.networks import corners, normalized_model, perceptron
 pytestmark = pytest.mark.jit
 
 
-def write(folder: Path) -> tuple[Path, Path]:
+STEP: tuple[object, ...] = (
+    *("--loss", "softmax", "--optimizer", "sgd", "--momentum", 0.9, "--rate", 0.1),
+    *("--freeze", "filter", "--threads", 1),
+)
+"""The options of a step that several tests compile, for batches of 8."""
+
+
+def write(folder: Path, samples: int = 24) -> tuple[Path, Path]:
     """Write a model and its data; return their paths."""
     model, data = folder / "model.onnx", folder / "train.npz"
     onnx.save(normalized_model(), model)
-    images = np.random.default_rng(2).normal(1, 2, (24, 2, 4, 4)).astype(np.float32)
-    np.savez(data, x=images, labels=np.arange(24) % 2)
+    images = np.random.default_rng(2).normal(1, 2, (samples, 2, 4, 4)).astype(np.float32)
+    np.savez(data, x=images, labels=np.arange(samples) % 2)
     return model, data
 
 
@@ -33,9 +40,7 @@ def weights_of(path: Path) -> dict[str, Array]:
 def test_a_model_is_trained_and_written(tmp_path: Path) -> None:
     model, data = write(tmp_path)
     output, checkpoint = tmp_path / "trained.onnx", tmp_path / "checkpoint"
-    options: tuple[object, ...] = ("--data", data, "--loss", "softmax", "--optimizer", "sgd")
-    options += ("--momentum", 0.9)
-    options += ("--rate", 0.1, "--epochs", 3, "--batch", 8, "--threads", 1, "--freeze", "filter")
+    options = (*STEP, "--data", data, "--epochs", 3, "--batch", 8)
     options += ("--validation", data, "--checkpoint", checkpoint, "--output", output)
     result = call("train", model, *options)
     assert result.exit_code == 0, result.output
@@ -80,8 +85,8 @@ def test_bad_options(options: tuple[str, str], message: str, tmp_path: Path) -> 
 
 
 def test_few_samples_are_one_batch(tmp_path: Path) -> None:
-    model, data = write(tmp_path)
-    options = ("--data", data, "--loss", "softmax", "--epochs", 1, "--threads", 1)
+    model, data = write(tmp_path, samples=8)
+    options = (*STEP, "--data", data, "--epochs", 1)
     result = call("train", model, *options, "--output", tmp_path / "trained.onnx")
     assert result.exit_code == 0, result.output
     assert "(1 steps," in result.output

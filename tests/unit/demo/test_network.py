@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from glow_nb.demo.network import LOGITS, PROBABILITIES, make_resnet50
+from glow_nb.demo.network import LOGITS, PROBABILITIES, STAGES, make_resnet50
 from glow_nb.demo.photograph import load_image, normalize
 from glow_nb.hlir.cost import total_cost
 from glow_nb.hlir.evaluate import evaluate
@@ -55,8 +55,9 @@ def test_arithmetic_is_that_of_resnet50(model: onnx.ModelProto) -> None:
     assert total_cost(function).multiply_adds == pytest.approx(4.09e9 * scale, rel=0.05)
 
 
-def test_same_seed_gives_the_same_weights(model: onnx.ModelProto, image: Array) -> None:
-    assert make_resnet50(image).SerializeToString() == model.SerializeToString()
+def test_same_seed_gives_the_same_weights(image: Array) -> None:
+    first, second = (make_resnet50(image, stages=STAGES[:1]) for _ in range(2))
+    assert first.SerializeToString() == second.SerializeToString()
 
 
 def test_photograph_is_normalized() -> None:

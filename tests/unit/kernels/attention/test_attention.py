@@ -15,7 +15,7 @@ from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.llir.program import Buffer, View
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
-from tests.unit.kernels.each_width import each_with_one_width
+from tests.unit.kernels.in_turn import each_with_one_width, in_turn
 from tests.unit.kernels.running import RunningKernel
 
 pytestmark = pytest.mark.jit
@@ -131,8 +131,7 @@ def test_other_kinds(name: str, kind: str) -> None:
 MASKS = [(2, 4, 9, 21), (1, 4, 1, 21), (2, 1, 9, 1), (1, 1, 1, 1), (1, 1, 9, 21), (2, 1, 1, 21)]
 
 
-@pytest.mark.parametrize("shape", MASKS)
-@pytest.mark.parametrize("kind", ["bool", "float32", "float16"])
+@pytest.mark.parametrize(("shape", "kind"), in_turn(MASKS, ["bool", "float32", "float16"]))
 def test_masks(shape: tuple[int, ...], kind: str) -> None:
     mask = TensorType(ElementKind(kind), shape)
     operand_kind = ElementKind.FLOAT16 if kind == "float16" else FLOAT32

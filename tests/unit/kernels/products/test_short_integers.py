@@ -17,6 +17,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Instruction
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
+from tests.unit.kernels.in_turn import in_turn
 
 Shape = tuple[int, ...]
 Product = tuple[type[Instruction], tuple[Shape, Shape, Shape | None], dict[str, Any]]
@@ -68,8 +69,9 @@ def product_of(name: str, left: ElementKind, right: ElementKind) -> Instruction:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", PRODUCTS)
-@pytest.mark.parametrize("kinds", [(INT8, INT8), (INT16, UINT8), (INT32, INT8)])
+@pytest.mark.parametrize(
+    ("name", "kinds"), in_turn(PRODUCTS, [(INT8, INT8), (INT16, UINT8), (INT32, INT8)])
+)
 def test_bytes_are_summed_up_in_int32(name: str, kinds: tuple[ElementKind, ElementKind]) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     check(product_of(name, *kinds), Target.host(lanes))

@@ -24,7 +24,7 @@ from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.passes_for_cpu import run_passes
 from tests.unit.kernels.cases import assert_close
-from tests.unit.kernels.each_width import each_with_one_width
+from tests.unit.kernels.in_turn import each_with_one_width
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 AddInst, ReluInst = instruction_for(ops.Add), instruction_for(ops.Relu)

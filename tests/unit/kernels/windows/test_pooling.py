@@ -1,5 +1,6 @@
 """Pools over windows of every rank against their operators."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolW
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of
+from tests.unit.kernels.in_turn import each_with_one_width
 
 FLOAT32 = ElementKind.FLOAT32
 TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
@@ -58,12 +60,11 @@ WINDOWS: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
-@pytest.mark.parametrize("pool", POOLS, ids=lambda pool: f"{pool[0].__name__}{pool[1]}")
-def test_pool_gives_what_its_operator_gives(pool: Any, target: Target) -> None:
-    for window in WINDOWS[:: 1 if target.lanes == Target.host().lanes else 3]:
-        instruction = _pool(pool, *window)
-        check(instruction, target, ulp=8, absolute=1e-6, specials="Max" in pool[0].__name__)
+@pytest.mark.parametrize(("case", "lanes"), each_with_one_width(itertools.product(POOLS, WINDOWS)))
+def test_pool_gives_what_its_operator_gives(case: tuple[Any, Any], lanes: int) -> None:
+    pool, window = case
+    specials = "Max" in pool[0].__name__
+    check(_pool(pool, *window), Target.host(lanes), ulp=8, absolute=1e-6, specials=specials)
 
 
 @pytest.mark.jit

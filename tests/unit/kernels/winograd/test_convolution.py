@@ -26,6 +26,7 @@ from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.unit.kernels.in_turn import in_turn
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -117,14 +118,7 @@ NESTS = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(
-    ("name", "is_guarded"),
-    [
-        pytest.param(name, flag, marks=() if flag == number % 2 else pytest.mark.slow)
-        for number, name in enumerate(NESTS)
-        for flag in (False, True)
-    ],
-)
+@pytest.mark.parametrize(("name", "is_guarded"), in_turn(NESTS, [False, True]))
 def test_winograd_keeps_its_meaning(name: str, is_guarded: bool) -> None:
     """The default run has each nest once, every other one guarded."""
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]

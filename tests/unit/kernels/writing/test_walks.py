@@ -30,6 +30,7 @@ from tests.unit.kernels.cases import (
     instruction_of,
     random_array,
 )
+from tests.unit.kernels.in_turn import each_with_one_width
 from tests.unit.kernels.running import RunningKernel, guarded
 
 BOOL, FLOAT32 = ElementKind.BOOL, ElementKind.FLOAT32
@@ -66,10 +67,9 @@ def _reduce(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
-@pytest.mark.parametrize("axes", AXES, ids=str)
-def test_reduction_over_axes(axes: tuple[tuple[int, ...], tuple[int, ...]], target: Target) -> None:
-    first = AXES.index(axes) + TARGETS.index(target)
+@pytest.mark.parametrize(("axes", "lanes"), each_with_one_width(AXES))
+def test_reduction_over_axes(axes: tuple[tuple[int, ...], tuple[int, ...]], lanes: int) -> None:
+    first, target = AXES.index(axes) + LANE_COUNTS.index(lanes), Target.host(lanes)
     for number in (first, first + 1):
         reduction = REDUCTIONS[number % len(REDUCTIONS)]
         instruction = _reduce(reduction, *axes, keep_dims=number % 2 == 0)

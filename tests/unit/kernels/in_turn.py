@@ -1,0 +1,31 @@
+"""Cases with what their kernels are compiled for: a part in the default run, all in the slow one.
+
+Most of the time of such a test is that of the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+from glow_nb.kernels.target import LANE_COUNTS
+
+
+def each_with_one_width(cases: Iterable[Any]) -> list[Any]:
+    """Return ``(case, lanes)`` for all: one width a case, in turn, and the others marked slow."""
+    return in_turn(cases, LANE_COUNTS)
+
+
+def in_turn(cases: Iterable[Any], ways: Collection[Any], most: int = 1) -> list[Any]:
+    """Return ``(case, way)`` for all: up to *most* ways a case, in turn, the others marked slow.
+
+    The default run has each way, if there are cases enough.
+    """
+    step = -(-len(ways) // most)
+    return [
+        pytest.param(case, way, marks=() if (place - number) % step == 0 else pytest.mark.slow)
+        for number, case in enumerate(cases)
+        for place, way in enumerate(ways)
+    ]
