@@ -64,7 +64,8 @@ def activations_of(node: Node) -> list[Value]:
 def is_function_of_one(node: Node) -> bool:
     """True if each element of the result is a function of that of the only activation.
 
-    Constants may have a part in it. So it runs in the kernel that makes the activation, or in that which reads the result.
+    Constants may have a part in it. So it runs in the kernel that makes the activation, or in that
+    which reads the result.
     """
     # A batch normalization is none: what it brings to one size needs more than 8 bits before. With
     # them, the concats of DenseNet lose 20 dB.

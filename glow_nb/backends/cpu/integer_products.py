@@ -99,17 +99,17 @@ def raised(value: Value, rewriter: Rewriter) -> Value:
     """Emit signed bytes plus 128 as unsigned bytes."""
     unsigned = rewriter.emit(ConvertTo(value, UINT8))  # the same bits
     shift = np.full((1,) * value.type.rank, BYTE_SHIFT, np.uint8)
-    return rewriter.emit(Add(unsigned, Constant.of("shift", shift)))
+    return rewriter.emit(Add(unsigned, rewriter.constant("shift", shift)))
 
 
 def lowered(bias: Value | None, weights: Value, axes: tuple[int, ...], rewriter: Rewriter) -> Value:
     """Emit *bias*, or zeros, less 128 times the sums of *weights* over *axes*."""
     wide = rewriter.emit(ConvertTo(weights, ElementKind.INT32))
     sums = rewriter.emit(ReduceSum(wide, axes=axes, keep_dims=False))
-    shift = Constant.of("shift", np.full(1, BYTE_SHIFT, np.int32))
+    shift = rewriter.constant("shift", np.full(1, BYTE_SHIFT, np.int32))
     lift: Value = rewriter.emit(Mul(sums, shift))
     if bias is None:
-        bias = Constant.of("zeros", np.zeros(lift.type.shape, np.int32))
+        bias = rewriter.constant("zeros", np.zeros(lift.type.shape, np.int32))
     return rewriter.emit(Sub(bias, lift))
 
 
