@@ -89,7 +89,8 @@ class Context:
         """Append a node and return its results, constants if all operands are.
 
         A node that draws random numbers stays a node, so that it can get another generator, and one
-        that makes floats of integers, since the integers are what passes look for.
+        that makes floats of integers, since the integers are what passes look for. So does one
+        whose result has a quantized type.
         """
         name = name or f"{self.stem}_{node.opcode}"
         arrays = self._fold(node)
@@ -158,6 +159,8 @@ class Context:
     def _fold(self, node: Node) -> tuple[Array, ...] | None:
         operands = list(operands_of(node))
         if isinstance(node, Drawn | Recognized) or not all(map(is_number, operands)):
+            return None
+        if any(type.is_quantized for type in node.result_types):  # which arrays do not have
             return None
         made = sum(type.size_bytes for type in node.result_types)
         read = sum(operand.type.size_bytes for operand in operands)

@@ -62,20 +62,24 @@ def data_parallel_functions() -> dict[str, Function]:
         node = function.nodes[0]
         if not (node.data_parallel and is_supported(type(node))):
             continue  # operators on quantized types are lowered to others
-        for kind in ElementKind:
+        for kind in (None, *ElementKind):
             converted = _of_kind(node, kind)
             if converted is not None:
-                found[f"{name}-{kind.value}"] = converted
+                found[f"{name}-{kind.value if kind else 'as it is'}"] = converted
     return found
 
 
-def _of_kind(node: Node, kind: ElementKind) -> Function | None:
-    """Return *node* over inputs of *kind*, bool conditions as they are; None if it takes none."""
+def _of_kind(node: Node, kind: ElementKind | None) -> Function | None:
+    """Return *node* over inputs of *kind*, bool conditions as they are; None if it takes none.
+
+    Without *kind*, all inputs are of the kinds that they are of.
+    """
     builder = Builder("main")
     fields: dict[str, Any] = {s.name: getattr(node, s.name) for s in attribute_specs(type(node))}
     for spec in operand_specs(type(node)):
         type_ = getattr(node, spec.name).type
-        wanted = type_ if spec.name == "condition" else type_.with_kind(kind)
+        keeps = kind is None or spec.name == "condition"
+        wanted = type_ if keeps else type_.with_kind(kind)
         fields[spec.name] = builder.input(spec.name, wanted)
     try:
         builder.save(builder.emit(type(node)(**fields)), "y")

@@ -245,3 +245,11 @@ def test_scales_of_zero_are_refused() -> None:
     )
     with pytest.raises(ModelError, match="scale 0.0 must be positive and finite"):
         import_onnx(proto)
+
+
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_constants_are_quantized(op: str) -> None:
+    kind = "uint8" if op == "QuantizeLinear" else "float32"
+    operand = numbers(2, 3) if op == "QuantizeLinear" else stored("uint8", 2, 3)
+    model, feeds = model_of(op, [operand, *parameters("uint8")], fed=(), domain="", result=kind)
+    check(model, feeds)
