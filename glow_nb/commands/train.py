@@ -71,10 +71,27 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     "and no, squared distances, or Huber's.",
 )
 @click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default="adam", show_default=True)
-@click.option("--rate", type=float, metavar="RATE", help="Learning rate, that of the optimizer.")
-@click.option("--momentum", type=float, metavar="SHARE", help="Of sgd and rmsprop.")
-@click.option("--weight-decay", type=float, metavar="FACTOR")
-@click.option("--clip-norm", type=float, metavar="LENGTH", help="Of all gradients together.")
+@click.option(
+    "--rate", type=float, metavar="RATE", help="Learning rate.  [default: that of the optimizer]"
+)
+@click.option(
+    "--momentum",
+    type=float,
+    metavar="SHARE",
+    help="Share of the last step that the next one keeps; for sgd and rmsprop.",
+)
+@click.option(
+    "--weight-decay",
+    type=float,
+    metavar="FACTOR",
+    help="Pull of each weight towards 0, as a factor of the weight.",
+)
+@click.option(
+    "--clip-norm",
+    type=float,
+    metavar="LENGTH",
+    help="Shorten the gradients to this length, taken as one vector, if they are longer.",
+)
 @click.option("--epochs", type=click.IntRange(min=1), required=True, metavar="N")
 @click.option(
     "--batch", type=click.IntRange(min=1), metavar="N",
@@ -84,7 +101,12 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     "--micro-batches", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
     help="Parts of a batch that are computed one after the other.",
 )  # fmt: skip
-@click.option("--freeze", multiple=True, metavar="GLOB", help="Weights that stay. Repeat it.")
+@click.option(
+    "--freeze",
+    multiple=True,
+    metavar="GLOB",
+    help="Names of weights that stay as they are. Repeat it for more.",
+)
 @click.option(
     "--validation", metavar="FILE.npz", help="Data like --data, evaluated after each epoch."
 )
