@@ -228,7 +228,8 @@ class LoopsProgram:
         memory.regions.update(zip(self._program.inputs, map(_bytes_of, inputs), strict=True))
         with np.errstate(all="ignore"), state.for_a_run() as lent:
             for buffer in self._program.state:
-                memory.regions[buffer] = _bytes_of(lent.array(buffer.name, buffer.type))
+                held = lent.array(buffer.name, buffer.type)
+                memory.regions[buffer] = held.reshape(-1).view(np.uint8)  # where it lies, no copy
             for kernel in self._work:
                 kernel(memory)
         return [memory.array(output) for output in self._program.outputs]

@@ -171,3 +171,15 @@ def test_passes_without_traits_keep_the_meaning(function: Function) -> None:
     program = run_passes(generate(lower(function)), pipelines.INSTRUCTIONS, {})
     assert not any(isinstance(i, StackInst) and i.head is not None for i in program.work)
     check_program(program, function)
+
+
+def test_states_of_the_second_backend_survive_runs() -> None:
+    builder = Builder()
+    x = builder.input("x", "float32<1 x 2>")
+    state = builder.state("state", np.full((1, 2), 1.5, np.float32))
+    builder.save(builder.emit(ops.Add(state, x)), "y")
+    builder.update(state, x)
+    net = glow_nb.compile(builder.function(), backend=Loops())
+    feed = np.array([[1.0, 2.0]], np.float32)
+    np.testing.assert_array_equal(net.run(feed)["y"], feed + 1.5)
+    np.testing.assert_array_equal(net.run(feed)["y"], feed + feed)

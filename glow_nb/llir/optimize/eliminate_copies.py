@@ -114,8 +114,9 @@ def _make_in_place(work: Work, number: int, copy: CopyInst, traits: Traits) -> N
 
 
 def _is_read(root: Buffer, instructions: Iterable[Instruction]) -> bool:
-    """True if one of *instructions* reads from the region *root*."""
-    return any(buffer.root is root for i in instructions for buffer in read(i))
+    """True if one of *instructions*, or a member of a stack, reads from the region *root*."""
+    members = (member for instruction in instructions for member in members_of(instruction))
+    return any(buffer.root is root for member in members for buffer in read(member))
 
 
 def _is_written_after(copy: CopyInst, members: Sequence[Instruction]) -> bool:
