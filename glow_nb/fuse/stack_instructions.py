@@ -222,7 +222,9 @@ class _Stacker:
         traits = traits_of(head, self._traits)
         if group.epilogue and not traits.fuses_epilogue:
             return False
-        if not traits.stores_once and self._overwrites(group):
+        if self._overwrites(group.prologue):  # a head may walk over its input several times
+            return False
+        if not traits.stores_once and self._overwrites(group.members):
             return False
         made = mutated(head)[0].root
         moved_behind = (number for number in group.epilogue if number < group.head)
@@ -238,10 +240,10 @@ class _Stacker:
             return False
         return not any(b.root in early for r in group.epilogue for b in read(self._work[r]))
 
-    def _overwrites(self, group: _Group) -> bool:
-        """True if a member reads what lay where it or a later one stores its result."""
+    def _overwrites(self, members: Iterable[int]) -> bool:
+        """True if one of *members* reads what lay where it or a later one stores its result."""
         reads: set[Buffer] = set()
-        for number in group.members:
+        for number in members:
             reads |= {buffer.root for buffer in read(self._work[number])}
             if any(b.root in reads for b in mutated(self._work[number])):
                 return True
