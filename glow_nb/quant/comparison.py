@@ -14,6 +14,7 @@ from glow_nb.api import as_threads, compile
 from glow_nb.arguments import as_path, whole_number
 from glow_nb.backends import Backend, BackendLike, backend_named
 from glow_nb.compiler import optimize
+from glow_nb.distance import signal_to_noise
 from glow_nb.errors import OptionError, UnsupportedError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -258,9 +259,7 @@ class _Comparison:
 
     def result(self) -> ValueDrift:
         """Return what all batches have shown."""
-        ratio = math.inf
-        if self._noise:
-            ratio = 10 * math.log10(self._signal / self._noise) if self._signal else -math.inf
+        ratio = signal_to_noise(self._signal, self._noise)
         saturated = self._outside / max(self._count, 1)
         return ValueDrift(self.name, self._opcode, ratio, self._largest, saturated)
 
