@@ -13,6 +13,7 @@ import numpy.typing as npt
 from glow_nb.backends.backend import Timings
 from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotated_kernel
 from glow_nb.backends.cpu.constant_block import ConstantBlock
+from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.codegen.cache import ObjectCache
@@ -68,7 +69,7 @@ class CpuExecutable:
         with constants.being_filled():  # while the kernels are written
             calls = [places.call(instruction, target) for instruction in work]
             self._uses = [Use(*numbered) for numbered in enumerate(_without_numbers(work))]
-            reports = list(map(_report, self._uses, calls))
+            reports = [_report(*one, target) for one in zip(self._uses, calls, strict=True)]
             work_ns = [_shareable_ns(*one, target) for one in zip(work, reports, strict=True)]
             threads, self._calls, kernels = _shared(calls, reports, work_ns, threads)
             stopwatch.lap("generate_source")
@@ -220,7 +221,7 @@ def _shared(
     )
 
 
-def _report(use: Use, call: Call) -> KernelReport:
+def _report(use: Use, call: Call, target: Target) -> KernelReport:
     """Return what is told of one call, but for the source of its kernel."""
     instruction = use.instruction
     return KernelReport(
@@ -232,4 +233,5 @@ def _report(use: Use, call: Call) -> KernelReport:
         cost=instruction_cost(instruction),
         origins=instruction.imported_names,
         opcode=instruction.opcode,
+        estimated_ns=estimated_ns(instruction, target),
     )
