@@ -69,7 +69,7 @@ class CpuExecutable:
         with constants.being_filled():  # while the kernels are written
             calls = [places.call(instruction, target) for instruction in work]
             self._uses = [Use(*numbered) for numbered in enumerate(_without_numbers(work))]
-            reports = [_report(*one, target) for one in zip(self._uses, calls, strict=True)]
+            reports = list(map(_report, self._uses, calls))
             work_ns = [_shareable_ns(*one, target) for one in zip(work, reports, strict=True)]
             threads, self._calls, kernels = _shared(calls, reports, work_ns, threads)
             stopwatch.lap("generate_source")
@@ -99,9 +99,13 @@ class CpuExecutable:
 
     @cached_property
     def kernels(self) -> tuple[KernelReport, ...]:
-        """What was generated for each instruction; its source is written when it is asked for."""
+        """What was generated for each instruction; source and estimate are made when asked for."""
         return tuple(
-            replace(report, source=annotated_kernel(call.source, [use]))
+            replace(
+                report,
+                source=annotated_kernel(call.source, [use]),
+                estimated_ns=estimated_ns(use.instruction, self.native.target),
+            )
             for report, call, use in zip(self.native.kernels, self._calls, self._uses, strict=True)
         )
 
@@ -221,8 +225,8 @@ def _shared(
     )
 
 
-def _report(use: Use, call: Call, target: Target) -> KernelReport:
-    """Return what is told of one call, but for the source of its kernel."""
+def _report(use: Use, call: Call) -> KernelReport:
+    """Return what is told of one call, but for the source and the estimate of its kernel."""
     instruction = use.instruction
     return KernelReport(
         instruction=print_instruction(instruction),
@@ -233,5 +237,4 @@ def _report(use: Use, call: Call, target: Target) -> KernelReport:
         cost=instruction_cost(instruction),
         origins=instruction.imported_names,
         opcode=instruction.opcode,
-        estimated_ns=estimated_ns(instruction, target),
     )
