@@ -17,6 +17,12 @@ and others, arXiv 1803.10986, on the choice of points).
 
 ``G`` has more rows than columns, so that the taps can be had back: ``g = L (G g)``. The first tap
 and the last are exact: they stand alone, at point 0 but for a sign, and in the highest coefficient.
+
+**Integers.** With whole points, B and A are whole, and so is ``G`` times the least common multiple
+``s`` of all ``N_j``. Then ``A ((s G g) * (B d)) = s y``, exactly, and whatever the sums on the way
+are: they may wrap around in 32 bits. An odd factor of s has an inverse modulo ``2^32``. Only its
+power of two, ``2^b``, must be shifted out, and takes b bits from what y may be: y is exact if
+``-2^(31 - b) <= y < 2^(31 - b)``. That is 1 bit for two outputs of three taps, 3 for four.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import prod, sqrt
+from math import lcm, prod, sqrt
 
 import numpy as np
 from numpy.polynomial import polynomial
@@ -38,6 +44,12 @@ POINT_PAIRS = {
 }
 """For each number of inputs n, the points besides 0: both signs of each. With the roots of 1/2 and
 of 2, rounding errors are half of those with 1 and 2 (ncnn's choice)."""
+
+WHOLE_POINT_PAIRS = {4: (1.0,), 6: (1.0, 2.0)}
+"""Likewise of integers. What more inputs would take grows beyond 16 bits."""
+
+WORD_BITS = 32
+"""Of the integers in which products are summed up."""
 
 DIGITS = 14
 """Decimals to round to, so that what is a whole number, or zero, is exactly that."""
@@ -54,6 +66,7 @@ class ShortConvolution:
         filter: G, ``[n, r]``.
         output: A, ``[m, n]``.
         recovery: L, ``[r, n]``, for which ``L G`` is the identity.
+        scale: s, how many times the outputs they make; 1 but for integers.
     """
 
     outputs: int
@@ -62,6 +75,7 @@ class ShortConvolution:
     filter: Array
     output: Array
     recovery: Array
+    scale: int = 1
 
     @property
     def size(self) -> int:
@@ -74,14 +88,15 @@ class ShortConvolution:
         return float((np.abs(self.recovery) @ np.abs(self.filter)).sum(axis=1).max())
 
 
-def is_known(outputs: int, taps: int) -> bool:
-    """True if there are points for so many inputs; one output needs none."""
-    return taps >= 1 and (outputs == 1 or (outputs > 1 and outputs + taps - 1 in POINT_PAIRS))
+def is_known(outputs: int, taps: int, *, whole: bool = False) -> bool:
+    """True if there are points, *whole* ones or any, for so many inputs; one output needs none."""
+    points = WHOLE_POINT_PAIRS if whole else POINT_PAIRS
+    return taps >= 1 and (outputs == 1 or (outputs > 1 and outputs + taps - 1 in points))
 
 
 @cache
-def short_convolution(outputs: int, taps: int) -> ShortConvolution:
-    """Return the matrices; there must be points for ``outputs + taps - 1`` inputs.
+def short_convolution(outputs: int, taps: int, *, whole: bool = False) -> ShortConvolution:
+    """Return the matrices, of integers if *whole*; there must be points for their inputs.
 
     One output is the sum of its products, as many as there are taps.
     """
@@ -90,22 +105,67 @@ def short_convolution(outputs: int, taps: int) -> ShortConvolution:
         unchanged = np.eye(taps)
         ones = np.ones((1, taps))
         return ShortConvolution(outputs, taps, unchanged, unchanged, ones, unchanged)
-    points = [0.0, *(sign * point for point in POINT_PAIRS[size] for sign in (1.0, -1.0))]
+    pairs = (WHOLE_POINT_PAIRS if whole else POINT_PAIRS)[size]
+    points = [0.0, *(sign * point for point in pairs for sign in (1.0, -1.0))]
     output, filter = (np.vander(points, count, increasing=True) for count in (outputs, taps))
     input = np.zeros((size, size))
+    scale = 1
     for j, point in enumerate(points):
         others = points[:j] + points[j + 1 :]
-        filter[j] /= prod(point - other for other in others)
+        divisor = prod(point - other for other in others)
+        filter[j] /= divisor
         input[j, :-1] = polynomial.polyfromroots(others)
+        scale = lcm(scale, round(divisor)) if whole else 1
     input[-1] = polynomial.polyfromroots(points)
-    filter = np.vstack([filter, np.eye(taps)[-1]])
+    filter = scale * np.vstack([filter, np.eye(taps)[-1]])
+    output = np.hstack([output.T, np.eye(outputs)[:, -1:]])
+    while filter[-1, -1] > np.abs(filter[:-1]).sum(axis=1).max():  # so that filters grow least
+        filter[-1] /= 2
+        output[:, -1] *= 2
     return ShortConvolution(
         outputs,
         taps,
         np.round(input, DIGITS),
         np.round(filter, DIGITS),
-        np.round(np.hstack([output.T, np.eye(outputs)[:, -1:]]), DIGITS),
+        np.round(output, DIGITS),
         np.round(_left_inverse(filter), DIGITS),
+        scale,
+    )
+
+
+@dataclass(frozen=True)
+class WholeDivision:
+    """How integers of 32 bits that wrap around are divided by what divides them.
+
+    The quotient of x is ``(x * inverse) >> bits``.
+    """
+
+    inverse: int
+    bits: int
+
+    @classmethod
+    def by(cls, divisor: int) -> WholeDivision:
+        """Return that by *divisor*, which is positive."""
+        bits = (divisor & -divisor).bit_length() - 1
+        half = 1 << (WORD_BITS - 1)
+        inverse = (pow(divisor >> bits, -1, 2 * half) + half) % (2 * half) - half
+        return cls(inverse, bits)
+
+    @property
+    def limit(self) -> int:
+        """Quotients are exact from ``-limit`` on to below ``limit``."""
+        return 1 << (WORD_BITS - 1 - self.bits)
+
+    def __call__(self, numbers: Array) -> Array:
+        """Return the quotients of *numbers* of int64, as int64."""
+        product: Array = numbers.astype(np.int32).astype(np.int64) * self.inverse
+        return product.astype(np.int32).astype(np.int64) >> self.bits
+
+
+def scale_of(tile: Sequence[int], kernel: Sequence[int]) -> int:
+    """Return how many times the outputs of a *tile* the matrices of integers make."""
+    return prod(
+        short_convolution(m, r, whole=True).scale for m, r in zip(tile, kernel, strict=True)
     )
 
 
@@ -124,7 +184,7 @@ def _left_inverse(filter: Array) -> Array:
     Of the rest, which may be more than needed, L takes the solution of least squares.
     """
     inverse: Array = np.zeros(filter.shape[::-1])
-    inverse[-1, -1] = 1.0
+    inverse[-1, -1] = 1 / filter[-1, -1]
     inverse[0] = np.eye(len(filter))[0] / filter[0, 0]
     inner = np.linalg.pinv(filter[1:-1, 1:-1])
     inverse[1:-1] = -inner @ filter[1:-1, [0, -1]] @ inverse[[0, -1]]

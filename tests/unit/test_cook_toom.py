@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glow_nb.cook_toom import POINT_PAIRS, is_known, short_convolution, tap_noise
-from glow_nb.types import ElementKind
+from glow_nb.cook_toom import (
+    POINT_PAIRS,
+    WHOLE_POINT_PAIRS,
+    WholeDivision,
+    is_known,
+    scale_of,
+    short_convolution,
+    tap_noise,
+)
+from glow_nb.types import Array, ElementKind
 
 SIZES = [(n - r + 1, r) for n in POINT_PAIRS for r in range(2, n) if n - r + 1 > 1]
 
@@ -62,3 +70,46 @@ def test_sizes_without_points_are_unknown() -> None:
     assert is_known(4, 3)
     assert not is_known(3, 3)
     assert not is_known(0, 4)
+    assert is_known(4, 5)
+    assert not is_known(4, 5, whole=True)
+
+
+WHOLE_SIZES = [(n - r + 1, r) for n in WHOLE_POINT_PAIRS for r in range(2, n) if n - r + 1 > 1]
+
+
+@pytest.mark.parametrize(("outputs", "taps"), [(1, 3), *WHOLE_SIZES])
+def test_whole_matrices_make_a_multiple_of_a_convolution(outputs: int, taps: int) -> None:
+    each = short_convolution(outputs, taps, whole=True)
+    for matrix in (each.input, each.filter, each.output):
+        np.testing.assert_array_equal(matrix, np.rint(matrix))
+    random = np.random.default_rng(outputs * 10 + taps)
+    d, g = random.integers(-255, 256, each.size), random.integers(-128, 128, taps)
+    found = each.output @ ((each.filter @ g) * (each.input @ d))
+    np.testing.assert_array_equal(found, each.scale * np.correlate(d, g))
+    np.testing.assert_allclose(each.recovery @ each.filter, np.eye(taps), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("outputs", "taps"), WHOLE_SIZES)
+@pytest.mark.parametrize("kind", [ElementKind.INT8, ElementKind.UINT8])
+def test_transformed_bytes_fit_into_16_bits(outputs: int, taps: int, kind: ElementKind) -> None:
+    matrix = short_convolution(outputs, taps, whole=True).input
+    coefficients = np.kron(matrix, matrix)
+    positive, negative = np.maximum(coefficients, 0), np.minimum(coefficients, 0)
+    low, high = kind.limits
+    assert (high * positive + low * negative).sum(axis=1).max() <= 32767
+    assert (low * positive + high * negative).sum(axis=1).min() >= -32768
+
+
+def test_four_outputs_of_three_taps_take_26_bits() -> None:
+    assert [scale_of((m, m), (3, 3)) for m in (1, 2, 4)] == [1, 4, 576]
+    assert WholeDivision.by(576).limit == 1 << 25
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 4, 48, 576, 7])
+def test_multiples_that_wrap_around_are_divided(divisor: int) -> None:
+    divided = WholeDivision.by(divisor)
+    last = divided.limit - 1
+    quotients: Array = np.array([0, 1, -1, 12345, last, -last - 1])
+    np.testing.assert_array_equal(divided(quotients * divisor), quotients)
+    assert (divided.limit * divisor) >> 31 >= 1  # one more would not do
+    assert divided(np.array([divided.limit * divisor])) == -divided.limit
