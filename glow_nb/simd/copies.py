@@ -111,9 +111,11 @@ def copy_elements(
     call_named(builder, "llvm.memcpy.p0.p0.i64", ir.VoidType(), [*places, size, _NO])
 
 
-def clear_elements(builder: Any, dest: Any, memory: Pointer, to: Any, count: Any) -> None:
-    """Write *count* zeros from element *to* on, both LLVM values."""
+def clear_elements(
+    builder: Any, dest: Any, memory: Pointer, to: Any, count: Any, byte: int = 0
+) -> None:
+    """Write *count* zeros from element *to* on, both LLVM values, or elements of another *byte*."""
     place = address(builder, dest, to, memory.kind)
     size = builder.mul(count, ir.Constant(INDEX, memory.kind.size_bytes))
-    zero = ir.Constant(_BYTE, 0)
-    call_named(builder, "llvm.memset.p0.i64", ir.VoidType(), [place, zero, size, _NO])
+    value = ir.Constant(_BYTE, byte % 256)
+    call_named(builder, "llvm.memset.p0.i64", ir.VoidType(), [place, value, size, _NO])

@@ -1,4 +1,4 @@
-"""Copying a rectangle of pixels out of an image, with zeros around it."""
+"""Copying a rectangle of pixels out of an image, with zeros or another number around it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ def copy_patch(
     step: Any,
     high: Any,
     wide: Any,
+    outside: Any,
 ) -> Any:
-    """``copy_patch(p, q, image, top, left, height, width, channels, step, high, wide)``.
+    """``copy_patch(p, q, image, top, left, height, width, channels, step, high, wide, outside)``.
 
     Copy the high x wide pixels at row *top* and column *left*, which may be negative, of image
-    number *image* of ``q[images, height, width, channels]`` to p; outside the image are zeros. The
-    pixels of q lie *step* elements apart, those of p side by side.
+    number *image* of ``q[images, height, width, channels]`` to p; outside the image is the number
+    *outside*, which is 0 but for bytes. The pixels of q lie *step* elements apart, those of p side
+    by side.
     """
     sizes = (height, width, channels, step, high, wide)
-    if not (isinstance(dest, Pointer) and dest == source and are_literal(*sizes)):
+    if not (isinstance(dest, Pointer) and dest == source and are_literal(*sizes, outside)):
+        return None
+    if literal(outside) and dest.kind.size_bytes > 1:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -51,6 +55,9 @@ def copy_patch(
             """Return the place in the patch of a column of the image, clipped to it."""
             pixel = _choose(builder, ">", builder.sub(pixel, column), zero)
             return _choose(builder, "<", pixel, window[1])
+
+        def clear(to: Any, count: Any) -> None:
+            clear_elements(builder, arguments[0], dest, to, count, literal(outside))
 
         def copy(to: Any, start: Any, pixels: Any) -> None:
             """Copy pixels of one row, from element *start* of the image to *to* of the patch."""
@@ -72,18 +79,18 @@ def copy_patch(
             is_inside = builder.icmp_unsigned("<", row, rows)
             pixel = builder.mul(builder.add(builder.mul(number, rows), row), columns)
             pixel = builder.add(builder.add(pixel, column), first_pixel)
-            with builder.if_else(is_inside) as (inside, outside):
+            with builder.if_else(is_inside) as (inside, beyond):
                 with inside:
                     to, after = builder.add(place, begin), builder.add(place, end)
-                    clear_elements(builder, arguments[0], dest, place, begin)
+                    clear(place, begin)
                     count = builder.sub(end_pixel, first_pixel)
                     copy(to, builder.mul(pixel, apart), count)
-                    clear_elements(builder, arguments[0], dest, after, builder.sub(line, end))
-                with outside:
-                    clear_elements(builder, arguments[0], dest, place, line)
+                    clear(after, builder.sub(line, end))
+                with beyond:
+                    clear(place, line)
         return context.get_dummy_value()
 
-    return types.void(dest, source, image, top, left, *sizes), codegen
+    return types.void(dest, source, image, top, left, *sizes, outside), codegen
 
 
 def _choose(builder: Any, sign: str, lhs: Any, rhs: Any) -> Any:

@@ -1,7 +1,8 @@
 """The transforms of Winograd's convolutions on the rows of a register tile, and the taps back.
 
 The matrices have zeros, ones, and rows (or columns) in pairs that differ in the signs of every
-second element; so a pair costs the sum and the difference of an even and an odd part.
+second element; so a pair costs the sum and the difference of an even and an odd part. Tiles of
+integers are transformed by matrices of integers, and wrap around.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from glow_nb.cook_toom import is_known, short_convolution, tap_noise
+from glow_nb.cook_toom import ShortConvolution, is_known, short_convolution, tap_noise
 from glow_nb.simd.arithmetic import largest
 from glow_nb.simd.lanes import Lanes
 from glow_nb.simd.memory import (
@@ -39,7 +40,7 @@ def tile_winograd_input(typing: Any, tile: Any, outputs: Any, taps: Any) -> Any:
     """
     if not _fits(tile, outputs, taps):
         return None
-    matrix = short_convolution(literal(outputs), literal(taps)).input
+    matrix = _algorithm(tile, outputs, taps).input
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _by_columns(builder, arguments[0], tile, tile, matrix, _times_paired_rows)
@@ -51,11 +52,12 @@ def tile_winograd_input(typing: Any, tile: Any, outputs: Any, taps: Any) -> Any:
 def tile_winograd_output(typing: Any, tile: Any, outputs: Any, taps: Any, count: Any) -> Any:
     """``tile_winograd_output(t, m, r, count)``: the first *count* rows of ``A t``.
 
-    Row j of t is product j, of ``m + r - 1``; row i of the result is output i of m.
+    Row j of t is product j, of ``m + r - 1``; row i of the result is output i of m, of integers a
+    multiple of it (:attr:`glow_nb.cook_toom.ShortConvolution.scale`).
     """
     if not (_fits(tile, outputs, taps) and are_literal(count)):
         return None
-    matrix = short_convolution(literal(outputs), literal(taps)).output[: literal(count)]
+    matrix = _algorithm(tile, outputs, taps).output[: literal(count)]
     result = RegisterTile(tile.kind, tile.lanes, literal(count), tile.vectors)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -131,9 +133,14 @@ def _fits(tile: Any, outputs: Any, taps: Any) -> bool:
     return (
         isinstance(tile, RegisterTile)
         and are_literal(outputs, taps)
-        and is_known(literal(outputs), literal(taps))
+        and is_known(literal(outputs), literal(taps), whole=not tile.kind.is_float)
         and tile.rows == literal(outputs) + literal(taps) - 1
     )
+
+
+def _algorithm(tile: RegisterTile, outputs: Any, taps: Any) -> ShortConvolution:
+    """Return the matrices for elements like those of *tile*."""
+    return short_convolution(literal(outputs), literal(taps), whole=not tile.kind.is_float)
 
 
 def _by_columns(

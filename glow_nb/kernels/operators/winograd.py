@@ -2,6 +2,10 @@
 
 In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps take
 ``n = m + r - 1`` products in place of ``m r``.
+
+Bytes are transformed to integers of 16 bits, by matrices of integers, and pairs of these are
+multiplied and summed up in 32 bits. Results are exact if they fit
+(:mod:`glow_nb.kernels.winograd.exactness`).
 """
 
 from __future__ import annotations
@@ -11,12 +15,21 @@ from math import gcd, prod
 import numpy as np
 from typing_extensions import override
 
-from glow_nb.cook_toom import ShortConvolution, is_known, short_convolution, tap_noise
+from glow_nb.cook_toom import (
+    ShortConvolution,
+    WholeDivision,
+    is_known,
+    scale_of,
+    short_convolution,
+    tap_noise,
+)
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve
-from glow_nb.hlir.ops.families import fitted, require_kind, widest
+from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.families import bounds_of, fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import MatMul
+from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.ops.shape import Reshape
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.hlir.recipe import WeightTransform
@@ -25,7 +38,10 @@ from glow_nb.hlir.rules import lowers
 from glow_nb.kernels.operators.panels import check_panels, unpacked_filter
 from glow_nb.types import Array, ElementKind, TensorType
 
-KINDS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
+COMPUTED_FLOATS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
+WHOLE_FACTORS = ElementKind.INT16
+"""What is transformed as integers, and multiplied."""
+
 MOST_DIMENSIONS = 3
 
 COLUMNS = 512
@@ -38,7 +54,9 @@ class WinogradFilter(WeightTransform):
 
     ``result[..., j, c, b]`` is the sum over i of ``G[j, i] filter[..., i, c, b]``.
     ``filter`` is ``[group, panels, *r, C / group, block]``, the result
-    ``[group, panels, *n, C / group, block]``; with two dimensions it is ``G filter G^T``.
+    ``[group, panels, *n, C / group, block]``; with two dimensions it is ``G filter G^T``. The
+    last two dimensions may hold channels and columns in any order. Of integers the result is int16,
+    which wraps around, and G is ``s G`` (:mod:`glow_nb.cook_toom`).
 
     Attributes:
         tile: Outputs m that will be computed together, in each spatial dimension.
@@ -57,25 +75,28 @@ class WinogradFilter(WeightTransform):
         """The transform of all dimensions at once, ``[prod(n), prod(r)]``, in ``float64``."""
         matrix: Array = np.ones((1, 1))
         for outputs, taps in zip(self.tile, self.taps, strict=True):
-            matrix = np.kron(matrix, short_convolution(outputs, taps).filter)
+            each = short_convolution(outputs, taps, whole=not self.filter.type.kind.is_float)
+            matrix = np.kron(matrix, each.filter)
         return matrix
 
     @override
     def infer_type(self) -> TensorType:
         filter = self.filter.type
-        require_kind(self, "filter", filter, KINDS)
+        require_kind(self, "filter", filter, COMPUTED_FLOATS | BYTES | {WHOLE_FACTORS})
         self.require(
             len(self.tile) in range(1, MOST_DIMENSIONS + 1)
             and filter.rank == len(self.tile) + len(("group", "panels", "channels", "block")),
             f"'filter' is {filter}, which has not the dimensions of tile {list(self.tile)}",
         )
-        _check_tile(self, self.tile, self.taps)
+        is_whole = not filter.kind.is_float
+        _check_tile(self, self.tile, self.taps, whole=is_whole)
         sizes = (m + r - 1 for m, r in zip(self.tile, self.taps, strict=True))
-        return filter.with_shape((*filter.shape[:2], *sizes, *filter.shape[-2:]))
+        shape = (*filter.shape[:2], *sizes, *filter.shape[-2:])
+        return TensorType(WHOLE_FACTORS if is_whole else filter.kind, shape)
 
     @override
     def evaluate(self, filter: Array) -> Array:
-        result = np.empty(self.type.shape, filter.dtype)
+        result = np.empty(self.type.shape, self.type.kind.dtype)
         self.transform(filter, result)
         return result
 
@@ -90,7 +111,10 @@ class WinogradFilter(WeightTransform):
         cuts = weight.reshape(group * panels, taps, *places.shape[2:])
         for panel, place in zip(cuts, places, strict=True):
             cut = np.moveaxis(widest(panel), 1, 0)
-            np.copyto(np.moveaxis(place, 1, 0), matrix @ cut, casting="same_kind")
+            made = matrix @ cut
+            if not self.type.kind.is_float:
+                made = made.astype(np.int64)
+            np.copyto(np.moveaxis(place, 1, 0), made, casting="same_kind")
 
     @override
     def cost(self) -> Cost:
@@ -101,12 +125,15 @@ class WinogradFilter(WeightTransform):
 def lower_winograd_filter(node: WinogradFilter, rewriter: Rewriter) -> Value:
     """Express the transform as matrix products, one for each panel."""
     group, panels, *_, channels, block = node.filter.type.shape
-    matrix = node.matrix.astype(node.type.kind.dtype)
+    kind = node.type.kind
+    matrix = node.matrix.astype(kind.dtype)
     repeated = np.broadcast_to(matrix, (group * panels, *matrix.shape))
     transform = rewriter.constant(f"{node.name}_transform", np.ascontiguousarray(repeated))
     taps = (group * panels, prod(node.taps), channels * block)
-    product = MatMul(transform, rewriter.emit(Reshape(node.filter, taps)))
-    return rewriter.emit(Reshape(rewriter.emit(product), node.type.shape))
+    made: Value = rewriter.emit(MatMul(transform, rewriter.emit(Reshape(node.filter, taps))))
+    if made.type.kind is not kind:  # sums of integers
+        made = rewriter.emit(ConvertTo(made, kind))
+    return rewriter.emit(Reshape(made, node.type.shape))
 
 
 @define_node("winograd_convolution")
@@ -118,6 +145,10 @@ class WinogradConvolution(Node):
     ``[group, panels, *n, C / group, block]``, from :class:`WinogradFilter`, and ``bias``
     ``[group * panels * block]``, where ``panels = ceil(depth / group / block)``, both padded with
     zeros at the end of each group; the result is ``[N, *out, depth]``.
+
+    Bytes take a filter of int16, two weights of a channel together:
+    ``[group, panels, *n, ceil(C / group / 2), block * 2]``. The result is int32, which wraps around
+    before it is divided by ``s`` (:class:`glow_nb.cook_toom.WholeDivision`).
 
     The transforms spread NaN and infinity over a whole tile, and may overflow where the direct sum
     does not. If *guarded*, a result that is not finite so is the direct sum of its own window and
@@ -135,6 +166,7 @@ class WinogradConvolution(Node):
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
         guarded: Sum up directly what is not finite.
+        outside: The number that cells outside the input count as, of bytes.
     """
 
     input: Value
@@ -147,11 +179,23 @@ class WinogradConvolution(Node):
     group: int
     block: int
     guarded: bool = False
+    outside: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """True if integers are convolved."""
+        return not self.input.type.kind.is_float
+
+    @property
+    def factors(self) -> int:
+        """Neighbouring weights of a channel that lie together."""
+        return 2 if self.is_whole else 1
 
     @property
     def transforms(self) -> list[ShortConvolution]:
         """The matrices of each dimension."""
-        return [short_convolution(m, r) for m, r in zip(self.tile, self.kernel, strict=True)]
+        sizes = zip(self.tile, self.kernel, strict=True)
+        return [short_convolution(m, r, whole=self.is_whole) for m, r in sizes]
 
     @property
     def stride(self) -> tuple[int, ...]:
@@ -166,42 +210,65 @@ class WinogradConvolution(Node):
     @override
     def infer_type(self) -> TensorType:
         input = self.input.type
-        require_kind(self, "input", input, KINDS)
+        require_kind(self, "input", input, COMPUTED_FLOATS | BYTES)
         self.require(
             len(self.kernel) <= MOST_DIMENSIONS and len(self.tile) == len(self.kernel),
             f"tile {list(self.tile)} must have a size for each dimension of kernel "
             f"{list(self.kernel)}, which are at most {MOST_DIMENSIONS}",
         )
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
-        _check_tile(self, self.tile, self.kernel)
+        _check_tile(self, self.tile, self.kernel, whole=self.is_whole)
         sizes = [each.size for each in self.transforms]
-        check_panels(self, sizes, depth=self.depth, group=self.group, block=self.block)
-        return input.with_shape((input.shape[0], *out, self.depth))
+        kind = check_panels(
+            self,
+            sizes,
+            depth=self.depth,
+            group=self.group,
+            block=self.block,
+            factors=self.factors,
+        )
+        if self.is_whole:
+            self._check_integers()
+        self.require(
+            self.is_whole or self.outside == 0, f"outside is {self.outside}, but for floats it is 0"
+        )
+        return TensorType(kind, (input.shape[0], *out, self.depth))
+
+    def _check_integers(self) -> None:
+        require_kind(self, "filter", self.filter.type, frozenset({WHOLE_FACTORS}))
+        low, high = bounds_of(self.input.type.kind)
+        self.require(
+            low <= self.outside <= high,
+            f"outside is {self.outside}, but for input {self.input.type} it must be from {low:g} "
+            f"to {high:g}",
+        )
+        self.require(not self.guarded, "guarded is true, but integers are finite; leave it false")
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
         rank, per_group = len(self.kernel), self.depth // self.group
-        input = widest(input)
+        input = input.astype(np.float64)  # in which integers are exact, too
         tiles = self._tiles(input)
         counts = tiles.shape[: rank + 1]
         with np.errstate(all="ignore"):
             for each in self.transforms:  # each takes the axis after the counts and puts it last
                 tiles = np.tensordot(tiles, each.input, axes=(rank + 1, 1))
             # [N, *counts, C, *n] -> [group, products, tiles, C / group]
-            channels, products = filter.shape[-2], prod(tiles.shape[rank + 2 :])
+            channels, products = input.shape[-1] // self.group, prod(tiles.shape[rank + 2 :])
             factors = tiles.reshape(prod(counts), self.group, channels, products)
             factors = factors.transpose(1, 3, 0, 2)
-            weights = np.moveaxis(widest(filter), 1, -2)
-            weights = weights.reshape(self.group, products, channels, filter.shape[1] * self.block)
-            weights = weights[..., :per_group]
+            plain = unpacked_filter(filter, self.depth, self.factors)[..., :channels]
+            weights = plain.reshape(self.group, per_group, products, channels)
             # [group, products, tiles, K / group] -> [N, *counts, K, *n]
-            sums = (factors @ weights).transpose(2, 0, 3, 1)
+            sums = (factors @ weights.transpose(0, 2, 3, 1)).transpose(2, 0, 3, 1)
             sums = sums.reshape(*counts, self.depth, *(each.size for each in self.transforms))
             for each in self.transforms:
                 sums = np.tensordot(sums, each.output, axes=(rank + 2, 1))
-            offsets = widest(bias).reshape(self.group, filter.shape[1] * self.block)
-            offsets = offsets[:, :per_group].reshape(self.depth)
+            offsets = widest(bias).reshape(self.group, -1)[:, :per_group].reshape(self.depth)
             outputs = self._joined(sums)
+            if self.is_whole:
+                divided = WholeDivision.by(scale_of(self.tile, self.kernel))
+                return fitted(divided(outputs.astype(np.int64)) + offsets, self.type)
             is_right = np.isfinite(outputs)
             if self.guarded and not is_right.all():
                 plain = unpacked_filter(self._taps(filter), self.depth)
@@ -219,7 +286,7 @@ class WinogradConvolution(Node):
         return np.where(is_noise, 0.0, taps)
 
     def _tiles(self, input: Array) -> Array:
-        """Return the inputs of all tiles, ``[N, *counts, *n, C]``, padded with zeros."""
+        """Return the inputs of all tiles, ``[N, *counts, *n, C]``, padded with what is outside."""
         rank = len(self.kernel)
         counts = [-(-o // m) for o, m in zip(self.type.shape[1:-1], self.tile, strict=True)]
         widths = [(0, 0)]
@@ -227,7 +294,7 @@ class WinogradConvolution(Node):
             wanted = (count - 1) * each.outputs + each.size
             begin = self.pads[axis]
             widths.append((begin, max(0, wanted - begin - input.shape[axis + 1])))
-        padded = np.pad(input, [*widths, (0, 0)])
+        padded = np.pad(input, [*widths, (0, 0)], constant_values=self.outside)
         axes, sizes = tuple(range(1, rank + 1)), tuple(each.size for each in self.transforms)
         windows = np.lib.stride_tricks.sliding_window_view(padded, sizes, axis=axes)
         steps = tuple(
@@ -264,10 +331,12 @@ class WinogradConvolution(Node):
         return Cost(products, tiles * additions + self.type.size)
 
 
-def _check_tile(node: Node, tile: tuple[int, ...], taps: tuple[int, ...]) -> None:
+def _check_tile(node: Node, tile: tuple[int, ...], taps: tuple[int, ...], *, whole: bool) -> None:
     """Raise VerifyError unless there is an algorithm for these outputs and taps."""
+    kind = " of integers" if whole else ""
     for outputs, count in zip(tile, taps, strict=True):
         node.require(
-            is_known(outputs, count),
-            f"there is no algorithm for {outputs} outputs of {count} taps; choose another tile",
+            is_known(outputs, count, whole=whole),
+            f"there is no algorithm for {outputs} outputs of {count} taps{kind}; choose another "
+            "tile",
         )

@@ -22,7 +22,8 @@ class WinogradConvolutionInst(NodeInstruction):
 
     Input ``[N, *spatial, C]``, filter ``[group, panels, *n, C / group, block]`` with
     ``panels = ceil(depth / group / block)`` and ``n = tile + kernel - 1``, bias
-    ``[group * panels * block]``, dest ``[N, *out, depth]``.
+    ``[group * panels * block]``, dest ``[N, *out, depth]``. Bytes take a filter of int16 with pairs
+    of channels together (:class:`glow_nb.kernels.operators.winograd.WinogradConvolution`).
     """
 
     dest: Out
@@ -36,3 +37,4 @@ class WinogradConvolutionInst(NodeInstruction):
     group: int
     block: int
     guarded: bool
+    outside: int = 0

@@ -50,6 +50,7 @@ def winograd_convolution_source(
         instruction.input.type.kind,
         instruction.block,
         instruction.guarded,
+        instruction.outside,
     )
     return generate_winograd(nest, plan_winograd(nest, target), fusion)
 
@@ -60,9 +61,7 @@ def generate_winograd(nest: WinogradNest, plan: WinogradPlan, fusion: Fusion) ->
     form = GuardedWriter if nest.guarded else WinogradWriter
     writer = form(nest.volume, plan, fusion)
     text = writer.write(_title(nest))
-    return KernelSource(
-        "winograd", text, fusion.kinds, writer.scratch_elements * nest.kind.size_bytes
-    )
+    return KernelSource("winograd", text, fusion.kinds, writer.scratch_bytes)
 
 
 def _title(nest: WinogradNest) -> str:

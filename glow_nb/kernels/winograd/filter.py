@@ -27,23 +27,22 @@ RUN_VECTORS = 16
 @kernel_for(WinogradFilterInst)
 def winograd_filter_source(instruction: WinogradFilterInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, filter)`` of the transform of a packed filter."""
-    type, kind = instruction.filter.type, instruction.filter.type.kind
+    type, kind = instruction.filter.type, instruction.dest.type.kind
     group, panels, *taps, channels, block = type.shape
     sizes = instruction.dest.type.shape[2:-2]
     matrices = [
-        short_convolution(outputs, count).filter
+        short_convolution(outputs, count, whole=not kind.is_float).filter
         for outputs, count in zip(instruction.tile, taps, strict=True)
     ]
     lanes, columns = native_lanes(target, kind), channels * block
     run = min(RUN_VECTORS * lanes, -(-columns // lanes) * lanes)
     out = SourceWriter()
-    out.line(
-        f"# transform of the filter of {kind.value}<{group * panels} x {list(taps)} x {columns}>"
-    )
+    sizes_text = f"{group * panels} x {list(taps)} x {columns}"
+    out.line(f"# transform of the filter of {type.kind.value}<{sizes_text}>")
     with out.block("def kernel(dest, filter, scratch, thread, threads):"):
         if not type.size:
             out.line("return")
-            return KernelSource("winograd_filter", out.text, (kind, kind))
+            return KernelSource("winograd_filter", out.text, (kind, type.kind))
         write_shares(out, group * panels, -(-columns // run), panels_first=False)
         out.line(f"made = as_{kind.value}(scratch)")
         with (
@@ -54,9 +53,11 @@ def winograd_filter_source(instruction: WinogradFilterInst, target: Target) -> K
             out.line(f"source = panel * {prod(taps) * columns} + begin")
             with out.block(f"for i in range(0, count, {lanes}):"):
                 is_whole = columns % lanes == 0
-                load, mask = ("load", "") if is_whole else ("load_masked", ", count - i")
+                load, end = ("load", ")") if is_whole else ("load_masked", ", count - i)")
+                if type.kind is not kind:
+                    load, end = f"convert_{kind.value}({load}", f"{end})"
                 values = {
-                    tap: f"{load}(filter, source + {number * columns} + i, {lanes}{mask})"
+                    tap: f"{load}(filter, source + {number * columns} + i, {lanes}{end}"
                     for number, tap in enumerate(product(*map(range, taps)))
                 }
                 results = _write_transform(out, values, matrices, kind, lanes)
@@ -66,7 +67,7 @@ def winograd_filter_source(instruction: WinogradFilterInst, target: Target) -> K
             with out.block(f"for place in range({prod(sizes)}):"):
                 out.line(f"copy(dest, to + place * {columns}, made, place * {run}, count)")
     size = prod(sizes) * run * kind.size_bytes
-    return KernelSource("winograd_filter", out.text, (kind, kind), size)
+    return KernelSource("winograd_filter", out.text, (kind, type.kind), size)
 
 
 def _write_transform(
@@ -104,7 +105,8 @@ def _sum(names: list[str], factors: Array, kind: ElementKind, lanes: int) -> str
     for name, factor in zip(names, map(float, factors), strict=True):
         if factor == 0:
             continue
-        number = f"splat_{kind.value}({number_text(factor)}, {lanes})"
+        literal = number_text(factor) if kind.is_float else str(int(factor))
+        number = f"splat_{kind.value}({literal}, {lanes})"
         if not text:
             text = name if factor == 1 else f"mul({name}, {number})"
         else:

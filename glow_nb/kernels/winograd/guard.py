@@ -22,8 +22,9 @@ class GuardedWriter(WinogradWriter):
 
     @property
     @override
-    def scratch_elements(self) -> int:
-        return super().scratch_elements + self.taps_elements + self.pad
+    def scratch_bytes(self) -> int:
+        more = self.taps_elements + self.pad
+        return super().scratch_bytes + more * self.nest.kind.size_bytes
 
     @property
     def pad(self) -> int:
@@ -71,10 +72,10 @@ class GuardedWriter(WinogradWriter):
         (tile_high, tile_wide), kernel_wide = self.tile, self.kernel[1]
         out.line(f"guard = tile_fill(filter, 0, {tile_wide}, 1, {lanes})")
         with out.block(f"for i in range({tile_high}):"):
-            load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
+            load = f"tile_load(results, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
             out.line(f"t = tile_winograd_output({load}, {tile_wide}, {kernel_wide}, {tile_wide})")
             out.line(f"guard = fma(t, splat_{self.nest.kind.value}(0.0, {lanes}), guard)")
-            out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, t)")
+            out.line(f"tile_store(results, i * {wide * lanes}, {lanes}, t)")
 
     def _write_outputs_directly(self) -> None:
         """Sum up the outputs of one vector of channels, to where the transform leaves them."""
@@ -82,12 +83,12 @@ class GuardedWriter(WinogradWriter):
         with out.block("if get(taps_of, 0) != panel:"):
             self._write_taps()
             out.line("put(taps_of, 0, panel)")
-        out.line(f"clear(line, 0, {self.scratch.sums * lanes})")
+        out.line(f"clear(results, 0, {self.scratch.sums * lanes})")
         with self._planes() as tap:
             self._write_corner(tap)
             self._write_patch()
             with out.block(f"for i in range({self.tile[0]}):"):
-                place = f"line, i * {wide * lanes}, {lanes}"
+                place = f"results, i * {wide * lanes}, {lanes}"
                 out.line(f"t = tile_load({place}, {self.tile[1]}, 1, {lanes})")
                 self._write_dots(tap)
                 out.line(f"tile_store({place}, t)")
@@ -119,5 +120,5 @@ class GuardedWriter(WinogradWriter):
     @override
     def _finished_line(self, tag: str, pixels: int) -> str:
         lanes, wide = self.plan.lanes, self.sizes[1]
-        load = f"tile_load(line, i * {wide * lanes}, {lanes}, {pixels}, 1, {lanes})"
+        load = f"tile_load(results, i * {wide * lanes}, {lanes}, {pixels}, 1, {lanes})"
         return f"add({load}, offsets)"

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from glow_nb.cook_toom import is_known
+from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, registers_of, row_limit
 from glow_nb.kernels.products.caches import (
     LEVEL_3_SHARE,
@@ -27,6 +28,8 @@ from glow_nb.kernels.products.caches import (
     longest_dot,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import dot_form
+from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
@@ -49,9 +52,10 @@ class WinogradNest:
     Attributes:
         shape: Sizes; stride and dilation are 1.
         tile: Outputs of a tile in each dimension.
-        kind: Element kind of all operands.
+        kind: Element kind of the input; the other operands of floats are like it.
         block: Output channels of one panel of the filter.
         guarded: Tiles with results that are not finite are summed up directly.
+        outside: The number that cells outside the input count as.
     """
 
     shape: ConvolutionShape
@@ -59,6 +63,14 @@ class WinogradNest:
     kind: ElementKind
     block: int
     guarded: bool = False
+    outside: int = 0
+
+    def kinds(self, target: Target) -> ProductKinds:
+        """Return the kinds of the products of transformed elements, and how they are multiplied."""
+        if self.kind.is_float:
+            return ProductKinds.of(self.kind)
+        form = dot_form(WHOLE_FACTORS, WHOLE_FACTORS, 2, target)
+        return ProductKinds.of(WHOLE_FACTORS, form=form)
 
     @property
     def volume(self) -> WinogradNest:
@@ -111,11 +123,11 @@ class WinogradNest:
         return self.shape.group * -(-self.shape.depth_per_group // self.block)
 
 
-def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
-    """True if there is an algorithm for these taps and tiles that saves products."""
+def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...], *, whole: bool = False) -> bool:
+    """True if there is an algorithm, of integers if *whole*, for tiles that saves products."""
     return (
         set(shape.stride) == set(shape.dilation) == {1}
-        and all(is_known(m, r) for m, r in zip(tile, shape.kernel, strict=True))
+        and all(is_known(m, r, whole=whole) for m, r in zip(tile, shape.kernel, strict=True))
         and any(m > 1 and r > 1 for m, r in zip(tile, shape.kernel, strict=True))
         and shape.channels > 0
         and is_flat(shape, tile)
@@ -133,14 +145,16 @@ class WinogradPlan:
     """The numbers that the loops of a kernel are made of.
 
     Attributes:
-        lanes: Elements of a vector.
+        kinds: Kinds of the transformed elements, and how they are multiplied.
+        lanes: Sums in a vector.
         columns: Output channels of one group in panels.
         cut: All tiles, as rows of register tiles.
-        dot: The most channels of an inner block of a sum.
+        dot: The most channels of an inner block of a sum, or groups of as many as *kinds* say.
         block_units: Register tiles of one block.
         panels_first: True if threads share panels before they share tiles.
     """
 
+    kinds: ProductKinds
     lanes: int
     columns: Columns
     cut: Cut
@@ -153,31 +167,39 @@ class WinogradPlan:
         """The most Winograd tiles in a block."""
         return self.block_units * self.cut.rows
 
+    @property
+    def factor_lanes(self) -> int:
+        """Transformed inputs in a vector: as many bits as the sums."""
+        return self.lanes * self.kinds.factors
+
 
 def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> WinogradPlan:
     """Cut up *nest* for *target*, in blocks of at most *block_tiles*, by default what fits."""
     nest = nest.volume
-    shape, lanes = nest.shape, lanes_of(nest.kind, target)
+    shape, kinds = nest.shape, nest.kinds(target)
+    lanes, factors = lanes_of(kinds.total, target), kinds.factors
     columns = Columns(shape.depth_per_group, nest.block, lanes)
-    cut = Cut.balanced(max(1, nest.tiles), row_limit(columns.vectors, registers_of(target)))
+    limit = row_limit(columns.vectors, registers_of(target, kinds.form))
+    cut = Cut.balanced(max(1, nest.tiles), limit)
     filter_elements = nest.elements * shape.channels_per_group * shape.depth
     input_elements = shape.batch * prod(shape.input) * shape.channels
-    row_bytes = shape.kernel[0] * nest.block * nest.kind.size_bytes
-    parts = -(-shape.channels_per_group // longest_dot(row_bytes, target))
+    row_bytes = shape.kernel[0] * nest.block * factors * kinds.right.size_bytes
+    groups = -(-shape.channels_per_group // factors)
+    parts = -(-groups // longest_dot(row_bytes, target))
     plan = WinogradPlan(
+        kinds=kinds,
         lanes=lanes,
         columns=columns,
         cut=cut,
-        dot=-(-shape.channels_per_group // parts),
+        dot=-(-groups // parts),
         block_units=cut.tiles,
         panels_first=filter_elements > input_elements,
     )
     if block_tiles:
         return _in_blocks(plan, block_tiles)
-    size = nest.kind.size_bytes
-    tile_bytes = nest.elements * shape.channels * size
-    near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * size)
-    far = level_2_bytes(target) // block_bytes(nest, 1)
+    tile_bytes = nest.elements * shape.channels * kinds.left.size_bytes
+    near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * kinds.total.size_bytes)
+    far = level_2_bytes(target) // block_bytes(nest, kinds, 1)
     far = min(far, int(LEVEL_3_SHARE * target.l3_bytes) // tile_bytes)
     plans = [_in_blocks(plan, tiles) for tiles in (near, far)]
     return min(plans, key=lambda plan: traffic_cycles(nest, plan, target))
@@ -189,34 +211,39 @@ def _in_blocks(plan: WinogradPlan, tiles: int) -> WinogradPlan:
     return replace(plan, block_units=-(-plan.cut.tiles // blocks))
 
 
-def block_bytes(nest: WinogradNest, tiles: int) -> int:
+def block_bytes(nest: WinogradNest, kinds: ProductKinds, tiles: int) -> int:
     """Return the bytes of an element's factors and of a panel's products, for so many tiles."""
-    factors = nest.elements // nest.sums * nest.shape.channels_per_group
-    return tiles * (factors + nest.sums * nest.block) * nest.kind.size_bytes
+    factors = nest.elements // nest.sums * nest.shape.channels_per_group * kinds.left.size_bytes
+    return tiles * (factors + nest.sums * nest.block * kinds.total.size_bytes)
 
 
 def traffic_cycles(nest: WinogradNest, plan: WinogradPlan, target: Target) -> float:
     """Estimate the cycles that the filter, and factors in far caches, take on their way."""
-    channels, columns = nest.shape.channels_per_group, nest.panels * nest.block
-    filter_bytes = nest.elements * channels * columns * nest.kind.size_bytes
+    kinds, channels, columns = plan.kinds, nest.shape.channels_per_group, nest.panels * nest.block
+    filter_bytes = nest.elements * channels * columns * kinds.right.size_bytes
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     is_near = filter_bytes <= target.l3_bytes
     cycles = blocks * filter_bytes * (STREAM_CYCLES if is_near else MEMORY_CYCLES)
-    tile_bytes = plan.block_tiles * nest.kind.size_bytes
-    between = nest.elements * nest.shape.channels + nest.sums * nest.block
-    if tile_bytes * between > level_2_bytes(target):
-        factors = tile_bytes * nest.elements * channels
+    tile_bytes = nest.elements * kinds.left.size_bytes
+    sums_bytes = nest.sums * nest.block * kinds.total.size_bytes
+    if plan.block_tiles * (tile_bytes * nest.shape.channels + sums_bytes) > level_2_bytes(target):
+        factors = plan.block_tiles * tile_bytes * channels
         cycles += blocks * nest.panels * factors * STREAM_CYCLES
     return cycles
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Where everything lies in the scratch memory of a thread, in elements.
+    """Where everything lies in the scratch memory of a thread.
+
+    At its beginning is the *patch*, the input of one tile, ``[n, n, C]``, if what is outside
+    belongs to it. One *line* is a vector of channels of a tile between the passes of a transform.
 
     Attributes:
-        patch: Input of one tile, padded with zeros, ``[n, n, C]``.
-        line: One vector of channels of a tile between the passes of a transform.
+        line: First byte of that line.
+        factors: First byte of the transformed input.
+        products: First byte of the products.
+        bytes: Of all.
         rows: Elements from tile to tile of the transformed input.
         plane: Elements from product to product of the transformed input.
         sums_plane: Elements from product to product of the products.
@@ -224,8 +251,10 @@ class Scratch:
         sums: Elements of a tile in which they are summed up.
     """
 
-    patch: int
     line: int
+    factors: int
+    products: int
+    bytes: int
     rows: int
     plane: int
     sums_plane: int
@@ -235,23 +264,31 @@ class Scratch:
     @classmethod
     def of(cls, nest: WinogradNest, plan: WinogradPlan) -> Scratch:
         """Lay out the scratch of *plan*."""
-        pad = PAD_BYTES // nest.kind.size_bytes
-        rows = -(-nest.shape.channels // plan.lanes) * plan.lanes
+        left, total = plan.kinds.left.size_bytes, plan.kinds.total.size_bytes
+        rows = rounded_up(nest.shape.channels, plan.factor_lanes)
+        plane = _with_gap(plan.block_tiles * rows, left)
+        sums_plane = _with_gap(plan.block_tiles * nest.block, total)
+        patch = nest.sums * nest.shape.channels * nest.kind.size_bytes
+        line = rounded_up(patch, PAD_BYTES)
+        factors = line + rounded_up(nest.sums * plan.lanes * total, PAD_BYTES)
+        products = factors + nest.elements * plane * left
         return cls(
-            patch=rounded_up(nest.sums * nest.shape.channels, pad),
-            line=rounded_up(nest.sums * plan.lanes, pad),
+            line=line,
+            factors=factors,
+            products=products,
+            bytes=products + nest.sums * sums_plane * total,
             rows=rows,
-            plane=rounded_up(plan.block_tiles * rows, pad) + pad,
-            sums_plane=rounded_up(plan.block_tiles * nest.block, pad) + pad,
+            plane=plane,
+            sums_plane=sums_plane,
             elements=nest.elements,
             sums=nest.sums,
         )
 
-    @property
-    def size(self) -> int:
-        """Elements in all."""
-        products = self.elements * self.plane + self.sums * self.sums_plane
-        return self.patch + self.line + products
+
+def _with_gap(elements: int, size_bytes: int) -> int:
+    """Return *elements* of a matrix, in whole cache lines, and the gap behind it."""
+    pad = PAD_BYTES // size_bytes
+    return rounded_up(elements, pad) + pad
 
 
 def rounded_up(number: int, multiple: int) -> int:

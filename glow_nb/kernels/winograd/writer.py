@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from glow_nb.cook_toom import WholeDivision, scale_of
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
@@ -24,12 +25,14 @@ class WinogradWriter:
         self.scratch = Scratch.of(nest, plan)
         self.deep, *kernel = self.shape.kernel
         self.tile, self.sizes, self.kernel = nest.tile[1:], nest.sizes[1:], tuple(kernel)
+        self.factors = plan.kinds.factors
+        self.groups = -(-self.shape.channels_per_group // self.factors)
         self.out = SourceWriter()
 
     @property
-    def scratch_elements(self) -> int:
-        """Elements of the scratch memory of a thread."""
-        return self.scratch.size
+    def scratch_bytes(self) -> int:
+        """Size of the scratch memory of a thread."""
+        return self.scratch.bytes
 
     def write(self, title: str) -> str:
         """Return the whole text."""
@@ -56,11 +59,12 @@ class WinogradWriter:
         )
 
     def _write_scratch(self) -> None:
-        out, scratch = self.out, self.scratch
+        out, scratch, kinds = self.out, self.scratch, self.plan.kinds
+        left, total = kinds.left.value, kinds.total.value
         out.line(f"patch = as_{self.nest.kind.value}(scratch)")
-        out.line(f"line = at(patch, {scratch.patch})")
-        out.line(f"factors = at(line, {scratch.line})")
-        out.line(f"sums = at(factors, {scratch.elements * scratch.plane})")
+        out.line(f"line = as_{left}(at(scratch, {scratch.line}))\nresults = as_{total}(line)")
+        out.line(f"factors = as_{left}(at(scratch, {scratch.factors}))")
+        out.line(f"sums = as_{total}(at(scratch, {scratch.products}))")
 
     def _write_blocks(self) -> None:
         out, plan = self.out, self.plan
@@ -115,7 +119,7 @@ class WinogradWriter:
         out.line(f"top = {top} if 0 <= front < {depth} else {height}\nleft = {left}")
 
     def _write_source(self, tap: str) -> None:
-        """Find the input of a tile in one plane: in place, or a copy where zeros surround it."""
+        """Find the input of a tile in one plane: in place, or a copy where it has a border."""
         out, shape = self.out, self.shape
         (_, height, width), (high, wide), channels = shape.input, self.sizes, shape.channels
         self._write_corner(tap)
@@ -132,31 +136,37 @@ class WinogradWriter:
     def _write_patch(self) -> None:
         """Copy the input of a tile to scratch."""
         shape = self.shape
-        numbers = (*shape.input[1:], shape.channels, self.step, *self.sizes)
+        numbers = (*shape.input[1:], shape.channels, self.step, *self.sizes, self.nest.outside)
         self.out.line(f"copy_patch(patch, input, plane, top, left, {', '.join(map(str, numbers))})")
 
     def _write_factors(self, tap: str) -> None:
-        """Transform one plane of a tile: first along its rows, then along its columns."""
-        lanes, (whole, rest) = self.plan.lanes, divmod(self.shape.channels, self.plan.lanes)
+        """Transform one plane of a tile, a vector of channels after the other.
+
+        The last vector begins where the channels end with it, so that it is as long as the others.
+        """
+        lanes, channels = self.plan.factor_lanes, self.shape.channels
         plane = times(tap, self.scratch.sums * self.scratch.plane)
         self.out.line(f"to = {plus(f'(tile - begin) * {self.scratch.rows}', plane)}")
-        if whole:
-            with self.out.block(f"for c in range(0, {whole * lanes}, {lanes}):"):
-                self._write_factor("c", None)
-        if rest:
-            self._write_factor(str(whole * lanes), rest)
+        if channels <= lanes:
+            self._write_factor("0", channels)
+            return
+        with self.out.block(f"for first in range(0, {channels}, {lanes}):"):
+            if channels % lanes:
+                self.out.line(f"c = min(first, {channels - lanes})")
+            self._write_factor("c" if channels % lanes else "first", lanes)
 
-    def _write_factor(self, channel: str, count: int | None) -> None:
-        out, lanes = self.out, self.plan.lanes
+    def _write_factor(self, channel: str, count: int) -> None:
+        """Transform *count* channels: first along the rows of the tile, then its columns."""
+        out, lanes, kind = self.out, self.plan.factor_lanes, self.plan.kinds.left
         pixel_step = self.step if self.step == self.shape.channels else "pixel_step"
         (high, wide), (tile_high, tile_wide) = self.sizes, self.tile
         kernel_high, kernel_wide = self.kernel
+        masked, mask = ("_masked", f", {count}") if count < lanes else ("", "")
         with out.block(f"for i in range({high}):"):
-            start = f"i * row_step + {channel}"
-            row = f"tile_load(source, {start}, {pixel_step}, {wide}, 1, {lanes})"
-            if count:
-                size = f"{wide}, 1, {lanes}"
-                row = f"tile_load_masked(source, {start}, {pixel_step}, {size}, {count})"
+            place = f"source, i * row_step + {channel}, {pixel_step}, {wide}, 1, {lanes}"
+            row = f"tile_load{masked}({place}{mask})"
+            if kind is not self.nest.kind:
+                row = f"convert_{kind.value}({row})"
             row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide})"
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, {row})")
         with out.block(f"for j in range({wide}):"):
@@ -171,18 +181,19 @@ class WinogradWriter:
         Meanwhile the weights of the next element or panel are brought into the cache.
         """
         out, columns, shape = self.out, self.plan.columns, self.shape
-        inner, dot, block = shape.channels_per_group, self.plan.dot, self.nest.block
+        dot, row = self.plan.dot, self.nest.block * self.factors
         source = f"element * {self.scratch.plane}"
         if shape.group > 1:
-            source += f" + panel // {columns.panels} * {inner}"
-        weights = f"(panel * {self.nest.elements} + element) * {inner * block}"
+            source += f" + panel // {columns.panels} * {shape.channels_per_group}"
+        weights = f"(panel * {self.nest.elements} + element) * {self.groups * row}"
         out.line(f"place = element * {self.scratch.sums_plane}")
-        if dot == inner:
+        if dot == self.groups:
             out.line(f"origin = {source}\nweights = {weights}")
             self._write_panel()
             return
-        with out.block(f"for part in range(0, {inner}, {dot}):"):
-            out.line(f"origin = {source} + part\nweights = {weights} + part * {block}")
+        with out.block(f"for part in range(0, {self.groups}, {dot}):"):
+            out.line(f"origin = {source} + {times('part', self.factors)}")
+            out.line(f"weights = {weights} + part * {row}")
             self._write_panel()
 
     def _write_panel(self) -> None:
@@ -210,10 +221,10 @@ class WinogradWriter:
 
     def _write_register_tiles(self, tag: str, vectors: int) -> None:
         out, plan, block = self.out, self.plan, self.nest.block
-        inner, dot = self.shape.channels_per_group, plan.dot
+        groups, dot, row = self.groups, plan.dot, block * self.factors
         units = plan.block_units  # a single one is as fast as memory in any case
-        pace = -(-block // units) if units > 1 else 0
-        count = str(dot) if inner % dot == 0 else f"min({dot}, {inner} - part)"
+        pace = -(-row // units) if units > 1 else 0
+        count = str(dot) if groups % dot == 0 else f"min({dot}, {groups} - part)"
         size = f"{vectors}, {plan.lanes}"
         for number, (first, last, rows) in enumerate(plan.cut.runs):
             name = f"{tag}{number}"
@@ -222,20 +233,21 @@ class WinogradWriter:
                 f"for u_{name} in range(max(unit, {first}), min(unit + count, {last})):"
             ):
                 out.line(f"row_{name} = {plus(times(f'u_{name}', rows), skipped)} - begin")
-                out.line(f"t_{name} = tile_fill(filter, 0, {rows}, {size})")
+                out.line(f"t_{name} = tile_fill(sums, 0, {rows}, {size})")
                 with self._planes() as tap:
                     x = plus(
                         f"origin + row_{name} * {self.scratch.rows}",
                         times(tap, self.scratch.sums * self.scratch.plane),
                     )
-                    w = plus("weights", times(tap, self.scratch.sums * inner * block))
-                    ahead = f"{w} + {dot * block} + (u_{name} - unit) * {dot * pace}"
+                    w = plus("weights", times(tap, self.scratch.sums * groups * row))
+                    ahead = f"{w} + {dot * row} + (u_{name} - unit) * {dot * pace}"
                     out.line(
-                        f"t_{name} = tile_dot(t_{name}, factors, {x}, {self.scratch.rows}, 1, "
-                        f"filter, {w}, {block}, {vectors * plan.lanes}, {count}, {ahead}, {pace})"
+                        f"t_{name} = {plan.kinds.form.name}(t_{name}, factors, {x}, "
+                        f"{self.scratch.rows}, {self.factors}, filter, {w}, {row}, "
+                        f"{vectors * plan.lanes}, {count}, {ahead}, {pace})"
                     )
                 to = f"place + row_{name} * {block}"
-                if dot < inner:
+                if dot < groups:
                     with out.block("if part:"):
                         waiting = f"tile_load(sums, {to}, {block}, {rows}, {size})"
                         out.line(f"t_{name} = add(t_{name}, {waiting})")
@@ -278,7 +290,7 @@ class WinogradWriter:
             rows = f"{start} + j * {scratch.sums_plane}"
             load = f"tile_load(sums, {rows}, {wide * scratch.sums_plane}, {high}, 1, {lanes})"
             made = f"tile_winograd_output({load}, {tile_high}, {kernel_high}, {tile_high})"
-            out.line(f"tile_store(line, j * {lanes}, {wide * lanes}, {made})")
+            out.line(f"tile_store(results, j * {lanes}, {wide * lanes}, {made})")
 
     def _write_rows(self, tag: str, column: str, count: int) -> None:
         """Store the outputs that are in the image, *count* channels from *column* on."""
@@ -304,6 +316,17 @@ class WinogradWriter:
     def _finished_line(self, tag: str, pixels: int) -> str:
         """Return one line of outputs: transformed along its rows, with the bias."""
         lanes, wide = self.plan.lanes, self.sizes[1]
-        load = f"tile_load(line, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
+        load = f"tile_load(results, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
         tile, taps = self.tile[1], self.kernel[1]
-        return f"add(tile_winograd_output({load}, {tile}, {taps}, {pixels}), bias_{tag[0]})"
+        made = f"tile_winograd_output({load}, {tile}, {taps}, {pixels})"
+        return f"add({self._divided(made)}, bias_{tag[0]})"
+
+    def _divided(self, outputs: str) -> str:
+        """Return *outputs* of integers divided by what the transforms multiply them by."""
+        kind, lanes = self.plan.kinds.total.value, self.plan.lanes
+        if self.nest.kind.is_float:
+            return outputs
+        divided = WholeDivision.by(scale_of(self.tile, self.kernel))
+        if divided.inverse != 1:
+            outputs = f"mul({outputs}, splat_{kind}({divided.inverse}, {lanes}))"
+        return f"shift_right({outputs}, splat_{kind}({divided.bits}, {lanes}))"

@@ -394,19 +394,24 @@ def test_a_tile_tells_of_all_its_elements(condition: str, wanted: list[int], lan
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("step", [3, 7])
-def test_a_patch_has_zeros_outside_the_image(step: int) -> None:
+@pytest.mark.parametrize(
+    ("step", "kind", "outside"),
+    [(3, FLOAT32, 0), (7, FLOAT32, 0), (7, ElementKind.INT8, -3), (3, ElementKind.UINT8, 200)],
+)
+def test_a_patch_has_one_number_outside_the_image(
+    step: int, kind: ElementKind, outside: int
+) -> None:
     out = SourceWriter()
     with out.block("def kernel(dest, source, scratch, thread, threads):"):
         with out.block("for k in range(99):"):
-            sizes = f"4, 3, 3, {step}, 4, 5"
+            sizes = f"4, 3, 3, {step}, 4, 5, {outside}"
             out.line(f"copy_patch(at(dest, k * 60), source, 1, k // 11 - 5, k % 11 - 6, {sizes})")
     target = Target.host()
-    kernel = RunningKernel(KernelSource("t", out.text, (FLOAT32, FLOAT32), 0), target)
-    source = np.random.default_rng(0).normal(size=(2, 4, 3, step)).astype(np.float32)
-    dest, whole = guarded((9, 11, 4, 5, 3), FLOAT32)
+    kernel = RunningKernel(KernelSource("t", out.text, (kind, kind), 0), target)
+    source = (100 * np.random.default_rng(0).random((2, 4, 3, step))).astype(kind.dtype)
+    dest, whole = guarded((9, 11, 4, 5, 3), kind)
     kernel(dest, source)
-    padded = np.pad(source[1, ..., :3], [(9, 9), (9, 9), (0, 0)])
+    padded = np.pad(source[1, ..., :3], [(9, 9), (9, 9), (0, 0)], constant_values=outside)
     for k, found in enumerate(dest.reshape(99, 4, 5, 3)):
         top, left = k // 11 - 5 + 9, k % 11 - 6 + 9
         np.testing.assert_array_equal(found, padded[top : top + 4, left : left + 5])

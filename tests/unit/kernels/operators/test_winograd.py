@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,10 +12,11 @@ from glow_nb.errors import VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Function
+from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.kernels import operators
 from glow_nb.kernels.operators.panels import pack_bias, pack_filter
+from glow_nb.types import Array, ElementKind, TensorType
 
 # batch, input, channels, depth, kernel, tile, pads, group, block
 CASES = {
@@ -81,3 +85,92 @@ def test_tiles_without_an_algorithm_are_refused() -> None:
         operators.WinogradFilter(filter, (3, 3))
     with pytest.raises(VerifyError, match=r"not the dimensions of tile \[4\]"):
         operators.WinogradFilter(filter, (4,))
+
+
+def build_of_bytes(
+    name: str, *, winograd: bool, outside: int, bound: int
+) -> tuple[Function, dict[str, Array]]:
+    """Return a convolution of bytes with weights from -*bound* to *bound*, and its input."""
+    batch, spatial, channels, depth, kernel, tile, pads, group, block = CASES[name]
+    random = np.random.default_rng(2)
+    b = Builder()
+    shape = (batch, *spatial, channels)
+    x: Value = b.input("x", f"uint8<{' x '.join(map(str, shape))}>")
+    weights = random.integers(-bound, bound + 1, (depth, *kernel, channels // group), np.int8)
+    filter = b.constant("w", weights)
+    bias = b.constant("b", random.integers(-(2**31), 2**31, depth).astype(np.int32))
+    ones, rank = (1,) * len(kernel), len(kernel)
+    if winograd:
+        packed = b.emit(operators.WinogradFilter(pack_filter(b, filter, group, block, 2), tile))
+        offsets = pack_bias(b, bias, group, block)
+        made = operators.WinogradConvolution(
+            x, packed, offsets, depth, kernel, tile, pads, group, block, outside=outside
+        )  # fmt: skip
+        b.save(b.emit(made), "y")
+    else:
+        around = (0, *pads[:rank], 0, 0, *pads[rank:], 0)
+        x = b.emit(ops.Pad(x, around, value=float(outside)))
+        plain = ops.Convolution(
+            x, filter, bias, kernel=kernel, stride=ones, pads=(0,) * 2 * rank, dilation=ones,
+            group=group,
+        )  # fmt: skip
+        b.save(b.emit(plain), "y")
+    return b.function(), {"x": random.integers(0, 256, shape, np.uint8)}
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "5x5"])
+def test_winograd_of_bytes_is_exact(name: str) -> None:
+    plain, feeds = build_of_bytes(name, winograd=False, outside=7, bound=127)
+    tiled, _ = build_of_bytes(name, winograd=True, outside=7, bound=127)
+    expected = evaluate(plain, feeds)["y"]
+    for function in (tiled, lower(tiled)):
+        found = evaluate(function, feeds)["y"]
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, expected)
+
+
+def of_bytes(**changes: Any) -> operators.WinogradConvolution:
+    b = Builder()
+    fields: dict[str, Any] = {
+        "depth": 8,
+        "kernel": (3, 3),
+        "tile": (4, 4),
+        "pads": (1, 1, 1, 1),
+        "group": 1,
+    }
+    kind = changes.pop("kind", "int16")
+    return operators.WinogradConvolution(
+        b.input("x", "uint8<1 x 5 x 5 x 4>"),
+        b.input("w", f"{kind}<1 x 1 x 6 x 6 x 2 x 16>"),
+        b.input("b", "int32<8>"),
+        **fields | {"block": 8} | changes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"outside": 256}, "outside is 256, but for input uint8<1 x 5 x 5 x 4> it must be from 0"),
+        ({"guarded": True}, "guarded is true, but integers are finite; leave it false"),
+        ({"kind": "int8"}, "'filter' is int8<1 x 1 x 6 x 6 x 2 x 16>, but its kind must be one of"),
+        (
+            {"tile": (4, 4), "kernel": (5, 5)},
+            "no algorithm for 4 outputs of 5 taps of integers; choose another tile",
+        ),
+    ],
+)
+def test_what_bytes_do_not_allow_is_refused(changes: dict[str, Any], problem: str) -> None:
+    assert of_bytes().type == TensorType(ElementKind.INT32, (1, 5, 5, 8))
+    with pytest.raises(VerifyError, match=re.escape(problem)):
+        of_bytes(**changes)
+
+
+def test_floats_have_zeros_outside() -> None:
+    b = Builder()
+    with pytest.raises(VerifyError, match="outside is 1, but for floats it is 0"):
+        operators.WinogradConvolution(
+            b.input("x", "float32<1 x 5 x 5 x 4>"),
+            b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>"),
+            b.input("b", "float32<8>"),
+            8, (3, 3), (4, 4), (1, 1, 1, 1), 1, 8, outside=1,
+        )  # fmt: skip

@@ -102,4 +102,4 @@ def test_winograd_stays_in_its_caches(shape: ConvolutionShape, target: Target) -
     nest = WinogradNest(shape, (4, 4), FLOAT32, block)
     plan = plan_winograd(nest, target)
     assert plan.dot * block * 4 <= LEVEL_1_SHARE * target.l1_bytes
-    assert winograd.block_bytes(nest, plan.block_tiles) <= level_2_bytes(target)
+    assert winograd.block_bytes(nest, plan.kinds, plan.block_tiles) <= level_2_bytes(target)

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.codegen.compile import compile_assembly
+from glow_nb.cook_toom import WholeDivision, scale_of
 from glow_nb.distance import distance
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir import ops
@@ -20,9 +22,10 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.stacks.generate_stack import generate_stack
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.convolution import generate_winograd
+from glow_nb.kernels.winograd.exactness import exact_tiles
 from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.llir.instructions.derived import instruction_for
-from glow_nb.llir.program import Buffer, Register, View
+from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.types import Array, ElementKind, TensorType
@@ -32,6 +35,8 @@ from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 ReluInst = instruction_for(ops.Relu)
 AddInst = instruction_for(ops.Add)
+MaximumInst = instruction_for(ops.Maximum)
+RequantizeInst = instruction_for(ops.Requantize)
 
 FLOAT32 = ElementKind.FLOAT32
 
@@ -39,17 +44,25 @@ FLOAT32 = ElementKind.FLOAT32
 def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
     """Return input, transformed filter and bias, and the result that they give."""
     shape, random = nest.shape, np.random.default_rng(0)
-    b = Builder()
-    x = random.normal(size=(shape.batch, *shape.input, shape.channels)).astype(np.float32)
+    b, is_float, kind = Builder(), nest.kind.is_float, nest.kind
+    sizes = (shape.batch, *shape.input, shape.channels)
     w = random.normal(size=(shape.depth, *shape.kernel, shape.channels_per_group))
-    source = b.input("x", f"float32<{' x '.join(map(str, x.shape))}>")
-    filter = pack_filter(b, b.constant("w", w.astype(np.float32)), shape.group, nest.block)
+    bias = random.normal(size=shape.depth)
+    if is_float:
+        x = random.normal(size=sizes).astype(np.float32)
+        w, bias = w.astype(np.float32), bias.astype(np.float32)
+    else:
+        x = random.integers(*kind.limits, sizes, kind.dtype, endpoint=True)
+        w = (40 * w).clip(-128, 127).astype(np.int8)
+        bias = random.integers(-(2**31), 2**31, shape.depth).astype(np.int32)
+    source = b.input("x", TensorType.of(x))
+    factors = 1 if is_float else 2
+    filter = pack_filter(b, b.constant("w", w), shape.group, nest.block, factors)
     filter = b.emit(operators.WinogradFilter(filter, nest.tile))
-    bias = random.normal(size=shape.depth).astype(np.float32)
     offsets = pack_bias(b, b.constant("b", bias), shape.group, nest.block)
     made = operators.WinogradConvolution(
         source, filter, offsets, shape.depth, shape.kernel, nest.tile, shape.pads, shape.group,
-        nest.block,
+        nest.block, outside=nest.outside,
     )  # fmt: skip
     for name, value in (("filter", filter), ("bias", offsets), ("y", b.emit(made))):
         b.save(value, name)
@@ -59,16 +72,18 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
 
 def convolution_of(nest: WinogradNest, dest: Buffer | None = None) -> WinogradConvolutionInst:
     """Return the instruction of *nest*, which writes *dest*."""
-    shape, panels = nest.shape, nest.panels // nest.shape.group
+    shape, panels, kinds = nest.shape, nest.panels // nest.shape.group, nest.kinds(Target.host())
+    factors, groups = kinds.factors, -(-shape.channels_per_group // kinds.factors)
 
-    def buffer(name: str, *sizes: int) -> Buffer:
-        return Buffer(name, TensorType(nest.kind, sizes))
+    def buffer(name: str, kind: ElementKind, *sizes: int) -> Buffer:
+        return Buffer(name, TensorType(kind, sizes))
 
+    filter = (shape.group, panels, *nest.sizes, groups, nest.block * factors)
     return WinogradConvolutionInst(
-        dest or buffer("dest", shape.batch, *shape.output, shape.depth),
-        buffer("input", shape.batch, *shape.input, shape.channels),
-        buffer("filter", shape.group, panels, *nest.sizes, shape.channels_per_group, nest.block),
-        buffer("bias", nest.panels * nest.block),
+        dest or buffer("dest", kinds.total, shape.batch, *shape.output, shape.depth),
+        buffer("input", nest.kind, shape.batch, *shape.input, shape.channels),
+        buffer("filter", kinds.right, *filter),
+        buffer("bias", kinds.total, nest.panels * nest.block),
         depth=shape.depth,
         kernel=shape.kernel,
         tile=nest.tile,
@@ -76,6 +91,7 @@ def convolution_of(nest: WinogradNest, dest: Buffer | None = None) -> WinogradCo
         group=shape.group,
         block=nest.block,
         guarded=nest.guarded,
+        outside=nest.outside,
     )
 
 
@@ -84,9 +100,12 @@ def check(nest: WinogradNest, target: Target, threads: int = 1, block_tiles: int
     plan = plan_winograd(nest, target, block_tiles)
     source = generate_winograd(nest, plan, Fusion.of(convolution_of(nest)))
     kernel = RunningKernel(source, target)
-    dest, whole = guarded(expected.shape, FLOAT32)
+    dest, whole = guarded(expected.shape, plan.kinds.total)
     kernel(dest, *arrays, threads=threads)
-    assert distance(expected, dest, least=1.0) <= 5e-6
+    if nest.kind.is_float:
+        assert distance(expected, dest, least=1.0) <= 5e-6
+    else:
+        np.testing.assert_array_equal(dest, expected)
     assert guards_are_intact(whole)
 
 
@@ -128,14 +147,119 @@ def test_winograd_keeps_its_meaning(name: str, is_guarded: bool) -> None:
     check(nest, Target.host(lanes), threads=1 + len(name) % 4)
 
 
+WHOLE_NESTS = {
+    **{
+        name: (shape, tile)
+        for name, (shape, tile) in NESTS.items()
+        if suits_winograd(shape, tile, whole=True)
+    },
+    "odd groups": (conv(1, 9, 18, (7, 7), (3, 3), pads=1, group=3), (4, 4)),
+    "odd channels": (conv(2, 37, 18, (7, 9), (3, 3), pads=1), (2, 4)),
+    "more than a vector": (conv(1, 43, 35, (8, 5), (3, 3), pads=1), (4, 4)),
+}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("name", "kind"), in_turn(WHOLE_NESTS, [ElementKind.UINT8, ElementKind.INT8])
+)
+def test_bytes_are_convolved_exactly(name: str, kind: ElementKind) -> None:
+    lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
+    block, outside = lanes * (1 + len(name) % 3), len(name) % 4 * 31
+    nest = WinogradNest(*WHOLE_NESTS[name], kind, block, outside=outside)
+    check(nest, Target.host(lanes), threads=1 + len(name) % 4)
+
+
+AVX2 = "+sse2,+avx,+avx2,+fma"
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("features", "lanes", "instruction"),
+    [("+sse2", 4, "pmaddwd"), (AVX2, 8, "vpmaddwd"), (f"{AVX2},+avxvnni", 8, "vpdpwssd")],
+)
+def test_pairs_of_transformed_bytes_are_multiplied_by_one_instruction(
+    features: str, lanes: int, instruction: str
+) -> None:
+    target = replace(Target.host(lanes), cpu="x86-64", features=features)
+    nest = WinogradNest(*WHOLE_NESTS["4x4"], ElementKind.UINT8, 16)
+    assert instruction in compile_assembly(generate_kernel(convolution_of(nest), target), target)
+    if "vnni" not in features:
+        check(nest, target)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("tile", [(2, 2), (4, 4)])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("features", "lanes"), [(AVX2, 8), ("", 16)])
+def test_the_largest_results_that_fit_are_exact(
+    tile: tuple[int, int], sign: int, features: str, lanes: int
+) -> None:
+    """All inputs are the largest byte, and the weights as large as an exact result allows."""
+    target = Target.host(lanes)
+    if features:
+        target = replace(target, cpu="x86-64", features=features)
+    limit = WholeDivision.by(scale_of(tile, (3, 3))).limit
+    total = limit // 255 - 1  # of an output's weights
+    channels = -(-total // (9 * 127))
+    weights: Array = np.zeros((16, 3, 3, channels), np.int8)
+    weights.reshape(16, -1)[:, : total // 127] = 127
+    weights.reshape(16, -1)[:, total // 127] = total % 127
+    weights *= np.int8(sign)
+    assert list(exact_tiles(weights, ElementKind.UINT8, [tile])) == [tile]
+    b = Builder()
+    x = np.full((1, 4, 4, channels), 255, np.uint8)
+    filter = pack_filter(b, b.constant("w", weights), 1, 16, 2)
+    b.save(b.emit(operators.WinogradFilter(filter, tile)), "filter")
+    packed = evaluate(b.function(), {})["filter"]
+    nest = WinogradNest(conv(1, channels, 16, (4, 4), (3, 3)), tile, ElementKind.UINT8, 16)
+    kernel = RunningKernel(generate_kernel(convolution_of(nest), target), target)
+    dest: Array = np.empty((1, 2, 2, 16), np.int32)
+    kernel(dest, x, packed, np.zeros(16, np.int32))
+    assert (dest == sign * total * 255).all()
+
+
+@pytest.mark.jit
+def test_bytes_share_an_epilogue_with_floats() -> None:
+    """Sums are scaled, rounded and joined with a residual where they are made."""
+    shape = conv(1, 20, 21, (7, 10), (3, 3), pads=1)
+    nest = WinogradNest(shape, (4, 4), ElementKind.UINT8, 16, outside=5)
+    arrays, expected = operands(nest)
+    expected -= arrays[2][:21]
+    arrays[2][:] = 0
+    sums = Register("sums", TensorType(ElementKind.INT32, expected.shape))
+    multiplier = Buffer("multiplier", TensorType(FLOAT32, (1, 1, 1, 21)))
+    offset = Buffer("offset", TensorType(ElementKind.UINT8, (1, 1, 1, 1)))
+    bytes_type = TensorType(ElementKind.UINT8, expected.shape)
+    made, dest = Register("made", bytes_type), Buffer("dest", bytes_type)
+    residual = Buffer("residual", bytes_type)
+    requantize = RequantizeInst(made, sums, multiplier, offset, kind=ElementKind.UINT8)
+    larger = MaximumInst(dest, made, residual)
+    stack = StackInst.of([convolution_of(nest, sums), requantize, larger])
+    random, target = np.random.default_rng(4), Target.host()
+    factors = random.uniform(1e-4, 2e-3, (1, 1, 1, 21)).astype(np.float32)
+    zero: Array = np.full((1, 1, 1, 1), 100, np.uint8)
+    other = random.integers(0, 150, expected.shape, np.uint8)
+    given = {multiplier: factors, offset: zero, residual: other}
+    kernel = RunningKernel(generate_stack(stack, target), target)
+    found, whole = guarded(expected.shape, ElementKind.UINT8)
+    rest = [given[buffer] for buffer in kernel_operands(stack) if buffer in given]
+    kernel(found, *arrays, *rest, threads=2)
+    scaled = np.rint(expected.astype(np.float32) * factors) + 100
+    np.testing.assert_array_equal(found, np.maximum(scaled.clip(0, 255), other))
+    assert guards_are_intact(whole)
+
+
 @pytest.mark.jit
 @pytest.mark.parametrize("name", ["groups", "many channels", "images share tiles", "5x5", "column"])
 def test_cut_sums_are_the_same(name: str) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     target = replace(Target.host(lanes), l1_bytes=64)
     nest = WinogradNest(*NESTS[name], FLOAT32, 2 * lanes, guarded=name == "5x5")
+    whole = WinogradNest(*NESTS[name], ElementKind.UINT8, 2 * lanes)
     assert plan_winograd(nest, target).dot < nest.shape.channels_per_group
-    check(nest, target, threads=1 + len(name) % 3, block_tiles=9)
+    for each in (nest, whole):
+        check(each, target, threads=1 + len(name) % 3, block_tiles=9)
 
 
 def random_nest(seed: int) -> tuple[WinogradNest, int]:
@@ -163,6 +287,8 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
         group=group,
     )
     nest = WinogradNest(shape, tile, FLOAT32, lanes * pick(1, 3))
+    if seed % 3 == 0 and suits_winograd(shape, tile, whole=True):
+        return replace(nest, kind=ElementKind.INT8, outside=pick(-128, 127)), lanes
     return replace(nest, guarded=seed % 2 == 1), lanes
 
 
@@ -223,6 +349,7 @@ def test_what_winograd_is_for() -> None:
         assert not suits_winograd(replace(shape, **change), (4, 4))
     volume = conv(1, 8, 8, (5, 5, 5), (3, 3, 3))
     assert suits_winograd(volume, (1, 4, 4))
+    assert not suits_winograd(conv(1, 8, 8, (9, 9), (5, 5)), (4, 4), whole=True)
     for tile in ((4, 4, 4), (2, 1, 1), (1, 1, 1)):
         assert not suits_winograd(volume, tile)
     assert suits_winograd(conv(1, 8, 8, (5, 5, 5), (3, 1, 1)), (4, 1, 1))
