@@ -25,6 +25,7 @@ from glow_nb.kernels.products.dot_form import DotForm, dot_form
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.winograd.plan import WinogradNest
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import Instruction
@@ -63,8 +64,8 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             kinds = ProductKinds.of(kind, form=form)
             return direct_candidate(_shape_of(node), kinds, target, block, 1).cycles
         case WinogradConvolution(block=block, tile=tile):
-            kind = node.type.kind
-            return winograd_candidate(_shape_of(node), tile, kind, target, block, 1).cycles
+            nest = WinogradNest(_shape_of(node), tile, node.input.type.kind, block)
+            return winograd_candidate(nest, target, 1).cycles
         case PackedMatMul(lhs=lhs, rhs=rhs, block=block):
             kind, form = _factors(node, lhs.type.kind, rhs.type.kind, target)
             shape = MatMulShape.of(lhs.type.shape, node.depth, is_batched=rhs.type.rank > 3)

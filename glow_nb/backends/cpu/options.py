@@ -17,7 +17,8 @@ class Cpu(BackendOptions):
 
     Attributes:
         winograd: "auto" lets convolutions with stride 1 and constant filters be done by Winograd's
-            algorithm where that is faster: 2 to 3 times as fast. In ``float32`` its root mean
+            algorithm where that is faster: 2 to 3 times as fast. Of bytes its results are exact;
+            it is not used where the weights do not prove that. In ``float32`` its root mean
             square error is about 2e-7 of the outputs' for tiles of 2 x 2, 5e-7 for 4 x 4, and 2e-6
             for 4 x 4 with 5 x 5 taps; that of the direct sum 1e-7. Over a whole network (largest
             difference from the result in ``float64`` over the largest output) the policy is at most

@@ -15,6 +15,7 @@ from glow_nb.backends.cpu.integer_products import (
     without_pad,
 )
 from glow_nb.backends.cpu.products import PRODUCTS, Product
+from glow_nb.backends.cpu.winograd_weights import right_ways
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Transpose
 from glow_nb.hlir.passes import register_pass
@@ -49,7 +50,6 @@ from glow_nb.kernels.products.operand_cost import suits_in_place, suits_row_prod
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.llir.strides import contiguous_strides
-from glow_nb.payload import Recipe
 from glow_nb.schema import attributes_of, operands_of
 
 
@@ -60,9 +60,6 @@ class Tuner(Protocol):
         """Return the choice for *nodes* by their :func:`product_key`; it may leave some out."""
         ...
 
-
-LARGEST_WEIGHT = 2.0**64
-"""Filters with a larger one, which no network has, are not transformed."""
 
 WIDTHS_TO_SHARE = 3
 """Widths of panels to estimate for several threads: panels of the best one may not divide well."""
@@ -101,6 +98,8 @@ def select_packed_operators(
         %u = winograd_filter(%w_panels) {tile = [4, 4]}      // <1 x 4 x 6 x 6 x 32 x 16>
         %y = winograd_convolution(%x, %u, %b_panels) {tile = [4, 4], block = 16, ...}
 
+    Convolutions of bytes are done so where their constant weights tell that it is exact.
+
     A right matrix that comes at run time is read as it lies where a copy would take longer::
 
         %t = transpose(%keys : <100 x 64>) {permutation = [1, 0]}
@@ -129,7 +128,7 @@ def select_packed_operators(
             assert not isinstance(wide, Convolution)
             return _emit_unpacked(wide, rewriter)
         pick = picks.get(product_key(node))
-        if pick is None or not suits_weights(node, pick):
+        if pick is None or not _is_right(node, pick):
             pick = candidates_of(node, chosen, winograd, blocks, threads)[0]
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded")
 
@@ -183,8 +182,9 @@ def candidates_of(
         convolution, _ = without_pad(node)
         is_constant = isinstance(node.filter, Constant)
         transforms = winograd == "auto" or (winograd == "guarded" and is_constant)
+        shape = _shape_of(convolution)
         ways = convolution_candidates(
-            _shape_of(convolution),
+            shape,
             kind,
             target,
             form=form,
@@ -193,30 +193,18 @@ def candidates_of(
             threads=threads,
             is_packed=is_constant,
         )
-        if suits_weights(node, *ways):
-            return ways
-        return [way for way in ways if way.tile is None]
+        return right_ways(convolution, shape, ways)
     _, matrix = node.factors
     # a transpose writes panels instead; groups of factors are laid out in any case
     is_laid_out = isinstance(matrix, (Constant, Transpose)) or form.factors > 1
-    shape = _product_shape(node)
     return product_candidates(
-        shape, kind, target, form=form, blocks=blocks, is_laid_out=is_laid_out
+        _product_shape(node), kind, target, form=form, blocks=blocks, is_laid_out=is_laid_out
     )
 
 
-def suits_weights(node: Product, *ways: Candidate) -> bool:
-    """Return whether *ways* are right for the weights of *node*, all finite and not huge or not.
-
-    A transform spreads a weight that is NaN or infinite over all taps, and may overflow.
-    """
-    if not (isinstance(node, Convolution) and any(way.tile is not None for way in ways)):
-        return True
-    payload = node.filter.payload if isinstance(node.filter, Constant) else None
-    numbers = payload.make() if isinstance(payload, Recipe) else payload
-    if numbers is None or not numbers.size:
-        return True  # nothing, or not supplied: what is selected is only looked at
-    return bool(numbers.min() > -LARGEST_WEIGHT and numbers.max() < LARGEST_WEIGHT)
+def _is_right(node: Product, pick: Candidate) -> bool:
+    """Return whether *pick*, measured with other weights, is right for those of *node*."""
+    return not isinstance(node, Convolution) or bool(right_ways(node, _shape_of(node), [pick]))
 
 
 def product_key(node: Product) -> str:
@@ -270,7 +258,7 @@ def _emit_convolution(
 ) -> Value:
     depth, block = node.filter.type.shape[0], candidate.block
     if candidate.tile is not None:
-        return _emit_winograd(node, rewriter, candidate.tile, block, guarded)
+        return _emit_winograd(node, rewriter, candidate, guarded, outside)
     input, bias, factors = node.input, node.bias, candidate.factors
     if is_raised(input, factors):
         axes = tuple(range(1, node.filter.type.rank))
@@ -297,16 +285,17 @@ def _emit_convolution(
 
 
 def _emit_winograd(
-    node: Convolution, rewriter: Rewriter, tile: tuple[int, ...], block: int, guarded: bool
+    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool, outside: int
 ) -> Value:
-    shape = _shape_of(node)
+    shape, block, tile = _shape_of(node), candidate.block, candidate.tile
+    assert tile is not None
     input, filter = node.input, node.filter
     if shape.rank != len(node.kernel):
         input = rewriter.emit(Reshape(input, (shape.batch, *shape.input, shape.channels)))
         filter = rewriter.emit(
             Reshape(filter, (shape.depth, *shape.kernel, shape.channels_per_group))
         )
-    filter = pack_filter(rewriter, filter, node.group, block)
+    filter = pack_filter(rewriter, filter, node.group, block, candidate.factors)
     made = rewriter.emit(
         WinogradConvolution(
             input,
@@ -318,7 +307,8 @@ def _emit_winograd(
             pads=shape.pads,
             group=node.group,
             block=block,
-            guarded=guarded,
+            guarded=guarded and node.type.kind.is_float,
+            outside=outside,
             predicate=node.predicate,
         )
     )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.kernels.products.blocking import (
     Columns,
     Cut,
@@ -33,7 +34,14 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest, run_of
 from glow_nb.kernels.products.product_plan import plan_product, staged_elements, units_of
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.winograd.plan import VOLUME, WinogradNest, plan_winograd, suits_winograd
+from glow_nb.kernels.winograd.plan import (
+    VOLUME,
+    WinogradNest,
+    WinogradPlan,
+    plan_winograd,
+    rounded_up,
+    suits_winograd,
+)
 from glow_nb.kernels.writing.shares import largest_share
 from glow_nb.types import ElementKind
 
@@ -60,6 +68,10 @@ INPUT_CYCLES = 9.6
 
 FAR_CYCLES, NEAR_CYCLES = 0.037, 0.052
 """Of each byte of Winograd's weights: from memory, and for every further block from a cache."""
+
+WHOLE_OUTPUT_CYCLES, WHOLE_FAR_CYCLES, WHOLE_NEAR_CYCLES = 0.19, 0.08, 0.02
+"""Likewise for integers: of each byte of products, which are stored and transformed back, and of
+each byte of weights. 28 layers on one Zen 5 core, with 8 lanes without VNNI and with 16 lanes."""
 
 MEMORY_BYTES_PER_CYCLE, SHARED_BYTES_PER_CYCLE = 10.5, 14.0
 """Main memory to one core, and to all of them together, when that is all there is to do."""
@@ -119,21 +131,23 @@ def convolution_candidates(
     candidates = [
         direct_candidate(shape, kinds, target, block, threads) for block in widths[:blocks]
     ]
-    if winograd and kind is ElementKind.FLOAT32 and prod(shape.output) * shape.batch > 0:
-        tiles = [tile for tile in _tiles(shape) if suits_winograd(shape, tile)]
+    is_whole = kind in BYTES and form.factors > 1
+    can_transform = kind is ElementKind.FLOAT32 or is_whole
+    if winograd and can_transform and prod(shape.output) * shape.batch > 0:
+        tiles = [tile for tile in _tiles(shape) if suits_winograd(shape, tile, whole=is_whole)]
         for tile in tiles:
-            rows = WinogradNest(shape, tile, kind, target.lanes).tiles
+            nest = WinogradNest(shape, tile, kind, target.lanes)
+            kinds = nest.kinds(target)
             widths = rank_blocks(
                 shape.depth_per_group,
                 target,
-                pixels=rows,
+                pixels=nest.tiles,
                 steps=shape.channels_per_group,
-                kind=kind,
+                kind=kinds.left,
+                form=kinds.form,
             )
-            candidates += [
-                winograd_candidate(shape, tile, kind, target, block, threads)
-                for block in widths[:blocks]
-            ]
+            nests = [replace(nest, block=block) for block in widths[:blocks]]
+            candidates += [winograd_candidate(nest, target, threads) for nest in nests]
     if not is_packed:
         candidates = [_with_packing(way, shape, kind, threads) for way in candidates]
     return sorted(candidates, key=lambda candidate: candidate.cycles)
@@ -244,32 +258,36 @@ def direct_candidate(
     return Candidate(None, block, cycles, form.factors)
 
 
-def winograd_candidate(
-    shape: ConvolutionShape,
-    tile: tuple[int, ...],
-    kind: ElementKind,
-    target: Target,
-    block: int,
-    threads: int,
-) -> Candidate:
-    """Return a convolution by Winograd's algorithm with tiles of so many outputs."""
-    inner = shape.channels_per_group
-    nest = WinogradNest(shape, tile, kind, block)
-    plan = plan_winograd(nest, target)
+def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Candidate:
+    """Return the convolution *nest* by Winograd's algorithm."""
+    shape, block, plan = nest.shape, nest.block, plan_winograd(nest, target)
+    inner, kinds = shape.channels_per_group, plan.kinds
     matrices = nest.elements * shape.group
-    cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, target)
+    cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, target, kinds.form)
     cycles *= WINOGRAD_FACTOR
-    cycles += TILE_CYCLES * nest.sums * nest.panels * plan.cut.tiles
+    cycles += _output_cycles(nest, plan)
     unit_part, panel_part = largest_share(
         plan.cut.tiles, nest.panels, threads, panels_first=plan.panels_first
     )
     cycles *= unit_part * panel_part
-    vectors = -(-shape.channels // lanes_of(kind, target))
+    vectors = -(-shape.channels // plan.factor_lanes)
     cycles += unit_part * INPUT_CYCLES * nest.tiles * nest.elements * vectors
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    filter_bytes = nest.elements * inner * nest.panels * block * kind.size_bytes
-    cycles += panel_part * (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * filter_bytes
-    return Candidate(tile, block, max(cycles, _fetch_cycles(filter_bytes, panel_part)))
+    filter_bytes = nest.elements * inner * nest.panels * block * kinds.right.size_bytes
+    far, near = FAR_CYCLES, NEAR_CYCLES
+    if not kinds.left.is_float:
+        far, near = WHOLE_FAR_CYCLES, WHOLE_NEAR_CYCLES
+    cycles += panel_part * (far + near * (blocks - 1)) * filter_bytes
+    cycles = max(cycles, _fetch_cycles(filter_bytes, panel_part))
+    return Candidate(nest.tile, block, cycles, kinds.factors)
+
+
+def _output_cycles(nest: WinogradNest, plan: WinogradPlan) -> float:
+    """Estimate how long it takes to store products and transform them back."""
+    if nest.kind.is_float:
+        return TILE_CYCLES * nest.sums * nest.panels * plan.cut.tiles
+    columns = nest.shape.group * rounded_up(nest.shape.depth_per_group, plan.lanes)
+    return WHOLE_OUTPUT_CYCLES * nest.sums * nest.tiles * columns * plan.kinds.total.size_bytes
 
 
 def _fetch_cycles(weight_bytes: float, part: float = 1.0) -> float:

@@ -21,7 +21,7 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.target import Target
 from glow_nb.schema import operands_of
-from glow_nb.types import ElementKind, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 Shape = tuple[int, ...]
 
@@ -212,6 +212,80 @@ def test_a_pad_is_a_number_that_cells_outside_count_as(
     (packed,) = (node for node in nodes if isinstance(node, PackedConvolution))
     assert (packed.factors, packed.outside, packed.pads) == (factors, outside, (1, 1, 1, 1))
     assert packed.input.type.shape == (1, 5, 5, 8)
+
+
+VNNI = f"{AVX2},+avxvnni"
+
+
+def layer_of_bytes(
+    size: int, channels: int, weights: Array | None = None, *, left: str = "uint8", pad: float = 3.0
+) -> Function:
+    """Return a convolution of 3 x 3 taps as quantized networks have it."""
+    builder = Builder()
+    x: Value = builder.input("x", f"{left}<1 x {size} x {size} x {channels}>")
+    x = builder.emit(Pad(x, (0, 1, 1, 0, 0, 1, 1, 0), value=pad))
+    filter: Value
+    if weights is None:
+        filter = builder.input("w", f"int8<{channels} x 3 x 3 x {channels}>")
+    else:
+        filter = builder.constant("w", weights)
+    bias = builder.constant("b", np.arange(channels, dtype=np.int32))
+    window: dict[str, Any] = {"kernel": (3, 3), "pads": (0,) * 4, "group": 1}
+    made = Convolution(x, filter, bias, stride=(1, 1), dilation=(1, 1), **window)
+    builder.save(builder.emit(made), "y")
+    return builder.function()
+
+
+def weights_of(channels: int, size: int) -> Array:
+    """Return weights that are all plus or minus *size*."""
+    signs = np.random.default_rng(1).choice([-1, 1], (channels, 3, 3, channels))
+    return (size * signs).astype(np.int8)
+
+
+@pytest.mark.parametrize("features", [AVX2, VNNI])
+@pytest.mark.parametrize(("left", "pad"), [("uint8", 3.0), ("int8", -7.0)])
+def test_bytes_are_transformed_where_that_is_faster(features: str, left: str, pad: float) -> None:
+    function = layer_of_bytes(28, 128, weights_of(128, 30), left=left, pad=pad)
+    made = select_packed_operators(function, target=processor(features))
+    (packed,) = (node for node in made if isinstance(node, WinogradConvolution))
+    assert (packed.tile, packed.outside, packed.pads) == ((4, 4), pad, (1, 1, 1, 1))
+    assert packed.input.type.kind.value == left
+    assert packed.filter.type.kind is ElementKind.INT16
+    assert not any(isinstance(node, WinogradConvolution) for node in select_packed_operators(
+        function, target=processor(features), winograd="off"
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("weights", "tile"),
+    [
+        (weights_of(256, 100), (4, 4)),
+        (np.full((256, 3, 3, 256), 57, np.int8), (4, 4)),
+        (np.full((256, 3, 3, 256), 58, np.int8), (2, 4)),
+        (np.full((256, 3, 3, 256), -128, np.int8), (2, 4)),
+        (None, None),
+    ],
+)
+def test_tiles_are_as_large_as_weights_allow(
+    weights: Array | None, tile: tuple[int, int] | None
+) -> None:
+    function = layer_of_bytes(28, 256, weights)
+    made = select_packed_operators(function, target=processor(AVX2))
+    tiles = [node.tile for node in made if isinstance(node, WinogradConvolution)]
+    assert [tuple(sorted(found)) for found in tiles] == ([] if tile is None else [tile])
+
+
+def test_bytes_are_not_transformed_without_instructions_for_pairs() -> None:
+    made = select_packed_operators(
+        layer_of_bytes(28, 64, weights_of(64, 9)), target=processor("+sse2")
+    )
+    assert not any(isinstance(node, WinogradConvolution) for node in made)
+
+
+def test_weights_of_two_bytes_without_a_sign_are_not_transformed() -> None:
+    weights: Array = np.ones((64, 3, 3, 64), np.uint16)
+    made = select_packed_operators(layer_of_bytes(28, 64, weights), target=processor(AVX2))
+    assert not any(isinstance(node, WinogradConvolution) for node in made)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from glow_nb.kernels.products.convolution_cost import convolution_candidates, product_candidates
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import INT8, UINT8, best_factors, dot_form
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
@@ -40,6 +41,34 @@ def layer(size: int, channels: int, depth: int, taps: int = 3, stride: int = 1) 
 )
 def test_clear_cases(shape: ConvolutionShape, tile: tuple[int, ...] | None) -> None:
     assert convolution_candidates(shape, FLOAT32, TARGET)[0].tile == tile
+
+
+AVX2 = Target("x86_64-unknown-linux-gnu", "znver3", "+sse2,+avx,+avx2,+fma", 8)
+VNNI = Target(
+    "x86_64-unknown-linux-gnu", "znver4", "+sse2,+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512vnni", 16
+)
+
+
+@pytest.mark.parametrize(
+    ("shape", "target", "tile"),
+    [
+        (layer(56, 64, 64), AVX2, (4, 4)),
+        (layer(28, 512, 512), AVX2, (4, 4)),
+        (layer(224, 3, 64), AVX2, None),
+        (layer(56, 256, 256), VNNI, (4, 4)),
+        (layer(28, 512, 512), VNNI, (4, 4)),
+        (layer(7, 512, 512), VNNI, None),  # the weights take longer to come in than products
+        (layer(55, 16, 64), VNNI, None),
+        (layer(56, 64, 256, taps=1), VNNI, None),
+    ],
+)
+def test_clear_cases_of_bytes(
+    shape: ConvolutionShape, target: Target, tile: tuple[int, ...] | None
+) -> None:
+    form = dot_form(UINT8, INT8, best_factors(UINT8, INT8, target), target)
+    best = convolution_candidates(shape, UINT8, target, form=form)[0]
+    assert best.tile == tile
+    assert best.factors == (form.factors if tile is None else 2)
 
 
 def test_the_least_estimate_is_first() -> None:
@@ -71,7 +100,7 @@ def test_memory_is_shared_where_the_arithmetic_is_not() -> None:
     assert prod(m + 2 for m in shared.tile) < prod(m + 2 for m in alone.tile)
 
 
-def test_winograd_can_be_forbidden_and_is_for_float32_alone() -> None:
+def test_winograd_can_be_forbidden_and_is_not_for_doubles() -> None:
     shape = layer(56, 64, 64)
     for kind, winograd in ((FLOAT32, False), (ElementKind.FLOAT64, True)):
         ways = convolution_candidates(shape, kind, TARGET, winograd=winograd)
