@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import time
@@ -26,6 +25,7 @@ from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.dynamic import DynamicNetwork, describe_sizes
 from glow_nb.errors import GlowWarning, OptionError, UnboundDimension
 from glow_nb.files import SUFFIX, load_all_text
+from glow_nb.freed_memory import return_freed_memory
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.optimize import GRAPH_PASSES
@@ -313,11 +313,8 @@ def as_threads(threads: int | None) -> int:
 
 
 def _return_freed_memory(program: Program) -> Program:
-    """Give back to the system what the compiler has freed: glibc keeps it for later, per thread."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
-        if trim is not None:
-            trim(0)
+    """Be the last step of a compilation, which frees much and changes nothing."""
+    return_freed_memory()
     return program
 
 

@@ -112,10 +112,15 @@ def _codes(array: Array, kind: ElementKind) -> Array:
         return whole.astype(np.uint8) & ((1 << kind.bits) - 1)
     if kind is ElementKind.FLOAT8E8M0:
         return _powers_of_two(array)
-    limits: Any = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
     # float64 holds every other kind but the wide integers, which are cut to a small number anyhow.
-    inside = np.clip(array.astype(np.float64), float(limits.min), float(limits.max))
+    inside = np.clip(array.astype(np.float64), *finite_limits(kind))
     return _rounded_to_odd(inside).astype(kind.dtype).view(np.uint8)
+
+
+def finite_limits(kind: ElementKind) -> tuple[float, float]:
+    """Return the least and the greatest finite number of a *kind* of floats."""
+    limits: Any = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
+    return float(limits.min), float(limits.max)
 
 
 def _rounded_to_odd(array: Array) -> Array:

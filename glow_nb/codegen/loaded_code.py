@@ -31,7 +31,9 @@ class LoadedCode:
         """
         payloads = list(objects)
         machine = target_machine(target)
-        self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        module = llvm.parse_assembly("")  # an engine begins with one
+        self._engine: Any = llvm.create_mcjit_compiler(module, machine)
+        self._engine.remove_module(module)  # or it would be compiled
         self._defined = _link_check(payloads)
         for payload in payloads:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(payload))

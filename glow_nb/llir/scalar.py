@@ -166,7 +166,8 @@ def _parse(
     except SyntaxError as error:
         raise DefinitionError(f"scalar expression {text!r}: {error.msg}") from error
     known = dict(attributes)
-    return _Checker(text, operands, known).visit(tree)  # type: ignore[no-any-return]
+    checked: ast.expr = _Checker(text, operands, known).visit(tree)
+    return checked
 
 
 class _Checker(ast.NodeTransformer):
@@ -190,8 +191,8 @@ class _Checker(ast.NodeTransformer):
 
     @override
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        chosen = node.body if self._decide(node.test) else node.orelse
-        return self.visit(chosen)  # type: ignore[no-any-return]
+        chosen: ast.AST = self.visit(node.body if self._decide(node.test) else node.orelse)
+        return chosen
 
     def _decide(self, test: ast.expr) -> object:
         match test:
@@ -238,7 +239,9 @@ class _Checker(ast.NodeTransformer):
 def _expanded(function: ScalarFunction, arguments: list[ast.expr]) -> ast.AST:
     """Return the definition of *function* with *arguments* in place of its parameters."""
     tree = ast.parse(function.definition, mode="eval").body
-    return _Substitution(dict(zip(function.parameters, arguments, strict=True))).visit(tree)  # type: ignore[no-any-return]
+    expressions = dict(zip(function.parameters, arguments, strict=True))
+    expanded: ast.AST = _Substitution(expressions).visit(tree)
+    return expanded
 
 
 class _Substitution(ast.NodeTransformer):

@@ -21,11 +21,14 @@ def checked_number(
         OptionError: It is no finite number, or not from 0, or if *positive* above 0, to *most*.
     """
     number = value.item() if isinstance(value, np.integer | np.floating) else value
-    is_number = isinstance(number, int | float) and not isinstance(number, bool)
-    if is_number and isfinite(number):  # type: ignore[arg-type]
-        assert isinstance(number, int | float)
-        if number >= 0 and not (positive and number == 0) and (most is None or number <= most):
-            return number
+    if (
+        isinstance(number, int | float)
+        and not isinstance(number, bool)
+        and isfinite(number)
+        and (number > 0 or (number == 0 and not positive))
+        and (most is None or number <= most)
+    ):
+        return number
     wanted = "above 0" if positive else "of 0 or more"
     raise OptionError(
         f"{name}={value!r:.80}: give a number " + (wanted if most is None else f"from 0 to {most}")

@@ -105,7 +105,9 @@ class Writer:
         """Return each head of *value* once for each head of queries that reads it."""
         batch, groups, tokens, depth = value.type.shape
         emit = self.b.emit
-        if self.share > 1:
+        if self.share > 1 and groups == 1 and self.one_of((False, True)):
+            value = emit(ops.Broadcast(value, (batch, self.share, tokens, depth)))
+        elif self.share > 1:
             value = emit(ops.Reshape(value, (batch, groups, 1, tokens, depth)))
             value = emit(ops.Broadcast(value, (batch, groups, self.share, tokens, depth)))
         return emit(ops.Reshape(value, (*self.lead(), tokens, depth)))

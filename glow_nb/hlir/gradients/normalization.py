@@ -114,15 +114,19 @@ def local_response_normalization_gradient(
     """With ``divisor = bias + alpha / size * sum of input ** 2`` around each channel.
 
     ``dy / divisor ** beta - 2 * alpha * beta / size * input * sum of dy * y / divisor``, the sum
-    over the channels that this one is a neighbour of.
+    over the channels that this one is a neighbour of. With *alpha* or *beta* 0 the input is only
+    scaled, also where the divisor is 0.
     """
     before = (node.size - 1) // 2
     after = node.size - 1 - before
     up, x, y = builder.terms(upstream, node.input, node)
+    factor = -2 * node.alpha * node.beta / node.size
+    if not factor:
+        power = Pow(up.number(node.bias).value, up.number(-node.beta).value)
+        return {"input": (up * builder.term(builder.emit(power))).value}
     divisor = _neighbours(x * x, before, after) * (node.alpha / node.size) + node.bias
     power = Pow(divisor.value, divisor.number(-node.beta).value)
     others = _neighbours(up * y / divisor, after, before)
-    factor = -2 * node.alpha * node.beta / node.size
     return {"input": (up * builder.term(builder.emit(power)) + x * others * factor).value}
 
 

@@ -6,13 +6,15 @@ and integers in their own kind, and rounds once, when the result is stored.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from typing_extensions import override
 
 from glow_nb.errors import VerifyError
+from glow_nb.freed_memory import mapped_empty
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.types import Array, ElementKind, TensorType
@@ -158,6 +160,31 @@ def fitted(values: Any, type: TensorType) -> Array:
     return array.reshape(type.shape)
 
 
+def by_elements(compute: Callable[..., Any], operands: Sequence[Array], type: TensorType) -> Array:
+    """Return ``compute`` of the elements of *operands*, floats as float64, rounded to *type*.
+
+    Operands are repeated to the shape of *type*. It is computed in blocks that stay in the caches.
+    """
+    result = mapped_empty(type)
+    modes: list[list[Literal["readonly", "writeonly"]]] = [["readonly"] for _ in operands]
+    kinds = [ElementKind.of(array.dtype) for array in operands]
+    dtypes = [ElementKind.FLOAT64.dtype if kind.is_float else kind.dtype for kind in kinds]
+    with (
+        np.errstate(all="ignore"),
+        np.nditer(
+            [*operands, result],
+            flags=["buffered", "external_loop", "zerosize_ok"],
+            op_flags=[*modes, ["writeonly"]],
+            op_dtypes=[*dtypes, result.dtype],
+            order="C",
+            casting="unsafe",
+        ) as blocks,
+    ):
+        for *elements, place in blocks:
+            place[...] = compute(*elements)
+    return result
+
+
 def splat(builder: Builder, type: TensorType, value: Any, name: str) -> Constant:
     """Return a constant of one element that broadcasts to *type*."""
     array = np.full((1,) * type.rank, value, type.kind.dtype)
@@ -198,8 +225,7 @@ class UnaryElementwise(Node):
 
     @override
     def evaluate(self, input: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return fitted(self.compute(wide(input)), self.type)
+        return by_elements(self.compute, (input,), self.type)
 
     def compute(self, x: Any) -> Any:
         """Return ``f(x)``."""
@@ -225,8 +251,7 @@ class BinaryElementwise(Node):
 
     @override
     def evaluate(self, lhs: Array, rhs: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return fitted(self.compute(wide(lhs), wide(rhs)), self.type)
+        return by_elements(self.compute, (lhs, rhs), self.type)
 
     def compute(self, x: Any, y: Any) -> Any:
         """Return ``f(x, y)``."""

@@ -11,6 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.conversion import quantized
+from glow_nb.freed_memory import mapped_empty
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.families import fitted, require_axis
@@ -264,11 +265,14 @@ class Pad(Node):
             for size, (begin, end) in zip(input.shape, self.widths, strict=True)
         )
         added = [(max(begin, 0), max(end, 0)) for begin, end in self.widths]
+        if self.mode == "constant":
+            padded = mapped_empty(self.type)
+            padded[...] = self.stored_value
+            inner = zip(padded.shape, added, strict=True)
+            padded[tuple(slice(begin, size - end) for size, (begin, end) in inner)] = input[kept]
+            return padded
         if not added:  # np.pad takes no scalar
             return fitted(input, self.type)
-        if self.mode == "constant":
-            padded = np.pad(input[kept], added, constant_values=self.stored_value)
-            return fitted(padded, self.type)
         padded = np.pad(input[kept], added, mode=self.mode)  # type: ignore[call-overload]
         return fitted(padded, self.type)
 

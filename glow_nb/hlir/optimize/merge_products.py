@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -115,10 +116,10 @@ def _merged(node: Product, members: list[Product], rewriter: Rewriter) -> tuple[
         }
     else:
         changes = {"rhs": _joined([m.rhs for m in members if isinstance(m, MatMul)], 1)}
-    constants = {
+    constants: dict[str, Any] = {
         field: rewriter.constant(f"{name}_{field}", array) for field, array in changes.items()
     }
-    merged = rewriter.emit(dataclasses.replace(node, name=name, **constants))  # type: ignore[arg-type]
+    merged = rewriter.emit(dataclasses.replace(node, name=name, **constants))
     sizes = tuple(member.type.shape[-1] for member in members)
     split = rewriter.emit(Split(merged, axis=merged.type.rank - 1, sizes=sizes), f"{name}_split")
     return split.results

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.graph import Constant, Function, Node, State, Value
 from glow_nb.hlir.ops import (
     Add,
     Attention,
@@ -52,7 +52,7 @@ def raise_attention(function: Function) -> Function:
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, MatMul) or not _is_by_sample(node):
+    if not isinstance(node, MatMul) or not _is_of_data(node):
         return None
     weights, masked_rows = _unguarded(node.lhs, rewriter)
     if not isinstance(weights, Softmax) or weights.axis != weights.type.rank - 1:
@@ -69,11 +69,14 @@ def _rule(node: Node, rewriter: Rewriter) -> Replacement:
     return raised
 
 
-def _is_by_sample(product: MatMul) -> bool:
-    """True of a product with a right operand that is computed, for each sample its own."""
-    ranks = product.lhs.type.rank, product.rhs.type.rank
-    is_floating = product.type.kind.is_float and product.predicate is None
-    return is_floating and ranks[0] == ranks[1] and not isinstance(product.rhs, Constant)
+def _is_of_data(product: MatMul) -> bool:
+    """True of a product with a right operand that is no weight: one that all samples share may be.
+
+    Samples share what a batch of one sample has for all heads.
+    """
+    is_shared = product.rhs.type.rank < product.lhs.type.rank
+    is_weight = isinstance(product.rhs, Constant | State if is_shared else Constant)
+    return product.type.kind.is_float and product.predicate is None and not is_weight
 
 
 def _is_sole(value: Value, rewriter: Rewriter, uses: int = 1) -> bool:
@@ -172,7 +175,7 @@ def _scaled(value: Value, rewriter: Rewriter) -> _Scores | None:
         if factor is None:
             break
         scale, value = scale * factor[0], factor[1]
-    if not isinstance(value, MatMul) or not _is_by_sample(value):
+    if not isinstance(value, MatMul) or not _is_of_data(value):
         return None
     return _Scores(value, scale)
 
@@ -185,22 +188,18 @@ def _attention(node: MatMul, scores: _Scores, masked_rows: str, rewriter: Rewrit
     batches = [masking.batch for masking in scores.maskings]
     batches += [_origin(value).type.shape[:-2] for value in (node, query, node.rhs)]
     batch, heads = _batch_and_heads(batches)
-    four = product.type.with_shape((batch, heads, *product.type.shape[-2:]))
+    are_shared = _is_single(key) and _is_single(node.rhs)
+    lead = (1, batch * heads) if are_shared else (batch, heads)
+    four = product.type.with_shape((*lead, *product.type.shape[-2:]))
     mask = joined(scores.maskings, four, rewriter)
-    if mask is None:
-        return None
-    lead = (batch, heads)
     query = _by_samples(query, lead, rewriter)
-    key = _by_samples(exchanged(key, rewriter), lead, rewriter)
-    value = _by_samples(node.rhs, lead, rewriter)
-    keys, values = unrepeated(key, rewriter), unrepeated(value, rewriter)
-    if keys is not None and values is not None and keys.type.shape[1] == values.type.shape[1]:
-        key, value = keys, values
+    pair = _keys_and_values(exchanged(key, rewriter), node.rhs, lead, rewriter)
+    if mask is None or pair is None:
+        return None
     attention = rewriter.emit(
         Attention(
             query,
-            key,
-            value,
+            *pair,
             mask.value,
             scale=scores.scale * first * second,
             causal=mask.offset is not None,
@@ -211,6 +210,26 @@ def _attention(node: MatMul, scores: _Scores, masked_rows: str, rewriter: Rewrit
         )
     )
     return _by_samples(attention, node.type.shape[:-2], rewriter)
+
+
+def _keys_and_values(
+    key: Value, value: Value, lead: tuple[int, int], rewriter: Rewriter
+) -> tuple[Value, Value] | None:
+    """Return what heads *lead* of queries read, each head once where several of them read it.
+
+    None if one is shared by all of them and the other is not.
+    """
+    whole = [_by_samples(v, (1, 1) if _is_single(v) else lead, rewriter) for v in (key, value)]
+    once = [unrepeated(v, rewriter) for v in whole]
+    for keys, values in (once, whole):
+        if (lead[0], keys.type.shape[1]) == keys.type.shape[:2] == values.type.shape[:2]:
+            return keys, values
+    return None
+
+
+def _is_single(value: Value) -> bool:
+    """True of one matrix, whatever the rank."""
+    return prod(value.type.shape[:-2]) == 1
 
 
 def _batch_and_heads(batches: Sequence[tuple[int, ...]]) -> tuple[int, int]:
@@ -245,6 +264,13 @@ def _by_samples(value: Value, lead: tuple[int, ...], rewriter: Rewriter) -> Valu
 def exchanged(value: Value, rewriter: Rewriter) -> Value:
     """Return *value* with its last two axes exchanged, perhaps with another shape of the batch."""
     source = _origin(value)
+    match source:
+        case Broadcast(input=small, predicate=None) if (
+            small.type.shape[-2:] == source.type.shape[-2:]
+        ):
+            lead, rows = small.type.shape[:-2], source.type.shape[-2:]
+            single = _by_samples(exchanged(small, rewriter), lead, rewriter)
+            return rewriter.emit(Broadcast(single, (*source.type.shape[:-2], *rows[::-1])))
     axes = tuple(range(source.type.rank))
     if isinstance(source, Transpose) and source.predicate is None:
         axes, source = source.permutation, source.input
@@ -252,22 +278,19 @@ def exchanged(value: Value, rewriter: Rewriter) -> Value:
     return source if axes == tuple(sorted(axes)) else rewriter.emit(Transpose(source, axes))
 
 
-def unrepeated(value: Value, rewriter: Rewriter) -> Value | None:
-    """Return the ``[B, G, N, D]`` whose heads *value*, ``[B, H, N, D]``, repeats one by one.
-
-    None if it does not repeat them.
-    """
+def unrepeated(value: Value, rewriter: Rewriter) -> Value:
+    """Return the ``[B, G, N, D]`` whose heads *value*, ``[B, H, N, D]``, repeats one by one."""
     batch, heads, *rows = value.type.shape
     source = value
     while isinstance(source, Reshape) and source.predicate is None:
         source = source.input
     if not isinstance(source, Broadcast) or source.predicate is not None:
-        return None
+        return value
     sizes, wide = source.input.type.shape, source.type.shape
     grown = [axis for axis, (n, m) in enumerate(zip(sizes, wide, strict=True)) if n != m]
     if len(grown) != 1 or not wide[grown[0]] or heads % wide[grown[0]]:
-        return None
+        return value
     groups = heads // wide[grown[0]]
     if prod(wide[: grown[0]]) != batch * groups:
-        return None
+        return value
     return rewriter.emit(Reshape(source.input, (batch, groups, *rows)))

@@ -69,9 +69,9 @@ class Model:
         return opsets_of(self.proto.opset_import)
 
 
-def opsets_of(entries: object) -> dict[str, int]:
+def opsets_of(entries: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """Return operator set versions by domain; ``ai.onnx`` is the default domain ``""``."""
-    return {normal_domain(e.domain): e.version for e in entries}  # type: ignore[attr-defined]
+    return {normal_domain(e.domain): e.version for e in entries}
 
 
 def normal_domain(domain: str) -> str:

@@ -108,9 +108,9 @@ class WinogradFilter(WeightTransform):
         places = result.reshape(group * panels, len(matrix), channels * block // columns, columns)
         # One panel at a time, so that its numbers in float64 stay in the cache, in products that
         # are too small for the threads of a BLAS: other filters are transformed at the same time.
-        cuts = weight.reshape(group * panels, taps, *places.shape[2:])
-        for panel, place in zip(cuts, places, strict=True):
-            cut = np.moveaxis(widest(panel), 1, 0)
+        # A packed filter is a transposed view as a rule, which a reshape as a whole would copy.
+        for panel, place in zip(weight.reshape(-1, *weight.shape[2:]), places, strict=True):
+            cut = np.moveaxis(widest(panel.reshape(taps, *place.shape[1:])), 1, 0)
             made = matrix @ cut
             if not self.type.kind.is_float:
                 made = made.astype(np.int64)

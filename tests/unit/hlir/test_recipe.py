@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from functools import reduce
 
 import numpy as np
@@ -48,6 +49,22 @@ def test_what_is_written_is_what_the_node_computes(node: Node) -> None:
     (expected,) = evaluate_node(node, {})
     np.testing.assert_array_equal(place, expected)
     np.testing.assert_array_equal(NodeRecipe(node).array, expected)
+
+
+def test_a_packed_filter_is_transformed_without_a_copy_of_it() -> None:
+    """One panel after the other: a packed filter is a view, [panels, taps, channels, columns]."""
+    panels, channels, columns = 32, 64, 16
+    plain = numbers(panels, columns, 3, 3, channels)
+    packed = plain.transpose(0, 2, 3, 4, 1)[np.newaxis]
+    type = TensorType(ElementKind.FLOAT32, packed.shape)
+    node = WinogradFilter(Constant("w", type, packed), (4, 4))
+    place = np.empty(node.type.shape, np.float32)
+    tracemalloc.start()
+    node.transform(packed, place)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < packed.nbytes / 2
+    np.testing.assert_array_equal(place, node.evaluate(np.ascontiguousarray(packed)))
 
 
 def test_a_chain_is_made_from_its_beginning() -> None:

@@ -41,20 +41,19 @@ def _is_global_pool(node: Reduction) -> bool:
 
 
 @exports_channels_first(ops.ReduceMean, "input", says=_is_global_pool)
-def global_average_pool(ctx: Writer, node: Node) -> Value:
+def global_average_pool(ctx: Writer, node: ops.ReduceMean) -> Value:
     """The mean over all spatial axes."""
     return _pooled(ctx, node, "GlobalAveragePool")
 
 
 @exports_channels_first(ops.ReduceMax, "input", says=_is_global_pool)
-def global_max_pool(ctx: Writer, node: Node) -> Value:
+def global_max_pool(ctx: Writer, node: ops.ReduceMax) -> Value:
     """The largest element over all spatial axes."""
     return _pooled(ctx, node, "GlobalMaxPool")
 
 
-def _pooled(ctx: Writer, node: Node, op: str) -> Value:
-    image: Value = node.input  # type: ignore[attr-defined]
-    return ctx.node(node, op, image)
+def _pooled(ctx: Writer, node: ops.ReduceMean | ops.ReduceMax, op: str) -> Value:
+    return ctx.node(node, op, node.input)
 
 
 @exports(ops.ArgMax, ops.ArgMin)

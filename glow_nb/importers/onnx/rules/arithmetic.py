@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops.families import BinaryElementwise
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 from glow_nb.types import ElementKind
 
-_BINARY: dict[str, type[Node]] = {
+_BINARY: dict[str, type[BinaryElementwise]] = {
     "Add": ops.Add,
     "Sub": ops.Sub,
     "Mul": ops.Mul,
@@ -30,10 +31,10 @@ _BINARY: dict[str, type[Node]] = {
 }
 
 
-def _binary(name: str, node_class: type[Node]) -> None:
+def _binary(name: str, node_class: type[BinaryElementwise]) -> None:
     def rule(ctx: Context, node: OnnxNode) -> Value:
         lhs, rhs = ctx.aligned(node.operand(0), node.operand(1))
-        return node_class(lhs, rhs)  # type: ignore[call-arg, arg-type]
+        return node_class(lhs, rhs)
 
     onnx_op(name)(rule)
 

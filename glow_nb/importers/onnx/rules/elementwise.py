@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-import ml_dtypes
 import numpy as np
 
+from glow_nb.conversion import finite_limits
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Constant, Node, Value
+from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.ops.families import UnaryElementwise
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
@@ -20,9 +21,9 @@ _SAME_NAME = (
 ).split()
 
 
-def _unary(node_class: type[Node]) -> None:
+def _unary(node_class: type[UnaryElementwise]) -> None:
     def rule(ctx: Context, node: OnnxNode) -> Value:
-        return node_class(node.operand(0))  # type: ignore[call-arg]
+        return node_class(node.operand(0))
 
     onnx_op(node_class.__name__)(rule)
 
@@ -174,8 +175,7 @@ def _finite_bounds(kind: ElementKind) -> tuple[float, float]:
     """
     if not kind.is_float:
         return -math.inf, math.inf
-    limits = ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
-    return float(limits.min), float(limits.max)
+    return finite_limits(kind)
 
 
 def _known_number(bound: Value) -> float | None:

@@ -74,7 +74,7 @@ def transform(
         matrix = _roots(length, half if is_onesided else length, parts, is_inverse)
     flat = ctx.reshape(x, (*(outer or (1,)), wanted * parts))
     roots = ctx.rounded(matrix.reshape(wanted * parts, -1), x.type.kind)
-    product = ctx.emit(matrix_product(ctx, flat, roots))  # type: ignore[type-var]
+    product = ctx.emit(matrix_product(ctx, flat, roots))
     return ctx.reshape(product, (*outer, *matrix.shape[2:]))
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.families import BinaryElementwise
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
@@ -193,8 +194,8 @@ class Sampler:
         inner = self._shift(self._op(ops.Mul, inner, d), 8 * _CUBIC_A)
         return self._shift(self._op(ops.Mul, inner, d), -4 * _CUBIC_A)
 
-    def _op(self, node_class: type[Node], lhs: Value, rhs: Value) -> Value:
-        return self.ctx.emit(node_class(lhs, rhs))  # type: ignore[call-arg, arg-type]
+    def _op(self, node_class: type[BinaryElementwise], lhs: Value, rhs: Value) -> Value:
+        return self.ctx.emit(node_class(lhs, rhs))
 
     def _shift(self, x: Value, amount: float) -> Value:
         return self._op(ops.Add, x, self.ctx.scalar(x.type, amount)) if amount else x

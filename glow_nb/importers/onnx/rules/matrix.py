@@ -26,7 +26,7 @@ def mat_mul(ctx: Context, node: OnnxNode) -> Value:
 
 def matrix_product(
     ctx: Context, lhs: Value, rhs: Value, multiply: Callable[[Value, Value], Node] = ops.MatMul
-) -> Value:
+) -> Node:
     """Return ``lhs @ rhs``: a vector counts as one row or column, batches broadcast.
 
     *multiply* makes the node of the product of matrices.
@@ -63,20 +63,17 @@ def gemm(ctx: Context, node: OnnxNode) -> Value:
         raise ctx.wrong(f"operands {lhs} and {rhs} must be matrices")
     lhs = ctx.transpose(lhs, (1, 0)) if node.flag("transA", False) else lhs
     rhs = ctx.transpose(rhs, (1, 0)) if node.flag("transB", False) else rhs
-    product: Value = ops.MatMul(lhs, rhs)
+    product = ops.MatMul(lhs, rhs)
     # Scaling the bias before the product keeps the dense layer recognizable: it folds.
     addend = _scaled(ctx, addend, node.number("beta", 1.0)) if addend is not None else None
     alpha = node.number("alpha", 1.0)
-    if alpha != 1:
-        product = _scaled(ctx, ctx.emit(product), alpha)  # type: ignore[type-var]
-    elif addend is not None and _is_row(addend, product.type.shape[1]):
+    if alpha == 1 and addend is None:
+        return product
+    if alpha == 1 and addend is not None and _is_row(addend, product.type.shape[1]):
         bias = ctx.broadcast(ctx.reshape(addend, addend.type.shape[-1:]), product.type.shape[1:])
         return ops.FullyConnected(lhs, rhs, bias)
-    elif addend is not None:
-        product = ctx.emit(product)  # type: ignore[type-var]
-    if addend is None:
-        return product
-    return ops.Add(product, ctx.broadcast(addend, product.type.shape))
+    sums = _scaled(ctx, ctx.emit(product), alpha)
+    return sums if addend is None else ops.Add(sums, ctx.broadcast(addend, sums.type.shape))
 
 
 def _scaled(ctx: Context, value: Value, factor: float) -> Value:
@@ -116,7 +113,7 @@ def _less_zero_point(ctx: Context, lhs: Value, columns: Constant, zero: Value, a
     sums = ctx.constant(columns.array.sum(axis=-2, dtype=np.int32, keepdims=True))
     distance = ctx.convert(along(ctx, zero, axis, lhs.type.rank), INT32)
     excess = ctx.emit(ops.Mul(*ctx.aligned(distance, sums)))
-    product = ctx.emit(matrix_product(ctx, lhs, columns))  # type: ignore[type-var]
+    product = ctx.emit(matrix_product(ctx, lhs, columns))
     return ops.Sub(product, excess)
 
 

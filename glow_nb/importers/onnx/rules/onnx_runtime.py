@@ -146,7 +146,7 @@ def mat_mul_of_few_bits(ctx: Context, node: OnnxNode) -> Value:
     bias = node.optional(5)
     if bias is None:
         return product
-    return ops.Add(*ctx.aligned(ctx.emit(product), bias))  # type: ignore[type-var]
+    return ops.Add(*ctx.aligned(ctx.emit(product), bias))
 
 
 def _unpacked(ctx: Context, packed: Value, bits: int) -> Value:

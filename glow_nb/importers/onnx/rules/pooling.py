@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops.reduction import Reduction
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
@@ -20,15 +22,17 @@ def _window(ctx: Context, node: OnnxNode, x: Value) -> Window:
     return window_of(ctx, node, shape[2:], node.integers("kernel_shape"))
 
 
-def _pool(ctx: Context, x: Value, node_class: type[Node], window: Window, **options: Any) -> Node:
-    return node_class(
+def _pool(
+    ctx: Context, x: Value, make: Callable[..., Node], window: Window, **options: Any
+) -> Node:
+    return make(
         ctx.channels_last(x),
         kernel=window.kernel,
         stride=window.stride,
         pads=window.pads,
         dilation=window.dilation,
         **options,
-    )  # type: ignore[call-arg]
+    )
 
 
 @onnx_op("MaxPool")
@@ -88,10 +92,10 @@ def _power(ctx: Context, x: Value, exponent: float) -> Value:
     return ctx.emit(ops.Pow(x, ctx.scalar(x.type, exponent)))
 
 
-def _global(ctx: Context, x: Value, node_class: type[Node]) -> Value:
+def _global(ctx: Context, x: Value, node_class: type[Reduction]) -> Value:
     last = ctx.channels_last(x)
     axes = tuple(range(1, last.type.rank - 1))
-    reduced = node_class(last, axes=axes, keep_dims=True)  # type: ignore[call-arg]
+    reduced = node_class(last, axes=axes, keep_dims=True)
     return ctx.channels_first(ctx.emit(reduced))
 
 

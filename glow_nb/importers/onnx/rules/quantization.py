@@ -7,9 +7,6 @@ what stands between. Else they are operands.
 
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
 import numpy as np
 
 from glow_nb.conversion import is_small_float
@@ -197,8 +194,8 @@ def _saturated(ctx: Context, ratio: Value, zero: Value, kind: ElementKind) -> Va
     work = FLOAT64 if ratio.type.kind is FLOAT64 else FLOAT32
     rounded = ctx.emit(ops.Round(ctx.convert(ratio, work)))
     shifted = ctx.emit(ops.Add(rounded, ctx.convert(zero, work)))
-    limits: Any = ml_dtypes.iinfo(kind.dtype)  # type: ignore[no-untyped-call]
-    clipped = ctx.emit(ops.Clip(shifted, minimum=float(limits.min), maximum=float(limits.max)))
+    least, greatest = kind.limits
+    clipped = ctx.emit(ops.Clip(shifted, minimum=float(least), maximum=float(greatest)))
     return ctx.emit(ops.ConvertTo(clipped, kind))
 
 
@@ -219,7 +216,7 @@ def quantized_mat_mul(ctx: Context, node: OnnxNode) -> Value:
         )
 
     typed = ctx.emit(ops.AsQuantized(a, scale=input[0], offset=input[1]))
-    made = ctx.emit(matrix_product(ctx, typed, b, product))  # type: ignore[type-var]
+    made = ctx.emit(matrix_product(ctx, typed, b, product))
     return ops.Stored(made)
 
 
@@ -240,7 +237,7 @@ def _product_of_run_time_scales(ctx: Context, node: OnnxNode) -> Value:
     a, b = node.operand(0), node.operand(3)
     lhs = centred(ctx, a, node.operand(2), a.type.rank - 2)
     rhs = centred(ctx, b, node.operand(5), b.type.rank - 1)
-    product = ctx.emit(matrix_product(ctx, lhs, rhs))  # type: ignore[type-var]
+    product = ctx.emit(matrix_product(ctx, lhs, rhs))
     rank = product.type.rank
     factor = _factor(
         ctx,

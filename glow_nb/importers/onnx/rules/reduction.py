@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.families import UnaryElementwise
+from glow_nb.hlir.ops.reduction import Reduction
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
@@ -27,8 +29,10 @@ def reduced_axes(ctx: Context, node: OnnxNode) -> tuple[int, ...]:
     return ctx.axes(axes, rank) if axes else tuple(range(rank))
 
 
-def _reduce(ctx: Context, node: OnnxNode, node_class: type[Node], x: Value | None = None) -> Node:
-    return node_class(  # type: ignore[call-arg]
+def _reduce(
+    ctx: Context, node: OnnxNode, node_class: type[Reduction], x: Value | None = None
+) -> Reduction:
+    return node_class(
         x or node.operand(0),
         axes=reduced_axes(ctx, node),
         keep_dims=node.flag("keepdims"),
@@ -65,7 +69,7 @@ def reduce_extreme(ctx: Context, node: OnnxNode) -> Value:
     if x.type.kind is not ElementKind.BOOL:
         return _reduce(ctx, node, node_class)
     extreme = _reduce(ctx, node, node_class, ctx.convert(x, ElementKind.UINT8))
-    if extreme.count == 0:  # type: ignore[attr-defined]
+    if extreme.count == 0:
         return ctx.filled(x.type, node.op == "ReduceMin", extreme.type.shape)
     return ops.ConvertTo(ctx.emit(extreme), ElementKind.BOOL)
 
@@ -97,11 +101,11 @@ def reduce_log_sum(ctx: Context, node: OnnxNode) -> Value:
     return _in_floats(ctx, ctx.emit(_reduce(ctx, node, ops.ReduceSum)), ops.Log)
 
 
-def _in_floats(ctx: Context, x: Value, function: type[Node]) -> Value:
+def _in_floats(ctx: Context, x: Value, function: type[UnaryElementwise]) -> Value:
     """Return *function* of *x*; integers are converted there and back."""
     if x.type.kind.is_float:
-        return function(x)  # type: ignore[call-arg]
-    wide = ctx.emit(function(ctx.convert(x, ElementKind.FLOAT64)))  # type: ignore[call-arg]
+        return function(x)
+    wide = ctx.emit(function(ctx.convert(x, ElementKind.FLOAT64)))
     return ops.ConvertTo(wide, x.type.kind)
 
 

@@ -44,6 +44,10 @@ def places(*values: Any) -> Value:
     return Constant.of("places", np.array(values, np.int64))
 
 
+def local_response(alpha: float, beta: float) -> Make:
+    return lambda x: ops.LocalResponseNormalization(x, 2, alpha, beta, bias=0.0)
+
+
 FIRST = Constant.of("first", np.array([True, False]))
 
 ONE_OPERAND: list[tuple[str, Make, list[float], list[float]]] = [
@@ -77,6 +81,9 @@ ONE_OPERAND: list[tuple[str, Make, list[float], list[float]]] = [
     ("reduce_prod", lambda x: ops.ReduceProd(x, (0,)), [0.0, 2.0, 3.0], [6, 0, 0]),
     ("reduce_prod of zeros", lambda x: ops.ReduceProd(x, (0,)), [0.0, 0.0, 3.0], [0, 0, 0]),
     ("reduce_prod of one", lambda x: ops.ReduceProd(x, (0,)), [0.0], [1]),
+    # PyTorch gives NaN for both: infinity times the 0 by which the input counts.
+    ("local_response_normalization by 0", local_response(0.0, -0.5), [1.0, -2.0], [0, 0]),
+    ("local_response_normalization by 1", local_response(0.5, 0.0), [0.0, 0.0], [1, 1]),
     ("top_k", lambda x: ops.TopK(x, 2, 0), [1.0, 3.0, 1.0], [1, 1, 0]),
     ("gather", lambda x: ops.Gather(x, places(1, -1, 1)), [1.0, 2.0, 3.0], [0, 2, 1]),
     ("select", lambda x: ops.Select(FIRST, x, number(nan)), [inf, nan], [1, 0]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis.extra import numpy as arrays
 from glow_nb.errors import VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Node
+from glow_nb.types import Array
 from tests.unit.hlir.ops.applying import Numbers, apply, check_close, floats, onnx_result, value
 
 NAMES: dict[type[Node], str] = {
@@ -36,6 +38,17 @@ def test_operands_broadcast(operator: type[Node], shapes: arrays.BroadcastableSh
     x = floats(*left).reshape((1,) * (3 - len(left)) + left)
     y = floats(*right, seed=1).reshape((1,) * (3 - len(right)) + right)
     check_close(apply(operator, x, y), onnx_result(NAMES[operator], x, y))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.int32])
+def test_blocks_of_elements_are_computed_like_single_ones(dtype: type) -> None:
+    """Both operands are larger than one block, one is transposed and the other one repeated."""
+    x: Array = (10 * floats(90, 70, 3)).astype(dtype).transpose(1, 0, 2)
+    y: Array = (10 * floats(70, 90, 1, seed=1)).astype(dtype)
+    found = apply(ops.Mul, x, y)
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, x * y)
+    np.testing.assert_array_equal(apply(ops.Less, x, y), x < y)
 
 
 @given(
