@@ -33,6 +33,9 @@ dots of groups of neighbouring integers
     ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
 tables
     ``look_up(p, v)``
+products of channels by themselves in such groups
+    ``tile_taps_<form>`` with the forms of the dots, ``interleave(v, w)``
+    ``spread(v, size, factors, part)``
 parts of convolutions
     ``copy_patch winograd_taps``
 random numbers
@@ -64,6 +67,7 @@ from glow_nb.simd import (
     rows,
     scalars,
     stream,
+    taps,
     tile,
     transpose,
     wide,
@@ -153,6 +157,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     " tile_keep tile_store tile_store_masked tile_any tile_is_finite",
     outer_product: "tile_fma",
     rows: "tile_multiply_rows tile_sum_lanes",
+    taps: "interleave spread",
     transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",
     patch: "copy_patch",
     philox: "random_words random_words_anywhere",
@@ -337,7 +342,7 @@ def _namespace() -> dict[str, object]:
         names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
-    return names | dot.DOTS
+    return names | dot.DOTS | taps.TAPS
 
 
 NAMESPACE: dict[str, object] = _namespace()
