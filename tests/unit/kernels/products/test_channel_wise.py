@@ -27,10 +27,12 @@ from glow_nb.kernels.products.channel_wise import ChannelWiseWriter, suits_steps
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.llir.program import Buffer, View
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.products.test_convolution import conv
+from tests.unit.kernels.running import RunningKernel
 
 INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
 AVX2 = "+sse2,+ssse3,+sse4.1,+avx,+avx2,+fma"
@@ -311,3 +313,32 @@ def test_networks_round_the_sums_in_the_kernel_and_pad_with_any_number(
     heads = [i.head for i in net.program.work if isinstance(i, StackInst) and i.head]
     assert [head.opcode for head in heads] == ["channel_wise_convolution"]
     assert not any("pad" in instruction.opcode for instruction in net.program.work)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("size", "factors", "lanes"), [(1, 4, 16), (1, 2, 8), (4, 4, 8)])
+def test_each_operand_has_its_own_distance_of_pixels(size: int, factors: int, lanes: int) -> None:
+    shape = conv(2, 20, 20, (6, 7), (3, 3), pads=1, group=20 // size)
+    plain = convolution_of(shape, KINDS[factors], factors, 3)
+    random, groups = np.random.default_rng(0), groups_of(shape, factors)
+    assert groups is not None
+    whole = [
+        Buffer(f"{b.name}_whole", b.type.with_shape((2, 6, 7, 33)))
+        for b in (plain.dest, plain.input)
+    ]
+    dest, input = (
+        View(b.name, b.type, base, 5, base.strides)
+        for b, base in zip((plain.dest, plain.input), whole, strict=True)
+    )
+    instruction = replace(plain, dest=dest, input=input)
+    weights = whole_range(random, INT8, 3, 3 * size, 20).astype(plain.filter.type.kind.dtype)
+    filter = packed(weights, groups).reshape(plain.filter.type.shape)
+    bias = random.integers(-99, 99, 20, np.int32)
+    wide = whole_range(random, plain.input.type.kind, 2, 6, 7, 33)
+    found = np.full((2, 6, 7, 33), 77, np.int32)
+    kernel = RunningKernel(generate_kernel(instruction, Target.host(lanes)), Target.host(lanes))
+    kernel(found.reshape(-1)[5:], wide.reshape(-1)[5:], filter, bias, threads=2)
+    narrow = np.ascontiguousarray(wide[..., 5:25])
+    wanted = np.full_like(found, 77)
+    wanted[..., 5:25] = plain.as_node().evaluate(narrow, filter, bias)
+    np.testing.assert_array_equal(found, wanted)
