@@ -74,7 +74,7 @@ from glow_nb.simd import (
     window,
     winograd,
 )
-from glow_nb.simd.convert import bit_cast, convert, in_float32, saturate
+from glow_nb.simd.convert import bit_cast, convert, in_float32, saturate, saturate_all
 from glow_nb.simd.inverse_erf import inverse_erf
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.types import Pointer, RegisterTile, Vec, is_narrow, kernel_signature, scalar_type
@@ -269,6 +269,32 @@ def _conversion(operation: Callable[[Lanes, ElementKind], Lanes], kind: ElementK
     return _unary(lambda x: operation(x, kind), kind)
 
 
+def _saturation(kind: ElementKind) -> Any:
+    """Make the intrinsic of one vector or tile that rounds to the nearest numbers of *kind*."""
+
+    @intrinsic
+    def saturation(typing: Any, x: Any) -> Any:
+        if not _same(x):
+            return None
+        result = _together(kind, x)
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if isinstance(x, Vec):
+                return saturate(_lanes(builder, arguments[0], x), kind).value
+            parts = [
+                _lanes(builder, builder.extract_value(arguments[0], part), x.vector)
+                for part in range(x.rows * x.vectors)
+            ]
+            made = ir.Constant(result.llvm, ir.Undefined)
+            for part, found in enumerate(saturate_all(parts, kind)):
+                made = builder.insert_value(made, found.value, part)
+            return made
+
+        return result(x), codegen
+
+    return saturation
+
+
 @intrinsic
 def fma(typing: Any, lhs: Any, rhs: Any, addend: Any) -> Any:
     """``fma(a, b, c)``: ``a * b + c``, rounded once."""
@@ -338,7 +364,7 @@ def _namespace() -> dict[str, object]:
         names[f"iota_{kind.value}"] = scalars.iota_of(kind)
         names[f"as_{kind.value}"] = memory.pointer_as(kind)
         names[f"convert_{kind.value}"] = _conversion(convert, kind)
-        names[f"saturate_{kind.value}"] = _conversion(saturate, kind)
+        names[f"saturate_{kind.value}"] = _saturation(kind)
         names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
