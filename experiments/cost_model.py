@@ -31,8 +31,9 @@ import glow_nb
 from experiments.pages import processor, replace_part
 from experiments.transformers import NETWORKS
 from experiments.twins import NAMES, make_twin
+from glow_nb.backends.cpu.channel_wise_convolutions import is_channel_wise
 from glow_nb.backends.cpu.products import PRODUCTS
-from glow_nb.backends.cpu.select_packed_operators import is_channel_wise, product_key
+from glow_nb.backends.cpu.select_packed_operators import product_key
 from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.hlir.graph import Function

@@ -8,6 +8,7 @@ from glow_nb.fuse.check_traits import check_traits
 from glow_nb.kernels.attention import attention, merge
 from glow_nb.kernels.movement import gather, pad, repeat, scatter
 from glow_nb.kernels.products import (
+    channel_wise,
     convolution,
     depthwise,
     depthwise_filter_gradient,
@@ -40,6 +41,7 @@ __all__ = [
     "CPU_KERNELS",
     "arg_reduction",
     "attention",
+    "channel_wise",
     "convolution",
     "cumulative_sum",
     "depthwise",

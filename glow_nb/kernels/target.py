@@ -63,15 +63,18 @@ class Target:
         """What kernels may use beside plain vectors.
 
         ``convert_float16`` is F16C on x86-64 and always there on 64-bit ARM. ``permute_bytes_64``
-        is VBMI, ``shuffle_bytes_<n>`` is ``vpshufb`` on n bytes, as many as the lanes hold.
+        is VBMI, ``shuffle_bytes_<n>`` is ``vpshufb`` on n bytes, as many as the lanes hold, and
+        ``pack_bytes_<n>`` are the instructions that narrow n numbers of ``float32`` to bytes.
         """
         features, bytes = self.enabled_features, 4 * min(self.lanes, self.native_lanes)
         shuffle = {16: "ssse3", 32: "avx2", 64: "avx512bw"}[bytes]
+        pack = {16: "sse2"}.get(bytes, shuffle)
         is_arm = self.triple.startswith(("aarch64", "arm64"))
         found = {
             "convert_float16": is_arm or "f16c" in features,
             "permute_bytes_64": bytes == 64 and "avx512vbmi" in features,
             f"shuffle_bytes_{bytes}": shuffle in features,
+            f"pack_bytes_{bytes // 4}": pack in features,
         }
         return frozenset(name for name, is_there in found.items() if is_there)
 

@@ -6,12 +6,13 @@ ties to even, once: on the way from ``float64`` to 16 bits the ``float32`` step 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from glow_nb.simd.arithmetic import absolute, rint
 from glow_nb.simd.half import narrow_to_half, widen_half
 from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named
+from glow_nb.simd.packing import packs_bytes, rounded_to_bytes
 from glow_nb.simd.storage import FORMATS, decode, encode
 from glow_nb.simd.types import is_narrow, llvm_vector
 from glow_nb.types import ElementKind
@@ -52,12 +53,31 @@ def saturate(x: Lanes, kind: ElementKind) -> Lanes:
         x = convert(x, FLOAT64 if x.kind.size_bytes > 2 else FLOAT32)
     least, greatest = kind.limits
     if kind.size_bytes <= 2 and not kind.is_storage and x.kind is FLOAT32:
-        return _round_few_bits(x, kind)
+        return _packed(x, kind) or _round_few_bits(x, kind)
     whole = rint(x)
     above = (whole > least).select(whole, whole.full(least))  # a NaN is not above
     if greatest >= 1 << 24 and x.kind is FLOAT32:  # which would round it up
         return convert(above, kind)
     return convert((above < greatest).select(above, above.full(greatest)), kind)
+
+
+def saturate_all(parts: Sequence[Lanes], kind: ElementKind) -> list[Lanes]:
+    """Saturate vectors of equal lanes, several at once where the processor packs them."""
+    if len(parts) > 1 and packs_bytes(parts[0], kind) == parts[0].lanes:
+        return rounded_to_bytes(parts, kind)
+    return [saturate(part, kind) for part in parts]
+
+
+def _packed(x: Lanes, kind: ElementKind) -> Lanes | None:
+    """Saturate a vector that is several of the processor's, if that packs them."""
+    lanes = packs_bytes(x, kind)
+    if not lanes or x.lanes <= lanes:
+        return None
+    parts = [x.shuffle(range(begin, begin + lanes)) for begin in range(0, x.lanes, lanes)]
+    found = rounded_to_bytes(parts, kind)
+    while len(found) > 1:
+        found = [left.join(right) for left, right in zip(found[::2], found[1::2], strict=True)]
+    return found[0]
 
 
 _LAST_BIT_IS_ONE = 1.5 * 2.0**23

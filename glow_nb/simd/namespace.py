@@ -33,6 +33,9 @@ dots of groups of neighbouring integers
     ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
 tables
     ``look_up(p, v)``
+products of channels by themselves in such groups
+    ``tile_taps_<form>`` with the forms of the dots, ``interleave(v, w)``
+    ``spread(v, size, factors, part)``
 parts of convolutions
     ``copy_patch winograd_taps``
 random numbers
@@ -64,13 +67,14 @@ from glow_nb.simd import (
     rows,
     scalars,
     stream,
+    taps,
     tile,
     transpose,
     wide,
     window,
     winograd,
 )
-from glow_nb.simd.convert import bit_cast, convert, in_float32, saturate
+from glow_nb.simd.convert import bit_cast, convert, in_float32, saturate, saturate_all
 from glow_nb.simd.inverse_erf import inverse_erf
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.types import Pointer, RegisterTile, Vec, is_narrow, kernel_signature, scalar_type
@@ -153,6 +157,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     " tile_keep tile_store tile_store_masked tile_any tile_is_finite",
     outer_product: "tile_fma",
     rows: "tile_multiply_rows tile_sum_lanes",
+    taps: "interleave spread",
     transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",
     patch: "copy_patch",
     philox: "random_words random_words_anywhere",
@@ -264,6 +269,32 @@ def _conversion(operation: Callable[[Lanes, ElementKind], Lanes], kind: ElementK
     return _unary(lambda x: operation(x, kind), kind)
 
 
+def _saturation(kind: ElementKind) -> Any:
+    """Make the intrinsic of one vector or tile that rounds to the nearest numbers of *kind*."""
+
+    @intrinsic
+    def saturation(typing: Any, x: Any) -> Any:
+        if not _same(x):
+            return None
+        result = _together(kind, x)
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if isinstance(x, Vec):
+                return saturate(_lanes(builder, arguments[0], x), kind).value
+            parts = [
+                _lanes(builder, builder.extract_value(arguments[0], part), x.vector)
+                for part in range(x.rows * x.vectors)
+            ]
+            made = ir.Constant(result.llvm, ir.Undefined)
+            for part, found in enumerate(saturate_all(parts, kind)):
+                made = builder.insert_value(made, found.value, part)
+            return made
+
+        return result(x), codegen
+
+    return saturation
+
+
 @intrinsic
 def fma(typing: Any, lhs: Any, rhs: Any, addend: Any) -> Any:
     """``fma(a, b, c)``: ``a * b + c``, rounded once."""
@@ -333,11 +364,11 @@ def _namespace() -> dict[str, object]:
         names[f"iota_{kind.value}"] = scalars.iota_of(kind)
         names[f"as_{kind.value}"] = memory.pointer_as(kind)
         names[f"convert_{kind.value}"] = _conversion(convert, kind)
-        names[f"saturate_{kind.value}"] = _conversion(saturate, kind)
+        names[f"saturate_{kind.value}"] = _saturation(kind)
         names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
-    return names | dot.DOTS
+    return names | dot.DOTS | taps.TAPS
 
 
 NAMESPACE: dict[str, object] = _namespace()

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard
 
+from glow_nb.backends.cpu.channel_wise_convolutions import (
+    emit_channel_wise,
+    is_channel_wise,
+    shape_of,
+)
 from glow_nb.backends.cpu.integer_products import (
     BYTE_SHIFT,
     factor_kinds,
@@ -21,8 +26,6 @@ from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Trans
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import (
-    DepthwiseConvolution,
-    GroupedConvolution,
     PackedConvolution,
     PackedMatMul,
     UnpackedMatMul,
@@ -32,9 +35,7 @@ from glow_nb.kernels.operators import (
 from glow_nb.kernels.operators.panels import (
     joins_taps,
     pack_bias,
-    pack_depthwise_filter,
     pack_filter,
-    pack_grouped_filter,
     pack_matrix,
 )
 from glow_nb.kernels.products.convolution_cost import (
@@ -43,7 +44,6 @@ from glow_nb.kernels.products.convolution_cost import (
     product_candidates,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.depthwise import suits_lanes
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.operand_cost import suits_in_place, suits_row_products
@@ -122,7 +122,7 @@ def select_packed_operators(
         if not isinstance(node, PRODUCTS):
             return None
         if is_channel_wise(node, chosen):
-            return _emit_channel_wise(node, rewriter)
+            return emit_channel_wise(node, rewriter, chosen)
         if is_read_in_place(node, chosen):
             wide = widened(node, rewriter)
             assert not isinstance(wide, Convolution)
@@ -133,17 +133,6 @@ def select_packed_operators(
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded")
 
     return rewrite(function, rule)
-
-
-def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
-    """Return whether *node* is a convolution whose channels are the lanes of its kernel.
-
-    Either every channel is convolved by itself, or a few in a group.
-    """
-    if not isinstance(node, Convolution):
-        return False
-    is_depthwise = 1 < node.group == node.input.type.shape[-1]
-    return is_depthwise or suits_lanes(_shape_of(node), node.type.kind, target.lanes)
 
 
 def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyConnected]:
@@ -234,25 +223,6 @@ def emit_candidate(
     return _emit_convolution(node, rewriter, candidate, guarded, outside)
 
 
-def _emit_channel_wise(node: Convolution, rewriter: Rewriter) -> Value:
-    form: type[DepthwiseConvolution | GroupedConvolution] = GroupedConvolution
-    pack = pack_grouped_filter
-    if node.group == node.input.type.shape[-1]:
-        form, pack = DepthwiseConvolution, pack_depthwise_filter
-    return rewriter.emit(
-        form(
-            node.input,
-            pack(rewriter, node.filter),
-            node.bias,
-            kernel=node.kernel,
-            stride=node.stride,
-            pads=node.pads,
-            dilation=node.dilation,
-            predicate=node.predicate,
-        )
-    )
-
-
 def _emit_convolution(
     node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool, outside: int
 ) -> Value:
@@ -317,16 +287,7 @@ def _emit_winograd(
 
 
 def _shape_of(node: Convolution) -> ConvolutionShape:
-    shape = ConvolutionShape.of(
-        node.input.type.shape,
-        node.filter.type.shape[0],
-        node.kernel,
-        node.pads,
-        stride=node.stride,
-        dilation=node.dilation,
-        group=node.group,
-    )
-    return shape.undilated()
+    return shape_of(node).undilated()
 
 
 def _product_shape(node: MatMul | FullyConnected) -> MatMulShape:

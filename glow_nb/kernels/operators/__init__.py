@@ -12,6 +12,7 @@ from glow_nb.kernels.operators import (
     winograd_instructions,
 )
 from glow_nb.kernels.operators.attention import AttentionParts, MergeAttentionParts
+from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolution
 from glow_nb.kernels.operators.filter_gradient import (
     DepthwiseFilterGradient,
     FilterGradientParts,
@@ -27,6 +28,7 @@ from glow_nb.kernels.operators.winograd import WinogradConvolution, WinogradFilt
 
 __all__ = [
     "AttentionParts",
+    "ChannelWiseConvolution",
     "DepthwiseConvolution",
     "DepthwiseFilterGradient",
     "FilterGradientParts",
@@ -45,6 +47,7 @@ __all__ = [
 no_gradient(
     "the cpu backend has put it in the place of others; differentiate the graph as it was before",
     AttentionParts,
+    ChannelWiseConvolution,
     DepthwiseConvolution,
     DepthwiseFilterGradient,
     FilterGradientParts,

@@ -156,6 +156,18 @@ class ConvolutionShape:
             return replace(shape, batch=1, input=(shape.batch * shape.input[0],))
         return shape
 
+    def as_lines(self) -> ConvolutionShape:
+        """Return that of one dimension as one of images of one line."""
+        begin, end = self.pads
+        return replace(
+            self,
+            input=(1, *self.input),
+            kernel=(1, *self.kernel),
+            stride=(1, *self.stride),
+            pads=(0, begin, 0, end),
+            dilation=(1, *self.dilation),
+        )
+
     def undilated(self) -> ConvolutionShape:
         """Return the same computation without dilation, if one line of pixels can be seen so.
 

@@ -1,0 +1,118 @@
+"""Convolutions whose channels are the lanes of their kernels: the operators that carry them out."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from glow_nb.backends.cpu.integer_products import (
+    BYTE_SHIFT,
+    factor_kinds,
+    is_raised,
+    lowered,
+    raised,
+    without_pad,
+)
+from glow_nb.hlir.graph import Node, Value
+from glow_nb.hlir.ops import Convolution
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.kernels.operators import (
+    ChannelWiseConvolution,
+    DepthwiseConvolution,
+    GroupedConvolution,
+)
+from glow_nb.kernels.operators.channel_wise import pack_taps, tap_groups
+from glow_nb.kernels.operators.panels import pack_depthwise_filter, pack_grouped_filter
+from glow_nb.kernels.products.channel_wise import suits_steps
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.depthwise import suits_lanes
+from glow_nb.kernels.target import Target
+
+
+def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
+    """Return whether *node* is a convolution whose channels are the lanes of its kernel.
+
+    Either every channel is convolved by itself, or a few in a group.
+    """
+    if not isinstance(node, Convolution):
+        return False
+    if 1 < node.group == node.input.type.shape[-1]:
+        return True
+    if factors_of(node, target) > 1:
+        return True
+    return suits_lanes(shape_of(node).undilated(), node.type.kind, target.lanes)
+
+
+def factors_of(node: Convolution, target: Target) -> int:
+    """Return how many neighbouring factors are multiplied at once with channels as the lanes.
+
+    1 means that *node* has no such form.
+    """
+    if node.group == 1:
+        return 1
+    _, form = factor_kinds(node, target)
+    counts = (count for count in (form.factors, 2) if 1 < count <= form.factors)
+    left, shape = node.input.type.kind, shape_of(node)
+    return next((n for n in counts if suits_steps(shape, left, n, target)), 1)
+
+
+def emit_channel_wise(node: Convolution, rewriter: Rewriter, target: Target) -> Value:
+    """Emit the operator that carries out *node*, which is channel-wise."""
+    factors = factors_of(node, target)
+    if factors > 1:
+        return _emit_steps(node, factors, rewriter)
+    form: type[DepthwiseConvolution | GroupedConvolution] = GroupedConvolution
+    pack = pack_grouped_filter
+    if node.group == node.input.type.shape[-1]:
+        form, pack = DepthwiseConvolution, pack_depthwise_filter
+    return rewriter.emit(
+        form(
+            node.input,
+            pack(rewriter, node.filter),
+            node.bias,
+            kernel=node.kernel,
+            stride=node.stride,
+            pads=node.pads,
+            dilation=node.dilation,
+            predicate=node.predicate,
+        )
+    )
+
+
+def _emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
+    """Emit *node*, whose channels are the lanes, in groups of *factors*."""
+    node, outside = without_pad(node)
+    input, bias, size = node.input, node.bias, node.filter.type.shape[-1]
+    if is_raised(input, factors):
+        axes = tuple(range(1, node.filter.type.rank))
+        input, bias = raised(input, rewriter), lowered(bias, node.filter, axes, rewriter)
+        outside += BYTE_SHIFT
+    groups = tap_groups(node.kernel, node.stride, node.dilation, size, factors)
+    assert groups is not None, "suits_steps"
+    return rewriter.emit(
+        ChannelWiseConvolution(
+            input,
+            pack_taps(rewriter, node.filter, groups),
+            bias,
+            kernel=node.kernel,
+            stride=node.stride,
+            pads=node.pads,
+            dilation=node.dilation,
+            size=size,
+            factors=factors,
+            outside=outside,
+            predicate=node.predicate,
+        )
+    )
+
+
+def shape_of(node: Convolution) -> ConvolutionShape:
+    """Return the sizes of *node*."""
+    return ConvolutionShape.of(
+        node.input.type.shape,
+        node.filter.type.shape[0],
+        node.kernel,
+        node.pads,
+        stride=node.stride,
+        dilation=node.dilation,
+        group=node.group,
+    )

@@ -1,0 +1,180 @@
+"""Convolutions of integers in which channels are the lanes, in groups of neighbouring factors."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.costs import Cost
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.convolution import convolve
+from glow_nb.hlir.ops.elementwise import ConvertTo
+from glow_nb.hlir.ops.families import (
+    SHORT_INTEGERS,
+    bounds_of,
+    fitted,
+    product_kind,
+    require_kind,
+    widest,
+)
+from glow_nb.hlir.ops.gather import Gather
+from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
+from glow_nb.hlir.ops.windows import check_window
+from glow_nb.kernels.operators.tap_groups import WIDEST, TapGroups, unpacked_taps
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.program import In, Out, define_instruction
+from glow_nb.types import Array, ElementKind, TensorType
+
+
+@define_node("channel_wise_convolution")
+class ChannelWiseConvolution(Node):
+    """Convolve channels by themselves, or in small groups, by groups of neighbouring factors.
+
+    ``filter`` is ``[*outer, entries, channels * factors]`` with the sizes *outer* of the kernel but
+    the last, the entries of :class:`~glow_nb.kernels.operators.tap_groups.TapGroups` for a line of
+    taps, and ``K`` channels, filled up with zeros to a multiple of 16. ``bias`` is ``[K]`` and the
+    result ``[N, *out, K]``. If *size* is 1, output channel ``k`` reads input channel
+    ``k // multiplier``; if not, it reads those from ``k - k % size`` on.
+
+    Attributes:
+        kernel: Window size in each spatial dimension.
+        stride: Step of the window.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance of the taps.
+        size: Channels of a group.
+        factors: Neighbouring factors that are multiplied at once: 2 or 4.
+        outside: The number that cells outside the input count as.
+    """
+
+    input: Value
+    filter: Value
+    bias: Value
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+    size: int
+    factors: int
+    outside: int
+
+    @property
+    def groups(self) -> TapGroups:
+        """The groups of a line of taps."""
+        found = tap_groups(self.kernel, self.stride, self.dilation, self.size, self.factors)
+        self.require(
+            found is not None,
+            f"lines of {self.kernel[-1]} taps, stride {self.stride[-1]}, and groups of {self.size} "
+            f"channels have no groups of {self.factors} factors",
+        )
+        assert found is not None
+        return found
+
+    @override
+    def infer_type(self) -> TensorType:
+        input, filter, bias = self.input.type, self.filter.type, self.bias.type
+        require_kind(self, "input", input, SHORT_INTEGERS)
+        self.require(self.size > 0, f"size is {self.size}, but must be positive")
+        self.require(self.factors in (2, 4), f"factors is {self.factors}, but must be 2 or 4")
+        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        kind, channels, depth = product_kind(self, input, filter), input.shape[-1], bias.size
+        self.require(
+            channels > 0 and depth % channels == 0 and channels % self.size == 0,
+            f"bias {bias} and groups of {self.size} do not go with the channels of input {input}",
+        )
+        self.require(
+            self.size == 1 or depth == channels,
+            f"bias is {bias}, but groups of {self.size} of {channels} channels need as many",
+        )
+        width = whole_vectors(depth) * self.factors
+        sizes = (*self.kernel[:-1], len(self.groups.entries), width)
+        wanted = TensorType(filter.kind, sizes)
+        self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
+        wanted = TensorType(kind, (depth,))
+        self.require(bias == wanted, f"'bias' is {bias}, but filter {filter} needs {wanted}")
+        low, high = bounds_of(input.kind)
+        self.require(
+            low <= self.outside <= high,
+            f"outside is {self.outside}, but for input {input} it must be from {low:g} to {high:g}",
+        )
+        return TensorType(kind, (input.shape[0], *out, depth))
+
+    @override
+    def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
+        weights = self.kernel[-1] * self.size
+        rows = widest(filter).reshape(-1, *filter.shape[-2:])
+        plain: Any = unpacked_taps(rows, weights, self.groups)[..., : bias.size]
+        plain = np.moveaxis(plain.reshape(*self.kernel, self.size, bias.size), -1, 0)
+        with np.errstate(all="ignore"):
+            groups = input.shape[-1] // self.size
+            sums = convolve(self, widest(input), plain, groups, outside=self.outside)
+            return fitted(sums + widest(bias), self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.type.size * prod(self.kernel) * self.size, self.type.size)
+
+
+@define_instruction("channel_wise_convolution", node=ChannelWiseConvolution)
+class ChannelWiseConvolutionInst(NodeInstruction):
+    """Convolve channels by themselves, or in groups of *size*, by groups of *factors*.
+
+    Input ``[N, *spatial, C]``, filter ``[*outer, entries, channels * factors]``, bias ``[K]``, dest
+    ``[N, *out, K]``; the filter's channels are filled up with zeros to a multiple of 16.
+    """
+
+    dest: Out
+    input: In
+    filter: In
+    bias: In
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+    size: int
+    factors: int
+    outside: int
+
+
+def tap_groups(
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    size: int,
+    factors: int,
+) -> TapGroups | None:
+    """Return the groups of the lines of taps of a window; None if none fit."""
+    return TapGroups.of(
+        kernel[-1], stride=stride[-1], dilation=dilation[-1], size=size, factors=factors
+    )
+
+
+def whole_vectors(depth: int) -> int:
+    """Return *depth* channels, filled up to whole vectors of any target."""
+    return -(-depth // WIDEST) * WIDEST
+
+
+def pack_taps(builder: Builder, filter: Value, groups: TapGroups) -> Value:
+    """Emit the nodes that pack a ``[K, *kernel, size]`` *filter* for ChannelWiseConvolution.
+
+    Weights that are multiplied in pairs are widened to 16 bits, as which they are multiplied.
+    """
+    depth, *kernel, size = filter.type.shape
+    weights = kernel[-1] * size
+    rows: Value = builder.emit(Reshape(filter, (depth, prod(kernel[:-1]), weights)))
+    rows = builder.emit(Transpose(rows, (1, 2, 0)))
+    # a row of zeros is the weight of a factor that does not count
+    rows = builder.emit(Pad(rows, (0, 0, 0, 0, 1, whole_vectors(depth) - depth)))
+    if groups.factors == 2:
+        rows = builder.emit(ConvertTo(rows, ElementKind.INT16))
+    numbers = [weights if n is None else n for entry in groups.entries for n in entry.weights]
+    places = builder.constant("places", np.array(numbers, np.int64), is_weight=False)
+    rows = builder.emit(Gather(rows, places, axis=1))
+    entries, channels = len(groups.entries), rows.type.shape[-1]
+    outer = prod(kernel[:-1])
+    rows = builder.emit(Reshape(rows, (outer, entries, groups.factors, channels)))
+    rows = builder.emit(Transpose(rows, (0, 1, 3, 2)))
+    return builder.emit(Reshape(rows, (*kernel[:-1], entries, channels * groups.factors)))
