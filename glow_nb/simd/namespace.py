@@ -33,6 +33,8 @@ dots of groups of neighbouring integers
     ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
 tables
     ``look_up(p, v)``
+weights of few bits
+    ``tile_dot_codes dequantize_codes``
 parts of convolutions
     ``copy_patch winograd_taps``
 random numbers
@@ -53,6 +55,7 @@ from numba.extending import intrinsic
 
 from glow_nb.simd import (
     arithmetic,
+    codes,
     copies,
     dot,
     elementary,
@@ -152,6 +155,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_get tile_set"
     " tile_keep tile_store tile_store_masked tile_any tile_is_finite",
     outer_product: "tile_fma",
+    codes: "tile_dot_codes dequantize_codes",
     rows: "tile_multiply_rows tile_sum_lanes",
     transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",
     patch: "copy_patch",

@@ -12,6 +12,7 @@ from glow_nb.kernels.operators import (
     winograd_instructions,
 )
 from glow_nb.kernels.operators.attention import AttentionParts, MergeAttentionParts
+from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMul
 from glow_nb.kernels.operators.filter_gradient import (
     DepthwiseFilterGradient,
     FilterGradientParts,
@@ -33,6 +34,7 @@ __all__ = [
     "GroupedConvolution",
     "MergeAttentionParts",
     "PackedConvolution",
+    "PackedDequantizingMatMul",
     "PackedMatMul",
     "UnpackedMatMul",
     "WinogradConvolution",
@@ -51,6 +53,7 @@ no_gradient(
     GroupedConvolution,
     MergeAttentionParts,
     PackedConvolution,
+    PackedDequantizingMatMul,
     PackedMatMul,
     UnpackedMatMul,
     WinogradConvolution,
