@@ -8,6 +8,7 @@ INFERENCE: Pipeline = (
     "eliminate_dead_nodes",  # an importer may leave nodes that nothing reads
     "sink_dequantizes",  # tables of embeddings stay integers
     "raise_quantized_products",  # before constants are folded, which makes floats of weights
+    "raise_dequantizing_products",  # likewise, of what no quantized activation is multiplied with
     "sink_broadcasts",  # a number that is repeated for elementwise operators stays one number
     "fold_constants",  # weights that the model computes become plain weights
     "eliminate_common_nodes",  # a pattern is found only if its nodes share their operands

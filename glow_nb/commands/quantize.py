@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 import glow_nb
 from glow_nb.commands.arrays import read_npz
@@ -25,16 +26,18 @@ from glow_nb.commands.samples import (
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, check_writable, save_text
-from glow_nb.quant import Drift, Ranges, convert, correct_biases, drift
+from glow_nb.quant import Drift, Ranges, convert, convert_weights, correct_biases, drift
 from glow_nb.quant.methods import METHODS
-from glow_nb.quant.schemas import KINDS, SCHEMAS, WEIGHT_KINDS
+from glow_nb.quant.schemas import FEW_BITS, KINDS, SCHEMAS, WEIGHT_KINDS
 from glow_nb.quant.table import Table
+from glow_nb.quant.weight_only import DEFAULT_BLOCK
 
 RUNS = 10
 """Runs of each network whose times are reported."""
 
 EXAMPLES = """\
 glow-nb quantize model.onnx --ranges ranges.yaml --output model.int8.onnx
+glow-nb quantize model.onnx --weights-only int4 --block 32 --report --output model.int4.onnx
 glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
     --correct-biases --report --samples data.npz --picture drift.png --output model.int8.onnx"""
 
@@ -45,9 +48,20 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
     "--ranges",
     "ranges_file",
     type=click.Path(path_type=Path),
-    required=True,
     metavar="FILE.yaml",
-    help="What 'glow-nb calibrate' has written for this model.",
+    help="What 'glow-nb calibrate' has written for this model. Needed without --weights-only.",
+)
+@click.option(
+    "--weights-only",
+    type=click.Choice([kind.value for kind in FEW_BITS]),
+    help="Round the weights of matrix products to these integers, and nothing else.",
+)
+@click.option(
+    "--block",
+    type=click.IntRange(min=1),
+    default=DEFAULT_BLOCK,
+    show_default=True,
+    help="Neighbouring rows of a weight that share a scale, with --weights-only.",
 )
 @click.option(
     "--output",
@@ -123,7 +137,9 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
 @shape_option
 def quantize(
     model: Path,
-    ranges_file: Path,
+    ranges_file: Path | None,
+    weights_only: str | None,
+    block: int,
     output: Path,
     activations: str,
     weights: str,
@@ -144,12 +160,22 @@ def quantize(
     The ranges come from 'glow-nb calibrate' on the same model. With --samples, both networks run: a
     table shows, value by value, signal to noise, the largest error, and the share of numbers
     beyond the integers. A model with open sizes is quantized for those of the samples of
-    'glow-nb calibrate'.
+    'glow-nb calibrate'. With --weights-only, activations stay floats, and no ranges are needed.
     """
     _check_output(output)
     _check_samples(samples, picture, corrects_biases)
-    source, ranges = calibrated_model(model, as_shapes(shapes)), Ranges.load(ranges_file)
+    _check_mode(weights_only)
+    source = calibrated_model(model, as_shapes(shapes))
     arrays = None if samples is None else samples_for(source, read_npz(samples), samples)
+    if weights_only is not None or ranges_file is None:
+        rounded = convert_weights(source, weights=str(weights_only), block=block, keep=keep)
+        if report:
+            click.echo(str(rounded))
+        if arrays is not None:
+            _print_drift(drift(source, rounded.function, arrays), picture)
+        _write(rounded.function, output)
+        return
+    ranges = Ranges.load(ranges_file)
     if equalizes:
         source = equalized(source, tuple(ranges.inputs.items()))
     converted = convert(
@@ -208,6 +234,36 @@ def _check_output(output: Path) -> None:
             f"{output} is named neither FILE.onnx nor FILE{SUFFIX}", param_hint="'--output'"
         )
     check_writable(output)
+
+
+_OF_ACTIVATIONS = (
+    *("--ranges", "--activations", "--weights", "--schema", "--method", "--per-tensor"),
+    *("--least-gain", "--equalize", "--correct-biases"),
+)
+"""The options that have no meaning where activations stay floats."""
+
+
+def _check_mode(weights_only: str | None) -> None:
+    """Raise OptionError unless the options given are those of weights alone, or of all."""
+    context = click.get_current_context()
+    given = {
+        option
+        for parameter in context.command.params
+        for option in parameter.opts
+        if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    }
+    if weights_only is None:
+        if "--ranges" not in given:
+            raise OptionError("--ranges: it is missing; give it, or --weights-only int4")
+        if "--block" in given:
+            raise OptionError("--block: it has a meaning with --weights-only alone; leave it out")
+        return
+    wrong = [option for option in _OF_ACTIVATIONS if option in given]
+    if wrong:
+        raise OptionError(
+            f"--weights-only {weights_only}: {', '.join(wrong)}: activations stay floats, where "
+            "this has no meaning; leave it out"
+        )
 
 
 def _check_samples(samples: str | None, picture: Path | None, corrects_biases: bool) -> None:

@@ -22,6 +22,7 @@ from glow_nb.quant.methods import Percentile
 from glow_nb.quant.placement import Kept
 from glow_nb.quant.ranges import Ranges, ValueRange
 from glow_nb.quant.schemas import Encoding
+from glow_nb.quant.weight_only import WeightConversion, convert_weights
 
 __all__ = [
     "BiasCorrection",
@@ -38,8 +39,10 @@ __all__ = [
     "Times",
     "ValueDrift",
     "ValueRange",
+    "WeightConversion",
     "calibrate",
     "convert",
+    "convert_weights",
     "correct_biases",
     "drift",
     "equalize",

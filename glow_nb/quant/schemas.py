@@ -26,6 +26,9 @@ KINDS = (ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16)
 WEIGHT_KINDS = (ElementKind.INT8, ElementKind.UINT8)
 """Those that weights become."""
 
+FEW_BITS = (ElementKind.INT4, ElementKind.INT8)
+"""Those that weights become alone, without activations."""
+
 
 @dataclass(frozen=True)
 class Encoding:

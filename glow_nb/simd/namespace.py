@@ -36,6 +36,8 @@ tables
 products of channels by themselves in such groups
     ``tile_taps_<form>`` with the forms of the dots, ``interleave(v, w)``
     ``spread(v, size, factors, part)``
+weights of few bits
+    ``tile_dot_codes dequantize_codes``
 parts of convolutions
     ``copy_patch winograd_taps``
 random numbers
@@ -56,6 +58,7 @@ from numba.extending import intrinsic
 
 from glow_nb.simd import (
     arithmetic,
+    codes,
     copies,
     dot,
     elementary,
@@ -156,6 +159,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_get tile_set"
     " tile_keep tile_store tile_store_masked tile_any tile_is_finite",
     outer_product: "tile_fma",
+    codes: "tile_dot_codes dequantize_codes",
     rows: "tile_multiply_rows tile_sum_lanes",
     taps: "interleave spread",
     transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",

@@ -208,6 +208,19 @@ def outer_product(
         start = offset(builder, first, v * tile.lanes * form.factors)
         return form.right(builder, (pointer, memory, start), tile, left)
 
+    return add_products(builder, value, tile, factor, weight, form)
+
+
+def add_products(
+    builder: Any,
+    value: Any,
+    tile: RegisterTile,
+    factor: Callable[[int], Any],
+    weight: Callable[[int], Any],
+    form: MultiplyAdd = PLAIN,
+) -> Any:
+    """Add the products of each row's *factor* and each vector's *weight* to the tile *value*."""
+
     def add(r: int, v: int, x: Any, w: Any) -> None:
         nonlocal value
         part = r * tile.vectors + v

@@ -9,6 +9,7 @@ from typing_extensions import override
 from glow_nb.backends.backend import Backend
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.options import Cpu
+from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
 from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import (
@@ -18,7 +19,7 @@ from glow_nb.backends.cpu.select_packed_operators import (
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.backends.cpu.split_attention import split_attention
 from glow_nb.codegen.workers import keep_workers
-from glow_nb.hlir.ops import ConvolutionFilterGradient
+from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
@@ -30,7 +31,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     kernels = CPU_KERNELS
-    replaced = (*PRODUCTS, ConvolutionFilterGradient)
+    replaced = (*PRODUCTS, ConvolutionFilterGradient, DequantizingMatMul)
 
     _shared: SharedWeights | None = None
 
@@ -53,6 +54,7 @@ class CpuBackend(Backend):
         """Choose packed operators and parts, then lay out their constant operands."""
         return (
             *super().graph_pipeline,  # what passes found again and no kernel does is lowered again
+            Step(pack_dequantizing_products.__name__, {"target": self.target}),
             Step(
                 select_packed_operators.__name__,
                 {

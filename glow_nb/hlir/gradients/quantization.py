@@ -13,5 +13,6 @@ no_gradient(
     *(ops.QuantizeLinear, ops.DequantizeLinear, ops.Requantize, ops.IntLookupTable),
     *(ops.QuantizedConvolution, ops.QuantizedTransposedConvolution),
     *(ops.QuantizedMatMul, ops.QuantizedFullyConnected, ops.QuantizedAveragePool),
+    ops.DequantizingMatMul,
     *BINARY,
 )

@@ -35,6 +35,7 @@ from glow_nb.hlir.ops.attention import Attention
 from glow_nb.hlir.ops.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, Select
 from glow_nb.hlir.ops.convolution import Convolution
 from glow_nb.hlir.ops.convolution_filter_gradient import ConvolutionFilterGradient
+from glow_nb.hlir.ops.dequantizing_products import DequantizingMatMul
 from glow_nb.hlir.ops.elementwise import (
     Abs,
     Acos,
@@ -160,6 +161,7 @@ __all__ = [
     "CumSum",
     "Dequantize",
     "DequantizeLinear",
+    "DequantizingMatMul",
     "Determinant",
     "Div",
     "Dropout",

@@ -23,6 +23,7 @@ from glow_nb.hlir.ops import (
     QuantizedMatMul,
     QuantizedTransposedConvolution,
     Reshape,
+    Slice,
     Stored,
     Transpose,
 )
@@ -89,7 +90,7 @@ class Weights:
 
 def quantized_behind(value: Value) -> Moved | None:
     """Return the tensor of a quantized type that *value* is the dequantization of."""
-    node, moves = _followed(value)
+    node, moves = followed(value, Transpose, Reshape)
     match node:
         case Dequantize(input=source, kind=ElementKind.FLOAT32, predicate=None):
             return Moved(source, moves)
@@ -101,7 +102,7 @@ def weights_behind(value: Value) -> Weights | None:
 
     A reshape may lie between only if there is one scale and one offset.
     """
-    node, moves = _followed(value)
+    node, moves = followed(value, Transpose, Reshape)
     match node:
         case Dequantize(input=AsQuantized(input=stored) as source, kind=ElementKind.FLOAT32):
             one = (1,) * stored.type.rank
@@ -125,13 +126,15 @@ def weights_behind(value: Value) -> Weights | None:
     return Weights(Moved(stored, moves), numbers[0], numbers[1].astype(np.int32))
 
 
-def _followed(value: Value) -> tuple[Value, tuple[Node, ...]]:
-    """Return where *value* comes from, and the moves between."""
-    moves: list[Node] = []
-    while isinstance(value, Transpose | Reshape) and value.predicate is None:
-        moves.append(value)
+def followed(
+    value: Value, *moves: type[Transpose | Reshape | Slice]
+) -> tuple[Value, tuple[Node, ...]]:
+    """Return where *value* comes from, and the nodes of these kinds of *moves* between."""
+    found: list[Node] = []
+    while isinstance(value, moves) and value.predicate is None:
+        found.append(value)
         value = value.input
-    return value, tuple(reversed(moves))
+    return value, tuple(reversed(found))
 
 
 def quantization_of(value: Value) -> dict[str, Any]:

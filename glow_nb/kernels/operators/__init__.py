@@ -13,6 +13,7 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.operators.attention import AttentionParts, MergeAttentionParts
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolution
+from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMul
 from glow_nb.kernels.operators.filter_gradient import (
     DepthwiseFilterGradient,
     FilterGradientParts,
@@ -35,6 +36,7 @@ __all__ = [
     "GroupedConvolution",
     "MergeAttentionParts",
     "PackedConvolution",
+    "PackedDequantizingMatMul",
     "PackedMatMul",
     "UnpackedMatMul",
     "WinogradConvolution",
@@ -54,6 +56,7 @@ no_gradient(
     GroupedConvolution,
     MergeAttentionParts,
     PackedConvolution,
+    PackedDequantizingMatMul,
     PackedMatMul,
     UnpackedMatMul,
     WinogradConvolution,

@@ -72,7 +72,7 @@ class ProductWriter:
 
     def write(self, title: str) -> str:
         """Return the whole text."""
-        out, kinds = self.out, self.nest.kinds
+        out = self.out
         out.line(f"# {title}\n# {self._describe()}")
         with out.block(self.fusion.header):
             if min(self.shape.batch, self.panels, *self.shape.output) == 0:
@@ -80,13 +80,18 @@ class ProductWriter:
             else:
                 units = self.shape.batch * self.units
                 write_shares(out, units, self.panels, panels_first=self.plan.panels_first)
-                if self.plan.is_staged:
-                    out.line(f"rows = as_{kinds.staged.value}(scratch)")
-                if self.plan.panels_inside:
-                    out.line(f"packed = as_{kinds.staged.value}(at(scratch, {self.packed_at}))")
-                out.line(f"sums = as_{kinds.total.value}(at(scratch, {self.sums_at}))")
+                self._write_pointers()
                 self._write_blocks()
         return out.text
+
+    def _write_pointers(self) -> None:
+        """Write the pointers to the parts of the scratch."""
+        out, kinds = self.out, self.nest.kinds
+        if self.plan.is_staged:
+            out.line(f"rows = as_{kinds.staged.value}(scratch)")
+        if self.plan.panels_inside:
+            out.line(f"packed = as_{kinds.staged.value}(at(scratch, {self.packed_at}))")
+        out.line(f"sums = as_{kinds.total.value}(at(scratch, {self.sums_at}))")
 
     def _describe(self) -> str:
         cut, columns, sum = self.plan.cut, self.plan.columns, self.plan.sum
@@ -170,8 +175,7 @@ class ProductWriter:
     def _write_pass(self) -> None:
         """Compute all tiles of the block for one panel and inner block."""
         out, columns = self.out, self.plan.columns
-        row = times("row", self.nest.right.row) if self.plan.is_cut else "0"
-        out.line(f"weights = {plus('panel_start', row)}")
+        out.line(f"weights = {self._first_weight()}")
         if self.plan.is_cut:
             waiting = block_pixels(self.shape, self.plan) * self.nest.block
             panel = times("(panel - panel_begin)", waiting) if self.plan.panels_inside else "0"
@@ -185,6 +189,10 @@ class ProductWriter:
                 self._write_lines("a", columns.block)
             with out.block("else:"):
                 self._write_lines("b", columns.tail)
+
+    def _first_weight(self) -> str:
+        """Return where the weights of a pass begin."""
+        return plus("panel_start", times("row", self.nest.right.row) if self.plan.is_cut else "0")
 
     def _write_lines(self, tag: str, columns: int) -> None:
         """Run over the lines of the block; the last *columns* of the panel are not in use."""

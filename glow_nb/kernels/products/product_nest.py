@@ -13,6 +13,7 @@ from math import prod
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.ops.families import sum_kind
 from glow_nb.kernels.operators.panels import joins_taps, runs_of
+from glow_nb.kernels.products.coded_weights import CodedWeights
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.writing.vectors import computed_kind
@@ -118,6 +119,7 @@ class ProductNest:
         run: Factors of a sum that lie side by side in both operands; of the right one, groups of
             factors follow, the last of which is filled up with zeros.
         outside: The number that left elements outside the input count as.
+        codes: The integers that the right elements, floats then, are made of.
     """
 
     shape: ConvolutionShape
@@ -127,6 +129,7 @@ class ProductNest:
     right: RightLayout
     run: int
     outside: int = 0
+    codes: CodedWeights | None = None
 
     @classmethod
     def packed(

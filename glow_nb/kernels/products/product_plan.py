@@ -95,14 +95,11 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         limit = min(limit, IMAGE_CHAIN)
     if nest.right.is_swept:
         limit = min(limit, SWEPT_ROWS)
-    distances = input_distances(nest)
-    step = 1 if nest.is_staged else nest.left.step
-    factors = nest.kinds.factors
     whole = Plan(
         lanes=lanes,
         columns=columns,
         cut=cut,
-        sum=Reduction.of(shape, distances, step, limit, factors=factors, run=nest.run),
+        sum=_reduction(nest, limit),
         panels_inside=False,
         is_staged=nest.is_staged,
         block_units=1,
@@ -116,6 +113,15 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
     fitting = [plan for plan in plans if block_bytes(nest, plan) <= level_2_bytes(target)]
     return min(fitting or plans, key=lambda plan: traffic_cycles(nest, plan, target))
+
+
+def _reduction(nest: ProductNest, limit: int) -> Reduction:
+    """Cut the sum of *nest* into inner blocks of at most *limit* steps."""
+    if nest.codes is not None:
+        return nest.codes.reduction(nest.left.step, limit)
+    step, factors = 1 if nest.is_staged else nest.left.step, nest.kinds.factors
+    distances = input_distances(nest)
+    return Reduction.of(nest.shape, distances, step, limit, factors=factors, run=nest.run)
 
 
 def units_of(shape: ConvolutionShape, cut: Cut) -> int:

@@ -127,3 +127,32 @@ def test_sizes_may_be_given(tmp_path: Path) -> None:
         "calibrate", model, "--samples", samples, "--output", ranges, "--shape", "batch=3"
     )
     assert "batch" in message
+
+
+def test_weights_alone_need_no_ranges(tmp_path: Path) -> None:
+    model, samples = write(tmp_path)
+    output = tmp_path / "out.onnx"
+    options: tuple[object, ...] = ("--weights-only", "int4", "--block", 16, "--output", output)
+    result = call("quantize", model, *options, "--report", "--samples", samples)
+    assert result.exit_code == 0, result.output
+    assert ": weights of 1 products: " in result.stdout.splitlines()[0]
+    nodes = onnx.load(output).graph.node
+    assert sum(node.op_type == "DequantizeLinear" for node in nodes) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ((), "--ranges: it is missing; give it, or --weights-only int4"),
+        (("--ranges", "r.yaml", "--block", "8"), "--block: it has a meaning with --weights-only"),
+        (
+            ("--weights-only", "int8", "--schema", "symmetric", "--per-tensor"),
+            "--weights-only int8: --schema, --per-tensor: activations stay floats",
+        ),
+    ],
+)
+def test_options_that_contradict_are_refused(
+    options: tuple[str, ...], problem: str, tmp_path: Path
+) -> None:
+    model, _ = write(tmp_path)
+    assert problem in fails("quantize", model, "--output", tmp_path / "out.onnx", *options)

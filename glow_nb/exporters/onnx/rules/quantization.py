@@ -24,11 +24,14 @@ from glow_nb.hlir.optimize.uniform import is_known, is_uniform
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter
 from glow_nb.schema import operands_of
-from glow_nb.types import ElementKind
+from glow_nb.types import ElementKind, TensorType
 
 FLOAT32, INT32 = ElementKind.FLOAT32, ElementKind.INT32
 _BITS_OF_TWO = frozenset({ElementKind.INT2, ElementKind.UINT2})
 """The kinds that ONNX has since an operator set that few readers know."""
+
+_BLOCKS_SINCE = 21
+"""The operator set in which scales of blocks came."""
 
 
 def _axes(node: Any) -> list[int]:
@@ -154,6 +157,44 @@ def dense_layer_of_reals(node: ops.QuantizedFullyConnected, rewriter: Rewriter) 
     bias = _real_bias(rewriter, node, node.weight_scale)
     input = rewriter.emit(ops.Dequantize(node.input))
     return _as_result(rewriter, node, rewriter.emit(ops.FullyConnected(input, weights, bias)))
+
+
+def _has_blocks(node: ops.DequantizingMatMul) -> bool:
+    """True if all floats are of float32 and ONNX has long known the kind of the weights."""
+    kinds = {node.lhs.type.kind, node.scale.type.kind}
+    return kinds == {FLOAT32} and node.weights.type.kind not in _BITS_OF_TWO
+
+
+@exports(ops.DequantizingMatMul, since=_BLOCKS_SINCE, says=_has_blocks)
+def product_with_blocks(ctx: Writer, node: ops.DequantizingMatMul) -> Value:
+    """A product with weights that are dequantized by blocks of rows, or by columns."""
+    scale, offset, (inner, depth) = node.scale, node.offset, node.weights.type.shape
+    attributes = {"axis": 0, "block_size": node.block}
+    if scale.type.shape[0] == 1:
+        attributes, scale = {"axis": 1}, _row(ctx, scale, (depth,))
+        offset = offset and _row(ctx, offset, (depth,))
+    type = TensorType(FLOAT32, (inner, depth))
+    real = ctx.step("DequantizeLinear", type, node.weights, scale, offset, **attributes)
+    return ctx.node(node, "MatMul", node.lhs, real)
+
+
+@composes(ops.DequantizingMatMul)
+def product_of_float32(node: ops.DequantizingMatMul, rewriter: Rewriter) -> Replacement:
+    """A product of float32; weights of two bits are bytes."""
+    kind = node.weights.type.kind
+    if kind in _BITS_OF_TWO:
+        kind = ElementKind.INT8 if kind.is_signed else ElementKind.UINT8
+    offset = node.offset and _as_kind(rewriter, node.offset, kind)
+    weights = _as_kind(rewriter, node.weights, kind)
+    scale = _as_kind(rewriter, node.scale, FLOAT32)
+    lhs = emit_kind(rewriter, node.lhs, FLOAT32)
+    made = rewriter.emit(ops.DequantizingMatMul(lhs, weights, scale, offset, node.block))
+    return emit_kind(rewriter, made, node.type.kind)
+
+
+def _as_kind(builder: Builder, value: Value, kind: ElementKind) -> Value:
+    """Emit *value* in *kind*, a constant if it is one."""
+    return value if value.type.kind is kind else _known(builder, ops.ConvertTo(value, kind))
 
 
 @composes(ops.QuantizedAveragePool)

@@ -140,7 +140,7 @@ def mat_mul_of_few_bits(ctx: Context, node: OnnxNode) -> Value:
     if node.optional(4) is not None:
         raise ctx.unsupported("an order of the groups, which is deprecated (g_idx)")
     codes = ctx.reshape(_unpacked(ctx, packed, bits), (depth, blocks, size))
-    weights = _by_blocks(ctx, codes, scales, _zero_points(ctx, node.optional(3), codes, bits))
+    weights = _by_blocks(ctx, codes, scales, _zero_points(ctx, node.optional(3), codes))
     rows = ctx.part(ctx.reshape(weights, (depth, blocks * size)), 1, 0, inner)
     product = matrix_product(ctx, x, ctx.transpose(ctx.convert(rows, x.type.kind), (1, 0)))
     bias = node.optional(5)
@@ -150,19 +150,20 @@ def mat_mul_of_few_bits(ctx: Context, node: OnnxNode) -> Value:
 
 
 def _unpacked(ctx: Context, packed: Value, bits: int) -> Value:
-    """Return the numbers of *bits* that each byte holds, lowest first, along another last axis."""
+    """Return the numbers that each byte holds, lowest first, along another last axis."""
     mask = ctx.scalar(packed.type, (1 << bits) - 1)
     parts = []
     for shift in range(0, 8, bits):
         moved = ctx.emit(ops.BitShift(packed, ctx.scalar(packed.type, shift), direction="right"))
         part = ctx.emit(ops.BitwiseAnd(moved, mask))
         parts.append(ctx.reshape(part, (*part.type.shape, 1)))
-    return ctx.emit(ops.Concat(tuple(parts), axis=packed.type.rank))
+    numbers = ctx.emit(ops.Concat(tuple(parts), axis=packed.type.rank))
+    return ctx.convert(numbers, ElementKind(f"uint{bits}"))
 
 
-def _zero_points(ctx: Context, zeros: Value | None, codes: Value, bits: int) -> Value:
-    """Return the zero points of blocks as ``[N, blocks, 1]``: bytes, or floats."""
-    depth, blocks, _ = codes.type.shape
+def _zero_points(ctx: Context, zeros: Value | None, codes: Value) -> Value:
+    """Return the zero points of blocks as ``[N, blocks, 1]``: of the kind of *codes*, or floats."""
+    (depth, blocks, _), bits = codes.type.shape, codes.type.kind.bits
     if zeros is None:
         return ctx.scalar(codes.type, 1 << (bits - 1))
     if zeros.type.kind is UINT8:
@@ -175,8 +176,8 @@ def _zero_points(ctx: Context, zeros: Value | None, codes: Value, bits: int) -> 
 def _by_blocks(ctx: Context, codes: Value, scales: Value, zeros: Value) -> Value:
     """Return the floats that *codes* stand for, ``[N, blocks, block_size]``, in float32."""
     depth, blocks, _ = codes.type.shape
-    scale = ctx.convert(ctx.reshape(scales, (depth, blocks, 1)), FLOAT32)
-    if zeros.type.kind is UINT8:
+    scale = ctx.convert(ctx.reshape(fixed(ctx, scales), (depth, blocks, 1)), FLOAT32)
+    if not zeros.type.kind.is_float:
         return ctx.emit(ops.DequantizeLinear(codes, scale, zeros))
     real = ctx.convert(codes, FLOAT32)
     return ctx.emit(ops.Mul(ctx.emit(ops.Sub(real, ctx.convert(zeros, FLOAT32))), scale))

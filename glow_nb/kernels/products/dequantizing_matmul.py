@@ -1,0 +1,166 @@
+"""Kernels of matrix products with weights of few bits."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from typing_extensions import override
+
+from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMulInst
+from glow_nb.kernels.products.coded_weights import CodedWeights, decoding_form, in_registers
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import SINGLE
+from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.product_loops import ProductWriter
+from glow_nb.kernels.products.product_nest import (
+    LeftLayout,
+    ProductKinds,
+    ProductNest,
+    RightLayout,
+)
+from glow_nb.kernels.products.product_plan import tile_steps
+from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.stacks.fusion import Fusion
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.pixels import elements_between_pixels
+from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.llir.traits import KernelTraits
+from glow_nb.types import ElementKind
+
+FLOAT32 = ElementKind.FLOAT32
+
+
+@head_kernel_for(
+    PackedDequantizingMatMulInst,
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs")),
+)
+def packed_dequantizing_mat_mul_source(
+    instruction: PackedDequantizingMatMulInst, target: Target, fusion: Fusion
+) -> KernelSource:
+    """Return the kernel ``(dest, lhs, rhs, scale[, offset])`` of a product and its epilogue."""
+    lhs, block = instruction.lhs.type, instruction.block
+    shape = MatMulShape.of(lhs.shape, instruction.depth, is_batched=False)
+    vectors = block // target.lanes
+    codes = CodedWeights(
+        shape.inner,
+        instruction.bits,
+        instruction.size,
+        in_registers(shape.rows, vectors, target),
+    )
+    line = ConvolutionShape.of((1, shape.rows, shape.inner), shape.depth, (1,), (0, 0))
+    panel = shape.inner // codes.together * block if codes.in_registers else 0
+    form = decoding_form(vectors) if codes.in_registers else SINGLE
+    nest = ProductNest(
+        line,
+        ProductKinds(lhs.kind, FLOAT32, FLOAT32, form),
+        block,
+        LeftLayout.by_pixels(line, elements_between_pixels(fusion.input)),
+        RightLayout(row=block, panel=panel),
+        run=shape.inner,
+        codes=codes,
+    )
+    writer = DequantizingWriter(nest, codes, target, fusion.named_by_field())
+    title = (
+        f"product of {lhs.kind.value}<{shape.rows} x {shape.inner}> and {shape.depth} columns of "
+        f"{codes.bits} bits, {codes.size} with one scale"
+    )
+    text = writer.write(title)
+    return KernelSource("dequantizing_mat_mul", text, fusion.kinds, writer.scratch_bytes)
+
+
+class DequantizingWriter(ProductWriter):
+    """Writes a product whose right operand becomes floats on the way, in registers or scratch."""
+
+    def __init__(
+        self, nest: ProductNest, codes: CodedWeights, target: Target, fusion: Fusion
+    ) -> None:
+        super().__init__(nest, target, fusion)
+        self.codes, self.bias = codes, []
+        head = fusion.head
+        assert isinstance(head, PackedDequantizingMatMulInst)
+        self.scale = fusion.names[head.scale]
+        self.offset = "0" if head.offset is None else fusion.names[head.offset]
+        self.stored = self.filter
+        self.filter = "codes" if codes.in_registers else "wide"
+        self.wide_at = -(-self.scratch_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+        if not codes.in_registers:
+            wide = self.plan.sum.block_products * nest.block * nest.kinds.right.size_bytes
+            self.scratch_bytes = self.wide_at + wide
+
+    @override
+    def _write_pointers(self) -> None:
+        super()._write_pointers()
+        in_words = self.codes.together > 1
+        self.out.line(f"codes = as_int32({self.stored})" if in_words else f"codes = {self.stored}")
+        if not self.codes.in_registers:
+            self.out.line(f"wide = as_float32(at(scratch, {self.wide_at}))")
+
+    @property
+    def _scales_of_panel(self) -> str:
+        """Where the scales of the panel begin."""
+        return times("panel", self.codes.blocks * self.nest.block)
+
+    @override
+    def _write_pass(self) -> None:
+        if not self.codes.in_registers:
+            self._write_floats()
+        super()._write_pass()
+
+    def _write_floats(self) -> None:
+        """Write the floats of the panel's part of an inner block to scratch."""
+        out, codes, block = self.out, self.codes, self.nest.block
+        row, length = "row" if self.plan.is_cut else "0", self._dot_length()
+        panel_words = codes.inner // codes.together * block
+        panel = times("panel", panel_words)
+        part_words = self.plan.sum.dot // codes.together * block
+        ahead = panel_words if self.plan.panels_inside else part_words
+        out.line(f"codes_at = {plus(panel, times(_quotient(row, codes.together), block))}")
+        first = "0" if codes.blocks == 1 else _quotient(row, codes.size)
+        out.line(f"scales_at = {plus(self._scales_of_panel, times(first, block))}")
+        has_several = codes.blocks > 1 and self.plan.sum.dot > codes.size
+        blocks = f"for near in range({length} // {codes.size}):" if has_several else ""
+        with out.block(blocks) if blocks else nullcontext():
+            rows = str(codes.size) if has_several else length
+            near = "near" if has_several else "0"
+            to = times(near, codes.size * block)
+            at = plus("codes_at", times(near, codes.size // codes.together * block))
+            scales_at = plus("scales_at", times(near, block))
+            out.line(
+                f"dequantize_codes(wide, {to}, codes, {at}, {block}, {codes.bits}, "
+                f"({rows}) // {codes.together}, {self.scale}, {self.offset}, {scales_at}, "
+                f"{self.plan.lanes}, {ahead})"
+            )
+
+    @override
+    def _first_weight(self) -> str:
+        return super()._first_weight() if self.codes.in_registers else "0"
+
+    @override
+    def _next_weights(self, name: str) -> tuple[str, int]:
+        return "0", 0
+
+    @override
+    def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
+        if not self.codes.in_registers:
+            super()._write_dot(name, x, w, columns)
+            return
+        plan, codes, piece = self.plan, self.codes, f"j_{name}"
+        unit, block = plan.sum.dot, self.nest.block
+        first = "0" if codes.blocks == 1 else _quotient(piece, codes.size // unit)
+        at = plus(self._scales_of_panel, times(first, block))
+        rows = str(unit)
+        if codes.inner % unit:
+            rows = f"min({unit}, {codes.inner} - {times(piece, unit)})"
+        stride, _ = tile_steps(self.nest, plan)
+        self.out.line(
+            f"t_{name} = tile_dot_codes(t_{name}, {self.source}, {x}, {stride}, codes, {w}, "
+            f"{block}, {codes.bits}, ({rows}) // {codes.together}, {self.scale}, {self.offset}, "
+            f"{at})"
+        )
+
+
+def _quotient(number: str, divisor: int) -> str:
+    """Return *number*, a name, divided, in brackets."""
+    return number if number == "0" or divisor == 1 else f"({number} // {divisor})"

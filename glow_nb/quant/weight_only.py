@@ -1,0 +1,152 @@
+"""Weights alone as integers of few bits: no activation is rounded, so that nothing is calibrated.
+
+What a run reads of memory becomes less, which is what a product with few rows takes its time for.
+Each weight is rounded to the nearest step of its block: neighbouring rows of a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.arguments import as_integer
+from glow_nb.compiler import optimize
+from glow_nb.conversion import converted
+from glow_nb.errors import OptionError
+from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.ops import Add, DequantizingMatMul, FullyConnected, MatMul, Reshape
+from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.quant.placement import Kept, kept_by_name
+from glow_nb.quant.schemas import FEW_BITS, kind_named
+from glow_nb.source import Trained, as_source
+from glow_nb.types import Array, ElementKind
+
+DEFAULT_BLOCK = 32
+BITS_OF_BYTE = 8
+
+
+@dataclass(frozen=True)
+class WeightConversion:
+    """A network whose weights are integers, and what of it is not; printed as a report.
+
+    Attributes:
+        function: The network.
+        quantized: How many products have integers as weights.
+        kept: The products whose weights stay floats, and why.
+        float_bytes: Size of the weights that were rounded, before.
+        packed_bytes: Their size with scales, when they lie packed.
+    """
+
+    function: Function
+    quantized: int
+    kept: tuple[Kept, ...]
+    float_bytes: int
+    packed_bytes: int
+
+    @override
+    def __str__(self) -> str:
+        first = (
+            f"{self.function.name}: weights of {self.quantized} products: {self.float_bytes} bytes "
+            f"of floats, {self.packed_bytes} bytes of integers and scales"
+        )
+        kept = (f"float {each.opcode} {each.name}: {each.reason}" for each in self.kept)
+        return "\n".join([first, *kept])
+
+
+def convert_weights(
+    model: Trained,
+    *,
+    weights: str | ElementKind = "int4",
+    block: int = DEFAULT_BLOCK,
+    keep: Iterable[str] = (),
+) -> WeightConversion:
+    """Return *model* with the constant weights of its matrix products as integers of few bits.
+
+    The integers are symmetric around 0 and rounded to the nearest. :func:`glow_nb.compile` keeps
+    them packed, and :func:`glow_nb.export_onnx` writes ``DequantizeLinear`` with blocks.
+
+    Args:
+        model: What :func:`glow_nb.load` takes; all sizes must be known.
+        weights: The integers: "int4" or "int8".
+        block: Neighbouring rows of a column that share a scale.
+        keep: Names, or globs, of nodes whose weights stay floats.
+
+    Raises:
+        OptionError: An argument has no meaning.
+        GlowError: As :func:`glow_nb.load`.
+    """
+    kind = kind_named("weights", weights, FEW_BITS)
+    size = as_integer(block)
+    if size is None or size < 1:
+        raise OptionError(f"block={block!r:.80}: give a number of rows, 1 or more")
+    function = optimize(as_source(model).function(()))
+    rounding = _Rounding(kind, size, kept_by_name(function, keep))
+    made = rewrite(function, rounding.rule)
+    return WeightConversion(
+        made, rounding.count, tuple(rounding.kept), rounding.float_bytes, rounding.packed_bytes
+    )
+
+
+class _Rounding:
+    """Rounds the weights of products, and counts them."""
+
+    def __init__(self, kind: ElementKind, block: int, reasons: dict[str, str]) -> None:
+        self._kind, self._block, self._reasons = kind, block, reasons
+        self.kept: list[Kept] = []
+        self.count = self.float_bytes = self.packed_bytes = 0
+
+    def rule(self, node: Node, rewriter: Rewriter) -> Replacement:
+        """Replace a product of floats with constant weights."""
+        if not isinstance(node, MatMul | FullyConnected) or not node.type.kind.is_float:
+            return None
+        lhs, weights = node.factors
+        reason = self._reason(node, weights)
+        if reason:
+            self.kept.append(Kept(node.name, node.opcode, reason))
+            return None
+        assert isinstance(weights, Constant)
+        product = self._product(lhs, weights, rewriter)
+        if isinstance(node, MatMul):
+            return product
+        row = rewriter.emit(Reshape(node.bias, (1, *node.bias.type.shape)))
+        return rewriter.emit(Add(product, row))
+
+    def _reason(self, node: Node, weights: Value) -> str:
+        """Return why the weights of *node* stay floats; empty if they do not."""
+        if node.name in self._reasons:
+            return self._reasons[node.name]
+        if node.predicate is not None:
+            return "it has a predicate"
+        if not isinstance(weights, Constant):
+            return "its weights are not constant"
+        if node.type.kind is not ElementKind.FLOAT32 or weights.type.rank != 2:
+            return f"its weights are {weights.type}, not a matrix of float32"
+        return "" if np.isfinite(weights.array).all() else "a weight is not finite"
+
+    def _product(self, lhs: Value, weights: Constant, rewriter: Rewriter) -> Value:
+        stored, scale = rounded_by_blocks(weights.array, self._kind, self._block)
+        self.count += 1
+        self.float_bytes += weights.type.size_bytes
+        self.packed_bytes += -(-stored.size * self._kind.bits // BITS_OF_BYTE) + scale.nbytes
+        constants = (
+            rewriter.constant(f"{weights.name}_stored", stored),
+            rewriter.constant(f"{weights.name}_scale", scale, is_weight=False),
+        )
+        return rewriter.emit(DequantizingMatMul(lhs, *constants, None, block=self._block))
+
+
+def rounded_by_blocks(weights: Array, kind: ElementKind, block: int) -> tuple[Array, Array]:
+    """Return float32 *weights* ``[K, N]`` as integers of *kind*, and scales ``[K / block, N]``.
+
+    The largest weight of a block is the greatest integer, or its negative; a block of zeros has the
+    scale 1.
+    """
+    starts = np.arange(0, weights.shape[0], block)
+    reach = np.maximum.reduceat(np.abs(weights), starts, axis=0) if starts.size else weights[:0]
+    scale = reach / np.float32(kind.limits[1])
+    scale[scale == 0] = 1  # also of numbers so small that their scale is
+    steps = weights / scale.repeat(block, axis=0)[: weights.shape[0]]
+    return converted(np.rint(steps).astype(np.int32), kind), scale
