@@ -22,7 +22,8 @@ and the last are exact: they stand alone, at point 0 but for a sign, and in the 
 ``s`` of all ``N_j``. Then ``A ((s G g) * (B d)) = s y``, exactly, and whatever the sums on the way
 are: they may wrap around in 32 bits. An odd factor of s has an inverse modulo ``2^32``. Only its
 power of two, ``2^b``, must be shifted out, and takes b bits from what y may be: y is exact if
-``-2^(31 - b) <= y < 2^(31 - b)``. That is 1 bit for two outputs of three taps, 3 for four.
+``-2^(31 - b) <= y < 2^(31 - b)``. In each dimension that is 1 bit for two outputs of three taps, 3
+bits for four.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ Three things must fit:
 
 Results of two outputs a tile in both dimensions may have 30 bits, which those of 1827 channels with
 the largest bytes never exceed; with four outputs they may have 26 bits, which is enough for 114
-channels of the largest bytes. Weights of trained networks are far smaller on average: the sum of
-the positive ones, and that of the negative ones, may be as large as 131585 for an output.
+channels of the largest bytes. Weights of trained networks are far smaller on average. With unsigned
+inputs, the sum of the positive weights of an output, and that of the negative ones, may be as large
+as 131586.
 """
 
 from __future__ import annotations

@@ -247,8 +247,7 @@ class Scratch:
         rows: Elements from tile to tile of the transformed input.
         plane: Elements from product to product of the transformed input.
         sums_plane: Elements from product to product of the products.
-        elements: Products of a tile for a pair of channels.
-        sums: Elements of a tile in which they are summed up.
+        sums: Elements of a tile in which its products are summed up.
     """
 
     line: int
@@ -258,7 +257,6 @@ class Scratch:
     rows: int
     plane: int
     sums_plane: int
-    elements: int
     sums: int
 
     @classmethod
@@ -280,7 +278,6 @@ class Scratch:
             rows=rows,
             plane=plane,
             sums_plane=sums_plane,
-            elements=nest.elements,
             sums=nest.sums,
         )
 
