@@ -44,7 +44,7 @@ def pack_dequantizing_products(function: Function, *, target: Target | None = No
     return rewrite(function, rule)
 
 
-def _packed(node: DequantizingMatMul, rewriter: Rewriter, target: Target) -> Value:
+def _packed(node: DequantizingMatMul, rewriter: Rewriter, target: Target) -> Replacement:
     inner, depth = node.weights.type.shape
     if node.weights.type.size == 0:
         return lower_dequantizing_mat_mul(node, rewriter)

@@ -14,7 +14,7 @@ from glow_nb.kernels import operators
 
 MOVES = {
     "as_quantized", "broadcast", "concat", "gather", "gather_elements", "gather_nd",
-    "int_lookup_table", "non_zero", "pad", "reshape", "save", "slice", "split", "stored", "tile",
+    "non_zero", "pad", "reshape", "save", "slice", "split", "stored", "tile",
     "top_k", "transpose", "unique",
 }  # fmt: skip
 """Operators that are known to compute nothing but where an element comes from."""

@@ -35,6 +35,6 @@ def test_what_does_not_fit_is_refused(changes: dict[str, Any], problem: str) -> 
         "offset": "int8<2 x 2 x 8>",
         **{"depth": 10, "block": 8, "bits": 4, "size": 8},
     } | changes
-    made = {k: value(v) if isinstance(v, str) else v for k, v in arguments.items()}
+    made: dict[str, Any] = {k: value(v) if isinstance(v, str) else v for k, v in arguments.items()}
     with pytest.raises(VerifyError, match=re.escape(problem)):
         PackedDequantizingMatMul(**made)
