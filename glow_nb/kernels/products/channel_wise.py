@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.channel_wise import ChannelWiseConvolutionInst, tap_groups
 from glow_nb.kernels.operators.tap_groups import WIDEST, TapGroups
 from glow_nb.kernels.products.blocking import registers_of
@@ -40,15 +41,26 @@ LINE_BYTES = 64
 def channel_wise_source(
     instruction: ChannelWiseConvolutionInst, target: Target, fusion: Fusion
 ) -> KernelSource:
-    """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue."""
+    """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue.
+
+    Raises:
+        UnsupportedError: There are no kernels for such elements, or groups, or so many dimensions.
+    """
     writer = ChannelWiseWriter(instruction, target, fusion.named_by_field())
+    left = instruction.input.type.kind
+    if not suits_steps(writer.shape, left, instruction.factors, target):
+        raise UnsupportedError(
+            f"{writer.shape.description(left)}: no kernel in groups of {instruction.factors} "
+            "factors; take a depthwise_convolution or a grouped_convolution"
+        )
     return writer.source()
 
 
 def suits_steps(shape: ConvolutionShape, left: ElementKind, factors: int, target: Target) -> bool:
     """Return whether a convolution of *left* elements has a kernel in groups of *factors*.
 
-    Its channels are convolved by themselves, or in groups of which whole ones are copied at once.
+    Its channels are convolved by themselves, or in groups of which whole ones are copied at once;
+    if a channel has several results, these are copied at once.
     """
     size, results = shape.channels_per_group, shape.depth_per_group
     copied = copied_at_once(factors * left.size_bytes, target)

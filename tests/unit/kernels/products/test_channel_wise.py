@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import glow_nb
 from glow_nb.codegen.compile import compile_assembly
-from glow_nb.errors import VerifyError
+from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -342,3 +342,17 @@ def test_each_operand_has_its_own_distance_of_pixels(size: int, factors: int, la
     wanted = np.full_like(found, 77)
     wanted[..., 5:25] = plain.as_node().evaluate(narrow, filter, bias)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        conv(1, 4, 12, (5, 9), (3, 3), pads=1, group=4),
+        conv(1, 4, 4, (3, 5, 9), (3, 3, 3), pads=1, group=4),
+        conv(1, 64, 64, (5, 9), (3, 3), pads=1, group=1),
+    ],
+)
+def test_other_shapes_have_no_kernel(shape: ConvolutionShape) -> None:
+    instruction = convolution_of(shape, (UINT8, INT8), 4, 0)
+    with pytest.raises(UnsupportedError, match="no kernel in groups of 4 factors; take a"):
+        generate_kernel(instruction, Target.host(8))
