@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from glow_nb.hlir.graph import Function
+from glow_nb.counted import Counted
+from glow_nb.llir.program import Program
 from glow_nb.runtime.device_description import DeviceDescription
 from glow_nb.types import TensorType
 
@@ -16,21 +17,32 @@ class Part:
 
     Attributes:
         name: Unique in its partitioning.
-        function: Its graph, optimized and lowered for the device's backend: it is compiled without
-            graph passes. The names of its inputs and outputs are those of the values that go
-            between parts; those of the whole network keep their names.
+        program: Its instructions, optimized and with their memory placed: a backend compiles it as
+            it is. It has the kernels that the whole network has, so that results are the same bit
+            by bit. The names of its inputs and outputs are those of the values that go between
+            parts; those of the whole network keep their names.
         device: The name of the device that it is planned for.
-        constant_bytes: Memory of its weights.
+        constant_bytes: Memory of its weights and states.
         run_bytes: Memory of one run: arena, scratch, inputs and outputs.
         seconds: How long one run takes there, by the cost model.
     """
 
     name: str
-    function: Function
+    program: Program
     device: str
     constant_bytes: int
     run_bytes: int
     seconds: float
+
+    @property
+    def inputs(self) -> tuple[tuple[str, TensorType], ...]:
+        """Name and type of what a run takes, in order."""
+        return tuple((buffer.name, buffer.type) for buffer in self.program.inputs)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, TensorType], ...]:
+        """Name and type of what a run gives, in order."""
+        return tuple((buffer.name, buffer.type) for buffer in self.program.outputs)
 
     @property
     def memory_bytes(self) -> int:
@@ -53,7 +65,10 @@ class Partitioning:
         objective: ``latency``, ``throughput`` or ``memory``.
         value: What the plan reaches by the cost model: seconds of one request, seconds between
             requests, or the bytes on the fullest device.
-        lower_bound: No plan can reach less.
+        lower_bound: No plan can reach less by the cost model. Where each device has one part, no
+            other such plan can.
+        counted: Of outputs whose size only a run shows, by name, what of them counts
+            (:func:`glow_nb.counted.cut`).
     """
 
     name: str
@@ -64,6 +79,7 @@ class Partitioning:
     objective: str
     value: float
     lower_bound: float
+    counted: Mapping[str, Counted] = field(default_factory=dict)
 
     @property
     def gap(self) -> float:
