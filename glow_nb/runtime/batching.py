@@ -9,7 +9,6 @@ import numpy as np
 from glow_nb.arguments import as_array
 from glow_nb.errors import FeedError
 from glow_nb.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
-from glow_nb.hlir.graph import Placeholder
 from glow_nb.types import Array, SymbolicType, TensorType
 
 ROWS = "batch"
@@ -54,7 +53,7 @@ class FixedFeeds:
 
     def __init__(self, inputs: Mapping[str, TensorType]) -> None:
         """Check what is fed to *inputs*."""
-        self._check = FeedCheck([Placeholder(name, type) for name, type in inputs.items()])
+        self._check = FeedCheck(inputs.items())
 
     def rows(self, feeds: Feeds) -> tuple[list[Array], int]:
         """Return one contiguous array for each input, which are one row; or raise FeedError."""
