@@ -49,6 +49,7 @@ class NetworkInfo:
         duplicates: How many copies of all of it are on devices that take runs now.
         ready: Whether requests can be answered: not if there is no copy.
         batch_sizes: The sizes that requests run together in; ``(1,)`` if each runs alone.
+        places: For each part of the network, the devices that it is loaded on.
     """
 
     name: str
@@ -57,6 +58,7 @@ class NetworkInfo:
     duplicates: int
     ready: bool
     batch_sizes: tuple[int, ...]
+    places: Mapping[str, tuple[str, ...]]
 
 
 class HostManager:
@@ -363,6 +365,7 @@ def _info(network: ServedNetwork) -> NetworkInfo:
         duplicates=copies,
         ready=copies > 0 and not network.lost and not network.leaving,
         batch_sizes=tuple(flow.rows for flow in network.flows),
+        places={s.network.name: tuple(c.device.name for c in s.copies) for s in flow.stages},
     )
 
 

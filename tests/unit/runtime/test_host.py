@@ -336,6 +336,7 @@ def test_networks_tell_what_they_are(host: HostManager) -> None:
     info = host.networks()["double"]
     assert str(info.inputs["x"]) == "float32<1 x 2>"
     assert (info.duplicates, info.ready, info.batch_sizes) == (1, True, (1,))
+    assert info.places == {"scaled_y": ("a",)}
 
 
 def test_statistics_count_what_happened(host: HostManager) -> None:

@@ -1,0 +1,33 @@
+"""The pictures of the runtime, with few requests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from experiments import figure9_schedule, figure10_assignment
+
+
+@pytest.mark.jit
+def test_the_schedule_is_drawn_from_what_ran(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure9_schedule.main(["--output", str(tmp_path), "--requests", "2"])
+    assert "2 requests, 10 runs" in capsys.readouterr().out
+    assert (tmp_path / "figure9.png").stat().st_size > 1000
+    assert json.loads((tmp_path / "figure9.json").read_text())["traceEvents"]
+
+
+@pytest.mark.jit
+def test_the_assignment_is_drawn_from_what_was_loaded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure10_assignment.main(["--output", str(tmp_path), "--requests", "1"])
+    text = capsys.readouterr().out
+    assert "device 1: network 1.A, network 2.B" in text
+    assert text.count("network 3.A") == 2
+    assert (tmp_path / "figure10.png").stat().st_size > 1000
