@@ -36,10 +36,10 @@ def assigned_devices(
     for number, unit in enumerate(units.units):
         wanted: dict[str, str] = {}
         for node in unit.nodes:
-            pattern = next((p for p in assignment if fnmatchcase(node, p)), None)
-            if pattern is not None:
-                used.update(p for p in assignment if fnmatchcase(node, p))
-                wanted.setdefault(assignment[pattern], node)
+            fitting = [pattern for pattern in assignment if fnmatchcase(node, pattern)]
+            if fitting:
+                used.update(fitting)
+                wanted.setdefault(assignment[fitting[0]], node)
         if len(wanted) > 1:
             places = ", ".join(f"{node!r} on {device!r}" for device, node in wanted.items())
             raise PartitionError(

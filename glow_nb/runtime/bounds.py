@@ -58,7 +58,8 @@ def unit_bytes(fleet: Fleet) -> Floats:
         if value.producer is not None:
             moved[1, value.producer] += value.size_bytes
     shared = [unit.shared_bytes for unit in units.units]
-    return needed + np.maximum(moved[0], moved.sum(axis=0) - shared)
+    total: Floats = needed + np.maximum(moved[0], moved.sum(axis=0) - shared)
+    return total
 
 
 def path_bound(fleet: Fleet) -> float:
@@ -104,13 +105,13 @@ def _longest_path(fleet: Fleet) -> list[int]:
     end = np.zeros(len(least))
     came: list[int | None] = [None] * len(least)
     for unit, before in enumerate(fleet.units.before):
-        came[unit] = max(before, key=lambda other: end[other], default=None)
+        came[unit] = max(before, key=lambda other: float(end[other]), default=None)
         end[unit] = least[unit] + max((end[other] for other in before), default=0.0)
     path: list[int] = []
-    unit: int | None = int(end.argmax()) if len(end) else None
-    while unit is not None:
-        path.append(unit)
-        unit = came[unit]
+    place: int | None = int(end.argmax()) if len(end) else None
+    while place is not None:
+        path.append(place)
+        place = came[place]
     return path[::-1]
 
 

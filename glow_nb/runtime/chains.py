@@ -15,6 +15,7 @@ from itertools import product
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from glow_nb.runtime.stretches import Floats
 
@@ -23,6 +24,13 @@ MOST_WORK = 3_000_000_000
 
 Combine = Callable[[Floats, Floats], Floats]
 """What a plan is worth with one part more: ``np.add`` or ``np.maximum``."""
+
+
+State = tuple[tuple[int, ...], int]
+"""How many devices of each kind have a part, and the kind of the last one."""
+
+Came = dict[State, tuple[npt.NDArray[np.intp], list[int]]]
+"""Where the last part begins for each cut behind it, and the kind of the device before it."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +83,8 @@ def _exact_walk(
     start = np.full(size, np.inf)
     start[0] = 0
     none = (0,) * len(counts)
-    best: dict[tuple[tuple[int, ...], int], Floats] = {(none, kind): start for kind in kinds[:1]}
-    came: dict[tuple[tuple[int, ...], int], tuple[Floats, list[int]]] = {}
+    best: dict[State, Floats] = {(none, kind): start for kind in kinds[:1]}
+    came: Came = {}
     for used in sorted(product(*(range(count + 1) for count in counts)), key=sum):
         for kind in kinds:
             if not used[kind]:
@@ -101,7 +109,9 @@ def _exact_walk(
     return Walk(float(best[end][-1]), tuple(_traced(end, came, size - 1)), is_exact=True)
 
 
-def _through(before: Floats, costs: Floats, combine: Combine) -> tuple[Floats, Floats]:
+def _through(
+    before: Floats, costs: Floats, combine: Combine
+) -> tuple[Floats, npt.NDArray[np.intp]]:
     """Return the best value behind each cut, and the cut where the last part begins."""
     reached = np.flatnonzero(np.isfinite(before))
     values = combine(before[reached, None], costs[reached])
@@ -110,8 +120,8 @@ def _through(before: Floats, costs: Floats, combine: Combine) -> tuple[Floats, F
 
 
 def _traced(
-    key: tuple[tuple[int, ...], int],
-    came: dict[tuple[tuple[int, ...], int], tuple[Floats, list[int]]],
+    key: State,
+    came: Came,
     cut: int,
 ) -> Sequence[Step]:
     """Return the steps that led to *cut* in the state *key*."""
@@ -150,17 +160,18 @@ def _in_order(
     size = len(costs[0][0])
     best = np.full(size, np.inf)
     best[0] = 0
-    came: list[tuple[Floats, Floats]] = []
+    came: list[npt.NDArray[np.intp]] = []
     for kind in order:
-        through, first = _through(best, costs[kind][kind], combine)
+        through, begins = _through(best, costs[kind][kind], combine)
         better = through < best
-        came.append((np.where(better, first, -1), better))
+        came.append(np.where(better, begins, -1))
         best = np.where(better, through, best)
     if not np.isfinite(best[-1]):
         return None
     steps, cut = [], size - 1
-    for kind, (first, better) in zip(reversed(order), reversed(came), strict=True):
-        if better[cut]:
-            steps.append(Step(int(first[cut]), cut, kind))
-            cut = int(first[cut])
+    for kind, firsts in zip(reversed(order), reversed(came), strict=True):
+        first = int(firsts[cut])
+        if first >= 0:
+            steps.append(Step(first, cut, kind))
+            cut = first
     return Walk(float(best[-1]), tuple(reversed(steps)), is_exact=False)

@@ -36,6 +36,9 @@ MOST_LEARNED = 60
 GOOD_ENOUGH = 0.01
 """How far above the estimates a plan may be and is not improved; those of chains may not."""
 
+WORTH_SPREADING = 1.05
+"""How far above the bound of all plans a plan must be, for other ones to be tried."""
+
 ROUNDING = 1e-9
 """By how much sums of the same times in another order may be apart."""
 
@@ -70,7 +73,7 @@ class Planner:
         """Return the best plan found; None if none was."""
         best = min(self._walks(), key=lambda plan: plan.value, default=None)
         if best is None or (
-            best.value > self._bound * (1 + GOOD_ENOUGH) and self._may_be_better_spread()
+            best.value > self._bound * WORTH_SPREADING and self._may_be_better_spread()
         ):
             plans = [*self._spreads(), *([best] if best else ())]
             best = min(plans, key=lambda plan: plan.value, default=None)

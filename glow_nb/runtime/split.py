@@ -67,13 +67,13 @@ class Splitter:
         inside = set(numbers)
         work = [self._work[number] for number in sorted(inside)]
         touched = dict.fromkeys(b.root for i in work for b in (*read(i), *mutated(i)))
-        crossing = {
+        crossing: dict[Buffer, Buffer] = {
             root: self._crossing.setdefault(root, Bound(root.name, root.type))
             for root in touched
             if isinstance(root, Activation) and not self._users[root] <= inside
         }
-        bound = [crossing.get(root, root) for root in touched]
-        bound = [buffer for buffer in bound if isinstance(buffer, Bound)]
+        regions = [crossing.get(root, root) for root in touched]
+        bound = [buffer for buffer in regions if isinstance(buffer, Bound)]
         made = {crossing.get(b.root, b.root) for i in work for b in mutated(i)}
         fed = [b for b in bound if b not in made or b in self._program.inputs]
         return Program(

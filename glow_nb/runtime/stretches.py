@@ -67,12 +67,14 @@ class Stretches:
         """Return how long the kernels of each part take on *device*."""
         each = np.array([kernel_seconds(unit.costs, device) for unit in self.units.units])
         before = self._has @ each
-        return np.maximum(before[None] - before[:, None], 0)
+        between: Floats = np.maximum(before[None] - before[:, None], 0)
+        return between
 
     def holds_any(self, units: Sequence[bool]) -> npt.NDArray[np.bool_]:
         """Return whether each part holds one of *units*."""
         before = self._has @ np.array(units, np.float64)
-        return before[None] - before[:, None] > 0.5  # type: ignore[no-any-return]
+        found: npt.NDArray[np.bool_] = before[None] - before[:, None] > 0.5
+        return found
 
     def most(self, sizes: Sequence[int]) -> Floats:
         """Return the largest of *sizes*, one for each unit, among the units of each part."""
@@ -107,7 +109,7 @@ class Stretches:
     def _given(self, values: Sequence[Value]) -> Traffic:
         if not values:
             return Traffic(np.zeros_like(self.is_part, np.float64), np.zeros(self.is_part.shape))
-        made = self._has[:, [value.producer for value in values]]
+        made = self._made(values)
         sizes = np.array([value.size_bytes for value in values], np.float64)
         return Traffic((1 - made) @ made.T, ((1 - made) * sizes) @ made.T)
 
@@ -115,6 +117,10 @@ class Stretches:
     def _read(self) -> dict[Value, Floats]:
         """How many readers of each value come before each cut."""
         return {v: self._has[:, list(v.readers)].sum(axis=1) for v in self.units.values}
+
+    def _made(self, values: Sequence[Value]) -> Floats:
+        """Return whether each of *values*, which units make, is made before each cut."""
+        return self._has[:, [v.producer for v in values if v.producer is not None]]
 
     def _constants(self) -> Floats:
         """Return the bytes of the weights and states of each part."""
@@ -135,14 +141,14 @@ class Stretches:
             return self.fed.size_bytes
         number = {value: index for index, value in enumerate(made)}
         sizes = np.array([value.size_bytes for value in made], np.float64)
-        begun = self._has[:, [v.producer for v in made]]
+        begun = self._made(made)
         all_read = np.stack([self._read[v] == len(v.readers) for v in made], axis=1)
         kept_inside = begun * all_read * np.array([not v.is_output for v in made])
         bound = ((1 - begun) * sizes) @ (begun - kept_inside).T
         arena = np.zeros(self.is_part.shape)
         for index, (unit, live) in enumerate(zip(self.units.units, self._live, strict=True)):
-            picked = [number[value] for value in live]
-            if not picked and not unit.inner_bytes:
+            picked = np.array([number[value] for value in live], np.intp)
+            if not len(picked) and not unit.inner_bytes:
                 continue
             first, last = (np.flatnonzero(self._has[:, index] == side) for side in (0, 1))
             later = (1 - begun[np.ix_(first, picked)]) * sizes[picked]
@@ -150,7 +156,8 @@ class Stretches:
             during += unit.inner_bytes - unit.shared_bytes
             here = np.ix_(first, last)
             arena[here] = np.maximum(arena[here], during)
-        return self.taken.size_bytes + self.fed.size_bytes + bound + arena
+        total: Floats = self.taken.size_bytes + self.fed.size_bytes + bound + arena
+        return total
 
     @cached_property
     def _live(self) -> list[list[Value]]:

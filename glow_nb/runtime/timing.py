@@ -7,7 +7,7 @@ its device is free. The simulator (:mod:`glow_nb.runtime.simulate`) goes by the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from glow_nb.runtime.partitioning import Part, Partitioning
@@ -69,9 +69,8 @@ def stages_of(plan: Partitioning) -> list[Stage]:
             source = plan.devices[maker.device] if maker else None
             link = source.link_to(device.name) if source else device.link
             size = type.size_bytes
-            transfers.append(
-                Transfer(name, maker and maker.device, device.name, size, link.seconds(size))
-            )
+            origin = source.name if source else None
+            transfers.append(Transfer(name, origin, device.name, size, link.seconds(size)))
         for name, type in part.outputs:
             if name in results:
                 seconds = device.link.seconds(type.size_bytes)
@@ -81,15 +80,23 @@ def stages_of(plan: Partitioning) -> list[Stage]:
     return stages
 
 
+def begins_of(stages: Sequence[Stage]) -> dict[str, float]:
+    """Return when each part begins to take in what it reads, if there is one request alone."""
+    ends: dict[str, float] = {}
+    begins: dict[str, float] = {}
+    free: dict[str, float] = {}
+    for stage in stages:
+        name, device = stage.part.name, stage.part.device
+        begins[name] = max([free.get(device, 0.0), *(ends[need] for need in stage.needs)])
+        ends[name] = free[device] = begins[name] + stage.seconds
+    return begins
+
+
 def latency(plan: Partitioning) -> float:
     """Return the seconds from a request to its last result, on devices that do nothing else."""
-    ends: dict[str, float] = {}
-    free: dict[str, float] = {}
-    for stage in stages_of(plan):
-        begin = max((ends[name] for name in stage.needs), default=0.0)
-        begin = max(begin, free.get(stage.part.device, 0.0))
-        ends[stage.part.name] = free[stage.part.device] = begin + stage.seconds
-    return max(ends.values(), default=0.0)
+    stages = stages_of(plan)
+    begins = begins_of(stages)
+    return max((begins[stage.part.name] + stage.seconds for stage in stages), default=0.0)
 
 
 def period(plan: Partitioning) -> float:

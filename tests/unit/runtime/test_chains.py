@@ -39,11 +39,11 @@ def tried(costs: Sequence[Sequence[Floats]], counts: Sequence[int], combine: Com
     for count in range(1, min(size - 1, len(kinds)) + 1):
         for cuts in combinations(range(1, size - 1), count - 1):
             for order in permutations(kinds, count):
-                places, value, before = (0, *cuts, size - 1), 0.0, 0
+                places, value, before = (0, *cuts, size - 1), np.zeros(1), 0
                 for first, last, kind in zip(places, places[1:], order, strict=False):
-                    value = float(combine(value, costs[before][kind][first, last]))
+                    value = combine(value, costs[before][kind][first, last, None])
                     before = kind
-                best = min(best, value)
+                best = min(best, float(value[0]))
     return best
 
 
