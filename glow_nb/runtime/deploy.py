@@ -63,12 +63,15 @@ def compile_part(part: Part | Function, device: DeviceDescription) -> Deployable
 
 def planned_memory(program: Program, backend: Backend, cores: int) -> tuple[int, int]:
     """Return the bytes that *program* holds, and those of one run, without compiling it."""
-    if isinstance(backend, MemoryPlanner):
-        with code_of(backend, "planned_memory"):
-            memory = backend.planned_memory(program, threads=cores)
-    else:
-        memory = PlannedMemory(sum(weight.type.size_bytes for weight in program.weights))
-    return memory_of(program, memory)
+    return memory_of(program, memory_beside(program, backend, cores))
+
+
+def memory_beside(program: Program, backend: Backend, cores: int) -> PlannedMemory:
+    """Return what *program* takes beside its arena, its states and what is bound."""
+    if not isinstance(backend, MemoryPlanner):
+        return PlannedMemory(sum(weight.type.size_bytes for weight in program.weights))
+    with code_of(backend, "planned_memory"):
+        return backend.planned_memory(program, threads=cores)
 
 
 def memory_of(program: Program, memory: PlannedMemory) -> tuple[int, int]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
+from glow_nb.arguments import as_path
 from glow_nb.counted import Counted
+from glow_nb.errors import OptionError
 from glow_nb.llir.program import Program
 from glow_nb.runtime.device_description import DeviceDescription
 from glow_nb.types import TensorType
@@ -85,3 +90,30 @@ class Partitioning:
     def gap(self) -> float:
         """By how much the plan is above the bound: 0.1 is ten percent."""
         return self.value / self.lower_bound - 1 if self.lower_bound else 0.0
+
+    @override
+    def __str__(self) -> str:
+        """Return what it reaches and how far that is from its bound, as a sentence."""
+        reached = {
+            "latency": f"a request takes {self.value * 1e3:.4g} ms",
+            "throughput": f"a request every {self.value * 1e3:.4g} ms",
+            "memory": f"the fullest device holds {self.value / 2**20:.4g} MiB",
+        }[self.objective]
+        above = f"{100 * self.gap:.2f} % above the lower bound"
+        return f"for {self.objective}: {reached}, {above}; {len(self.parts)} parts"
+
+    def plot(self, path: str | os.PathLike[str], *, title: str = "") -> None:
+        """Draw one request on its way through the devices, and their memory, to a PNG file.
+
+        Raises:
+            OptionError: matplotlib is not installed.
+            GlowError: The file cannot be written.
+        """
+        try:
+            from glow_nb.runtime.partition_plot import draw_partitioning
+        except ModuleNotFoundError as error:
+            raise OptionError(
+                f"the picture needs {error.name}, which is not installed; "
+                "pip install 'glow_nb[plot]'"
+            ) from error
+        draw_partitioning(self, as_path(path), title)
