@@ -17,6 +17,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.runtime.dataflow import Copy, Dataflow, Stage
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.hosted_device import HostedDevice
+from glow_nb.runtime.partitioner import partition
 from glow_nb.runtime.partitioning import Partitioning
 from glow_nb.schema import closest
 
@@ -68,17 +69,16 @@ class Provisioner:
             DeviceError, MemoryLimitError: A device died, or cannot hold what it said it could.
             CompileError, UnsupportedError, PassError: It cannot be compiled.
         """
-        flows: list[Dataflow] = []
-        bundles: list[_Bundle] = []
         whole = {rows: plan for rows, plan in plans.items() if isinstance(plan, Function)}
+        bundles: list[_Bundle] = []
+        flows: list[Dataflow] = []
         if whole:
             bundle = self._compile_whole(name, whole)
-            bundles.append(bundle)
-            for (rows, function), stage in zip(whole.items(), bundle.stages, strict=True):
-                inputs = [(v.name, v.type) for v in function.inputs]
-                outputs = [(v.name, v.type) for v in function.outputs]
-                counted = {v.name: v.counted for v in function.outputs if v.counted}
-                flows.append(Dataflow(name, inputs, outputs, [stage], rows, counted))
+            if self._has_room(bundle):
+                bundles.append(bundle)
+                flows += _flows_of(name, whole, bundle)
+            else:
+                plans = {**plans, **self._cut(name, whole, bundle)}
         for rows, plan in plans.items():
             if isinstance(plan, Partitioning):
                 parts = [self._compile_part(name, plan, index) for index in range(len(plan.parts))]
@@ -90,7 +90,7 @@ class Provisioner:
         return sorted(flows, key=lambda flow: flow.rows)
 
     def _compile_whole(self, name: str, functions: Mapping[int, Function]) -> _Bundle:
-        """Compile *functions* for the fastest device that has memory for all of them."""
+        """Compile *functions* for the fastest devices, if these have memory for all of them."""
         found: _Bundle | None = None
         refusal: GlowError | None = None
         for like in self._kinds():
@@ -100,12 +100,40 @@ class Provisioner:
                 refusal = refusal or error
                 continue
             bundle = _Bundle(tuple(Stage(each, 0.0) for each in compiled), like, is_bound=False)
-            if any(d.device.memory_free_bytes >= bundle.memory_bytes for d in self._alike(like)):
+            if self._has_room(bundle):
                 return bundle
             found = found or bundle
-        if found is not None:
-            raise _no_room(name, found, self._devices)
-        raise refusal or DeviceError(f"network {name!r}: no device of the host is up")
+        if found is None:
+            raise refusal or DeviceError(f"network {name!r}: no device of the host is up")
+        return found
+
+    def _has_room(self, bundle: _Bundle) -> bool:
+        devices = self._alike(bundle.like)
+        return any(d.device.memory_free_bytes >= bundle.memory_bytes for d in devices)
+
+    def _cut(
+        self, name: str, functions: Mapping[int, Function], bundle: _Bundle
+    ) -> dict[int, Partitioning]:
+        """Return plans over several devices of *functions*, which no device can take whole.
+
+        Raises:
+            PartitionError: All devices together cannot: says what is missing where.
+        """
+        devices = list(self._up())
+        free = {device.name: device.device.memory_free_bytes for device in devices}
+        plans: dict[int, Partitioning] = {}
+        for rows, function in functions.items():
+            usable = [d.device.description for d in devices if free[d.name] > 0]
+            limits = {device.name: free[device.name] for device in usable}
+            if not usable:
+                raise _no_room(name, bundle, self._devices)
+            try:
+                plans[rows] = partition(function, usable, objective="throughput", limits=limits)
+            except PartitionError as error:
+                raise _no_room(name, bundle, self._devices) from error
+            for part in plans[rows].parts:
+                free[part.device] -= part.memory_bytes
+        return plans
 
     def _compile_part(self, name: str, plan: Partitioning, index: int) -> _Bundle:
         part = plan.parts[index]
@@ -234,6 +262,17 @@ class _Room:
         """Return how many stages a device holds, for its speed."""
         chosen = sum(taken is device for _, taken in self.places)
         return (len(device.copies) + chosen + 1) / _speed(device)
+
+
+def _flows_of(name: str, functions: Mapping[int, Function], bundle: _Bundle) -> list[Dataflow]:
+    """Return *functions*, each of which is one stage of *bundle*."""
+    flows = []
+    for (rows, function), stage in zip(functions.items(), bundle.stages, strict=True):
+        inputs = [(value.name, value.type) for value in function.inputs]
+        outputs = [(value.name, value.type) for value in function.outputs]
+        counted = {value.name: value.counted for value in function.outputs if value.counted}
+        flows.append(Dataflow(name, inputs, outputs, [stage], rows, counted))
+    return flows
 
 
 def _kind(device: HostedDevice) -> tuple[str, int]:

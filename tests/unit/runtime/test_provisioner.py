@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
+import glow_nb
 from glow_nb.errors import CompileError, DeviceError, MemoryLimitError, PartitionError
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops import MatMul
 from glow_nb.runtime import provisioner
 from glow_nb.runtime.deploy import compile_part
+from glow_nb.runtime.executor import run_once
 from glow_nb.runtime.hosted_device import HostedDevice
 from glow_nb.runtime.provisioner import Provisioner
 from tests.unit.runtime.scripted_device import ScriptedDevice
@@ -156,3 +161,27 @@ def test_a_backend_that_cannot_compile_is_passed_over(monkeypatch: pytest.Monkey
     host.hosted[0].is_up = False
     with pytest.raises(DeviceError, match="no device of the host is up"):
         host.provisioner.load("net", {1: scaled(2.0)}, 1)
+
+
+def chain(rows: int = 1) -> Function:
+    """Return a graph of matrix products, whose weights are most of its memory."""
+    builder = glow_nb.Builder("chain")
+    value: glow_nb.Value = builder.input("x", f"float32<{rows} x 16>")
+    for number in range(4):
+        weight = np.full((16, 16), 0.1 * number, np.float32)
+        value = builder.emit(MatMul(value, builder.constant("weight", weight)))
+    builder.save(value, "y")
+    return builder.function()
+
+
+def test_a_network_that_no_device_can_take_whole_is_cut() -> None:
+    needed = compile_part(chain(), DEVICE).memory_bytes
+    host = Host(a=needed * 2 // 3, b=needed * 2 // 3)
+    (flow,) = host.provisioner.load("net", {1: chain()}, 1)
+    assert len(flow.stages) > 1
+    assert all(host.held())
+    feed = np.ones((1, 16), np.float32)
+    whole = glow_nb.compile(chain(), backend="interpreter").run({"x": feed})
+    assert np.array_equal(run_once(flow, [feed])[0], whole["y"])
+    with pytest.raises(PartitionError, match="network 'more'.* are missing"):
+        host.provisioner.load("more", {1: chain()}, 1)
