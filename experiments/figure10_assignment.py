@@ -30,7 +30,7 @@ from glow_nb.runtime.tracer import TracedRun, Tracer
 
 MEGABYTE = 1 << 20
 DEVICES = {
-    name: DeviceDescription(name, memory_bytes=10 * MEGABYTE)
+    name: DeviceDescription(name, memory_bytes=12 * MEGABYTE)
     for name in (f"device {number}" for number in range(1, 6))
 }
 NETWORKS = {

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from glow_nb.counted import cut
+from glow_nb.errors import DeviceError
 from glow_nb.runtime.batching import joined, split
 from glow_nb.runtime.dataflow import Copy, Dataflow, Stage
 from glow_nb.runtime.hosted_device import HostedDevice
@@ -50,13 +51,20 @@ class Execution:
             self._values.update(zip(flow.inputs, requests[0].arrays, strict=True))
 
     def feeds(self, stage: Stage) -> list[Array]:
-        """Return what a run of *stage* takes; the arrays of several requests are joined."""
+        """Return what a run of *stage* takes; the arrays of several requests are joined.
+
+        Raises:
+            DeviceError: The run was lost with its device, and has been done again meanwhile.
+        """
         return [self._value(name) for name in stage.inputs]
 
     def _value(self, name: str) -> Array:
         value = self._values.get(name)
         if value is None:  # an input: others may join it at the same time, to the same array
-            index = list(self.flow.inputs).index(name)
+            inputs = list(self.flow.inputs)
+            if name not in inputs:
+                raise DeviceError(f"network {self.flow.name!r}: another device has done this run")
+            index = inputs.index(name)
             arrays = [request.arrays[index] for request in self.requests]
             value = self._values.setdefault(name, joined(arrays, self.flow.rows))
         return value

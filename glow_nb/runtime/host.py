@@ -201,7 +201,7 @@ class HostManager:
                 f"network {name!r}: batches of {left_out} give other bits than one of "
                 f"{flows[-1].rows} and are left out; so few rows run as a batch of {kept[0].rows}",
                 GlowWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         return kept
 

@@ -249,6 +249,8 @@ class Schedule:
         """Know that *device* will not come back; a network that is nowhere else is lost."""
         device.lost = reason
         for network in self.networks.values():
+            for execution in network.hopeless:
+                self._fail_execution(network, execution, DeviceError(reason), effects)
             if not network.lost and not network.is_somewhere:
                 self._lose_network(
                     network, f"{reason}; network {network.name!r} is on no other device", effects

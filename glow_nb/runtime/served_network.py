@@ -79,6 +79,11 @@ class ServedNetwork:
         stages = [stage for flow in self.flows for stage in flow.stages]
         return all(any(not c.device.lost for c in stage.copies) for stage in stages)
 
+    @property
+    def hopeless(self) -> list[Execution]:
+        """The executions that wait for a device, and none that may do it is left."""
+        return [run.execution for run in self._ready if not run.has_hope]
+
     def is_on(self, device: HostedDevice) -> bool:
         """Whether a stage is on *device*."""
         return any(c.device is device for flow in self.flows for s in flow.stages for c in s.copies)

@@ -48,7 +48,7 @@ def load(requests: int, *, seed: int, pause: float) -> tuple[Counter[str], Count
 
     def ask(number: int) -> str:
         try:
-            answer = host.run("double", row(number), deadline=5.0)
+            answer = host.run("double", row(number), deadline=1.0)
         except (DeviceError, DeadlineError) as error:
             return type(error).__name__
         assert np.array_equal(answer["y"], row(2 * number)["x"])
@@ -69,9 +69,9 @@ def load(requests: int, *, seed: int, pause: float) -> tuple[Counter[str], Count
 
 
 def test_each_request_has_one_answer_while_processes_are_killed() -> None:
-    outcomes, signals = load(1500, seed=1, pause=0.2)
-    assert sum(outcomes.values()) == 1500
-    assert outcomes["right"] > 1000
+    outcomes, signals = load(400, seed=1, pause=0.2)
+    assert sum(outcomes.values()) == 400
+    assert outcomes["right"] > 200
     assert signals
 
 

@@ -1,4 +1,4 @@
-"""The pictures of the runtime, with few requests."""
+"""Pictures and measurements of the runtime, with few requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from experiments import figure9_schedule, figure10_assignment
+from experiments import figure9_schedule, figure10_assignment, request_overhead
 
 
 @pytest.mark.jit
@@ -31,3 +31,11 @@ def test_the_assignment_is_drawn_from_what_was_loaded(
     assert "device 1: network 1.A, network 2.B" in text
     assert text.count("network 3.A") == 2
     assert (tmp_path / "figure10.png").stat().st_size > 1000
+
+
+@pytest.mark.jit
+def test_the_price_of_a_request_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    request_overhead.main(["--runs", "1"])
+    text = capsys.readouterr().out
+    assert "local: microseconds" in text
+    assert "submit, result" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from functools import partial
 from pathlib import Path
@@ -51,11 +51,12 @@ def test_rows_that_do_not_fit_are_refused() -> None:
     arrays, rows = feeds.rows({"a": good[::-1], "b": good})
     assert rows == 2
     assert all(array.flags.c_contiguous for array in arrays)
-    for bad, message in [
+    wrongs: list[tuple[Array, str]] = [
         (np.zeros((4, 2), np.float32), "dimension 'batch' is 2 in input 'a' but 4"),
         (np.zeros((2, 3), np.float32), r"shape is \[2, 3\]"),
         (np.zeros((2, 2), np.float64), "dtype is float64"),
-    ]:
+    ]
+    for bad, message in wrongs:
         with pytest.raises(FeedError, match=message):
             feeds.rows({"a": good, "b": bad})
     for rows in (0, 4):
@@ -133,7 +134,7 @@ def test_an_open_batch_of_a_model_is_found(tmp_path: Path) -> None:
             host.add_network("wide", str(path), max_batch=3)
 
 
-def model(input_shape: list[object], output_shape: list[object]) -> onnx.ModelProto:
+def model(input_shape: Sequence[str | int], output_shape: Sequence[str | int]) -> onnx.ModelProto:
     """Return a model that is one ReLU."""
     kind = onnx.TensorProto.FLOAT
     graph = onnx.helper.make_graph(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -162,6 +162,49 @@ def test_a_run_without_memory_goes_to_a_copy_or_its_error_names_the_device() -> 
         with pytest.raises(MemoryLimitError, match="^[ab]: no memory for the run"):
             host.run("double", row(1))
         assert host.health()["a"].restarts == host.health()["b"].restarts == 0
+
+
+def test_a_run_that_no_device_is_left_for_gets_an_error() -> None:
+    devices = [ScriptedDevice(name) for name in "ab"]
+
+    def full(_: str) -> None:
+        devices[1].refused_restarts = 1000
+        devices[1].kill("power cut")
+        wait_until(lambda: not host._devices[1].is_up)
+        raise MemoryLimitError("no memory for the run")
+
+    with HostManager(devices) as host:
+        host.add_network("double", scaled(2.0), duplicates=2)
+        devices[0].before_run = full
+        with pytest.raises(DeviceError, match="^b: it could not be restarted"):
+            host.run("double", row(1))
+        devices[0].before_run = lambda _: None
+        assert value(host.run("double", row(1))) == 2.0
+
+
+def test_a_run_that_was_lost_before_it_was_given_is_done_once() -> None:
+    """A thread is put aside between the choice of a device and the submission to it."""
+    devices = [ScriptedDevice(name) for name in "ab"]
+    given, go_on = threading.Event(), threading.Event()
+    submit = devices[0].submit
+
+    def slow(key: str, inputs: Sequence[Array]) -> Future[list[Array]]:
+        given.set()
+        assert go_on.wait(30)
+        return submit(key, inputs)
+
+    with HostManager(devices) as host:
+        host.add_network("net", pipeline("a", "b"), duplicates=2)
+        devices[0].submit = slow  # type: ignore[method-assign]
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(host.submit, "net", row(1))
+            assert given.wait(30)
+            devices[0].submit = submit  # type: ignore[method-assign]
+            devices[0].kill("power cut")
+            assert value(host.run("net", row(2))) == 8.0
+            go_on.set()
+            assert value(asked.result(30).result(30)) == 4.0
+        assert host.statistics().networks["net"].counters.answered == 2
 
 
 def test_state_that_was_lost_is_not_made_up() -> None:
