@@ -378,3 +378,13 @@ def test_devices_down_at_the_beginning_are_left_alone() -> None:
         with pytest.raises((PartitionError, DeviceError)):
             host.add_network("plan", pipeline("dead", "alive"))
         assert host.run("double", row(1))["y"][0, 0] == 2.0
+
+
+def test_public_names_come_when_they_are_asked_for() -> None:
+    from glow_nb import runtime
+
+    assert runtime.HostManager is HostManager
+    assert {"HostManager", "Tracer", "partition"} <= set(dir(runtime))
+    assert all(getattr(runtime, name) is not None for name in dir(runtime))
+    with pytest.raises(AttributeError, match=r"'glow_nb.runtime' has no attribute 'hosts'"):
+        _ = runtime.hosts  # type: ignore[attr-defined]
