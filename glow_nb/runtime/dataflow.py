@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from glow_nb.counted import Counted, visible_types
+from glow_nb.errors import PartitionError
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.hosted_device import HostedDevice
 from glow_nb.types import TensorType
@@ -91,9 +93,14 @@ class Dataflow:
         rows: int = 1,
         counted: Mapping[str, Counted] | None = None,
     ) -> None:
-        """Connect *stages* by the names of what they read and make."""
+        """Connect *stages* by the names of what they read and make.
+
+        Raises:
+            PartitionError: A value is read that nothing before makes, or there is no stage.
+        """
         self.name, self.rows = name, rows
         self.inputs, self.outputs, self.stages = dict(inputs), dict(outputs), tuple(stages)
+        self._check()
         made = {value for stage in stages for value in stage.outputs}
         self.uses: dict[str, int] = dict.fromkeys(self.outputs, 1)
         self.readers: dict[str, list[int]] = {value: [] for value in made}
@@ -108,6 +115,15 @@ class Dataflow:
         self.first = [index for index, waits in enumerate(self.waits) if not waits]
         self.counted = counted or {}
 
+    def _check(self) -> None:
+        known = set(self.inputs)
+        for stage in self.stages:
+            _require(f"{self.name!r}, part {stage.network.name!r}", stage.inputs, known)
+            known.update(stage.outputs)
+        _require(f"{self.name!r}, its outputs", self.outputs, known)
+        if not self.stages:
+            raise PartitionError(f"network {self.name!r}: the plan has no parts")
+
     @property
     def copies(self) -> int:
         """How often the whole network is loaded on devices that take runs."""
@@ -117,3 +133,13 @@ class Dataflow:
     def visible_outputs(self) -> dict[str, TensorType]:
         """Name and type of each output as users see them."""
         return visible_types(self.outputs, self.counted)
+
+
+def _require(subject: str, read: Iterable[str], known: AbstractSet[str]) -> None:
+    """Raise PartitionError unless all values that are *read* are *known* by then."""
+    absent = [value for value in read if value not in known]
+    if absent:
+        raise PartitionError(
+            f"network {subject}: {absent} come from no input and from no part before; put parts "
+            "behind those whose outputs they read"
+        )

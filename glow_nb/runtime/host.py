@@ -375,7 +375,8 @@ def seconds(name: str, value: object, least: float = 0.0) -> float:
         number = float(value)
         if math.isfinite(number) and number >= least:
             return number
-    raise OptionError(f"{name}={value!r:.80}: give a number of seconds, {least:g} or more")
+    wanted = "a number of seconds" if least == -math.inf else f"{least:g} seconds or more"
+    raise OptionError(f"{name}={value!r:.80}: give {wanted}")
 
 
 def _check_number(name: str, value: object) -> None:

@@ -225,7 +225,7 @@ class Provisioner:
                 copy.stage.copies = tuple(c for c in copy.stage.copies if c is not copy)
                 try:
                     bundle = _Bundle((copy.stage,), device, is_bound=False)
-                    self._add("moved", self._place(copy.key, [bundle], 1))
+                    self._add(copy.key, self._place(copy.key, [bundle], 1))
                 except GlowError:  # the host tells who is left without a copy
                     continue
 

@@ -84,6 +84,8 @@ class Schedule:
         flow = network.flows[0]
         if network.has_work or network.active or flow.rows != request.rows or network.refusal:
             return None
+        if network.max_delay and request.rows < network.max_rows:  # others may join it
+            return None
         if len(flow.stages) > 1 or (copy := flow.stages[0].free_copy()) is None:
             return None
         if copy.device.running:

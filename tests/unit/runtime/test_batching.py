@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from functools import partial
@@ -100,6 +101,9 @@ def test_a_batch_waits_for_more_but_not_for_ever() -> None:
         alone = host.submit("double", row(1))
         assert not device.ran[7:]  # runs of the check
         assert alone.result(30)["y"][0, 0] == 2.0
+        began = time.monotonic()
+        host.run("double", row(1))
+        assert time.monotonic() - began >= 0.01
         host.add_network("slow", by_rows(2.0), max_batch=4, max_delay=1000.0)
         full = [host.submit("slow", row(1)) for _ in range(4)]
         wait(full, 30)

@@ -387,4 +387,4 @@ def test_public_names_come_when_they_are_asked_for() -> None:
     assert {"HostManager", "Tracer", "partition"} <= set(dir(runtime))
     assert all(getattr(runtime, name) is not None for name in dir(runtime))
     with pytest.raises(AttributeError, match=r"'glow_nb.runtime' has no attribute 'hosts'"):
-        _ = runtime.hosts  # type: ignore[attr-defined]
+        _ = runtime.hosts

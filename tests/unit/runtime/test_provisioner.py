@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from glow_nb.runtime.executor import run_once
 from glow_nb.runtime.hosted_device import HostedDevice
 from glow_nb.runtime.provisioner import Provisioner
 from tests.unit.runtime.scripted_device import ScriptedDevice
-from tests.unit.runtime.small_networks import DEVICE, pipeline, scaled
+from tests.unit.runtime.small_networks import DEVICE, pipeline, planned, scaled
 
 ONE = compile_part(scaled(2.0), DEVICE).memory_bytes
 """The memory of one small network."""
@@ -47,8 +48,8 @@ def test_the_emptiest_device_is_taken() -> None:
 def test_a_plan_is_followed_and_its_copies_are_elsewhere() -> None:
     host = Host(a=2 * ONE, b=2 * ONE, c=2 * ONE, d=2 * ONE)
     (flow,) = host.provisioner.load("net", {1: pipeline("d", "b")}, 2)
-    for stage, planned in zip(flow.stages, "db", strict=True):
-        assert stage.copies[0].device.name == planned
+    for stage, first in zip(flow.stages, "db", strict=True):
+        assert stage.copies[0].device.name == first
         assert len({copy.device.name for copy in stage.copies}) == 2
     assert sum(host.held()) == 4
     host.provisioner.unload([flow])
@@ -185,3 +186,21 @@ def test_a_network_that_no_device_can_take_whole_is_cut() -> None:
     assert np.array_equal(run_once(flow, [feed])[0], whole["y"])
     with pytest.raises(PartitionError, match="network 'more'.* are missing"):
         host.provisioner.load("more", {1: chain()}, 1)
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        ([scaled(2.0, read="v"), scaled(2.0, made="v")], r"part 'scaled_y': \['v'\] come from no"),
+        ([scaled(2.0, made="z")], r"its outputs: \['y'\] come from no input"),
+        ([], "the plan has no parts"),
+    ],
+)
+def test_a_plan_that_cannot_run_is_refused(functions: list[Function], message: str) -> None:
+    host = Host(a=9 * ONE)
+    plan = planned(functions, ["a"] * len(functions))
+    if not functions:
+        plan = replace(plan, outputs=())
+    with pytest.raises(PartitionError, match=message):
+        host.provisioner.load("net", {1: plan}, 1)
+    assert host.held() == [0]
