@@ -9,19 +9,14 @@ import numpy as np
 
 from glow_nb.runtime.chains import best_walk
 from glow_nb.runtime.fleet import Fleet
+from glow_nb.runtime.forks import fork_bound
 from glow_nb.runtime.stretches import Floats
 
 
 def latency_bound(fleet: Fleet) -> float:
-    """Return the seconds of the longest path, each unit on its fastest device, without transfers.
-
-    The first unit of a path takes in what the host feeds, and the last hands over the result.
-    """
+    """Return the seconds that a request takes on devices that hold everything."""
     least = (fleet.seconds + fleet.host_seconds).min(axis=0)
-    end = np.zeros(len(least))
-    for unit, before in enumerate(fleet.units.before):
-        end[unit] = least[unit] + max((end[other] for other in before), default=0.0)
-    return float(max(end.max(initial=0.0), least.sum() / len(fleet.devices)))
+    return max(fork_bound(fleet), float(least.sum()) / len(fleet.devices))
 
 
 def throughput_bound(fleet: Fleet) -> float:
@@ -67,7 +62,7 @@ def path_bound(fleet: Fleet) -> float:
 
     The path is cut so that each stretch of it, with the largest kernel in it, finds room.
     """
-    path = _longest_path(fleet)
+    path = longest_path(fleet)
     count = len(path) + 1
     kept = np.zeros(len(fleet.units.units))
     for buffer, users in fleet.units.kept.items():
@@ -99,7 +94,7 @@ def path_bound(fleet: Fleet) -> float:
     return walk.value if walk and walk.is_exact else 0.0
 
 
-def _longest_path(fleet: Fleet) -> list[int]:
+def longest_path(fleet: Fleet) -> list[int]:
     """Return the units of the path that takes longest, each on its fastest device."""
     least = (fleet.seconds + fleet.host_seconds).min(axis=0)
     end = np.zeros(len(least))

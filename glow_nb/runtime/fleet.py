@@ -74,13 +74,16 @@ class Fleet:
 
     @cached_property
     def host_seconds(self) -> Floats:
-        """How long the host's tensors take from and to each unit, ``[kind, unit]``."""
+        """How long the host's tensors take from and to each unit, ``[kind, unit]``.
+
+        What several units read counts for the first of them: they may be one part.
+        """
         times = np.zeros((len(self.kinds), len(self.units.units)))
         for number, kind in enumerate(self.kinds):
             for value in self.units.values:
                 seconds = kind.device.link.seconds(value.size_bytes)
                 if value.producer is None:
-                    times[number, list(value.readers)] += seconds
+                    times[number, value.readers[0]] += seconds
                 elif value.is_output:
                     times[number, value.producer] += seconds
         return times

@@ -17,7 +17,7 @@ from glow_nb.backends import Backend
 from glow_nb.costs import InstructionCost
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.program import Program
-from glow_nb.runtime.bounds import BOUNDS, path_bound
+from glow_nb.runtime.bounds import BOUNDS, longest_path, path_bound
 from glow_nb.runtime.chains import Walk, best_walk
 from glow_nb.runtime.costs import kernel_seconds
 from glow_nb.runtime.cuts import all_cuts, ordered_cuts
@@ -66,6 +66,7 @@ class Planner:
         self._splitter = Splitter(self._program)
         self._backends: dict[tuple[str, int], Backend] = {}
         self._made: dict[tuple[tuple[int, ...], str, int], _Made] = {}
+        self._walked: list[Placed] = []
         self._bound = BOUNDS[objective](fleet)
         self._own_bound = path_bound(fleet) if objective == "latency" else 0.0
 
@@ -113,7 +114,9 @@ class Planner:
                 return
             if cuts is not None and walk.is_exact and not self._may_run_side_by_side():
                 self._own_bound = max(self._own_bound, walk.value)
-            for plan in self._plans(self._placed(stretches, walk)):
+            placed = self._placed(stretches, walk)
+            for plan in self._plans(placed):
+                self._walked = placed
                 yield plan
                 if plan.value <= walk.value * (1 + tolerance + ROUNDING):
                     return
@@ -163,10 +166,11 @@ class Planner:
     def _spreads(self) -> Iterable[Partitioning]:
         """Yield plans in which a device may have several parts."""
         limits = [self._fleet.kinds[kind].memory_bytes for kind in self._fleet.kind_of_device]
-        for by_size in (False, True):
+        finders = (self._no_homes, self._homes_of_path, homes_by_size)
+        for find_homes in finders:
             room = [float(limit) for limit in limits]
             for _ in range(MOST_REPAIRS):
-                homes = homes_by_size(self._fleet, room) if by_size else {}
+                homes = find_homes(self._fleet, room)
                 placed = None if homes is None else spread(self._fleet, room, homes=homes)
                 if placed is None:
                     break
@@ -174,13 +178,21 @@ class Planner:
                 if plans:
                     yield from plans
                     break
-                used = memory_bytes(self._partitioning(placed))
+                used = memory_bytes(self.plan_of(placed))
                 for number, device in enumerate(self._fleet.devices):
                     room[number] -= max(0, used[device.name] - limits[number])
 
+    def _no_homes(self, _: Fleet, __: Sequence[float]) -> dict[int, int]:
+        return {}
+
+    def _homes_of_path(self, fleet: Fleet, _: Sequence[float]) -> dict[int, int] | None:
+        """Return where the units of the longest path are if each device has one part."""
+        device = {unit: part.device for part in self._walked for unit in part.units}
+        return {unit: device[unit] for unit in longest_path(fleet)} if device else None
+
     def _plans(self, placed: Sequence[Placed]) -> Iterable[Partitioning]:
         """Yield the plan that *placed* is, if no device holds more than it may."""
-        plan = self._partitioning(placed)
+        plan = self.plan_of(placed)
         used = memory_bytes(plan)
         if all(
             used[device.name] <= kind.memory_bytes
@@ -189,7 +201,7 @@ class Planner:
         ):
             yield plan
 
-    def _partitioning(self, placed: Sequence[Placed]) -> Partitioning:
+    def plan_of(self, placed: Sequence[Placed]) -> Partitioning:
         """Return the plan with its parts made."""
         program, devices = self._program, self._fleet.devices
         parts = []
