@@ -108,8 +108,8 @@ class Dispatcher:
             finally:
                 self._removals -= 1
             for network in networks:
-                if network.is_idle:
-                    self._schedule.networks.pop(network.name, None)
+                if network.is_idle and self._schedule.networks.get(network.name) is network:
+                    del self._schedule.networks[network.name]
             return in_time
 
     def stop(self) -> None:

@@ -200,11 +200,13 @@ class Provisioner:
             copy.device.copies.append(copy)
 
     def unload(self, flows: Sequence[Dataflow]) -> None:
-        """Evict *flows* from all devices."""
+        """Evict *flows* from all devices; what has been evicted before stays so."""
         with self._lock:
-            for copy in [c for flow in flows for stage in flow.stages for c in stage.copies]:
-                copy.device.copies.remove(copy)
-                _evict(copy)
+            for stage in [stage for flow in flows for stage in flow.stages]:
+                copies, stage.copies = stage.copies, ()
+                for copy in copies:
+                    copy.device.copies.remove(copy)
+                    _evict(copy)
 
     def refill(self, device: HostedDevice) -> None:
         """Load on *device*, which has been restarted, what is to be there.

@@ -265,6 +265,20 @@ def test_removing_waits_for_what_came(host: HostManager, device: ScriptedDevice)
     assert host.run("double", row(1))["y"][0, 0] == 2.0
 
 
+def test_two_who_remove_a_network_do_it_once(host: HostManager, device: ScriptedDevice) -> None:
+    device.may_run.clear()
+    request = host.submit("double", row(1))
+    threads = [threading.Thread(target=host.remove_network, args=("double",)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: host._dispatcher._removals == 2)
+    device.may_run.set()
+    for thread in threads:
+        thread.join(30)
+    assert request.result(0)["y"][0, 0] == 2.0
+    assert not device.keys
+
+
 def test_closing_answers_what_came_and_leaves_devices_of_others_open() -> None:
     device = ScriptedDevice("a")
     host = HostManager([device])
