@@ -1,0 +1,1 @@
+"""Networks on many devices (paper section 6): partitioned, provisioned, executed, served."""
