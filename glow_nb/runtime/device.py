@@ -34,8 +34,10 @@ class Health:
 class Device(Protocol):
     """Holds networks by a key, and runs them, any number at a time, in the order of submission.
 
-    All methods may be called from any thread. A device that has died raises
-    :class:`~glow_nb.errors.DeviceError` from each method but ``health``, ``restart`` and ``close``.
+    All methods may be called from any thread, but a callback of a future must not wait for its
+    device: what would wake it may be this very thread. A device that has died raises
+    :class:`~glow_nb.errors.DeviceError` from each method but ``health``, ``kill``, ``restart`` and
+    ``close``.
     """
 
     @property
@@ -68,6 +70,14 @@ class Device(Protocol):
 
         The future ends with new arrays in the order of the outputs, or with a FeedError, or with a
         DeviceError if the device dies before the run ends. Cancelling works until the run begins.
+        """
+        ...
+
+    def run(self, key: str, inputs: Sequence[Array]) -> list[Array]:
+        """Do what ``submit(key, inputs).result()`` does.
+
+        A device in this process that has nothing else to do runs it on the calling thread, which
+        saves two changes of threads.
         """
         ...
 
