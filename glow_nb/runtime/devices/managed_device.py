@@ -13,7 +13,14 @@ from concurrent.futures import Future
 
 from typing_extensions import override
 
-from glow_nb.errors import DeviceError, FeedError, GlowError, MemoryLimitError, OptionError
+from glow_nb.errors import (
+    CompileError,
+    DeviceError,
+    FeedError,
+    GlowError,
+    MemoryLimitError,
+    OptionError,
+)
 from glow_nb.feeds import FeedCheck
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.device import Health
@@ -51,7 +58,7 @@ class ManagedDevice(ABC):
     def _forget_everything(self) -> None:
         """Be a device without anything, whose locks nobody holds."""
         self._lifecycle = threading.RLock()  # held to restart or close
-        self._dispatching = threading.Lock()  # held to begin runs: these begin in their order
+        self._dispatching = threading.Lock()  # held to begin runs
         self._lock = threading.Lock()  # held to look at what follows
         self._changed = threading.Condition(self._lock)  # a run has ended, or the device
         self._networks: dict[str, HeldNetwork] = {}
@@ -96,18 +103,29 @@ class ManagedDevice(ABC):
             held = HeldNetwork(key, next(self._numbers), network, FeedCheck(network.inputs))
             self._networks[key] = held
         try:
-            engine.load(held)
-        except GlowError as error:
-            with self._lock:
-                if self._networks.get(key) is held:
-                    del self._networks[key]
-            if isinstance(error, DeviceError):
-                raise
-            raise type(error)(f"{self}: network {key!r}: {error}") from error
+            self._load_on(engine, held)
+        except BaseException:
+            self._remove(held)
+            raise
         with self._lock:
             if self._engine is not engine:
                 raise self._death(key)
             held.stage = Stage.READY
+
+    def _load_on(self, engine: Engine, held: HeldNetwork) -> None:
+        """Load a network; an error says of which device it is, and which network."""
+        try:
+            engine.load(held)
+        except DeviceError:
+            raise
+        except GlowError as error:
+            kind = MemoryLimitError if isinstance(error, MemoryLimitError) else CompileError
+            raise kind(f"{self}: network {held.key!r}: {error}") from error
+
+    def _remove(self, held: HeldNetwork) -> None:
+        with self._lock:
+            if self._networks.get(held.key) is held:  # the device may be another one by now
+                del self._networks[held.key]
 
     def _require_memory(self, key: str, network: Deployable) -> None:
         free = self.description.memory_bytes - self._used_bytes()
@@ -128,9 +146,7 @@ class ManagedDevice(ABC):
             if self._engine is not engine:
                 raise self._death(key)
         engine.unload(held)
-        with self._lock:
-            if self._networks.get(key) is held:
-                del self._networks[key]
+        self._remove(held)
 
     def _alive(self) -> Engine:
         """Return the engine; raise DeviceError if there is none, or if the device is closed."""
@@ -191,23 +207,31 @@ class ManagedDevice(ABC):
         return engine
 
     def _dispatch(self) -> None:
-        """Let runs begin that wait, as long as there is a slot."""
-        with self._dispatching:
-            while True:
-                with self._lock:
-                    run, engine = self._next(), self._engine
-                if run is None or engine is None:
-                    return
-                engine.begin(run)
+        """Let runs begin that wait, as long as there is a slot.
 
-    def _next(self) -> Run | None:
+        One thread at a time does that, so that they begin in their order; it looks again when it
+        has let go, for what another one has left to it.
+        """
+        while self._waiting and self._free_slots and self._dispatching.acquire(blocking=False):
+            try:
+                while found := self._next():
+                    engine, run = found
+                    engine.begin(run)
+            except BaseException:  # an interrupt from the keyboard: the run is nobody knows where
+                self.kill("it was interrupted while a run was on its way to it")
+                raise
+            finally:
+                self._dispatching.release()
+
+    def _next(self) -> tuple[Engine, Run] | None:
         """Take a slot for the first run that waits and was not cancelled."""
-        while self._waiting and self._free_slots:
-            run = self._waiting.popleft()
-            if run.future.set_running_or_notify_cancel():
-                self._begin(run)
-                return run
-            self._count_out(run)
+        with self._lock:
+            while self._engine is not None and self._waiting and self._free_slots:
+                run = self._waiting.popleft()
+                if run.future.set_running_or_notify_cancel():
+                    self._begin(run)
+                    return self._engine, run
+                self._count_out(run)
         return None
 
     def _begin(self, run: Run) -> None:
@@ -287,7 +311,7 @@ class ManagedDevice(ABC):
             self.kill("it is being restarted")
             try:
                 engine = self._start()
-            except DeviceError:
+            except GlowError:
                 self._reason = "it could not be restarted"
                 raise
             self._restarts += 1
@@ -305,12 +329,15 @@ class ManagedDevice(ABC):
                 engine.stop()
 
     def _leave_in_parent(self) -> None:
-        """Be dead in the child of a fork: threads, pipes and processes are the parent's."""
-        runs, is_closed = [*self._begun, *self._waiting], self._is_closed
+        """Be dead in the child of a fork: threads, pipes and processes are the parent's.
+
+        Its runs are the parent's, too. Nobody is told of them here, since a thread of the parent
+        may hold the lock of whoever would be.
+        """
+        is_closed = self._is_closed
         self._forget_everything()
         self._engine, self._is_closed = None, is_closed
         self._reason = "it belongs to the process that this one was forked from; restart it"
-        self._fail(runs)
 
     @override
     def __repr__(self) -> str:

@@ -107,7 +107,13 @@ class _ProcessEngine:
         except DeviceError:
             self._close()
             raise
-        self._child = started.result()
+        try:
+            self._child = started.result()
+        except BaseException:  # it does not start, or nobody waits for it any more
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._is_served.set()
+            raise
 
     def _work(self, started: Future[ChildProcess]) -> None:
         """Start the process, read what it says, and tidy up when it has ended.
@@ -182,7 +188,8 @@ class _ProcessEngine:
         inputs = [binding.type for binding in native.inputs]
         outputs = [binding.type for binding in native.outputs]
         try:
-            program = program_file(native)
+            with within_memory("memory to share"):
+                program = program_file(native)
             file = AnonymousFile(slots_bytes(inputs, outputs, SLOTS))
             slots = Slots(file.descriptor, inputs, outputs, SLOTS)
         except OSError as error:
@@ -246,7 +253,8 @@ class _ProcessEngine:
             return error
 
     def _close(self) -> None:
-        self._socket.close()
+        with self._lock:  # nobody sends meanwhile: the descriptor may soon be another file's
+            self._socket.close()
         self._theirs.close()
         self._networks.clear()
         self._programs.clear()

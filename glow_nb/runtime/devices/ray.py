@@ -56,10 +56,28 @@ class RayOptions(DeviceOptions):
     def __post_init__(self) -> None:
         """Leave it to Ray to look at them."""
 
-    def given(self, *names: str) -> dict[str, object]:
-        """Return those of the options called *names* that are not None."""
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
+    @property
+    def of_cluster(self) -> dict[str, object]:
+        """What is said to ``ray.init``."""
+        return _given(address=self.address, namespace=self.namespace)
+
+    @property
+    def of_actor(self) -> dict[str, object]:
+        """What is said of the actor, but for its placement group."""
+        return _given(
+            num_cpus=self.num_cpus,
+            num_gpus=self.num_gpus,
+            memory=self.memory,
+            resources=self.resources,
+            accelerator_type=self.accelerator_type,
+            label_selector=self.label_selector,
+            scheduling_strategy=self.scheduling_strategy,
+            runtime_env=self.runtime_env,
+        )
+
+
+def _given(**options: object) -> dict[str, object]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 class RayDevice(ManagedDevice):
@@ -104,7 +122,7 @@ def _connect(ray: Any, options: RayOptions) -> None:
     """Connect to the cluster that *options* or the environment name, or start one here."""
     if ray.is_initialized():
         return
-    given = options.given("address", "namespace")
+    given = options.of_cluster
     if "address" not in given and "RAY_ADDRESS" not in os.environ:
         given["include_dashboard"] = False
     ray.init(log_to_driver=False, **given)
@@ -115,10 +133,7 @@ def _new_actor(ray: Any, options: RayOptions, cores: int) -> Any:
     from ray.util.placement_group import get_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    given = {"num_cpus": cores} | options.given(
-        *("num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "label_selector"),
-        *("scheduling_strategy", "runtime_env"),
-    )
+    given = {"num_cpus": cores} | options.of_actor
     if group := options.placement_group:
         given["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
             placement_group=get_placement_group(group) if isinstance(group, str) else group,
@@ -175,8 +190,14 @@ class _RayEngine:
 
     def begin(self, run: Run) -> None:
         """Send the inputs of *run* to the actor."""
-        reference = self._actor.run.remote(run.held.number, *run.inputs)
-        reference.future().add_done_callback(partial(self._answered, run))
+        try:
+            with foreign(DeviceError, f"{self._name}: Ray"):
+                reference = self._actor.run.remote(run.held.number, *run.inputs)
+                answer = reference.future()
+        except DeviceError as error:  # Ray was shut down
+            self._died(self, str(error))
+        else:
+            answer.add_done_callback(partial(self._answered, run))
 
     def _answered(self, run: Run, answer: Future[list[Any] | str]) -> None:
         error = answer.exception()
@@ -203,8 +224,9 @@ class _RayEngine:
         self.kill()
 
     def kill(self) -> None:
-        """Kill the actor."""
-        self._ray.kill(self._actor)
+        """Kill the actor; that of a cluster which was left has ended with that."""
+        if self._ray.is_initialized():
+            self._ray.kill(self._actor)
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -81,8 +81,9 @@ class SimulatedDevice(ThreadDevice):
 
     @override
     def kill(self, reason: str) -> None:
+        is_killed = self._is_killed
         super().kill(reason)
-        self._is_killed.set()
+        is_killed.set()
 
     @override
     def _load(self, network: Deployable) -> Runner:

@@ -49,10 +49,17 @@ class ThreadDevice(ManagedDevice):
                 self._waiting.append(run)
         if is_idle:
             assert isinstance(engine, _ThreadEngine)
-            self._ended(run, engine.outcome_of(run))
+            self._run_here(engine, run)
         else:
             self._dispatch()
         return run.future.result()
+
+    def _run_here(self, engine: _ThreadEngine, run: Run) -> None:
+        outcome: Outcome = DeviceError(f"{self}: the run was interrupted")
+        try:
+            outcome = engine.outcome_of(run)
+        finally:  # an interrupt from the keyboard must not keep the slot
+            self._ended(run, outcome)
 
 
 class _ThreadEngine:

@@ -13,11 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
+from glow_nb.backends.interpreter import InterpretedProgram
+from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.errors import CompileError, DeviceError, FeedError, MemoryLimitError, OptionError
+from glow_nb.llir.program import Program
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.device import Health
 from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.engine import Engine
+from glow_nb.runtime.devices.managed_device import ManagedDevice
 from tests.unit.runtime.deployables import compile_text, deploy, feed
 from tests.unit.runtime.devices.conftest import Open
 
@@ -206,6 +212,101 @@ def test_an_output_that_is_an_input(opened: Open, tmp_path: Path, kind: str) -> 
         x, s = feed(seed, 4), feed(seed + 1, 4)
         (result,) = device.submit("net", [x, s.copy()]).result(30)
         np.testing.assert_array_equal(result, x + s)
+
+
+@pytest.mark.parametrize("kind", ["interpreter", "simulated"])
+def test_an_interrupted_run_leaves_the_device_as_it_was(
+    opened: Open, kind: str, network: Deployable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(InterpretedProgram, "run", interrupt)
+        patched.setattr(LoadedProgram, "run_checked", interrupt)
+        device = opened(kind)
+        device.add("net", network)
+        with pytest.raises(KeyboardInterrupt):
+            device.run("net", [feed(0)])
+    assert device.health().running == 0
+    device.add("other", network)
+    squares(device, 3, "other")
+
+
+def test_a_submission_that_is_interrupted_gives_the_device_up(
+    opened: Open, kind: str, network: Deployable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = opened(kind)
+    device.add("net", network)
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(device._engine, "begin", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        device.submit("net", [feed(0)])
+    assert device.health() == Health(
+        alive=False, reason="it was interrupted while a run was on its way to it"
+    )
+    device.restart()
+    device.add("net", network)
+    squares(device, 2)
+
+
+def test_a_program_that_is_not_allocated(opened: Open, interpreted: Deployable) -> None:
+    assert isinstance(interpreted.program, Program)
+    unplaced = replace(interpreted, program=replace(interpreted.program, arena=None))
+    device = opened("interpreter")
+    with pytest.raises(CompileError, match="device 'd': network 'net': .*not allocated"):
+        device.add("net", unplaced)
+    device.add("net", interpreted)
+
+
+class AtOnce:
+    """An engine that ends runs while they are begun."""
+
+    slots = 1
+
+    def __init__(self, ended: Any) -> None:
+        self.ended = ended
+
+    def begin(self, run: Any) -> None:
+        self.ended(run, [run.inputs[0] + 1])
+
+    def load(self, held: Any) -> None: ...
+
+    unload = load
+
+    def serve(self) -> None: ...
+
+    stop = kill = serve
+
+
+class DeviceOfAtOnce(ManagedDevice):
+    @override
+    def _start(self) -> Engine:
+        return AtOnce(self._ended)
+
+
+def test_runs_may_end_while_they_are_begun(native: Deployable) -> None:
+    device = DeviceOfAtOnce(DeviceDescription("d"))
+    device.add("net", native)
+    results: list[float] = []
+
+    def go_on(future: Any) -> None:
+        results.append(future.result()[0][0])
+        if len(results) < 100:
+            device.submit("net", future.result()).add_done_callback(go_on)
+
+    threads = []
+    for _ in range(3):
+        threads.append(threading.Thread(target=lambda: [device.run("net", [feed(0)])] * 100))
+        threads[-1].start()
+    device.submit("net", [np.zeros(1000, np.float32)]).add_done_callback(go_on)
+    for thread in threads:
+        thread.join(30)
+    assert results[:3] == [1, 2, 3]
+    device.close()
 
 
 # What follows needs a run that does not end by itself, which only a simulated device has.
