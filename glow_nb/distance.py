@@ -1,4 +1,4 @@
-"""How far two results are apart: the one measure of tests, experiments and commands."""
+"""How far two results are apart: the measures of tests, experiments and commands."""
 
 from __future__ import annotations
 
@@ -29,6 +29,20 @@ def distance(expected: Array, found: Array, *, least: float = 0.0) -> float:
     difference = float(np.abs(wide[~odd] - other[~odd]).max(initial=0.0))
     largest = max(least, float(np.abs(wide[~odd]).max(initial=0.0)))
     return difference / largest if largest else difference
+
+
+def decibels(expected: Array, found: Array) -> float:
+    """Return :func:`signal_to_noise` of what is *found*, in place of what is *expected*."""
+    wide = expected.astype(np.float64)
+    noise = found.astype(np.float64) - wide
+    return signal_to_noise(float(np.sum(wide * wide)), float(np.sum(noise * noise)))
+
+
+def signal_to_noise(signal: float, noise: float) -> float:
+    """Return the ratio of two energies, sums of squares, in decibels: infinite without noise."""
+    if not noise:
+        return np.inf
+    return 10 * float(np.log10(signal / noise)) if signal else -np.inf
 
 
 def largest_distance(expected: Iterable[Array], found: Iterable[Array]) -> float:

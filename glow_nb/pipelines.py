@@ -26,6 +26,7 @@ INFERENCE: Pipeline = (
             "quantize_producers",  # products make bytes by themselves
             "raise_quantized_arithmetic",  # so that rescales fold into it
             "fold_rescales",  # numbers are rounded once
+            "raise_lookup_tables",  # one look-up takes less time than what computes a function
             "padded_sums_to_concats",  # gradients of the slices of one tensor become one concat
             "merge_concats",  # a concat of concats becomes one concat, which copies once
             "gathers_to_slices",  # a slice is a view of its input and costs nothing

@@ -1,7 +1,16 @@
-"""Finding the step of the compiler that made a result wrong."""
+"""Finding the step of the compiler that made a result wrong, or the value that is too noisy."""
 
 from __future__ import annotations
 
+from glow_nb.bisection.noise import LEAST_DECIBELS, NoiseSearch, ValueNoise, bisect_noise
 from glow_nb.bisection.search import Bisection, StepResult, bisect
 
-__all__ = ["Bisection", "StepResult", "bisect"]
+__all__ = [
+    "LEAST_DECIBELS",
+    "Bisection",
+    "NoiseSearch",
+    "StepResult",
+    "ValueNoise",
+    "bisect",
+    "bisect_noise",
+]

@@ -149,7 +149,7 @@ def bisect(
     loaded = load(graph, shapes=shapes)
     states, failure = _states(loaded, chosen, pipeline, program_pipeline)
     search = _Search(states, chosen, cores, tolerance, progress)
-    found = search.run(_named(loaded, inputs), keep_going, run_code=failure is None)
+    found = search.run(named_inputs(loaded, inputs), keep_going, run_code=failure is None)
     if failure is not None and found.first_bad is None:
         raise failure
     return found
@@ -173,7 +173,7 @@ def _states(
     return states, None
 
 
-def _named(ir: State, inputs: Mapping[str, Array] | Array) -> dict[str, Array]:
+def named_inputs(ir: State, inputs: Mapping[str, Array] | Array) -> dict[str, Array]:
     """Return *inputs* by name; raise FeedError unless they fit."""
     program = ir if isinstance(ir, Program) else _signature(ir)
     arrays = FeedCheck.of(program.inputs).arrays(inputs)

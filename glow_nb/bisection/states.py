@@ -180,13 +180,14 @@ def _reaching(function: Function, doubtful: set[Key]) -> set[Key]:
         if not is_save and not keys & reached:
             continue
         for operand in operands_of(node):
-            key = _key_of(operand)
+            key = key_of(operand)
             if key in doubtful:
                 reached.add(key)
     return reached
 
 
-def _key_of(value: Value) -> Key:
+def key_of(value: Value) -> Key:
+    """Return the key of *value*; that of a constant is of no node."""
     if isinstance(value, Constant):
         return ("", -1)
     return (value.node.name, value.index) if isinstance(value, Result) else (value.name, 0)

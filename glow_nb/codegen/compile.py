@@ -31,7 +31,7 @@ from glow_nb.codegen.target_machine import initialize_llvm, target_machine
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.simd.half import mark_instructions
+from glow_nb.simd.instruction_sets import mark_instruction_sets
 from glow_nb.simd.namespace import NAMESPACE
 from glow_nb.simd.types import kernel_signature
 
@@ -99,15 +99,14 @@ class _Library(AOTCodeLibrary):
 
 
 class _Codegen(AOTCPUCodegen):
-    """A code generator whose modules say whether the processor converts ``float16``."""
+    """A code generator whose modules say which instruction sets the processor has."""
 
     _library_class = _Library
-    converts_float16 = False
+    instruction_sets: frozenset[str] = frozenset()
 
     def _create_empty_module(self, name: str) -> Any:
         module = super()._create_empty_module(name)
-        if self.converts_float16:
-            mark_instructions(module)
+        mark_instruction_sets(module, self.instruction_sets)
         return module
 
 
@@ -170,7 +169,7 @@ def _lower(source: KernelSource, target: Target) -> Any:
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"
     flags.fastmath = cpu.FastMathOptions({"contract"})
-    context = _target_context(target.converts_float16)
+    context = _target_context(target.instruction_sets)
     result = compiler.compile_extra(
         context.typing_context,
         context,
@@ -187,11 +186,11 @@ def _lower(source: KernelSource, target: Target) -> Any:
 
 
 @cache
-def _target_context(converts_float16: bool) -> Any:
+def _target_context(instruction_sets: frozenset[str]) -> Any:
     """Return numba's code generation context over a code library that does not optimise."""
     initialize_llvm()
     codegen = _Codegen("glow_nb", "host")
-    codegen.converts_float16 = converts_float16
+    codegen.instruction_sets = instruction_sets
     context = TargetContext(TypingContext())
     return context.subtarget(_internal_codegen=codegen, aot_mode=True)
 

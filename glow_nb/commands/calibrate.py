@@ -16,10 +16,18 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
 )
-from glow_nb.commands.samples import calibrated_model, samples_for, samples_option
+from glow_nb.commands.samples import (
+    calibrated_model,
+    equalize_option,
+    equalized,
+    samples_for,
+    samples_option,
+)
 from glow_nb.commands.wording import count_of
 from glow_nb.files import check_writable
 from glow_nb.quant import calibrate as run_calibration
+from glow_nb.quant.samples import batches_of
+from glow_nb.source import as_source, shapes_of
 
 EXAMPLES = """\
 glow-nb calibrate model.onnx --samples data.npz --output ranges.yaml
@@ -44,6 +52,7 @@ glow-nb calibrate model.onnx --samples data.npz --shape batch=8 --bins 4096 --ou
     metavar="N",
     help="Bins of the histogram of each value.",
 )
+@equalize_option
 @shape_option
 @backend_options
 def calibrate(
@@ -51,6 +60,7 @@ def calibrate(
     samples: str,
     output: Path,
     bins: int,
+    equalizes: bool,
     shapes: tuple[NamedShape, ...],
     backend: BackendOptions,
     threads: int | None,
@@ -63,6 +73,9 @@ def calibrate(
     check_writable(output)
     source = calibrated_model(model, as_shapes(shapes))
     arrays = samples_for(source, read_npz(samples), samples)
+    if equalizes:
+        first = next(batches_of(arrays, as_source(source)))
+        source = equalized(source, shapes_of(first))
     ranges = run_calibration(source, arrays, bins=bins, backend=backend, threads=threads)
     ranges.save(output)
     counts = count_of(len(ranges.values), "value"), count_of(ranges.samples, "sample")

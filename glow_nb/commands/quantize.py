@@ -15,12 +15,23 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
 )
-from glow_nb.commands.samples import calibrated_model, samples_for, samples_option
+from glow_nb.commands.samples import (
+    calibrated_model,
+    equalize_option,
+    equalized,
+    samples_for,
+    samples_option,
+)
+from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, check_writable, save_text
-from glow_nb.quant import Ranges, convert, correct_biases, drift
+from glow_nb.quant import Drift, Ranges, convert, correct_biases, drift
 from glow_nb.quant.methods import METHODS
 from glow_nb.quant.schemas import KINDS, SCHEMAS, WEIGHT_KINDS
+from glow_nb.quant.table import Table
+
+RUNS = 10
+"""Runs of each network whose times are reported."""
 
 EXAMPLES = """\
 glow-nb quantize model.onnx --ranges ranges.yaml --output model.int8.onnx
@@ -81,12 +92,27 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
 )
 @click.option("--keep", multiple=True, metavar="GLOB", help="Nodes that stay float. Repeat it.")
 @click.option(
+    "--least-gain",
+    type=click.FloatRange(min=0.0, max=1e30),
+    default=1.0,
+    show_default=True,
+    metavar="G",
+    help="Integers stay float, island by island, if floats are predicted to take less than G times "
+    "as long; 0 keeps none.",
+)
+@equalize_option
+@click.option(
     "--correct-biases",
     "corrects_biases",
     is_flag=True,
     help="Make up for what rounding the weights moves (needs --samples).",
 )
-@click.option("--report", is_flag=True, help="Print what stays float, and why.")
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Print what stays float, and why, and for each layer how much longer floats are predicted "
+    "to take, with --samples also how much longer they take.",
+)
 @samples_option(required=False, purpose="Print how far integers are from floats on these. ")
 @click.option(
     "--picture",
@@ -105,6 +131,8 @@ def quantize(
     method: str,
     per_tensor: bool,
     keep: tuple[str, ...],
+    least_gain: float,
+    equalizes: bool,
     corrects_biases: bool,
     report: bool,
     samples: str | None,
@@ -114,37 +142,56 @@ def quantize(
     """Write MODEL with integers where its operators have forms for them.
 
     The ranges come from 'glow-nb calibrate' on the same model. With --samples, both networks run: a
-    table shows, value by value, signal to noise, the largest error, and the share of
-    numbers beyond the integers.
+    table shows, value by value, signal to noise, the largest error, and the share of numbers
+    beyond the integers. A model with open sizes is quantized for those of the samples of
+    'glow-nb calibrate'.
     """
     _check_output(output)
     _check_samples(samples, picture, corrects_biases)
-    source = calibrated_model(model, as_shapes(shapes))
+    source, ranges = calibrated_model(model, as_shapes(shapes)), Ranges.load(ranges_file)
     arrays = None if samples is None else samples_for(source, read_npz(samples), samples)
+    if equalizes:
+        source = equalized(source, tuple(ranges.inputs.items()))
     converted = convert(
         source,
-        Ranges.load(ranges_file),
+        ranges,
         activations=activations,
         weights=weights,
         schema=schema,
         method=method,
         per_channel=not per_tensor,
         keep=keep,
+        least_gain=least_gain,
     )
     function = converted.function
     if report:
         click.echo(str(converted))
+    if arrays is not None and corrects_biases:
+        corrected = correct_biases(source, function, arrays)
+        click.echo(str(corrected))
+        function = corrected.function
     if arrays is not None:
-        if corrects_biases:
-            corrected = correct_biases(source, function, arrays)
-            click.echo(str(corrected))
-            function = corrected.function
-        found = drift(source, function, arrays)
-        click.echo(str(found))
-        if picture is not None:
-            found.plot(picture)
-            click.echo(f"wrote {picture}", err=True)
+        _print_drift(drift(source, function, arrays, runs=RUNS if report else 0), picture)
+    elif report:
+        _print_table("layers", converted.gains.table)
     _write(function, output)
+
+
+def _print_drift(found: Drift, picture: Path | None) -> None:
+    _print_table("values", found.table)
+    if found.gains is not None:
+        _print_table("layers", found.gains.table)
+    if picture is not None:
+        found.plot(picture)
+        click.echo(f"wrote {picture}", err=True)
+
+
+def _print_table(title: str, table: Table) -> None:
+    console = make_console()
+    shown = make_table(console, title, table.columns)
+    for row in table.rows:
+        shown.add_row(*row)
+    print_table(console, shown)
 
 
 def _write(function: glow_nb.Function, output: Path) -> None:

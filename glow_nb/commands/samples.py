@@ -12,6 +12,8 @@ from glow_nb.arguments import Shapes
 from glow_nb.commands.models import load_model
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
+from glow_nb.quant import equalize
+from glow_nb.source import Shapes as FeedShapes
 from glow_nb.source import Trained, as_source
 from glow_nb.types import Array
 
@@ -35,6 +37,25 @@ def calibrated_model(model: Path, shapes: Shapes | None) -> Trained:
     if not isinstance(loaded, Function):
         raise OptionError(f"{model}: it is a program; give the graph that it was made of")
     return loaded
+
+
+equalize_option = click.option(
+    "--equalize",
+    "equalizes",
+    is_flag=True,
+    help="Scale channels between neighbouring layers first, so that weights fit integers better. "
+    "Ranges are of the equalized network: give it to 'calibrate' and to 'quantize'.",
+)
+
+
+def equalized(source: Trained, shapes: FeedShapes) -> Function:
+    """Return the network with equalized weights for inputs of *shapes*, and print what it gained.
+
+    It is the same each time, so that ranges of it can be used later.
+    """
+    found = equalize(as_source(source).function(shapes))
+    click.echo(str(found))
+    return found.function
 
 
 def samples_for(source: Trained, arrays: Mapping[str, Array], path: str) -> dict[str, Array]:

@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from glow_nb.errors import DefinitionError
+from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.llir.program import Instruction, mutated
 from glow_nb.llir.scalar import applied, number_as, scalar_expression
 from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS, ScalarFunction
@@ -25,6 +26,7 @@ from glow_nb.types import ElementKind
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
 _NARROW = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
 _CONVERT, _NEG = SCALAR_FUNCTIONS["convert"], SCALAR_FUNCTIONS["neg"]
+_LOOK_UP = SCALAR_FUNCTIONS["look_up"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Vector:
     """A vector in generated text.
 
     Attributes:
-        name: A variable, or a call without side effects that makes the vector.
+        name: A variable, or a call without side effects that makes the vector; the pointer to a
+            table, which is read whole.
         kind: Its element kind.
     """
 
@@ -153,6 +156,8 @@ class _Translation:
                 return self.code.call(function, self.result, vector)
             case [x]:
                 return self.unary(function, self.value(x))
+            case [ast.Name(id=table), x] if function is _LOOK_UP:
+                return self.looked_up(self.operands[table], self.value(x))
             case [x, y]:
                 return self.combine(function, x, y)
         raise AssertionError(f"nobody knows how to pass {function.arity} arguments")
@@ -170,6 +175,12 @@ class _Translation:
     def combine(self, function: ScalarFunction, left: ast.expr, right: ast.expr) -> Operand:
         x, y = self.together(self.widened(self.value(left)), self.widened(self.value(right)))
         return self.code.call(function, function.result or x.kind, x, y)
+
+    def looked_up(self, table: Vector, x: Operand) -> Vector:
+        """Return the elements of *table*, the name of a pointer, that the bytes of *x* count."""
+        if not isinstance(x, Vector) or x.kind not in BYTES:
+            raise self.error(f"look_up of {x.kind.value if isinstance(x, Vector) else x}")
+        return self.code.call(_LOOK_UP, table.kind, table, x)
 
     def where(
         self, function: ScalarFunction, condition: Operand, yes: ast.expr, no: ast.expr

@@ -14,6 +14,7 @@ from functools import cached_property
 from glow_nb.errors import VerifyError
 from glow_nb.fuse.expression import Vector, VectorCode, write_scalar
 from glow_nb.llir.program import Buffer, Instruction, mutated
+from glow_nb.llir.scalar import tables_of
 from glow_nb.schema import operand_specs
 
 
@@ -62,37 +63,47 @@ class LoopBody:
 
     @cached_property
     def inputs(self) -> tuple[Buffer, ...]:
-        """What is read from outside, in order of first use."""
+        """What is read from outside element by element, in order of first use."""
         found: dict[Buffer, None] = {}
         computed: set[Buffer] = set()
         for instruction, result in zip(self.instructions, self.results, strict=True):
             reads = _operands_by_name(instruction).values()
-            found.update((buffer, None) for buffer in reads if buffer not in computed)
+            others = {*computed, *tables_of(instruction)}
+            found.update((buffer, None) for buffer in reads if buffer not in others)
             computed.add(result)
         return tuple(found)
 
+    @cached_property
+    def tables(self) -> tuple[Buffer, ...]:
+        """What bytes are looked up in, in order of first use."""
+        return tuple(dict.fromkeys(t for member in self.instructions for t in tables_of(member)))
+
     @property
     def arguments(self) -> tuple[Buffer, ...]:
-        """What a kernel of the loop has pointers to: stored results, then inputs."""
-        return (*self.stored, *self.inputs)
+        """What a kernel of the loop has pointers to: stored results, inputs, tables."""
+        return (*self.stored, *self.inputs, *self.tables)
 
     def trial(self) -> VectorCode:
         """Return the code for vectors of one lane called ``x0, x1, ...``, to see what it takes."""
         code = VectorCode(1)
-        self.write(code, {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(self.inputs)})
+        vectors = {b: Vector(f"x{i}", b.type.kind) for i, b in enumerate(self.inputs)}
+        self.write(code, vectors, dict.fromkeys(self.tables, "table"))
         return code
 
-    def write(self, code: VectorCode, vectors: Mapping[Buffer, Vector]) -> dict[Buffer, Vector]:
+    def write(
+        self, code: VectorCode, vectors: Mapping[Buffer, Vector], pointers: Mapping[Buffer, str]
+    ) -> dict[Buffer, Vector]:
         """Append all instructions to *code*.
 
         Args:
             code: Receives the lines.
             vectors: The vector that holds the present elements of each of :attr:`inputs`.
+            pointers: The name of the pointer to each of :attr:`tables`, at least.
 
         Returns:
             The vectors of all results, of which :attr:`stored` are to be written to memory.
         """
-        known = dict(vectors)
+        known = {t: Vector(pointers[t], t.type.kind) for t in self.tables} | dict(vectors)
         for instruction, result in zip(self.instructions, self.results, strict=True):
             operands = {
                 name: known[buffer] for name, buffer in _operands_by_name(instruction).items()

@@ -17,6 +17,7 @@ from glow_nb.llir.program import (
     mutated,
     read,
 )
+from glow_nb.llir.scalar import tables_of
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.traits import NO_TRAITS, Traits, traits_of
 from glow_nb.llir.verify import may_overlap
@@ -198,12 +199,15 @@ class _Stacker:
         """True if members read what others make as they make it, and no two make the same.
 
         A window may show other elements at the same index, some that are not made yet. It counts
-        even if it shows none: what it is a window on must then stay in memory.
+        even if it shows none: what it is a window on must then stay in memory. A table is read
+        whole, so nobody makes it here.
         """
         members = [self._work[member] for member in group.members]
         made = [buffer for member in members for buffer in mutated(member)]
         taken = (buffer for member in members for buffer in read(member))
         if any(b is not m and _is_beside(b, m) for b in taken for m in made):
+            return False
+        if not {table for member in members for table in tables_of(member)}.isdisjoint(made):
             return False
         return not any(_is_beside(*pair) for pair in combinations(made, 2))
 
@@ -321,11 +325,13 @@ def is_stackable(instruction: Instruction) -> bool:
 def has_reachable_shape(buffer: Buffer, member: Instruction) -> bool:
     """True if a kernel that works tile by tile finds what *member* of a stack needs of *buffer*.
 
-    It may have the shape of the result, vary along the last axis only, or be a single number.
+    It may have the shape of the result, vary along the last axis only, be a single number, or a
+    table, which is read whole.
     """
     (result,) = mutated(member)
     shape = buffer.type.shape
-    return shape == result.type.shape or all(n == 1 for n in shape[:-1])
+    is_small = all(n == 1 for n in shape[:-1])
+    return is_small or shape == result.type.shape or buffer in tables_of(member)
 
 
 def _is_beside(left: Buffer, right: Buffer) -> bool:

@@ -283,19 +283,20 @@ N = TypeVar("N", bound=Node)
 
 @dataclass_transform(eq_default=False, frozen_default=True)
 def define_node(
-    opcode: str, *, scalar: str = "", data_parallel: bool = False
+    opcode: str, *, scalar: str = "", data_parallel: bool | None = None
 ) -> Callable[[type[N]], type[N]]:
     """Make a class a node: a frozen dataclass, registered under *opcode*.
 
     ``data_parallel`` says that each element of the result depends on the elements at the same
-    (broadcast) place of the operands alone. ``scalar`` says so, and how: it is the expression of
-    one element over the names of operands and attributes (:mod:`glow_nb.llir.scalar`). Instruction
-    and kernel follow from it.
+    (broadcast) place of the operands alone. ``scalar`` says so, and how, unless ``data_parallel``
+    is False, as for an operator with a table: it is the expression of one element over the names
+    of operands and attributes (:mod:`glow_nb.llir.scalar`). Instruction and kernel follow from it.
     """
 
     def define(cls: type[N]) -> type[N]:
         cls = as_dataclass(cls)
-        cls.opcode, cls.scalar, cls.data_parallel = opcode, scalar, data_parallel or bool(scalar)
+        cls.opcode, cls.scalar = opcode, scalar
+        cls.data_parallel = bool(scalar) if data_parallel is None else data_parallel
         NODES.add(opcode, cls)
         return cls
 

@@ -59,10 +59,21 @@ class Target:
         return 32 if has_many else 16
 
     @property
-    def converts_float16(self) -> bool:
-        """True if instructions convert ``float16``: F16C on x86-64, always on 64-bit ARM."""
+    def instruction_sets(self) -> frozenset[str]:
+        """What kernels may use beside plain vectors.
+
+        ``convert_float16`` is F16C on x86-64 and always there on 64-bit ARM. ``permute_bytes_64``
+        is VBMI, ``shuffle_bytes_<n>`` is ``vpshufb`` on n bytes, as many as the lanes hold.
+        """
+        features, bytes = self.enabled_features, 4 * min(self.lanes, self.native_lanes)
+        shuffle = {16: "ssse3", 32: "avx2", 64: "avx512bw"}[bytes]
         is_arm = self.triple.startswith(("aarch64", "arm64"))
-        return is_arm or "+f16c" in self.features.split(",")
+        found = {
+            "convert_float16": is_arm or "f16c" in features,
+            "permute_bytes_64": bytes == 64 and "avx512vbmi" in features,
+            f"shuffle_bytes_{bytes}": shuffle in features,
+        }
+        return frozenset(name for name, is_there in found.items() if is_there)
 
     @property
     def native_lanes(self) -> int:

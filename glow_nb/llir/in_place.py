@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from glow_nb.llir.program import Activation, Buffer, Instruction, Program, mutated, read
-from glow_nb.llir.stack import StackInst
+from glow_nb.llir.stack import StackInst, tables_in
 from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.schema import operand_specs, operands_of
 
@@ -40,7 +40,7 @@ def _stack_may_write(stack: StackInst, result: Buffer, source: Buffer) -> bool:
     A head may walk over its input several times. What its prologue stores is there from the first
     time on; later only the operand that they make is read, if that is what is stored.
     """
-    if source not in stack.sources or result not in stack.results:
+    if source not in stack.sources or result not in stack.results or source in tables_in(stack):
         return False
     head = stack.head
     if head is None:

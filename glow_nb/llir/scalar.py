@@ -21,6 +21,8 @@ vocabulary                          meaning
 ``saturate(x)``                     x, rounded half to even, as the nearest number of the kind of
                                     the result, integers of at most 32 bits; the least for NaN
 ``bit_cast(x)``                     the bits of x in the kind of the result
+``look_up(t, x)``                   the element of the operand t, a table of 256, that the byte x
+                                    counts; the least byte of its kind counts the first
 ``a if attribute_test else b``      decided when the instruction is compiled; gone after parsing
 ==================================  ==============================================================
 
@@ -42,10 +44,13 @@ from typing import NoReturn
 from typing_extensions import override
 
 from glow_nb.errors import DefinitionError, GlowWarning
-from glow_nb.llir.program import Instruction
+from glow_nb.llir.program import Buffer, Instruction
 from glow_nb.llir.scalar_functions import OPERATORS, SCALAR_FUNCTIONS, ScalarFunction
 from glow_nb.schema import attributes_of, operand_specs
 from glow_nb.types import ElementKind
+
+TABLE_SIZE = 256
+"""Elements of a table: one for each byte."""
 
 _ALLOWED = (ast.BinOp, ast.UnaryOp, ast.Load, *OPERATORS)
 
@@ -59,7 +64,7 @@ def define_scalar_function(name: str, *parameters: str, definition: str) -> None
 
     Raises:
         DefinitionError: *name* or a parameter is no name, the function is one of the vocabulary's
-            own, or the definition is not in the vocabulary.
+            own, or the definition is not in the vocabulary, or looks something up.
     """
     for text in (name, *parameters):
         if not text.isidentifier() or iskeyword(text):
@@ -73,6 +78,11 @@ def define_scalar_function(name: str, *parameters: str, definition: str) -> None
             "another name"
         )
     expanded = ast.unparse(_parse(definition, frozenset(parameters), ()))
+    if table_names(expanded):
+        raise DefinitionError(
+            f"scalar function {name!r}: a table is an operand of an operator, not a parameter; "
+            "call look_up in the operator's own expression"
+        )
     function = ScalarFunction(name, len(parameters), parameters=parameters, definition=expanded)
     if known and known != function:
         message = f"scalar function {name!r} is defined again: it replaces the earlier definition"
@@ -107,6 +117,23 @@ def applied(tree: ast.expr) -> tuple[ScalarFunction, list[ast.expr]]:
         case ast.Call(func=ast.Name(id=name), args=arguments):
             return SCALAR_FUNCTIONS[name], arguments
     raise AssertionError(f"{ast.unparse(tree)} passed the check of the vocabulary")
+
+
+@cache
+def table_names(text: str) -> frozenset[str]:
+    """Return the operands of an expression that bytes are looked up in; they are read whole."""
+    calls = (node for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Call))
+    return frozenset(ast.unparse(call.args[0]) for call in calls if _looks_up(call))
+
+
+def tables_of(instruction: Instruction) -> tuple[Buffer, ...]:
+    """Return the operands of *instruction*, if it is data parallel, that are read whole."""
+    names = table_names(instruction.scalar) if instruction.scalar else ()
+    return tuple(getattr(instruction, name) for name in sorted(names))
+
+
+def _looks_up(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "look_up" and bool(call.args)
 
 
 def number_as(kind: ElementKind, value: float) -> float | int | bool:
@@ -182,6 +209,8 @@ class _Checker(ast.NodeTransformer):
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 function = SCALAR_FUNCTIONS.get(name)
                 if function is None or function.operator or function.arity != len(arguments):
+                    self._refuse(node)
+                if _looks_up(node) and ast.unparse(arguments[0]) not in self._operands:
                     self._refuse(node)
                 node.args = [self.visit(argument) for argument in arguments]
                 return _expanded(function, node.args) if function.definition else node

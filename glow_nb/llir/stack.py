@@ -39,6 +39,7 @@ from glow_nb.llir.program import (
     mutated,
     read,
 )
+from glow_nb.llir.scalar import tables_of
 from glow_nb.schema import map_operands
 
 
@@ -118,6 +119,8 @@ class StackInst(Instruction):
                     not isinstance(buffer, Register) or buffer in known,
                     f"register {buffer!r} is read before it is written",
                 )
+            for table in tables_of(instruction):
+                self.require(table not in known, f"table {table!r} is made in the same stack")
             self.require(result not in known, f"{result!r} is written twice")
             known.add(result)
         self._verify_shapes(self.epilogue, mutated(self.head or self.body[0])[0])
@@ -153,6 +156,11 @@ class StackInst(Instruction):
         """Return the operands of the head that its prologue makes."""
         made = self._made_by_prologue()
         return [buffer for buffer in read(self.head) if buffer in made] if self.head else []
+
+
+def tables_in(instruction: Instruction) -> frozenset[Buffer]:
+    """Return what members of a stack, or *instruction* itself, look bytes up in."""
+    return frozenset(b for member in members_of(instruction) for b in tables_of(member))
 
 
 def members_of(instruction: Instruction) -> tuple[Instruction, ...]:

@@ -33,6 +33,7 @@ from glow_nb.llir.program import (
     mutated,
     read,
 )
+from glow_nb.llir.scalar import TABLE_SIZE, tables_of
 from glow_nb.llir.stack import StackInst, members_of
 from glow_nb.schema import qualified_operands_of
 
@@ -106,6 +107,11 @@ class _Verifier:
         self._check_sharing(instruction)
         for member in members_of(instruction):
             self._step_state(member)
+            for table in tables_of(member):
+                if table.type.size != TABLE_SIZE:
+                    raise VerifyError(
+                        member, f"table {table!r} is {table.type}, but needs {TABLE_SIZE} elements"
+                    )
 
     def _step_state(self, instruction: Instruction) -> None:
         """Check that *instruction* reads the old value of each state, and note what it writes."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from glow_nb.llir.in_place import covers_root
 from glow_nb.llir.program import Buffer, Instruction, View, kernel_operands
-from glow_nb.llir.stack import StackInst
+from glow_nb.llir.stack import StackInst, tables_in
 from glow_nb.llir.strides import contiguous_strides, pixel_stride
 from glow_nb.llir.traits import Traits, traits_of
 from glow_nb.llir.verify import element_interval
@@ -138,7 +138,9 @@ def _runs(shape: tuple[int, ...], steps: tuple[int, ...]) -> list[_Run]:
 
 def can_be_strided(instruction: Instruction, buffer: Buffer, place: Buffer, traits: Traits) -> bool:
     """True if the kernel of *instruction* works with *place* instead of *buffer*."""
-    if place.is_contiguous or instruction.scalar:
+    if place.is_contiguous or buffer in tables_in(instruction):
+        return place.is_contiguous
+    if instruction.scalar:
         return True
     if isinstance(instruction, StackInst):
         return _stack_can_be_strided(instruction, buffer, place, traits)

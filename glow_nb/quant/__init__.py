@@ -16,6 +16,7 @@ from glow_nb.quant.calibration import calibrate
 from glow_nb.quant.comparison import Drift, ValueDrift, drift
 from glow_nb.quant.conversion import Conversion, convert, quantize
 from glow_nb.quant.equalization import Equalization, equalize
+from glow_nb.quant.gain import Gains, LayerGain, Times
 from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.methods import Percentile
 from glow_nb.quant.placement import Kept
@@ -28,10 +29,13 @@ __all__ = [
     "Drift",
     "Encoding",
     "Equalization",
+    "Gains",
     "Histogram",
     "Kept",
+    "LayerGain",
     "Percentile",
     "Ranges",
+    "Times",
     "ValueDrift",
     "ValueRange",
     "calibrate",

@@ -162,5 +162,5 @@ def _decibels(
     backend: BackendLike,
     threads: int,
 ) -> float:
-    found = drift(float_model, function, feeds, backend=backend, threads=threads)
+    found = drift(float_model, function, feeds, backend=backend, threads=threads, runs=0)
     return float(np.mean([output.signal_to_noise for output in found.outputs]))

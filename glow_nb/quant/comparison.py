@@ -11,16 +11,19 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.api import as_threads, compile
-from glow_nb.arguments import as_path
-from glow_nb.backends import BackendLike
+from glow_nb.arguments import as_path, whole_number
+from glow_nb.backends import Backend, BackendLike, backend_named
 from glow_nb.compiler import optimize
-from glow_nb.errors import OptionError
+from glow_nb.distance import signal_to_noise
+from glow_nb.errors import OptionError, UnsupportedError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.network import Network
+from glow_nb.quant.gain import Gains, measure
 from glow_nb.quant.samples import Samples, batches_of
 from glow_nb.quant.schemas import Encoding
+from glow_nb.quant.table import Table
 from glow_nb.source import Trained, as_source, shapes_of
 from glow_nb.types import Array, ElementKind
 
@@ -54,11 +57,13 @@ class Drift:
         values: The quantized values, in the order in which they are computed: what they have become
             with all that was rounded before them.
         outputs: The outputs.
+        gains: What the integers gain in time, predicted and measured; None if it was not measured.
     """
 
     model: str
     values: tuple[ValueDrift, ...]
     outputs: tuple[ValueDrift, ...]
+    gains: Gains | None = None
 
     def worst(self, count: int = 10) -> tuple[ValueDrift, ...]:
         """Return the values with the least signal to noise, the worst first."""
@@ -80,18 +85,26 @@ class Drift:
             ) from error
         draw_drift(self, as_path(path))
 
+    @property
+    def table(self) -> Table:
+        """The values and the outputs."""
+        return Table(
+            ("value", "of", "#dB", "#largest error", "#saturated"),
+            tuple(
+                (
+                    row.name,
+                    row.opcode,
+                    f"{row.signal_to_noise:.1f}",
+                    f"{row.largest_error:.4g}",
+                    f"{100 * row.saturated:.3f} %",
+                )
+                for row in (*self.values, *self.outputs)
+            ),
+        )
+
     @override
     def __str__(self) -> str:
-        rows = (*self.values, *self.outputs)
-        width = max((len(row.name) for row in rows), default=0)
-        kinds = max((len(row.opcode) for row in rows), default=0)
-        lines = [f"{'value':{width}}  {'of':{kinds}}      dB  largest error  saturated"]
-        lines += [
-            f"{row.name:{width}}  {row.opcode:{kinds}}  {row.signal_to_noise:6.1f}  "
-            f"{row.largest_error:13.4g}  {100 * row.saturated:7.3f} %"
-            for row in rows
-        ]
-        return "\n".join(lines)
+        return str(self.table) + (f"\n\n{self.gains}" if self.gains else "")
 
 
 def drift(
@@ -101,8 +114,9 @@ def drift(
     *,
     backend: BackendLike = "cpu",
     threads: int | None = None,
+    runs: int = 10,
 ) -> Drift:
-    """Run both networks on *samples* and compare what they compute.
+    """Run both networks on *samples* and compare what they compute, and how long they take.
 
     Compared are the outputs and every value that *quantized* rounds to integers and the optimized
     graph of *float_model* has under the same name: all of them, if :func:`quantize` made it.
@@ -113,14 +127,15 @@ def drift(
         samples: As :func:`calibrate` takes them.
         backend: What runs the networks.
         threads: Cores that share the work of a run; all that are available by default.
+        runs: How often each network runs for the times of its kernels; 0 takes none.
 
     Raises:
         CalibrationError: There are no samples, or some hold NaN.
         FeedError: A sample does not fit.
-        OptionError: The networks have other outputs.
+        OptionError: The networks have other outputs, or *runs* is no whole number.
         GlowError: As :func:`glow_nb.compile`.
     """
-    cores = as_threads(threads)
+    cores, runs = as_threads(threads), whole_number("runs", runs, 0)
     source = as_source(float_model)
     batches = batches_of(samples, source)
     first = next(batches)
@@ -148,7 +163,28 @@ def drift(
         reference.name,
         tuple(comparison.result() for comparison in comparisons),
         tuple(comparison.result() for comparison in outputs),
+        _gains(reference, rounded, first, backend_named(backend, threads=cores), cores, runs),
     )
+
+
+def _gains(
+    reference: Function,
+    rounded: Function,
+    feed: dict[str, Array],
+    backend: Backend,
+    threads: int,
+    runs: int,
+) -> Gains | None:
+    """Return how long the layers of both networks take; None if the backend takes no times."""
+    if not runs:
+        return None
+    floats, integers = (
+        compile(function, backend=backend, threads=threads) for function in (reference, rounded)
+    )
+    try:
+        return measure(floats, integers, feed, runs=runs)
+    except UnsupportedError:
+        return None
 
 
 def _pairs(reference: Function, rounded: Function) -> list[tuple[Value, ops.Dequantize]]:
@@ -223,9 +259,7 @@ class _Comparison:
 
     def result(self) -> ValueDrift:
         """Return what all batches have shown."""
-        ratio = math.inf
-        if self._noise:
-            ratio = 10 * math.log10(self._signal / self._noise) if self._signal else -math.inf
+        ratio = signal_to_noise(self._signal, self._noise)
         saturated = self._outside / max(self._count, 1)
         return ValueDrift(self.name, self._opcode, ratio, self._largest, saturated)
 

@@ -10,12 +10,14 @@ from functools import reduce
 from typing_extensions import override
 
 from glow_nb.compiler import optimize
-from glow_nb.errors import CalibrationError
+from glow_nb.errors import CalibrationError, OptionError
 from glow_nb.hlir.graph import Function, Value
+from glow_nb.kernels.target import Target
 from glow_nb.quant.emission import Emission
+from glow_nb.quant.gain import Gains, Predictor
 from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.methods import Method, chosen, method_named
-from glow_nb.quant.placement import Kept, Placement, place
+from glow_nb.quant.placement import Kept, Placement, kept_by_name, place
 from glow_nb.quant.ranges import Ranges, ValueRange
 from glow_nb.quant.schemas import (
     WEIGHT_KINDS,
@@ -38,11 +40,13 @@ class Conversion:
         function: The network, as :func:`quantize` returns it.
         quantized: How many operators read integers, by opcode.
         kept: The operators that compute with floats, and why.
+        gains: What the integers gain by prediction, layer by layer.
     """
 
     function: Function
     quantized: dict[str, int]
     kept: tuple[Kept, ...]
+    gains: Gains
 
     @override
     def __str__(self) -> str:
@@ -54,6 +58,9 @@ class Conversion:
         for (opcode, reason), names in reasons.items():
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             lines.append(f"float {opcode}: {reason}: {', '.join(names[:3])}{more}")
+        sizes = (f"{value.name} {list(value.type.shape)}" for value in self.function.inputs)
+        lines.append(f"for inputs of the sizes of the samples: {', '.join(sizes)}")
+        lines.append(f"predicted gain of the network: {self.gains.predicted.gain:.2f}")
         return "\n".join(lines)
 
 
@@ -67,6 +74,8 @@ def quantize(
     method: str | Method = "minmax",
     per_channel: bool = True,
     keep: Iterable[str] = (),
+    least_gain: float = 1.0,
+    target: Target | None = None,
 ) -> Function:
     """Return *model* with integers in the place of floats where operators have forms for them.
 
@@ -87,6 +96,9 @@ def quantize(
             off.
         per_channel: Weights have a scale for each channel of the result, not one for all.
         keep: Names, or globs, of nodes that stay float.
+        least_gain: An island of integers, with the conversions at its shores, stays float if the
+            cpu backend predicts that floats take less than so many times as long; 0 keeps none.
+        target: The processor that this is predicted for, by default this one.
 
     Raises:
         CalibrationError: The ranges are those of another network: says what differs.
@@ -102,6 +114,8 @@ def quantize(
         method=method,
         per_channel=per_channel,
         keep=keep,
+        least_gain=least_gain,
+        target=target,
     ).function
 
 
@@ -115,21 +129,50 @@ def convert(
     method: str | Method = "minmax",
     per_channel: bool = True,
     keep: Iterable[str] = (),
+    least_gain: float = 1.0,
+    target: Target | None = None,
 ) -> Conversion:
     """Do what :func:`quantize` does, and tell what stays float, and why."""
+    if not isinstance(least_gain, int | float) or not 0 <= least_gain < float("inf"):
+        raise OptionError(f"least_gain={least_gain!r:.80}: give a number of at least 0")
     kind, chosen_schema = kind_named("activations", activations), schema_named(schema)
     weight_kind = kind_named("weights", weights, WEIGHT_KINDS)
     chosen_method = method_named(method)
     function = _calibrated_function(model, ranges)
     known = ranges.of_values(function)
-    placement = place(function, keep, lambda value: value in known and known[value].is_known)
-    encodings = _encodings(placement, known, kind, chosen_schema, chosen_method)
     weight_schema = power_of_two if chosen_schema is power_of_two else symmetric
-    emission = Emission(
-        function, placement, encodings, (weight_kind, weight_schema), per_channel=per_channel
-    )
+    kept, predictor = kept_by_name(function, keep), Predictor(function, target)
+    while True:
+        placement = place(function, kept, lambda value: value in known and known[value].is_known)
+        encodings = _encodings(placement, known, kind, chosen_schema, chosen_method)
+        made = Emission(
+            function, placement, encodings, (weight_kind, weight_schema), per_channel=per_channel
+        ).function()
+        layers, islands = predictor.gains(made)
+        losing = _losing(function, placement, islands, least_gain)
+        if not losing:
+            break
+        kept |= losing
     on_integers = Counter(node.opcode for node in placement.reads)
-    return Conversion(emission.function(), dict(on_integers), tuple(placement.kept))
+    return Conversion(made, dict(on_integers), tuple(placement.kept), layers)
+
+
+def _losing(
+    function: Function, placement: Placement, islands: Gains, least_gain: float
+) -> dict[str, str]:
+    """Return the names of the nodes on integers in islands that gain too little, and why."""
+    reasons = {
+        name: f"predicted gain {island.predicted.gain:.2f} < {least_gain:g}"
+        for island in islands.layers
+        if island.predicted.gain < least_gain
+        for name in island.names
+    }
+    found: dict[str, str] = {}
+    for node in placement.reads:
+        reason = next((reasons[o] for o in function.origins_of(node) if o in reasons), "")
+        if reason:
+            found[node.name] = reason
+    return found
 
 
 def _calibrated_function(model: Trained, ranges: Ranges) -> Function:

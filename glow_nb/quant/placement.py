@@ -8,7 +8,7 @@ stays float: each change costs a rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -74,22 +74,29 @@ class Placement:
         return found
 
 
-def place(function: Function, keep: Iterable[str], is_known: Callable[[Value], bool]) -> Placement:
+def place(
+    function: Function, kept: Mapping[str, str], is_known: Callable[[Value], bool]
+) -> Placement:
     """Return which values of an optimized *function* become integers.
 
     Args:
         function: The graph.
-        keep: Names, or globs, of nodes that stay float; names of imported nodes count, too.
+        kept: The names of nodes that stay float in any case, and why.
         is_known: Whether a value has a range.
+    """
+    return _Placer(function, kept, is_known).placement()
+
+
+def kept_by_name(function: Function, keep: Iterable[str]) -> dict[str, str]:
+    """Return the names of the nodes that *keep* asks to stay float, and which pattern does.
+
+    Args:
+        function: The graph.
+        keep: Names, or globs, of nodes; names of imported nodes count, too.
 
     Raises:
-        OptionError: A pattern of *keep* fits no node.
+        OptionError: A pattern fits no node.
     """
-    return _Placer(function, _kept_names(function, keep), is_known).placement()
-
-
-def _kept_names(function: Function, keep: Iterable[str]) -> dict[str, str]:
-    """Return the pattern of *keep* that fits each node by its name."""
     if isinstance(keep, str):
         raise OptionError(f"keep={keep!r:.80}: give a list of names or globs of nodes")
     found: dict[str, str] = {}
@@ -103,7 +110,7 @@ def _kept_names(function: Function, keep: Iterable[str]) -> dict[str, str]:
         if not fitting:
             hint = closest(str(pattern), {each for known in names.values() for each in known})
             raise OptionError(f"keep: {pattern!r:.80} fits no node of {function.name!r}{hint}")
-        found |= dict.fromkeys(fitting, pattern)
+        found |= dict.fromkeys(fitting, f"keep={pattern!r}")
     return found
 
 
@@ -111,9 +118,9 @@ class _Placer:
     """Goes through a graph from the end to the beginning."""
 
     def __init__(
-        self, function: Function, kept: dict[str, str], is_known: Callable[[Value], bool]
+        self, function: Function, kept: Mapping[str, str], is_known: Callable[[Value], bool]
     ) -> None:
-        self._function, self._kept_names, self._is_known = function, kept, is_known
+        self._function, self._kept, self._is_known = function, kept, is_known
         self._users = function.users()
         self._order = {node: index for index, node in enumerate(function.nodes)}
         self._leads: set[Value] = set()  # to what is quantized, through functions of one element
@@ -131,8 +138,8 @@ class _Placer:
     def _reason_against(self, node: Node) -> str:
         """Quantize what *node* reads, or return why it stays float; empty for mere movement."""
         is_wanted = any(r in self._found.roots or r in self._leads for r in node.results)
-        if node.name in self._kept_names:
-            reason = f"keep={self._kept_names[node.name]!r}"
+        if node.name in self._kept:
+            reason = self._kept[node.name]
         elif is_function_of_one(node):
             self._leads.update(activations_of(node) if is_wanted else ())
             reason = "" if is_wanted else READ_BY_FLOATS
@@ -209,7 +216,7 @@ class _Placer:
         if node is None or len(self._users[value]) != 1 or value in self._found.roots:
             return False
         if is_product_of_weights(node):
-            return node.name not in self._kept_names
+            return node.name not in self._kept
         return is_function_of_one(node) and self._is_made_for_one(activations_of(node)[0])
 
     def _place_of(self, value: Value) -> int:

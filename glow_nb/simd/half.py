@@ -10,12 +10,14 @@ from typing import Any
 
 from llvmlite import ir
 
+from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import FLOAT32, INT32, Lanes, call_named
 from glow_nb.simd.types import llvm_vector
 from glow_nb.types import ElementKind
 
 FLOAT16 = ElementKind.FLOAT16
-_HAS_INSTRUCTIONS = "glow_nb.converts_float16"
+CONVERSIONS = "convert_float16"
+"""The instruction set that converts ``float16``."""
 
 _SIGN, _SIZE = 0x8000, 0x7FFF
 _SIGN_BIT = -(2**31)
@@ -30,13 +32,8 @@ _SUBNORMAL_STEP = 0.5
 """Its neighbours are as far apart as the subnormal numbers of ``float16``, 2 ** -24."""
 
 
-def mark_instructions(module: Any) -> None:
-    """Say that the processor for which *module* is made converts ``float16`` by itself."""
-    module.add_named_metadata(_HAS_INSTRUCTIONS)
-
-
 def _has_instructions(x: Lanes) -> bool:
-    return _HAS_INSTRUCTIONS in x.builder.module.namedmetadata
+    return has_instruction_set(x.builder, CONVERSIONS)
 
 
 def _half_vector(x: Lanes) -> Any:

@@ -160,6 +160,13 @@ class Lanes:
         value = self.builder.shuffle_vector(self.value, undefined, mask)
         return Lanes(self.builder, value, self.kind, len(order))
 
+    def join(self, other: Lanes) -> Lanes:
+        """Return these lanes, and those of *other*, which are as many, behind them."""
+        lanes = self.lanes + other.lanes
+        mask = ir.Constant(ir.VectorType(I32, lanes), list(range(lanes)))
+        value = self.builder.shuffle_vector(self.value, other.value, mask)
+        return Lanes(self.builder, value, self.kind, lanes)
+
     def reduce(self, combine: Callable[[Lanes, Lanes], Lanes]) -> Any:
         """Combine all lanes pairwise (halves, quarters, ...) to one LLVM scalar.
 

@@ -31,6 +31,8 @@ register tiles
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes``
 dots of groups of neighbouring integers
     ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
+tables
+    ``look_up(p, v)``
 parts of convolutions
     ``copy_patch winograd_taps``
 random numbers
@@ -54,6 +56,7 @@ from glow_nb.simd import (
     copies,
     dot,
     elementary,
+    look_up,
     memory,
     outer_product,
     patch,
@@ -144,6 +147,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     memory: "load load_masked store store_masked broadcast at prefetch",
     copies: "copy clear fill",
     scalars: "get put",
+    look_up: "look_up",
     stream: "store_streaming to_line fence",
     tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_get tile_set"
     " tile_keep tile_store tile_store_masked tile_any tile_is_finite",

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from glow_nb.backends.backend import Timings
 from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotated_kernel
 from glow_nb.backends.cpu.constant_block import ConstantBlock
+from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.planned_calls import plan_calls, used_weights
 from glow_nb.backends.cpu.shared_weights import SharedWeights
@@ -88,9 +89,13 @@ class CpuExecutable:
 
     @cached_property
     def kernels(self) -> tuple[KernelReport, ...]:
-        """What was generated for each instruction; its source is written when it is asked for."""
+        """What was generated for each instruction; source and estimate are made when asked for."""
         return tuple(
-            replace(report, source=annotated_kernel(call.source, [use]))
+            replace(
+                report,
+                source=annotated_kernel(call.source, [use]),
+                estimated_ns=estimated_ns(use.instruction, self.native.target),
+            )
             for report, call, use in zip(self.native.kernels, self._calls, self._uses, strict=True)
         )
 

@@ -86,7 +86,7 @@ def _shareable_ns(instruction: Instruction, report: KernelReport, target: Target
 
 
 def _report(use: Use, call: Call) -> KernelReport:
-    """Return what is told of one call, but for the source of its kernel."""
+    """Return what is told of one call, but for the source and the estimate of its kernel."""
     instruction = use.instruction
     return KernelReport(
         instruction=print_instruction(instruction),

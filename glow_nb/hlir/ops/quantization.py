@@ -14,11 +14,11 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.conversion import dequantized, quantized
+from glow_nb.costs import Cost
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value, define_node
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import Kinds, fitted, require_kind
-from glow_nb.hlir.ops.gather import Gather
 from glow_nb.hlir.ops.linear_quantization import (
     FLOAT32,
     INT32,
@@ -26,7 +26,6 @@ from glow_nb.hlir.ops.linear_quantization import (
     QuantizeLinear,
     require_result_kind,
 )
-from glow_nb.hlir.ops.shape import Concat, slice_axis
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import LOWERINGS, lowers
 from glow_nb.types import (
@@ -140,7 +139,7 @@ class AsQuantized(Node):
         return fitted(input, self.type)
 
 
-@define_node("int_lookup_table")
+@define_node("int_lookup_table", scalar="look_up(table, input)", data_parallel=False)
 class IntLookupTable(Node):
     """Look bytes up: ``result[i] = table[input[i] - lowest]``, *lowest* that of their kind.
 
@@ -175,6 +174,10 @@ class IntLookupTable(Node):
     def evaluate(self, input: Array, table: Array) -> Array:
         least = ElementKind.of(input.dtype).limits[0]
         return fitted(table[input.astype(np.int64) - least], self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(others=self.type.size)
 
 
 def quantized_type(
@@ -276,20 +279,9 @@ def lower_with_types(node: Stored | AsQuantized, rewriter: Rewriter) -> None:
 
 
 @lowers(IntLookupTable)
-def lower_int_lookup_table(node: IntLookupTable, rewriter: Rewriter) -> Value:
-    """Express it as a table of plain bytes, and that as a gather.
-
-    Indices of a gather count from the end if they are negative: the table of a signed kind has the
-    entries for these behind the others.
-    """
-    emit = rewriter.emit
-    if node.input.type.is_quantized:
-        plain = emit(IntLookupTable(emit(Stored(node.input)), node.table))
-        if not node.makes_quantized:
-            return plain
-        return emit(AsQuantized(plain, scale=node.scale, offset=node.offset))
-    table = node.table
-    if node.input.type.kind.is_signed:
-        halves = (range(128, 256), range(128))
-        table = emit(Concat(tuple(slice_axis(rewriter, table, 0, h) for h in halves), axis=0))
-    return emit(Gather(table, emit(ConvertTo(node.input, INT32)), axis=0))
+def lower_int_lookup_table(node: IntLookupTable, rewriter: Rewriter) -> Value | None:
+    """Express it as a table of plain bytes; decline for one."""
+    if not node.input.type.is_quantized:
+        return None
+    plain = rewriter.emit(IntLookupTable(rewriter.emit(Stored(node.input)), node.table))
+    return as_type(rewriter, plain, node.type) if node.makes_quantized else plain

@@ -8,7 +8,7 @@ import numpy as np
 
 from glow_nb.conversion import dequantized
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.ops import Dequantize, Quantize, QuantizedAveragePool, QuantizedMatMul, Rescale
+from glow_nb.hlir.ops import Dequantize, Quantize, QuantizedAveragePool, Rescale
 from glow_nb.hlir.ops.quantized_elementwise import BINARY
 from glow_nb.hlir.optimize.dequantized import PRODUCTS, emit_bounded, quantization_of
 from glow_nb.hlir.optimize.ranges import Range
@@ -20,8 +20,9 @@ from glow_nb.types import TensorType
 ROUNDING = (*PRODUCTS, *BINARY, Quantize, QuantizedAveragePool, Rescale)
 """Operators that round to a quantized type of any scale."""
 
-READING = (*BINARY, Dequantize, QuantizedAveragePool, QuantizedMatMul, Rescale)
-"""Operators that read a quantized type of any scale: all but those whose bias goes with it."""
+READING = (*BINARY, Dequantize, QuantizedAveragePool, Rescale)
+"""Operators that read a quantized type of any scale: all but products. A bias has the scale of what
+they read, and int32 holds their sums for the kind and offset of that."""
 
 
 @register_pass

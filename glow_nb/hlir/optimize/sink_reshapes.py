@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from glow_nb.hlir.graph import Constant, Function, Node
-from glow_nb.hlir.ops import Broadcast, Reshape
+from glow_nb.hlir.ops import Broadcast, IntLookupTable, Reshape
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import axis_groups
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -36,6 +37,10 @@ def sink_reshapes(function: Function) -> Function:
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+    match node:
+        case IntLookupTable(input=Reshape(predicate=None) as source, predicate=None):
+            found = rewriter.emit(replace(node, input=source.input, name=""))
+            return rewriter.emit(Reshape(found, node.type.shape))
     if not node.data_parallel or node.predicate is not None:
         return None
     before = _common_shape(node)

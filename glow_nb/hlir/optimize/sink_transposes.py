@@ -27,6 +27,7 @@ from glow_nb.hlir.ops import (
     Convolution,
     CumSum,
     Gather,
+    IntLookupTable,
     LogSoftmax,
     MatMul,
     MaxPool,
@@ -208,6 +209,12 @@ def _gather(node: Gather, source: Transpose, rewriter: Rewriter) -> Replacement:
     return _over_axis(node, source, rewriter) if node.indices.type.rank == 1 else None
 
 
+def _look_up(node: IntLookupTable, source: Transpose, rewriter: Rewriter) -> Replacement:
+    """A table that is looked up in is not transposed."""
+    inner = rewriter.emit(dataclasses.replace(node, input=source.input))
+    return rewriter.emit(Transpose(inner, permutation=source.permutation))
+
+
 def _over_axes(node: Any, source: Transpose, rewriter: Rewriter) -> Replacement:
     """A reduction: ``reduce(T(x))`` becomes ``T'(reduce'(x))`` over the mapped axes."""
     axes = tuple(sorted(source.permutation[axis] for axis in node.axes))
@@ -384,6 +391,7 @@ _SINKS: dict[type[Node], Callable[[Any, Transpose, Rewriter], Replacement]] = {
     Broadcast: _broadcast,
     CumSum: _over_axis,
     Gather: _gather,
+    IntLookupTable: _look_up,
     LogSoftmax: _over_axis,
     Moments: _moments,
     Pad: _pad,

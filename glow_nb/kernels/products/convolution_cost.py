@@ -116,7 +116,9 @@ def convolution_candidates(
         fetched=simple.new_inputs,
     )
     kinds = ProductKinds.of(kind, form=form)
-    candidates = [_direct(shape, kinds, target, block, threads) for block in widths[:blocks]]
+    candidates = [
+        direct_candidate(shape, kinds, target, block, threads) for block in widths[:blocks]
+    ]
     if winograd and kind is ElementKind.FLOAT32 and prod(shape.output) * shape.batch > 0:
         tiles = [tile for tile in _tiles(shape) if suits_winograd(shape, tile)]
         for tile in tiles:
@@ -129,7 +131,8 @@ def convolution_candidates(
                 kind=kind,
             )
             candidates += [
-                _winograd(shape, tile, kind, target, block, threads) for block in widths[:blocks]
+                winograd_candidate(shape, tile, kind, target, block, threads)
+                for block in widths[:blocks]
             ]
     if not is_packed:
         candidates = [_with_packing(way, shape, kind, threads) for way in candidates]
@@ -195,23 +198,32 @@ def product_candidates(
         tried = (*tried, shape.depth)
     candidates: list[Candidate] = []
     for block in tried:
-        columns = Columns(shape.depth, block, lanes_of(kind, target))
-        cycles = _product_cycles(columns, shape.rows, shape.inner, target, form)
-        cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind)
-        weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
-        cycles = DIRECT_FACTOR * shape.batch * cycles + WEIGHT_CYCLES * weight_bytes
-        cycles = max(cycles, _fetch_cycles(weight_bytes))
+        way = product_candidate(shape, kind, target, form, block)
         if not is_laid_out and block != shape.depth:
-            cycles += COPY_CYCLES * weight_bytes
-        candidates.append(Candidate(None, block, cycles, form.factors))
+            weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
+            way = replace(way, cycles=way.cycles + COPY_CYCLES * weight_bytes)
+        candidates.append(way)
     if is_laid_out:
         return candidates
     return sorted(candidates, key=lambda candidate: candidate.cycles)
 
 
-def _direct(
+def product_candidate(
+    shape: MatMulShape, kind: ElementKind, target: Target, form: DotForm, block: int
+) -> Candidate:
+    """Return a matrix product whose right matrices lie in panels of *block* columns."""
+    columns = Columns(shape.depth, block, lanes_of(kind, target))
+    cycles = _product_cycles(columns, shape.rows, shape.inner, target, form)
+    cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind)
+    weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
+    cycles = DIRECT_FACTOR * shape.batch * cycles + WEIGHT_CYCLES * weight_bytes
+    return Candidate(None, block, max(cycles, _fetch_cycles(weight_bytes)), form.factors)
+
+
+def direct_candidate(
     shape: ConvolutionShape, kinds: ProductKinds, target: Target, block: int, threads: int
 ) -> Candidate:
+    """Return a convolution that sums up its products with a filter in panels of *block* columns."""
     simple, kind, form = shape.simplified(), kinds.left, kinds.form
     nest = ProductNest.packed(simple, kinds, block, run=run_of(shape, form.factors))
     plan = plan_product(nest, target)
@@ -232,7 +244,7 @@ def _direct(
     return Candidate(None, block, cycles, form.factors)
 
 
-def _winograd(
+def winograd_candidate(
     shape: ConvolutionShape,
     tile: tuple[int, ...],
     kind: ElementKind,
@@ -240,6 +252,7 @@ def _winograd(
     block: int,
     threads: int,
 ) -> Candidate:
+    """Return a convolution by Winograd's algorithm with tiles of so many outputs."""
     inner = shape.channels_per_group
     nest = WinogradNest(shape, tile, kind, block)
     plan = plan_winograd(nest, target)

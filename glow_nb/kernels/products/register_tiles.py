@@ -160,6 +160,7 @@ class TileStore:
             name: elements_between_pixels(buffer)
             for name, buffer in self.fusion.pointers
             if buffer.type.shape == made and buffer in (*results, *around)
+            if buffer not in self.fusion.tables
         }
 
 

@@ -77,11 +77,11 @@ def _pointer_names(body: LoopBody, arguments: Sequence[Buffer]) -> list[str]:
 
 
 def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
-    buffers = body.arguments
+    buffers = (*body.stored, *body.inputs)
     nest = _vectorizable(Nest.over(body.shape, buffers), len(body.stored))
     strides = dict(zip(buffers, nest.strides, strict=True))
     trial = body.trial()
-    kinds = {buffer.type.kind for buffer in buffers} | {kind for _, kind in trial.calls}
+    kinds = {buffer.type.kind for buffer in body.arguments} | {kind for _, kind in trial.calls}
     unroll = vectors_at_once(trial, target.vector_registers)
     lanes = min(native_lanes(target, *kinds) * unroll, floor_power_of_two(nest.sizes[-1]))
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
@@ -299,7 +299,7 @@ class _Piece:
             if buffer not in vectors:
                 text = f"load{suffix}({self._place(buffer, column)}, {self.code.lanes}{mask})"
                 vectors[buffer] = self.code.assign(text, buffer.type.kind)
-        results = self.loop.body.write(self.code, vectors)
+        results = self.loop.body.write(self.code, vectors, self.loop.pointers)
         store = "store_streaming" if streams else f"store{suffix}"
         for line in self.code.lines[self.written :]:
             out.line(line)

@@ -148,6 +148,8 @@ class Fusion:
     ) -> dict[str, tuple[int, ...]]:
         """Return the strides of every pointer over the loops of a kernel.
 
+        Tables are left out, which are read whole.
+
         Args:
             strides_of: Those of a tensor that belongs to the elements of the input.
             strides_of_result: Those of one that belongs to the result, if they differ.
@@ -156,7 +158,14 @@ class Fusion:
         return {
             name: (strides_of if buffer in at_input else strides_of_result or strides_of)(buffer)
             for name, buffer in self.pointers
+            if buffer not in self.tables
         }
+
+    @cached_property
+    def tables(self) -> frozenset[Buffer]:
+        """What the instructions around the head look bytes up in."""
+        bodies = (body for body in (self.prologue, self.epilogue) if body)
+        return frozenset(table for body in bodies for table in body.tables)
 
     @property
     def may_turn(self) -> bool:
@@ -218,7 +227,7 @@ class Fusion:
             if buffer not in vectors:
                 load = place.load(self.names[buffer])
                 vectors[buffer] = code.assign(load, buffer.type.kind)
-        vectors |= body.write(code, vectors)
+        vectors |= body.write(code, vectors, self.names)
         for line in code.lines:
             out.line(line)
         return vectors

@@ -23,6 +23,7 @@ from glow_nb.llir.program import (
     Out,
     define_instruction,
 )
+from glow_nb.llir.scalar import table_names
 from glow_nb.schema import FieldSpec, as_dataclass, fields_of, operand_specs, per_class
 
 
@@ -92,8 +93,10 @@ def _of_formula(node_class: type[Node]) -> type[Instruction]:
         )
     fields = _fields_like(node_class)
     fields |= {"opcode": node_class.opcode, "scalar": node_class.scalar, "node_class": node_class}
-    # each element of an operand is read before that of the result is written
-    fields["inplace"] = tuple(("dest", spec.name) for spec in operand_specs(node_class))
+    # each element of an operand is read before that of the result is written, but for tables
+    names = [spec.name for spec in operand_specs(node_class)]
+    tables = table_names(node_class.scalar)
+    fields["inplace"] = tuple(("dest", name) for name in names if name not in tables)
     return as_dataclass(type(f"{node_class.__name__}Inst", (NodeInstruction,), fields))
 
 

@@ -48,6 +48,7 @@ def test_a_model_is_calibrated_and_quantized(tmp_path: Path) -> None:
     options: tuple[object, ...] = ("--ranges", ranges, "--output", output, "--report")
     options += ("--method", "mse", "--schema", "symmetric_unsigned", "--keep", "conv1*")
     options += ("--samples", samples, "--picture", picture, "--correct-biases")
+    options += ("--least-gain", 0)
     result = call("quantize", model, *options)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -56,7 +57,10 @@ def test_a_model_is_calibrated_and_quantized(tmp_path: Path) -> None:
     )
     assert any(line.startswith("float convolution: keep='conv1*'") for line in lines)
     assert any(line.startswith("2 biases corrected: outputs from ") for line in lines)
-    assert lines[-1].split()[:2] == ["y", "output"]
+    assert lines[-1].startswith("all kernels")
+    titles = [line.split()[0] for line in lines if line in ("values", "layers")]
+    assert titles == ["values", "layers"]
+    assert any(line.split()[:2] == ["y", "output"] for line in lines)
     assert result.stderr == f"wrote {picture}\nwrote {output}\n"
     assert picture.stat().st_size > 1000
     function = glow_nb.load(output)
@@ -83,11 +87,38 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_a_model_of_integers_is_written(tmp_path: Path) -> None:
     model, _, ranges = calibrated(tmp_path)
     output = tmp_path / "model.int8.onnx"
-    result = call("quantize", model, "--ranges", ranges, "--output", output)
+    options = ("--ranges", ranges, "--output", output, "--least-gain", 0)
+    result = call("quantize", model, *options)
     assert result.exit_code == 0, result.output
     assert result.output == f"wrote {output}\n"
     kinds = {node.op_type for node in onnx.load(output).graph.node}
     assert {"QuantizeLinear", "DequantizeLinear", "Conv"} <= kinds
+
+
+def test_a_report_without_samples_predicts(tmp_path: Path) -> None:
+    model, _, ranges = calibrated(tmp_path)
+    options = ("--ranges", ranges, "--output", tmp_path / "out.glow", "--report")
+    lines = call("quantize", model, *options, "--least-gain", 1e6).stdout.splitlines()
+    assert lines[0].endswith(": on integers: nothing")
+    assert any(line.startswith("float convolution: predicted gain ") for line in lines)
+    assert "predicted gain of the network: 1.00" in lines
+    assert lines[-1].split()[:2] == ["all", "kernels"]
+    assert "measured: float us" not in "\n".join(lines)
+
+
+def test_equalized_networks_have_ranges_of_their_own(tmp_path: Path) -> None:
+    model, samples, ranges = calibrated(tmp_path)
+    options = ("--ranges", ranges, "--output", tmp_path / "out.glow", "--equalize")
+    message = fails("quantize", model, *options)
+    assert "is computed with other weights or attributes; calibrate this network" in message
+    result = call("calibrate", model, "--samples", samples, "--output", ranges, "--equalize")
+    assert result.exit_code == 0, result.output
+    assert "pairs of layers equalized: weights of 8 bits from " in result.stdout
+    result = call("quantize", model, *options, "--per-tensor", "--least-gain", 0)
+    assert result.exit_code == 0, result.output
+    function = glow_nb.load(tmp_path / "out.glow")
+    assert isinstance(function, glow_nb.Function)
+    assert sum(isinstance(node, Quantize) for node in function.nodes) >= 2
 
 
 def test_sizes_may_be_given(tmp_path: Path) -> None:

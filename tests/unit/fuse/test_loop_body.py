@@ -28,7 +28,7 @@ def test_loop_reuses_what_it_has_computed() -> None:
     assert body.inputs == (x,)
     assert body.arguments == (z, x)
     code = VectorCode(4)
-    results = body.write(code, {x: Vector("t", FLOAT32)})
+    results = body.write(code, {x: Vector("t", FLOAT32)}, {})
     assert code.lines == ["v0 = mul(t, t)", "v1 = add(v0, t)"]
     assert results[z] == Vector("v1", FLOAT32)
 

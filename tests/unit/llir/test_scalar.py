@@ -62,6 +62,7 @@ def parsed(text: str, monkeypatch: pytest.MonkeyPatch, mode: str = "none") -> st
         "input and alpha",
         "'text'",
         "input +",
+        "look_up(input + input, input)",
     ],
 )
 def test_what_is_not_in_the_vocabulary_is_refused(
@@ -182,3 +183,8 @@ def test_numbers_take_the_kind_they_meet(kind: ElementKind, value: float, expect
     found = number_as(kind, value)
     assert found == expected
     assert type(found) is type(expected)
+
+
+def test_a_table_is_an_operand_and_no_parameter() -> None:
+    with pytest.raises(DefinitionError, match="a table is an operand of an operator"):
+        define_scalar_function("first_entry", "t", "x", definition="look_up(t, x)")

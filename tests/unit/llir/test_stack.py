@@ -110,3 +110,29 @@ def test_a_register_before_the_head_may_not_lie_upon_what_is_read_late() -> None
     parse_program(text)  # the head reads only what has replaced it
     with pytest.raises(VerifyError, match="shares memory"):
         parse_program(text.replace("@in %s, @in %z", "@in %s, @in %a"))
+
+
+LOOKED_UP = """declare @main {
+  %x = input uint8<256>
+  %t = input uint8<256>
+  %y = output uint8<256>
+}
+program {
+  stack {
+    %a = register uint8<256>
+    add @out %a, @in %x, @in %x
+    int_lookup_table @out %y, @in %a, @in %t {scale = 1.0, offset = 0}
+  }
+}
+"""
+
+
+def test_a_table_is_made_before_the_stack() -> None:
+    parse_program(LOOKED_UP)
+    with pytest.raises(GlowError, match="table %a is made in the same stack"):
+        parse_program(LOOKED_UP.replace("@in %a, @in %t", "@in %x, @in %a"))
+
+
+def test_a_table_has_an_element_for_each_byte() -> None:
+    with pytest.raises(GlowError, match="must be uint8<256>"):
+        parse_program(LOOKED_UP.replace("%t = input uint8<256>", "%t = input uint8<255>"))

@@ -13,14 +13,15 @@ from glow_nb import quant
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.quant.comparison import Drift, ValueDrift
+from glow_nb.quant.gain import Gains, LayerGain, Times
 from glow_nb.types import Array
 from tests.unit.quant.networks import convolutional, dense, random, residual
 
 
 def drift_of(function: Function, samples: Array, **options: str) -> Drift:
     ranges = quant.calibrate(function, samples, backend="interpreter")
-    quantized = quant.quantize(function, ranges, **options)  # type: ignore[arg-type]
-    return quant.drift(function, quantized, samples, backend="interpreter")
+    quantized = quant.quantize(function, ranges, least_gain=0, **options)  # type: ignore[arg-type]
+    return quant.drift(function, quantized, samples, backend="interpreter", runs=0)
 
 
 def test_values_and_outputs_are_compared() -> None:
@@ -44,7 +45,7 @@ def test_values_and_outputs_are_compared() -> None:
 def test_the_numbers_are_what_they_say() -> None:
     function, samples = dense(), random(4, 5)
     ranges = quant.calibrate(function, samples, backend="interpreter")
-    quantized = quant.quantize(function, ranges, method=quant.Percentile(50))
+    quantized = quant.quantize(function, ranges, method=quant.Percentile(50), least_gain=0)
     found = quant.drift(function, quantized, samples, backend="interpreter")
     wanted, got = (
         np.concatenate([glow_nb.evaluate(f, {"x": samples[i : i + 2]})["y"] for i in (0, 2)])
@@ -59,7 +60,7 @@ def test_the_numbers_are_what_they_say() -> None:
 
 
 def test_a_network_is_equal_to_itself() -> None:
-    found = quant.drift(dense(), dense(), random(4, 5), backend="interpreter")
+    found = quant.drift(dense(), dense(), random(4, 5), backend="interpreter", runs=0)
     assert found.values == ()
     assert found.outputs == (ValueDrift("y", "output", math.inf, 0.0),)
     assert str(found).splitlines()[1].split() == ["y", "output", "inf", "0", "0.000", "%"]
@@ -99,4 +100,9 @@ def test_the_picture_has_a_bar_for_each_value(tmp_path: Path) -> None:
         ValueDrift("nan", "relu", math.nan, math.nan),
     )
     Drift("all", extremes, ()).plot(tmp_path / "all.png")
+    width = image.imread(tmp_path / "all.png").shape[1]
+    layer = LayerGain(("a$b$",), Times(2.0, 1.0), Times(3.0, 1.0))
+    gains = Gains((LayerGain(("converts",), Times(0.0, 1.0), Times(0.0, 1.0)), layer))
+    Drift("timed", extremes, (), gains).plot(tmp_path / "timed.png")
+    assert image.imread(tmp_path / "timed.png").shape[1] > width
     Drift("nothing", (), ()).plot(tmp_path / "nothing.png")

@@ -12,7 +12,19 @@ import glow_nb
 from glow_nb import quant
 from glow_nb.errors import CalibrationError, OptionError
 from glow_nb.hlir.graph import Constant, Function
-from glow_nb.hlir.ops import Dequantize, DequantizeLinear, MatMul, Quantize
+from glow_nb.hlir.ops import (
+    Convolution,
+    CumSum,
+    Dequantize,
+    DequantizeLinear,
+    FullyConnected,
+    MatMul,
+    Quantize,
+    ReduceMean,
+    Slice,
+    Softmax,
+)
+from glow_nb.kernels.target import Target
 from glow_nb.quant.methods import METHODS
 from glow_nb.quant.schemas import SCHEMAS, Encoding
 from glow_nb.quant.weights import MOST_BIAS, least_scales, quantize_bias, quantize_weights
@@ -27,9 +39,10 @@ def samples_of(function: Function, count: int = 8) -> list[Array]:
     return [random(*shape, seed=seed) for seed in range(count)]
 
 
-def converted(function: Function, **options: Any) -> quant.Conversion:
+def converted(function: Function, *, least_gain: float = 0.0, **options: Any) -> quant.Conversion:
+    """Quantize *function*, also where conversions cost more than integers save."""
     ranges = quant.calibrate(function, samples_of(function), backend="interpreter")
-    return quant.convert(function, ranges, **options)
+    return quant.convert(function, ranges, least_gain=least_gain, **options)
 
 
 def decibels(function: Function, quantized: Function) -> float:
@@ -40,7 +53,7 @@ def decibels(function: Function, quantized: Function) -> float:
         (found,) = glow_nb.evaluate(quantized, {"x": sample}).values()
         signal += float(np.sum(wanted.astype(np.float64) ** 2))
         noise += float(np.sum((wanted - found).astype(np.float64) ** 2))
-    return 10 * float(np.log10(signal / noise))
+    return 10 * float(np.log10(signal / noise)) if noise else np.inf
 
 
 def scales(function: Function) -> dict[str, tuple[float | None, int | None]]:
@@ -121,7 +134,54 @@ def test_what_stays_float_is_named() -> None:
         f"float sigmoid: {by_floats}: gate",
         "float convolution: keep='last': last",
         "float softmax: it has no form for integers: softmax",
+        "for inputs of the sizes of the samples: x [1, 4, 4, 3]",
+        f"predicted gain of the network: {found.gains.predicted.gain:.2f}",
     ]
+
+
+def islands() -> Function:
+    """Return a large convolution and a small dense layer, floats before and behind each."""
+    b = glow_nb.Builder("islands")
+    large: Any = b.emit(Softmax(b.input("x", "float32<1 x 28 x 28 x 64>"), axis=3), name="before")
+    window: Any = {"stride": (1, 1), "pads": (0,) * 4, "dilation": (1, 1), "group": 1}
+    filter, bias = b.constant("w", random(256, 1, 1, 64)), b.constant("b", random(256))
+    large = b.emit(Convolution(large, filter, bias, (1, 1), **window), name="large")
+    large = b.emit(Softmax(large, axis=3), name="between")
+    mean = b.emit(ReduceMean(large, axes=(1, 2), keep_dims=False), name="mean")
+    some = b.emit(Slice(mean, (0, 0), (1, 8), (1, 1)), name="some")
+    sums = b.emit(CumSum(some, axis=1), name="sums")
+    v, c = b.constant("v", random(8, 2, seed=1)), b.constant("c", random(2))
+    tiny = b.emit(FullyConnected(sums, v, c), name="tiny")
+    b.save(b.emit(Softmax(tiny, axis=1), name="last"), "y")
+    return b.function()
+
+
+AVX2 = Target("x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma,+f16c", lanes=8)
+AVX512 = Target(
+    "x86_64-unknown-linux-gnu",
+    "znver4",
+    "+avx,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512vl,+avx512vnni",
+    lanes=16,
+)
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+def test_an_island_that_saves_less_than_its_conversions_cost_stays_float(target: Target) -> None:
+    function = islands()
+    found = converted(function, least_gain=1.0, target=target)
+    reasons = {kept.name: kept.reason for kept in found.kept}
+    assert found.quantized == {"convolution": 1}
+    assert list(scales(found.function)) == ["before"]
+    assert reasons["tiny"].startswith("predicted gain 0.")
+    assert reasons["tiny"].endswith(" < 1")
+    assert found.gains.predicted.gain > 1
+    every = converted(function, target=target)
+    assert every.quantized == {"convolution": 1, "fully_connected": 1}
+    assert every.gains.predicted.gain < found.gains.predicted.gain
+    none = converted(function, least_gain=1e6, target=target)
+    assert none.quantized == {}
+    assert none.gains.predicted.gain == 1
+    assert decibels(function, none.function) == np.inf
 
 
 def test_products_of_activations_stay_float() -> None:
@@ -150,6 +210,7 @@ def test_the_function_has_the_names_of_the_model() -> None:
         ({"schema": "asym"}, "schema='asym'"),
         ({"method": "kl"}, "method='kl'"),
         ({"keep": "first"}, "keep='first': give a list"),
+        ({"least_gain": -1.0}, "least_gain=-1.0: give a number of at least 0"),
         ({"keep": ["frist"]}, "keep: 'frist' fits no node of 'dense'; did you mean 'first'"),
     ],
 )

@@ -88,13 +88,13 @@ def _instruction(
     shape: tuple[int, ...],
     attributes: dict[str, Any],
 ) -> Instruction:
-    """Return an instruction whose last operand is one row, repeated."""
+    """Return an instruction whose last operand is one row, repeated, or a table."""
     assert instruction_class.node_class is not None
     names = [spec.name for spec in operand_specs(instruction_class.node_class)]
     kinds = OPERAND_KINDS.get(instruction_class.opcode, {})
     types = [TensorType(kinds.get(name, kind), shape) for name in names]
     if len(types) > 1:
-        types[-1] = types[-1].with_shape((1, *shape[1:]))
+        types[-1] = types[-1].with_shape((256,) if names[-1] == "table" else (1, *shape[1:]))
     return instruction_of(instruction_class, types, **attributes)
 
 

@@ -16,6 +16,7 @@ from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.reduction import TopKInst
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Instruction
+from glow_nb.llir.scalar import table_names
 from glow_nb.schema import FieldSpec, fields_of
 from glow_nb.text import TokenReader
 
@@ -58,7 +59,8 @@ class TestFields:
 
     def test_it_is_data_parallel_if_the_node_is(self, instruction_class: type[Instruction]) -> None:
         node_class: Any = instruction_class.node_class
-        assert bool(instruction_class.scalar) == node_class.data_parallel
+        tables = table_names(node_class.scalar) if node_class.scalar else ()
+        assert bool(instruction_class.scalar) == (node_class.data_parallel or bool(tables))
 
     def test_operands_that_may_share_memory_exist(
         self, instruction_class: type[Instruction]

@@ -1,0 +1,93 @@
+"""About how long a kernel takes, before it is made.
+
+Products with packed weights are estimated as when their form was chosen
+(:mod:`glow_nb.kernels.products.convolution_cost`), all else by its arithmetic and its bytes
+(:func:`glow_nb.codegen.sharing.estimate_ns`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from glow_nb.codegen.sharing import CALL_NS, MULTIPLY_ADD_NS, estimate_ns
+from glow_nb.costs import Cost
+from glow_nb.hlir.graph import Node
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS
+from glow_nb.kernels.operators import PackedConvolution, PackedMatMul, WinogradConvolution
+from glow_nb.kernels.products.blocking import FMA_PER_CYCLE
+from glow_nb.kernels.products.convolution_cost import (
+    direct_candidate,
+    product_candidate,
+    winograd_candidate,
+)
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import DotForm, dot_form
+from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.product_nest import ProductKinds
+from glow_nb.kernels.target import Target
+from glow_nb.llir.cost import instruction_cost
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.program import Instruction
+from glow_nb.llir.stack import StackInst
+from glow_nb.llir.traits import traits_of
+from glow_nb.types import ElementKind
+
+CYCLE_NS = FMA_PER_CYCLE * MULTIPLY_ADD_NS
+"""Of a cycle, so that both estimates mean the same processor."""
+
+Convolving = PackedConvolution | WinogradConvolution
+
+
+def estimated_ns(instruction: Instruction, target: Target) -> float:
+    """Return about how long one thread of *target* takes for *instruction*, in nanoseconds."""
+    cost = instruction_cost(instruction)
+    parts = instruction.body if isinstance(instruction, StackInst) else (instruction,)
+    nodes = [part.as_node() for part in parts if isinstance(part, NodeInstruction)]
+    product_ns = 0.0
+    for node in nodes:
+        cycles = _product_cycles(node, target)
+        if cycles is not None:  # the weights are counted in it
+            product_ns += CYCLE_NS * cycles
+            done = node.executed_cost().multiply_adds
+            left = Cost(cost.executed.multiply_adds - done, cost.executed.others)
+            cost = replace(cost, executed=left, constant_bytes=0)
+    is_scalar = traits_of(instruction, CPU_KERNELS.traits).is_scalar
+    return CALL_NS + product_ns + estimate_ns(cost, 1 if is_scalar else target.lanes)
+
+
+def _product_cycles(node: Node, target: Target) -> float | None:
+    """Return the estimated cycles of a product with packed weights, None of anything else."""
+    match node:
+        case PackedConvolution(block=block):
+            kind, form = _factors(node, node.input.type.kind, node.filter.type.kind, target)
+            kinds = ProductKinds.of(kind, form=form)
+            return direct_candidate(_shape_of(node), kinds, target, block, 1).cycles
+        case WinogradConvolution(block=block, tile=tile):
+            kind = node.type.kind
+            return winograd_candidate(_shape_of(node), tile, kind, target, block, 1).cycles
+        case PackedMatMul(lhs=lhs, rhs=rhs, block=block):
+            kind, form = _factors(node, lhs.type.kind, rhs.type.kind, target)
+            shape = MatMulShape.of(lhs.type.shape, node.depth, is_batched=rhs.type.rank > 3)
+            return product_candidate(shape, kind, target, form, block).cycles
+    return None
+
+
+def _factors(
+    node: PackedConvolution | PackedMatMul, left: ElementKind, right: ElementKind, target: Target
+) -> tuple[ElementKind, DotForm]:
+    """Return the kind that left elements are multiplied as, and in which form."""
+    form = dot_form(left, right, node.factors, target)
+    return (node.type.kind if node.factors == 1 else left), form
+
+
+def _shape_of(node: Convolving) -> ConvolutionShape:
+    shape = ConvolutionShape.of(
+        node.input.type.shape,
+        node.depth,
+        node.kernel,
+        node.pads,
+        stride=node.stride,
+        dilation=node.dilation,
+        group=node.group,
+    )
+    return shape.undilated()

@@ -1,0 +1,182 @@
+"""``bisect_noise``: the first value of a quantized network that is too far from the floats.
+
+Both graphs are evaluated with NumPy on the same inputs. Values are compared that both have under
+the same name and with the same type: those of the imported graph of floats, and of what the graph
+passes make of it, since that is what is quantized. Each value has the noise of all that was rounded
+before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.api import Graph, load
+from glow_nb.arguments import Shapes
+from glow_nb.bisection.search import Progress, named_inputs
+from glow_nb.bisection.states import Evaluator, Key, StateValues, key_of
+from glow_nb.compiler import optimize
+from glow_nb.distance import decibels
+from glow_nb.errors import OptionError
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.text import format_name
+from glow_nb.types import Array
+
+QUANTIZING = (ops.Quantize, ops.QuantizeLinear)
+
+LEAST_DECIBELS = 20.0
+"""Of a value that is near the floats: its errors have a hundredth of its energy, a tenth of its
+size."""
+
+
+@dataclass(frozen=True)
+class ValueNoise:
+    """How far one value is from the floats.
+
+    Attributes:
+        name: What both networks call it.
+        opcode: What computes it in the quantized network; "output" of these.
+        signal_to_noise: In decibels.
+    """
+
+    name: str
+    opcode: str
+    signal_to_noise: float
+
+
+@dataclass(frozen=True)
+class NoiseSearch:
+    """What :func:`bisect_noise` found.
+
+    Attributes:
+        values: All that were compared, in the order of the quantized network, the outputs last.
+        least: The decibels that count as near.
+        first_bad: The first value with less; None if there is none.
+    """
+
+    values: tuple[ValueNoise, ...]
+    least: float
+    first_bad: ValueNoise | None
+
+    @override
+    def __str__(self) -> str:
+        if self.first_bad is None:
+            return f"all {len(self.values)} values have at least {self.least:g} dB"
+        bad = self.first_bad
+        return (
+            f"%{format_name(bad.name)}, {bad.opcode}, is the first with less than {self.least:g} "
+            f"dB of signal to noise: {bad.signal_to_noise:.1f} dB"
+        )
+
+
+def bisect_noise(
+    reference: Graph,
+    quantized: Graph,
+    inputs: Mapping[str, Array] | Array,
+    *,
+    shapes: Shapes | None = None,
+    least_decibels: float = LEAST_DECIBELS,
+    progress: Progress | None = None,
+) -> NoiseSearch:
+    """Return the first value of *quantized* that is too far from that of *reference*.
+
+    Args:
+        reference: The network of floats: what ``glow_nb.load`` takes.
+        quantized: What was made of it, by :func:`glow_nb.quant.quantize` or another tool.
+        inputs: What ``net.run`` takes.
+        shapes: As for ``compile``, of both networks.
+        least_decibels: The signal to noise of values that are near.
+        progress: Told what is evaluated.
+
+    Raises:
+        OptionError: One of the networks is a program, or they have no output in common.
+        FeedError: An input is missing, unknown, or of another type.
+    """
+    if not np.isfinite(least_decibels):
+        raise OptionError(f"least_decibels={least_decibels!r}: give a finite number")
+    floats, integers = _loaded(reference, shapes), _loaded(quantized, shapes)
+    _check_outputs(floats, integers)
+    feeds = named_inputs(floats, inputs)
+    states = (("reference", floats), ("optimized reference", optimize(floats)))
+    evaluate, known = Evaluator(feeds), []
+    for number, (name, function) in enumerate((*states, ("quantized", integers))):
+        if progress:
+            progress(name, number, len(states) + 1)
+        known.append(evaluate(function))
+    *expected, found = known
+    values = tuple(_noises(expected, found, integers))
+    first = next((value for value in values if value.signal_to_noise < least_decibels), None)
+    return NoiseSearch(values, least_decibels, first)
+
+
+def _loaded(graph: Graph, shapes: Shapes | None) -> Function:
+    loaded = load(graph, shapes=shapes)
+    if not isinstance(loaded, Function):
+        raise OptionError(f"{loaded!r:.80} is a program; give the graph that it was made of")
+    return loaded
+
+
+def _check_outputs(floats: Function, integers: Function) -> None:
+    """Raise OptionError unless both take the same inputs and give the same outputs."""
+    for what in ("inputs", "outputs"):
+        wanted, found = (
+            {value.name: str(value.type) for value in getattr(function, what)}
+            for function in (floats, integers)
+        )
+        if wanted != found:
+            raise OptionError(
+                f"the {what} of the quantized network are {found}, those of the reference are "
+                f"{wanted}; give the network that it was made of"
+            )
+
+
+def _noises(
+    expected: list[StateValues], found: StateValues, quantized: Function
+) -> Iterator[ValueNoise]:
+    read_as = _dequantized(quantized)
+    for name, index in found.values:
+        array = found.values[read_as.get((name, index), (name, index))]
+        for state in expected:
+            wanted = state.values.get((name, index))
+            if wanted is not None and _are_alike(wanted, array):
+                yield ValueNoise(name, quantized[name].opcode, decibels(wanted, array))
+                break
+    for name, array in found.outputs.items():
+        yield ValueNoise(name, "output", decibels(expected[0].outputs[name], array))
+
+
+def _dequantized(function: Function) -> dict[Key, Key]:
+    """Return, for each value that is stored as integers, what is read in its place.
+
+    Integers have a range, which some tools let do the work of a ReLU: only what is read is then
+    what the floats have under this name.
+    """
+    users = function.users()
+    found: dict[Key, Key] = {}
+    for node in function.nodes:
+        if isinstance(node, QUANTIZING):
+            read = _first_read(node, users)
+            if read is not None and read.type == node.input.type:
+                found[key_of(node.input)] = (read.name, 0)
+    return found
+
+
+def _first_read(stored: Node, users: Mapping[Value, list[Node]]) -> Node | None:
+    """Return the first node that reads *stored* as floats."""
+    values = [stored]
+    for value in values:
+        for user in users.get(value, ()):
+            if isinstance(user, ops.Dequantize | ops.DequantizeLinear):
+                return user
+            if isinstance(user, ops.Stored | ops.AsQuantized):
+                values.append(user)
+    return None
+
+
+def _are_alike(wanted: Array, found: Array) -> bool:
+    same = wanted.shape == found.shape and wanted.dtype == found.dtype
+    return same and np.issubdtype(found.dtype, np.floating)

@@ -1,0 +1,191 @@
+"""What integers gain: how much longer floats take, as it is predicted and as it is measured.
+
+Predicted are the kernels of both networks by the estimates that the cpu backend has of them
+(:mod:`glow_nb.backends.cpu.kernel_estimate`), for one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from glow_nb import compiler
+from glow_nb.hlir.graph import Function
+from glow_nb.kernels.target import Target
+from glow_nb.llir.program import Program
+from glow_nb.network import Network
+from glow_nb.quant.layers import Layer, Names, byte_links, match
+from glow_nb.quant.table import Table
+from glow_nb.types import Array
+
+MICROSECONDS = 1e-3
+"""Of a nanosecond."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long the kernels of a layer, or of a network, take.
+
+    Attributes:
+        floats: Nanoseconds as floats.
+        integers: Nanoseconds as integers.
+    """
+
+    floats: float
+    integers: float
+
+    @property
+    def gain(self) -> float:
+        """How much longer floats take; 0 where there are none, as for mere conversions."""
+        return self.floats / self.integers if self.integers else float("inf")
+
+
+@dataclass(frozen=True)
+class LayerGain:
+    """What integers gain in one layer.
+
+    Attributes:
+        names: The imported nodes that it computes.
+        predicted: The estimated times of its kernels.
+        measured: Their median times; None if they were not measured.
+    """
+
+    names: Names
+    predicted: Times
+    measured: Times | None = None
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What integers gain in each layer and in the network; printed as a table.
+
+    Attributes:
+        layers: In the order of the kernels.
+    """
+
+    layers: tuple[LayerGain, ...]
+
+    @property
+    def predicted(self) -> Times:
+        """The estimated times of all kernels."""
+        return _sum(layer.predicted for layer in self.layers)
+
+    @property
+    def measured(self) -> Times | None:
+        """The median times of all kernels; None if they were not measured."""
+        known = [layer.measured for layer in self.layers if layer.measured is not None]
+        return _sum(known) if known else None
+
+    @property
+    def table(self) -> Table:
+        """The times of all layers in microseconds, and of the network in the last row."""
+        measured = ("#measured: float us", "#integer us", "#gain") if self.measured else ()
+        whole = LayerGain(("all kernels",), self.predicted, self.measured)
+        return Table(
+            ("layer", "#predicted: float us", "#integer us", "#gain", *measured),
+            tuple(
+                (_title(each.names), *_cells(each.predicted), *_cells(each.measured))
+                for each in (*self.layers, whole)
+            ),
+        )
+
+    @override
+    def __str__(self) -> str:
+        return str(self.table)
+
+
+def _sum(times: Iterable[Times]) -> Times:
+    known = list(times)
+    return Times(sum(each.floats for each in known), sum(each.integers for each in known))
+
+
+def _title(names: Names) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _cells(times: Times | None) -> tuple[str, ...]:
+    if times is None:
+        return ()
+    gain = f"{times.gain:.2f}" if times.floats and times.integers else "-"
+    return f"{times.floats * MICROSECONDS:.1f}", f"{times.integers * MICROSECONDS:.1f}", gain
+
+
+class Predictor:
+    """Predicts what networks of integers gain that are made of one of floats."""
+
+    def __init__(self, function: Function, target: Target | None = None) -> None:
+        """Predict for networks made of *function* on *target*, by default this processor."""
+        self._target = target or Target.host()
+        self._floats = self._program(function)
+        self._float_times = self._times(self._floats)
+
+    def gains(self, quantized: Function) -> tuple[Gains, Gains]:
+        """Return the gains of the layers of *quantized*, and of its islands.
+
+        An island is all that integers pass between, with the conversions at its shores.
+        """
+        program = self._program(quantized)
+        times = self._times(program)
+        links = byte_links(program)
+        linked = {place for link in links for place in link}
+        layers, islands = (self._match(program, given) for given in ((), links))
+        return (
+            Gains(tuple(self._gain(layer, times) for layer in layers)),
+            Gains(
+                tuple(
+                    self._gain(layer, times)
+                    for layer in islands
+                    if not linked.isdisjoint(layer.integers)
+                )
+            ),
+        )
+
+    def _program(self, function: Function) -> Program:
+        # It has all of code generation.
+        from glow_nb.backends.cpu.backend import CpuBackend
+
+        backend = CpuBackend(self._target)
+        return compiler.build_program(compiler.lower_for(function, backend), backend)
+
+    def _times(self, program: Program) -> list[float]:
+        from glow_nb.backends.cpu.kernel_estimate import estimated_ns
+
+        return [estimated_ns(instruction, self._target) for instruction in program.work]
+
+    def _match(self, program: Program, links: Sequence[Sequence[int]]) -> list[Layer]:
+        floats, integers = (
+            [instruction.imported_names for instruction in each.work]
+            for each in (self._floats, program)
+        )
+        return match(floats, integers, links)
+
+    def _gain(self, layer: Layer, times: Sequence[float]) -> LayerGain:
+        return LayerGain(layer.names, _times_of(layer, self._float_times, times))
+
+
+def _times_of(layer: Layer, floats: Sequence[float], integers: Sequence[float]) -> Times:
+    return Times(sum(floats[i] for i in layer.floats), sum(integers[i] for i in layer.integers))
+
+
+def measure(floats: Network, integers: Network, inputs: Mapping[str, Array], *, runs: int) -> Gains:
+    """Run both networks on *inputs* and return what was predicted beside what is measured.
+
+    Raises:
+        OptionError: *runs* is not a positive whole number.
+        UnsupportedError: The backend does not take the time of its kernels.
+    """
+    profiles = [
+        network.profile(dict(inputs), runs=runs, limits=False).kernels
+        for network in (floats, integers)
+    ]
+    names = [[kernel.report.origins for kernel in profile] for profile in profiles]
+    predicted = [[kernel.report.estimated_ns for kernel in profile] for profile in profiles]
+    measured = [[1e9 * kernel.median_seconds for kernel in profile] for profile in profiles]
+    return Gains(
+        tuple(
+            LayerGain(layer.names, _times_of(layer, *predicted), _times_of(layer, *measured))
+            for layer in match(names[0], names[1])
+        )
+    )

@@ -1,0 +1,108 @@
+"""How long kernels are estimated to take: by the estimates that chose their form."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb import compiler
+from glow_nb.backends.cpu.backend import CpuBackend
+from glow_nb.backends.cpu.kernel_estimate import CYCLE_NS, estimated_ns
+from glow_nb.backends.cpu.select_packed_operators import candidates_of
+from glow_nb.codegen.sharing import CALL_NS, estimate_ns
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops import Convolution, MatMul, Relu
+from glow_nb.kernels.operators import PackedConvolution, PackedMatMul, WinogradConvolution
+from glow_nb.kernels.target import Target
+from glow_nb.llir.cost import instruction_cost
+from glow_nb.llir.program import Instruction
+from glow_nb.llir.stack import StackInst
+
+AVX2 = Target("x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma,+f16c", lanes=8)
+
+
+def constant(b: glow_nb.Builder, kind: str, *shape: int) -> Any:
+    return b.constant("w", np.ones(shape, kind))
+
+
+def convolution(kind: str, taps: int) -> Function:
+    b = glow_nb.Builder("convolution")
+    x = b.input("x", f"{kind}<1 x 28 x 28 x 64>")
+    filter = constant(b, kind, 64, taps, taps, 64)
+    bias = b.constant("b", np.zeros(64, "float32" if kind == "float32" else "int32"))
+    pads: Any = (taps // 2,) * 4
+    node = Convolution(x, filter, bias, (taps, taps), (1, 1), pads, (1, 1), 1)
+    b.save(b.emit(node, name="product"), "y")
+    return b.function()
+
+
+def product(kind: str) -> Function:
+    b = glow_nb.Builder("product")
+    x = b.input("x", f"{kind}<64 x 256>")
+    b.save(b.emit(MatMul(x, constant(b, kind, 256, 128)), name="product"), "y")
+    return b.function()
+
+
+def kernels(function: Function, target: Target = AVX2) -> list[Instruction]:
+    backend = CpuBackend(target)
+    lowered = compiler.lower_for(function, backend)
+    return list(compiler.build_program(lowered, backend).work)
+
+
+@pytest.mark.parametrize(
+    ("function", "form"),
+    [
+        (convolution("float32", 1), PackedConvolution),
+        (convolution("float32", 3), WinogradConvolution),
+        (convolution("int8", 1), PackedConvolution),
+        (product("float32"), PackedMatMul),
+        (product("int8"), PackedMatMul),
+    ],
+    ids=["direct", "winograd", "bytes", "matrices", "matrices of bytes"],
+)
+def test_a_product_takes_as_long_as_the_candidate_that_was_chosen(
+    function: Function, form: type[Any]
+) -> None:
+    (kernel,) = kernels(function)
+    assert isinstance(kernel.as_node(), form)  # type: ignore[attr-defined]
+    node = function["product"]
+    assert isinstance(node, Convolution | MatMul)
+    chosen = candidates_of(node, AVX2, "auto")[0]
+    cost = instruction_cost(kernel)
+    beside = estimated_ns(kernel, AVX2) - CYCLE_NS * chosen.cycles - CALL_NS
+    moved = cost.read_bytes + cost.written_bytes
+    assert 0 < beside < 0.01 * moved + cost.executed.others
+
+
+def test_integers_are_estimated_to_take_less() -> None:
+    for network in (partial(convolution, taps=1), product):
+        floats, bytes_ = (kernels(network(kind)) for kind in ("float32", "int8"))
+        times = [sum(estimated_ns(kernel, AVX2) for kernel in each) for each in (floats, bytes_)]
+        assert times[0] > 1.3 * times[1]
+
+
+def test_an_epilogue_is_added_and_all_else_has_its_arithmetic_and_bytes() -> None:
+    b = glow_nb.Builder("net")
+    x = b.input("x", "float32<64 x 256>")
+    made = b.emit(MatMul(x, constant(b, "float32", 256, 128)))
+    b.save(b.emit(Relu(made)), "y")
+    (stack,) = kernels(b.function())
+    assert isinstance(stack, StackInst)
+    (alone,) = kernels(product("float32"))
+    assert 0 < estimated_ns(stack, AVX2) - estimated_ns(alone, AVX2) < 1000
+    b = glow_nb.Builder("relu")
+    b.save(b.emit(Relu(b.input("x", "float32<1000>"))), "y")
+    (relu,) = kernels(b.function())
+    assert estimated_ns(relu, AVX2) == CALL_NS + estimate_ns(instruction_cost(relu), 8)
+
+
+@pytest.mark.jit
+def test_the_report_of_a_kernel_has_its_estimate() -> None:
+    target = Target.host()
+    network = glow_nb.compile(product("float32"), threads=1)
+    (kernel,) = network.program.work
+    assert [each.estimated_ns for each in network.kernels] == [estimated_ns(kernel, target)]
