@@ -111,9 +111,9 @@ def alike(count: int, link: Link = LINK) -> list[DeviceDescription]:
 
 def two_kinds(count: int) -> list[DeviceDescription]:
     """Return devices half of which have a third of the speed."""
-    slow = {"multiply_adds_per_second": FAST.multiply_adds_per_second / 3}
+    rates = (FAST.multiply_adds_per_second, FAST.multiply_adds_per_second / 3)
     return [
-        dataclasses.replace(device, **(slow if index % 2 else {}))
+        dataclasses.replace(device, multiply_adds_per_second=rates[index % 2])
         for index, device in enumerate(alike(count))
     ]
 

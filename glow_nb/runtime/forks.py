@@ -28,13 +28,17 @@ def fork_bound(fleet: Fleet) -> float:
     meetings = _meetings(fleet.units.before)
     if not meetings:
         return _longest(fleet, least, range(len(least)))
+    read_by: list[list[Value]] = [[] for _ in fleet.units.units]
+    for value in fleet.units.values:
+        for reader in value.readers if value.producer is not None else ():
+            read_by[reader].append(value)
     total = _longest(fleet, least, range(meetings[0] + 1))
     for first, last in pairwise(meetings):
         between = range(first + 1, last + 1)
         if len(between) > MOST_BETWEEN:
             total += _longest(fleet, least, between)
         else:
-            total += _fastest_choice(fleet, least, first, between)
+            total += _fastest_choice(fleet, least, read_by, between)
     return total + _longest(fleet, least, range(meetings[-1] + 1, len(least)))
 
 
@@ -65,12 +69,14 @@ def _longest(fleet: Fleet, least: Floats, units: range) -> float:
     return max(end.values(), default=0.0)
 
 
-def _fastest_choice(fleet: Fleet, least: Floats, first: int, between: range) -> float:
-    """Return the least seconds from the end of *first* to that of the last unit *between*.
+def _fastest_choice(
+    fleet: Fleet, least: Floats, read_by: Sequence[Sequence[Value]], between: range
+) -> float:
+    """Return the least seconds from the end of a meeting to that of the last unit *between*.
 
     ``here[unit]`` says for each choice whether a unit is on the device of the last one.
     """
-    choices = np.arange(1 << len(between))
+    choices, first = np.arange(1 << len(between)), between[0] - 1
     names = [first, *between[:-1]]
     here = {unit: (choices >> place & 1).astype(bool) for place, unit in enumerate(names)}
     here[between[-1]] = np.ones(len(choices), bool)
@@ -79,7 +85,7 @@ def _fastest_choice(fleet: Fleet, least: Floats, first: int, between: range) -> 
     others, transfers = max(1, len(fleet.devices) - 1), [np.inf]
     entering = {unit: np.zeros(len(choices)) for unit in between}
     ways: dict[int, list[tuple[int, Floats]]] = {unit: [] for unit in between}
-    for value, readers in _values(fleet, between):
+    for value, readers in _values(read_by, between):
         source, seconds = value.producer, _least_seconds(fleet, value)
         assert source is not None
         transfers.append(seconds)
@@ -102,12 +108,12 @@ def _fastest_choice(fleet: Fleet, least: Floats, first: int, between: range) -> 
     return float(np.maximum.reduce([end[between[-1]], alone, away]).min())
 
 
-def _values(fleet: Fleet, between: range) -> Iterator[tuple[Value, list[int]]]:
+def _values(
+    read_by: Sequence[Sequence[Value]], between: range
+) -> Iterator[tuple[Value, list[int]]]:
     """Yield what units *between* read of others, with those that read it."""
-    for value in fleet.units.values:
-        readers = [reader for reader in value.readers if reader in between]
-        if value.producer is not None and readers:
-            yield value, readers
+    for value in dict.fromkeys(value for unit in between for value in read_by[unit]):
+        yield value, [reader for reader in value.readers if reader in between]
 
 
 def _least_seconds(fleet: Fleet, value: Value) -> float:

@@ -82,8 +82,10 @@ def partition(
     fleet = fleet_of(units, devices, rooms, barred)
     _refuse_unsupported(fleet)
     if len(units.units) > MOST_UNITS:
-        fleet = _merged(fleet, devices, rooms, barred)
-    plan = Planner(fleet, objective).best()
+        planner = Planner(_merged(fleet, devices, rooms, barred), objective, whole=fleet)
+    else:
+        planner = Planner(fleet, objective)
+    plan = planner.best()
     if plan is None:
         raise PartitionError(_what_is_missing(fleet, assigned))
     return plan

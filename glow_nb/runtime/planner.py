@@ -42,6 +42,9 @@ WORTH_SPREADING = 1.05
 ROUNDING = 1e-9
 """By how much sums of the same times in another order may be apart."""
 
+MOST_ASKED = 1000
+"""Kernels that are written before there is a plan, for what they need."""
+
 MOST_REPAIRS = 4
 """How often units are spread anew because a device turned out to hold too much."""
 
@@ -59,16 +62,21 @@ class _Made:
 class Planner:
     """Looks for the best plan for one network on some devices."""
 
-    def __init__(self, fleet: Fleet, objective: str) -> None:
-        """Prepare to plan what *fleet* says for *objective*."""
+    def __init__(self, fleet: Fleet, objective: str, whole: Fleet | None = None) -> None:
+        """Prepare to plan what *fleet* says for *objective*.
+
+        If its units are merged ones, the *whole* has them as they were, for the bounds.
+        """
+        self._is_merged = whole is not None
         self._fleet, self._objective = fleet, objective
         self._units, self._program = fleet.units, fleet.units.program
         self._splitter = Splitter(self._program)
         self._backends: dict[tuple[str, int], Backend] = {}
         self._made: dict[tuple[tuple[int, ...], str, int], _Made] = {}
         self._walked: list[Placed] = []
-        self._bound = BOUNDS[objective](fleet)
-        self._own_bound = path_bound(fleet) if objective == "latency" else 0.0
+        self._bound = BOUNDS[objective](whole or fleet)
+        is_path = objective == "latency" and not self._is_merged
+        self._own_bound = path_bound(fleet) if is_path else 0.0
 
     def best(self) -> Partitioning | None:
         """Return the best plan found; None if none was."""
@@ -112,7 +120,7 @@ class Planner:
             walk = best_walk(costs, counts, combine)
             if walk is None:
                 return
-            if cuts is not None and walk.is_exact and not self._may_run_side_by_side():
+            if self._is_bound(walk) and cuts is not None:
                 self._own_bound = max(self._own_bound, walk.value)
             placed = self._placed(stretches, walk)
             for plan in self._plans(placed):
@@ -128,6 +136,10 @@ class Planner:
                 memory[kind][first, last] = made.constant_bytes + made.run_bytes
                 seconds[kind][first, last] = kernel_seconds(made.costs, kinds[kind].device)
             known |= new
+
+    def _is_bound(self, walk: Walk) -> bool:
+        """True if no plan in which each device has one part is better than *walk* over all cuts."""
+        return walk.is_exact and not self._is_merged and not self._may_run_side_by_side()
 
     def _costs(
         self, stretches: Stretches, memory: Sequence[Floats], seconds: Sequence[Floats]
@@ -232,18 +244,22 @@ class Planner:
         return dataclasses.replace(plan, value=VALUES[self._objective](plan))
 
     def _scratch(self, device: DeviceDescription) -> list[int]:
-        """Return the working memory that each unit needs at least on devices like *device*."""
+        """Return the working memory that each unit needs at least on devices like *device*.
+
+        Of a program with thousands of kernels, whose plans are no longer the best, it is not asked.
+        """
+        if len(self._program.work) > MOST_ASKED:
+            return [0] * len(self._units.units)
         backend = self._backend(device)
         sizes = []
         for unit in self._units.units:
             alone = (self._splitter.part([number], "") for number in unit.instructions)
-            sizes.append(
-                max(
-                    memory_beside(program, backend, device.cores).scratch_bytes
-                    for program in alone
-                    if not program.activations
-                )
+            known = (
+                memory_beside(program, backend, device.cores).scratch_bytes
+                for program in alone
+                if not program.activations  # which have no place yet
             )
+            sizes.append(max(known, default=0))
         return sizes
 
     def _backend(self, device: DeviceDescription) -> Backend:
