@@ -29,7 +29,9 @@ __all__ = [
     "CompiledNetwork",
     "Constant",
     "Cpu",
+    "DeadlineError",
     "DefinitionError",
+    "DeviceError",
     "DynamicNetwork",
     "FeedError",
     "Function",
@@ -45,8 +47,10 @@ __all__ = [
     "Node",
     "OptionError",
     "ParseError",
+    "PartitionError",
     "PassError",
     "Placeholder",
+    "RefusedError",
     "Repeat",
     "Rewriter",
     "State",
@@ -71,7 +75,7 @@ __all__ = [
 ]
 
 
-_MODULES = ("bisection", "observers", "quant", "train")
+_MODULES = ("bisection", "observers", "quant", "runtime", "train")
 """Public modules, which come only when they are asked for themselves."""
 
 

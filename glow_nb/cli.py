@@ -16,6 +16,7 @@ from glow_nb.commands.export import export
 from glow_nb.commands.info import info
 from glow_nb.commands.machine import machine
 from glow_nb.commands.opt import opt
+from glow_nb.commands.partition import partition
 from glow_nb.commands.profile import profile
 from glow_nb.commands.quantize import quantize
 from glow_nb.commands.run import run
@@ -37,7 +38,7 @@ def main() -> None:
 
 COMMANDS = (
     *(run, train, calibrate, quantize, dump, opt, export, diff, bisect),
-    *(check, info, profile, bench, machine),
+    *(check, info, profile, bench, machine, partition),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -84,6 +84,22 @@ class CompileError(GlowError):
     """Generated source could not be made into machine code, or the code could not be loaded."""
 
 
+class PartitionError(GlowError):
+    """A network that cannot be placed on the devices: what is missing where."""
+
+
+class DeviceError(GlowError):
+    """A device that died, hangs or does not answer; the message begins with its name."""
+
+
+class RefusedError(GlowError):
+    """A request that was not taken: the queue is full, or the host or network is going away."""
+
+
+class DeadlineError(GlowError):
+    """A request whose answer was not there in time."""
+
+
 class UnboundDimension(ModelError):
     """A model has dimensions without a size; bind them by ``shapes`` or at the first run.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -24,17 +24,33 @@ class FeedCheck:
         types: Type of each input by name, in order.
     """
 
-    def __init__(self, inputs: Sequence[Buffer | Placeholder]) -> None:
-        """Check what is fed to *inputs*."""
-        self.types = {buffer.name: buffer.type for buffer in inputs}
+    def __init__(self, inputs: Iterable[tuple[str, TensorType]]) -> None:
+        """Check what is fed to *inputs*, each with its name and its type."""
+        self.types = dict(inputs)
         self._wanted = [(name, t.kind.dtype, t.shape) for name, t in self.types.items()]
+
+    @classmethod
+    def of(cls, inputs: Iterable[Buffer | Placeholder]) -> FeedCheck:
+        """Return the check of what is fed to *inputs* of a program or a graph."""
+        return cls((value.name, value.type) for value in inputs)
 
     def arrays(self, feeds: Feeds) -> list[Array]:
         """Return one contiguous array for each input, or raise FeedError."""
         named = name_feeds(self.types.keys(), feeds)
+        return self._fitted([named[name] for name in self.types])
+
+    def in_order(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return *arrays*, one for each input in order, contiguous; or raise FeedError."""
+        if len(arrays) != len(self._wanted):
+            raise FeedError(
+                f"{len(arrays)} arrays are fed; the network has {len(self._wanted)} inputs, "
+                f"{list(self.types)!s:.200}"
+            )
+        return self._fitted(arrays)
+
+    def _fitted(self, given: Sequence[Array]) -> list[Array]:
         arrays = []
-        for name, dtype, shape in self._wanted:
-            array = named[name]
+        for (name, dtype, shape), array in zip(self._wanted, given, strict=True):
             if not (
                 type(array) is np.ndarray
                 and array.dtype == dtype

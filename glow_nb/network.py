@@ -182,7 +182,7 @@ class CompiledNetwork(Network):
         self.sizes = sizes
         self._executable = executable
         self._run = self._run_of(executable)
-        self._feeds = FeedCheck(program.inputs)
+        self._feeds = FeedCheck.of(program.inputs)
         subject = f"network {program.name!r}: {type(executable).__name__}.run"
         self._border = foreign(GlowError, subject)  # to the backend, which may be a user's
         self._output_names = tuple(buffer.name for buffer in program.outputs)

@@ -18,7 +18,9 @@ from glow_nb.compiler import optimize as optimize
 from glow_nb.dynamic import DynamicNetwork as DynamicNetwork
 from glow_nb.errors import CalibrationError as CalibrationError
 from glow_nb.errors import CompileError as CompileError
+from glow_nb.errors import DeadlineError as DeadlineError
 from glow_nb.errors import DefinitionError as DefinitionError
+from glow_nb.errors import DeviceError as DeviceError
 from glow_nb.errors import FeedError as FeedError
 from glow_nb.errors import GlowError as GlowError
 from glow_nb.errors import GlowWarning as GlowWarning
@@ -27,7 +29,9 @@ from glow_nb.errors import MemoryLimitError as MemoryLimitError
 from glow_nb.errors import ModelError as ModelError
 from glow_nb.errors import OptionError as OptionError
 from glow_nb.errors import ParseError as ParseError
+from glow_nb.errors import PartitionError as PartitionError
 from glow_nb.errors import PassError as PassError
+from glow_nb.errors import RefusedError as RefusedError
 from glow_nb.errors import StateError as StateError
 from glow_nb.errors import TrainingError as TrainingError
 from glow_nb.errors import UnsupportedError as UnsupportedError

@@ -76,7 +76,7 @@ class _FixedSource:
     """A graph, whose sizes are fixed."""
 
     def __init__(self, function: Function) -> None:
-        self._function, self._check = function, FeedCheck(function.inputs)
+        self._function, self._check = function, FeedCheck.of(function.inputs)
 
     @property
     def inputs(self) -> list[str]:

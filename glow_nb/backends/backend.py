@@ -191,6 +191,31 @@ class Backend(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class PlannedMemory:
+    """What a program will take beside its arena, its state, and what its caller binds.
+
+    Attributes:
+        constant_bytes: Memory of the weights.
+        scratch_bytes: Working memory of one run, for all threads.
+    """
+
+    constant_bytes: int
+    scratch_bytes: int = 0
+
+
+@runtime_checkable
+class MemoryPlanner(Protocol):
+    """A backend that knows what a program will take before it compiles it.
+
+    Of one that does not, programs are taken to need their weights as they are, and no scratch.
+    """
+
+    def planned_memory(self, program: Program, *, threads: int) -> PlannedMemory:
+        """Return what the executable of an allocated *program* for *threads* cores will take."""
+        ...
+
+
 @runtime_checkable
 class VariantBackend(Protocol):
     """A backend that does better when it knows that several programs are of one network."""

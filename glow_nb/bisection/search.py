@@ -176,7 +176,7 @@ def _states(
 def named_inputs(ir: State, inputs: Mapping[str, Array] | Array) -> dict[str, Array]:
     """Return *inputs* by name; raise FeedError unless they fit."""
     program = ir if isinstance(ir, Program) else _signature(ir)
-    arrays = FeedCheck(program.inputs).arrays(inputs)
+    arrays = FeedCheck.of(program.inputs).arrays(inputs)
     return {buffer.name: array for buffer, array in zip(program.inputs, arrays, strict=True)}
 
 

@@ -1,11 +1,9 @@
 """A compile worker: ``python -m glow_nb.codegen.compile_worker DESCRIPTOR``, fed through pipes.
 
-A plain subprocess and not ``multiprocessing``: it imports nothing of the program that started it,
-so it works from a script without a main guard, a notebook and a daemon. One frame is a length of
-eight bytes and a pickle of our own classes; both ends are this package. The worker says ``READY``
-once numba is imported, then answers each ``(source, target)`` with ``("object", bytes)`` or
-``("error", message)`` on the pipe DESCRIPTOR, and ends when its standard input does. What anything
-prints goes elsewhere.
+One frame is a length of eight bytes and a pickle of our own classes; both ends are this package.
+The worker says ``READY`` once numba is imported, then answers each ``(source, target)`` with
+``("object", bytes)`` or ``("error", message)`` on the pipe DESCRIPTOR, and ends when its standard
+input does. What anything prints goes elsewhere.
 """
 
 from __future__ import annotations

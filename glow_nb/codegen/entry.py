@@ -146,8 +146,7 @@ def generate_entry(
         labels: What the comment above each call says besides; for text that is read by people and
             never compiled, since names of a model may stand there.
     """
-    threads = 1 if all(call.alone for call in calls) else threads
-    scratch_bytes = aligned_bytes(max((call.source.scratch_bytes for call in calls), default=0))
+    scratch_bytes, threads = scratch_for(calls, threads)
     bindings = sorted({o.binding for c in calls for o in c.operands if o.space == "binding"})
     hazards = plan_hazards(calls, [call.alone or threads == 1 for call in calls])
     phases = _phases(hazards)
@@ -168,6 +167,15 @@ def generate_entry(
                 with out.block(f"case {index}:{_reason(numbers[0], hazards[numbers[0]])}"):
                     write.calls(numbers, threads)
     return EntrySource(out.text, scratch_bytes, threads, len(phases))
+
+
+def scratch_for(calls: Sequence[Call], threads: int) -> tuple[int, int]:
+    """Return the scratch memory that *calls* need for each thread, and how many threads need it.
+
+    If one thread makes each call, there are no others.
+    """
+    threads = 1 if all(call.alone for call in calls) else threads
+    return aligned_bytes(max((call.source.scratch_bytes for call in calls), default=0)), threads
 
 
 def plan_hazards(calls: Sequence[Call], alone: Sequence[bool]) -> list[Hazard | None]:

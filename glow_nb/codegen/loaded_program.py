@@ -133,9 +133,13 @@ class LoadedProgram:
     def new_outputs(self, inputs: Sequence[Array]) -> list[Array]:
         """Return new arrays; one that is an input as well begins as a copy of what is fed."""
         outputs = [np.empty(shape, dtype) for dtype, shape in self._outputs]
+        self.copy_fed(inputs, outputs)
+        return outputs
+
+    def copy_fed(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Let each of the *outputs* that is an input as well hold what is fed."""
         for output, source in self._fed:
             outputs[output][...] = inputs[source]
-        return outputs
 
     def _run_on(self, arrays: Sequence[Array], state: StateStore | None) -> None:
         if not self.native.state:

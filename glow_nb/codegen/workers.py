@@ -12,16 +12,14 @@ import atexit
 import contextlib
 import os
 import subprocess
-import sys
-import tempfile
 import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from queue import SimpleQueue
 from typing import IO
 
+from glow_nb.child_process import ChildProcess, can_start
 from glow_nb.codegen.compile_worker import READY, read_frame, write_frame
 from glow_nb.codegen.cores import available_cores
 from glow_nb.errors import CompileError
@@ -31,8 +29,6 @@ from glow_nb.kernels.writing.source import KernelSource
 WORKER_MODULE = "glow_nb.codegen.compile_worker"
 IDLE_SECONDS = 60.0
 """How long a worker waits for more kernels. It holds 150 MB meanwhile, and takes no time."""
-
-_LAST_OUTPUT_BYTES = 2000
 
 _Result = tuple[KernelSource, bytes] | CompileError | None  # None: a worker has ended
 
@@ -172,42 +168,32 @@ if hasattr(os, "register_at_fork"):
 
 def _start_workers(count: int) -> list[_Worker]:
     """Start up to *count* workers; none if this interpreter cannot be started again."""
-    interpreter = sys.executable or ""
-    # An application that embeds Python names itself here, and must not be started again.
-    if "py" not in Path(interpreter).name.lower() or getattr(sys, "frozen", False):
+    if not can_start():
         return []
     workers: list[_Worker] = []
     with contextlib.suppress(OSError):
         for _ in range(count):
-            workers.append(_Worker(interpreter))  # noqa: PERF401 - those before a failure count
+            workers.append(_Worker())  # noqa: PERF401 - those before a failure count
     return workers
 
 
 class _Worker:
     """One process and the pipes to it."""
 
-    def __init__(self, interpreter: str) -> None:
-        self._requests: IO[bytes] | None = None
+    def __init__(self) -> None:
         self._is_ready = False
-        self._output = _scratch_file()
         reading, writing = os.pipe()
         self._answers: IO[bytes] = os.fdopen(reading, "rb")
         try:
-            self._process = subprocess.Popen(
-                [interpreter, "-P", "-m", WORKER_MODULE, str(writing)],
-                stdin=subprocess.PIPE,
-                stdout=self._output or subprocess.DEVNULL,
-                stderr=subprocess.STDOUT,
-                pass_fds=(writing,),
-                env=_environment(),
-                start_new_session=True,  # an interrupt from the keyboard is for us to handle
+            self._child = ChildProcess(
+                WORKER_MODULE, str(writing), pass_fds=(writing,), stdin=subprocess.PIPE
             )
         except OSError:
-            self.close()
+            self._answers.close()
             raise
         finally:
             os.close(writing)
-        self._requests = self._process.stdin
+        self._process = self._child.process
 
     def serve(
         self, waiting: deque[KernelSource], target: Target, results: SimpleQueue[_Result]
@@ -224,24 +210,16 @@ class _Worker:
 
     def _compile(self, source: KernelSource, target: Target) -> _Result:
         try:
-            assert self._requests is not None
-            write_frame(self._requests, (source, target))
+            assert self._process.stdin is not None
+            write_frame(self._process.stdin, (source, target))
             verdict, content = read_frame(self._answers)
         except (EOFError, BrokenPipeError):
             status = self._process.wait()
             return CompileError(
                 f"kernel {source.symbol}: the worker that compiled it ended with status {status}; "
-                f"the last it said: {self._last_output() or 'none'}"
+                f"the last it said: {self._child.last_output() or 'none'}"
             )
         return (source, content) if verdict == "object" else CompileError(content)
-
-    def _last_output(self) -> str:
-        """Return the end of what the worker printed."""
-        if self._output is None:
-            return ""
-        size = self._output.seek(0, os.SEEK_END)
-        self._output.seek(max(0, size - _LAST_OUTPUT_BYTES))
-        return self._output.read().decode(errors="replace").strip()
 
     def is_alive(self) -> bool:
         """Return whether the process can compile: it runs, and has said so."""
@@ -259,10 +237,11 @@ class _Worker:
 
     def close(self) -> None:
         """Close the pipes, once nobody reads them."""
-        for pipe in (self._requests, self._answers, self._output):
+        for pipe in (self._process.stdin, self._answers):
             with contextlib.suppress(OSError):  # what was not sent to a dead process
                 if pipe:
                     pipe.close()
+        self._child.close()
 
 
 def _take(waiting: deque[KernelSource]) -> KernelSource | None:
@@ -270,16 +249,3 @@ def _take(waiting: deque[KernelSource]) -> KernelSource | None:
         return waiting.popleft()
     except IndexError:
         return None
-
-
-def _scratch_file() -> IO[bytes] | None:
-    try:
-        return tempfile.TemporaryFile()
-    except OSError:  # nowhere to write: what the worker prints is lost, its work is not
-        return None
-
-
-def _environment() -> dict[str, str]:
-    """Return an environment in which a worker finds the modules that this process finds."""
-    known = [str(Path(entry).absolute()) for entry in sys.path if entry]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(known), "PYTHONWARNINGS": "ignore"}

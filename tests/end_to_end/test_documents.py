@@ -30,6 +30,7 @@ from onnx import TensorProto, helper, numpy_helper
 from glow_nb.demo.__main__ import save_model
 from glow_nb.demo.network import STAGES, make_resnet50
 from glow_nb.demo.photograph import load_image
+from glow_nb.runtime.device_file import parse_devices
 from tests.golden.run_case import run_case
 from tests.unit.commands.samples import call
 
@@ -93,6 +94,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     save_model(model, image, folder / "out")
     onnx.save(small_model(), folder / "model.onnx")
     images = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
+    (folder / "devices.yaml").write_text("devices: [{name: one}, {name: two}]", encoding="utf-8")
     np.save(folder / "images.npy", images)
     np.savez(folder / "data.npz", data=images)
     np.savez(folder / "train.npz", data=images, classes=np.zeros((1, 27, 27), np.int64))
@@ -264,7 +266,14 @@ def run_case_after(definitions: str, case: str, name: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_block_is_run_or_only_shows_something(page: Path) -> None:
     languages = {language for language, _ in blocks(page)}
-    assert languages <= {"python", "sh", "glow", *SHOWN}
+    assert languages <= {"python", "sh", "glow", "yaml", *SHOWN}
+
+
+@pytest.mark.parametrize("page", pages_with("yaml"), ids=name_of)
+def test_yaml_is_a_list_of_devices(page: Path) -> None:
+    for language, content in blocks(page):
+        if language == "yaml":
+            assert parse_devices(content)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -14,7 +14,7 @@ from glow_nb.types import ElementKind, TensorType
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 TYPE = TensorType(ElementKind.FLOAT32, (2, 3))
-BOTH = FeedCheck([Buffer("x", TYPE), Buffer("y", TYPE)])
+BOTH = FeedCheck.of([Buffer("x", TYPE), Buffer("y", TYPE)])
 
 
 def test_arrays_that_fit_come_in_order_and_are_not_copied() -> None:
@@ -60,4 +60,4 @@ def test_what_does_not_fit_is_refused(feeds: object, message: str) -> None:
 
 def test_a_bare_array_is_for_the_only_input() -> None:
     assert name_feeds({"x": TYPE}.keys(), X) == {"x": X}
-    assert FeedCheck([Buffer("x", TYPE)]).arrays(X)[0] is X
+    assert FeedCheck.of([Buffer("x", TYPE)]).arrays(X)[0] is X

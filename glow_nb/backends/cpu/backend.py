@@ -6,10 +6,13 @@ import copy
 
 from typing_extensions import override
 
-from glow_nb.backends.backend import Backend
+from glow_nb.alignment import aligned_bytes
+from glow_nb.backends.backend import Backend, PlannedMemory
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.options import Cpu
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
+from glow_nb.backends.cpu.placed_calls import Places
+from glow_nb.backends.cpu.planned_calls import plan_calls, used_weights
 from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import (
@@ -18,11 +21,12 @@ from glow_nb.backends.cpu.select_packed_operators import (
 )
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.backends.cpu.split_attention import split_attention
+from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.codegen.workers import keep_workers
 from glow_nb.hlir.ops import ConvolutionFilterGradient, DequantizingMatMul
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
-from glow_nb.llir.program import Program
+from glow_nb.llir.program import Buffer, Program
 from glow_nb.passes import Pipeline, Step
 
 
@@ -85,6 +89,16 @@ class CpuBackend(Backend):
         from glow_nb.backends.cpu.tune import MeasuringTuner
 
         return MeasuringTuner(self.target, self.threads)
+
+    def planned_memory(self, program: Program, *, threads: int) -> PlannedMemory:
+        """Return what *program* will take: its kernels are written, but not compiled."""
+        weights = used_weights(program)
+        anywhere: dict[Buffer, PlacedWeight] = {  # what is only read is in nobody's way
+            weight: PlacedWeight(weight.name, weight.type, 0, 0) for weight in weights
+        }
+        planned = plan_calls(program, Places(program, anywhere, 0), self.target, threads)
+        size = sum(aligned_bytes(weight.type.size_bytes) for weight in weights)
+        return PlannedMemory(size, planned.scratch_bytes)
 
     @override
     def compile(self, program: Program, *, threads: int) -> CpuExecutable:

@@ -15,23 +15,17 @@ from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotate
 from glow_nb.backends.cpu.constant_block import ConstantBlock
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.placed_calls import Places
+from glow_nb.backends.cpu.planned_calls import plan_calls, used_weights
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.codegen.cache import ObjectCache
-from glow_nb.codegen.entry import Call, plan_hazards
 from glow_nb.codegen.loaded_program import load
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, InitialState, OutputBinding
-from glow_nb.codegen.sharing import estimate_ns, plan_sharing
 from glow_nb.codegen.stopwatch import Stopwatch
 from glow_nb.kernel_report import KernelReport
-from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
-from glow_nb.llir.cost import instruction_cost
-from glow_nb.llir.print import print_instruction
-from glow_nb.llir.program import Bound, Instruction, Program, Weight, mutated, read
-from glow_nb.llir.substitute import substitute
-from glow_nb.llir.traits import traits_of
+from glow_nb.llir.program import Bound, Program
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array
 
@@ -59,20 +53,16 @@ class CpuExecutable:
         Weights that are among the *shared* ones are read there; others join them.
         """
         stopwatch = Stopwatch()
-        constants = ConstantBlock(_used_weights(program), shared)
+        constants = ConstantBlock(used_weights(program), shared)
         # Not the block itself: it knows the weights as the model has them, which are to be freed.
         self._held, self.constant_bytes = constants.held, constants.size_bytes
         memory = constants.memory(program.arena.size_bytes if program.arena else 0)
         places = Places(program, constants.places, len(memory.borrowed))
-        work = [i for i in program.work if _computes(i)]
         stopwatch.lap("fill_constants")
         with constants.being_filled():  # while the kernels are written
-            calls = [places.call(instruction, target) for instruction in work]
-            self._uses = [Use(*numbered) for numbered in enumerate(_without_numbers(work))]
-            reports = list(map(_report, self._uses, calls))
-            work_ns = [_shareable_ns(*one, target) for one in zip(work, reports, strict=True)]
-            threads, self._calls, kernels = _shared(calls, reports, work_ns, threads)
+            planned = plan_calls(program, places, target, threads)
             stopwatch.lap("generate_source")
+        self._uses, self._calls = planned.uses, planned.calls
         stopwatch.lap("fill_constants")
         self._cache = ObjectCache()
         self.native = make_native_program(
@@ -80,9 +70,9 @@ class CpuExecutable:
             memory,
             [Binding(buffer.type, buffer.name) for buffer in program.inputs],
             _outputs(program),
-            threads=threads,
+            threads=planned.threads,
             target=target,
-            kernels=kernels,
+            kernels=planned.reports,
             state=[InitialState(s.type, s.name, array=s.array) for s in program.state],
             cache=self._cache,
             stopwatch=stopwatch,
@@ -177,64 +167,7 @@ class CpuExecutable:
         return run
 
 
-def _computes(instruction: Instruction) -> bool:
-    """False if there is nothing to write."""
-    return any(buffer.type.size for buffer in mutated(instruction))
-
-
-def _without_numbers(work: list[Instruction]) -> tuple[Instruction, ...]:
-    """Return *work* with weights that have name and type alone: the model's own are to be freed."""
-    weights = {buffer.root for i in work for buffer in read(i) if isinstance(buffer.root, Weight)}
-    return substitute(work, {weight: Weight(weight.name, weight.type) for weight in weights})
-
-
-def _used_weights(program: Program) -> list[Weight]:
-    """Return the weights that instructions read: others take no memory at run time."""
-    roots = (buffer.root for i in program.work if _computes(i) for buffer in read(i))
-    return [root for root in dict.fromkeys(roots) if isinstance(root, Weight)]
-
-
 def _outputs(program: Program) -> list[OutputBinding]:
     """Return what a run writes; an output may be an input as well."""
     fed: dict[Bound, int] = {buffer: place for place, buffer in enumerate(program.inputs)}
     return [OutputBinding(b.type, b.name, fed.get(b), b.counted) for b in program.outputs]
-
-
-def _shareable_ns(instruction: Instruction, report: KernelReport, target: Target) -> float:
-    """Return about how long one thread takes for what threads can share of *instruction*."""
-    traits = traits_of(instruction, CPU_KERNELS.traits)
-    if traits.is_serial:
-        return 0.0
-    return estimate_ns(report.cost, 1 if traits.is_scalar else target.lanes)
-
-
-def _shared(
-    calls: Sequence[Call],
-    reports: Sequence[KernelReport],
-    work_ns: Sequence[float],
-    threads: int,
-) -> tuple[int, list[Call], tuple[KernelReport, ...]]:
-    """Return how many threads are worth it, and *calls* and *reports* that say who makes them."""
-    hazards = plan_hazards(calls, [False] * len(calls))
-    sharing = plan_sharing(work_ns, [hazard is not None for hazard in hazards], threads)
-    numbers = (1 if alone else sharing.threads for alone in sharing.alone)
-    return (
-        sharing.threads,
-        [replace(call, alone=alone) for call, alone in zip(calls, sharing.alone, strict=True)],
-        tuple(replace(report, threads=n) for report, n in zip(reports, numbers, strict=True)),
-    )
-
-
-def _report(use: Use, call: Call) -> KernelReport:
-    """Return what is told of one call, but for the source and the estimate of its kernel."""
-    instruction = use.instruction
-    return KernelReport(
-        instruction=print_instruction(instruction),
-        origin=instruction.name,
-        family=call.source.family,
-        symbol=call.source.symbol,
-        scratch_bytes=call.source.scratch_bytes,
-        cost=instruction_cost(instruction),
-        origins=instruction.imported_names,
-        opcode=instruction.opcode,
-    )

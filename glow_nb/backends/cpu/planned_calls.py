@@ -1,0 +1,100 @@
+"""The instructions of a program as calls of kernels, and the threads that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from glow_nb.backends.cpu.annotated_source import Use
+from glow_nb.backends.cpu.placed_calls import Places
+from glow_nb.codegen.entry import Call, plan_hazards, scratch_for
+from glow_nb.codegen.sharing import estimate_ns, plan_sharing
+from glow_nb.kernel_report import KernelReport
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS
+from glow_nb.kernels.target import Target
+from glow_nb.llir.cost import instruction_cost
+from glow_nb.llir.print import print_instruction
+from glow_nb.llir.program import Instruction, Program, Weight, mutated, read
+from glow_nb.llir.substitute import substitute
+from glow_nb.llir.traits import traits_of
+
+
+@dataclass(frozen=True)
+class PlannedCalls:
+    """What a run of a program does, before any of it is compiled.
+
+    Attributes:
+        calls: One for each instruction that computes; each says whether one thread makes it.
+        uses: The instructions, without the numbers of the weights.
+        reports: What is told of each call, but for the source of its kernel.
+        threads: How many threads are worth it.
+    """
+
+    calls: list[Call]
+    uses: list[Use]
+    reports: tuple[KernelReport, ...]
+    threads: int
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Working memory of one run, for all threads."""
+        size, threads = scratch_for(self.calls, self.threads)
+        return size * threads
+
+
+def plan_calls(program: Program, places: Places, target: Target, threads: int) -> PlannedCalls:
+    """Write the kernels of *program*, and decide which of them up to *threads* threads share."""
+    work = [i for i in program.work if _computes(i)]
+    calls = [places.call(instruction, target) for instruction in work]
+    uses = [Use(*numbered) for numbered in enumerate(_without_numbers(work))]
+    reports = list(map(_report, uses, calls))
+    work_ns = [_shareable_ns(*one, target) for one in zip(work, reports, strict=True)]
+    hazards = plan_hazards(calls, [False] * len(calls))
+    sharing = plan_sharing(work_ns, [hazard is not None for hazard in hazards], threads)
+    numbers = (1 if alone else sharing.threads for alone in sharing.alone)
+    return PlannedCalls(
+        [replace(call, alone=alone) for call, alone in zip(calls, sharing.alone, strict=True)],
+        uses,
+        tuple(replace(report, threads=n) for report, n in zip(reports, numbers, strict=True)),
+        sharing.threads,
+    )
+
+
+def used_weights(program: Program) -> list[Weight]:
+    """Return the weights that instructions read: others take no memory at run time."""
+    roots = (buffer.root for i in program.work if _computes(i) for buffer in read(i))
+    return [root for root in dict.fromkeys(roots) if isinstance(root, Weight)]
+
+
+def _computes(instruction: Instruction) -> bool:
+    """False if there is nothing to write."""
+    return any(buffer.type.size for buffer in mutated(instruction))
+
+
+def _without_numbers(work: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """Return *work* with weights that have name and type alone: the model's own are to be freed."""
+    weights = {buffer.root for i in work for buffer in read(i) if isinstance(buffer.root, Weight)}
+    return substitute(work, {weight: Weight(weight.name, weight.type) for weight in weights})
+
+
+def _shareable_ns(instruction: Instruction, report: KernelReport, target: Target) -> float:
+    """Return about how long one thread takes for what threads can share of *instruction*."""
+    traits = traits_of(instruction, CPU_KERNELS.traits)
+    if traits.is_serial:
+        return 0.0
+    return estimate_ns(report.cost, 1 if traits.is_scalar else target.lanes)
+
+
+def _report(use: Use, call: Call) -> KernelReport:
+    """Return what is told of one call, but for the source and the estimate of its kernel."""
+    instruction = use.instruction
+    return KernelReport(
+        instruction=print_instruction(instruction),
+        origin=instruction.name,
+        family=call.source.family,
+        symbol=call.source.symbol,
+        scratch_bytes=call.source.scratch_bytes,
+        cost=instruction_cost(instruction),
+        origins=instruction.imported_names,
+        opcode=instruction.opcode,
+    )

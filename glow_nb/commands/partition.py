@@ -1,0 +1,184 @@
+"""``glow-nb partition``: a network in parts on several devices."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from glow_nb.commands.models import load_model
+from glow_nb.commands.options import (
+    ExampleCommand,
+    NamedShape,
+    as_shapes,
+    model_argument,
+    shape_option,
+)
+from glow_nb.commands.wording import byte_count, duration, make_console, make_table, print_table
+from glow_nb.errors import OptionError
+from glow_nb.hlir.graph import Function
+from glow_nb.text import format_name
+
+if TYPE_CHECKING:
+    from glow_nb.runtime import Partitioning
+
+OBJECTIVES = ("latency", "throughput", "memory")
+
+EXAMPLES = """\
+glow-nb partition model.onnx --devices devices.yaml
+glow-nb partition model.onnx --devices devices.yaml --objective throughput --plot plan.png
+glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --json"""
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@model_argument
+@click.option(
+    "--devices",
+    "device_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE.yaml",
+    help="The devices: names, memory, rates and links.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    default="latency",
+    show_default=True,
+    help="Answer one request soonest, let requests follow each other fastest, or let the fullest "
+    "device hold least.",
+)
+@click.option(
+    "--assign",
+    "assigned",
+    multiple=True,
+    metavar="PATTERN=DEVICE",
+    help="Where nodes are to run whose names fit the pattern. Repeat it for each.",
+)
+@click.option("--measure", is_flag=True, help="Give all devices the rates of this machine.")
+@click.option(
+    "--plot",
+    "picture",
+    type=click.Path(path_type=Path),
+    metavar="FILE.png",
+    help="Draw parts, transfers and memory to this file (needs matplotlib).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; bytes and seconds.")
+@shape_option
+def partition(
+    model: Path,
+    device_file: Path,
+    objective: str,
+    assigned: tuple[str, ...],
+    measure: bool,
+    picture: Path | None,
+    as_json: bool,
+    shapes: tuple[NamedShape, ...],
+) -> None:
+    """Cut MODEL into parts for several devices.
+
+    Shown are the parts with what goes into and out of each, the devices with their work and memory
+    for one request, and how far the plan is from the best that there can be. Times are estimates by
+    the rates of the devices; memory is exact.
+    """
+    from glow_nb import runtime  # --help needs no planner
+    from glow_nb.runtime.costs import measured
+    from glow_nb.runtime.device_file import read_devices
+
+    devices = read_devices(device_file)
+    if measure:
+        devices = [measured(device) for device in devices]
+    function = load_model(model, as_shapes(shapes))
+    if not isinstance(function, Function):
+        raise OptionError(f"{model}: it is a program; give the graph that it was made of")
+    plan = runtime.partition(
+        function, devices, objective=objective, assignment=dict(map(_assignment, assigned))
+    )
+    if picture is not None:
+        plan.plot(picture)
+        click.echo(f"wrote {picture}", err=True)
+    if as_json:
+        click.echo(json.dumps(as_plain(plan), indent=2))
+    else:
+        _print(plan)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    pattern, equals, device = text.rpartition("=")
+    if not (pattern and equals and device):
+        raise OptionError(f"--assign {text!r}: give PATTERN=DEVICE, as 'encoder*=fast'")
+    return pattern, device
+
+
+def as_plain(plan: Partitioning) -> dict[str, Any]:
+    """Return *plan* as numbers and text."""
+    from glow_nb.runtime.timing import busy_seconds, memory_bytes, stages_of
+
+    busy, used = busy_seconds(plan), memory_bytes(plan)
+    return {
+        "network": plan.name,
+        "objective": plan.objective,
+        "value": plan.value,
+        "lower_bound": plan.lower_bound,
+        "gap": plan.gap,
+        "parts": [
+            {
+                "name": stage.part.name,
+                "device": stage.part.device,
+                "kernels": len(stage.part.program.work),
+                "nodes": [n for i in stage.part.program.work for n in i.imported_names],
+                "seconds": stage.part.seconds,
+                "constant_bytes": stage.part.constant_bytes,
+                "run_bytes": stage.part.run_bytes,
+                "needs": list(stage.needs),
+                "transfers": [dataclasses.asdict(transfer) for transfer in stage.transfers],
+            }
+            for stage in stages_of(plan)
+        ],
+        "devices": [
+            {
+                "name": name,
+                "busy_seconds": busy[name],
+                "memory_used_bytes": used[name],
+                "memory_bytes": device.memory_bytes,
+            }
+            for name, device in plan.devices.items()
+        ],
+    }
+
+
+def _print(plan: Partitioning) -> None:
+    plain = as_plain(plan)
+    console = make_console()
+    columns = ["part", "device", "#kernels", "#time", "#weights", "#run", "#in", "#out"]
+    table = make_table(console, "parts", columns)
+    for part in plain["parts"]:
+        out = sum(t["size_bytes"] for t in part["transfers"] if t["target"] is None)
+        taken = sum(t["size_bytes"] for t in part["transfers"]) - out
+        table.add_row(
+            format_name(part["name"]),
+            format_name(part["device"]),
+            str(part["kernels"]),
+            duration(part["seconds"]),
+            byte_count(part["constant_bytes"]),
+            byte_count(part["run_bytes"]),
+            byte_count(taken),
+            byte_count(out),
+        )
+    print_table(console, table)
+    click.echo()
+    table = make_table(console, "devices", ["device", "#parts", "#busy", "#memory", "#limit"])
+    for device in plain["devices"]:
+        table.add_row(
+            format_name(device["name"]),
+            str(sum(part["device"] == device["name"] for part in plain["parts"])),
+            duration(device["busy_seconds"]),
+            byte_count(device["memory_used_bytes"]),
+            byte_count(device["memory_bytes"]),
+        )
+    print_table(console, table)
+    click.echo()
+    click.echo(str(plan))

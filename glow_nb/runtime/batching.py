@@ -1,0 +1,87 @@
+"""Requests that run together: their arrays one behind the other along the leading dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from glow_nb.arguments import as_array
+from glow_nb.errors import FeedError
+from glow_nb.feeds import FeedCheck, Feeds, check_open_feeds, name_feeds
+from glow_nb.types import Array, SymbolicType, TensorType
+
+ROWS = "batch"
+"""What the leading dimension is called where types are shown."""
+
+
+def batch_sizes(most: int) -> tuple[int, ...]:
+    """Return the batch sizes that are compiled: the powers of two below *most*, and *most*."""
+    return (*(1 << power for power in range(most.bit_length()) if 1 << power < most), most)
+
+
+def joined(arrays: Sequence[Array], rows: int) -> Array:
+    """Return *arrays* one behind the other; the last row is repeated until there are *rows*.
+
+    A repeated row is one that the network can take, whatever its numbers mean.
+    """
+    whole = np.empty((rows, *arrays[0].shape[1:]), arrays[0].dtype)
+    begin = 0
+    for array in arrays:
+        whole[begin : begin + len(array)] = array
+        begin += len(array)
+    whole[begin:] = whole[begin - 1]
+    return whole
+
+
+def split(arrays: Mapping[str, Array], rows: Sequence[int]) -> list[dict[str, Array]]:
+    """Return the part of each request, which has so many *rows*, of the outputs by name."""
+    ends = np.cumsum(rows).tolist()
+    return [
+        {name: array[end - count : end] for name, array in arrays.items()}
+        for count, end in zip(rows, ends, strict=True)
+    ]
+
+
+def open_types(types: Mapping[str, TensorType]) -> dict[str, SymbolicType]:
+    """Return *types* with a leading dimension that is left open."""
+    return {name: SymbolicType(t.kind, (ROWS, *t.shape[1:])) for name, t in types.items()}
+
+
+class FixedFeeds:
+    """What is fed to a network whose requests run one by one."""
+
+    def __init__(self, inputs: Mapping[str, TensorType]) -> None:
+        """Check what is fed to *inputs*."""
+        self._check = FeedCheck(inputs.items())
+
+    def rows(self, feeds: Feeds) -> tuple[list[Array], int]:
+        """Return one contiguous array for each input, which are one row; or raise FeedError."""
+        return self._check.arrays(feeds), 1
+
+
+class RowFeeds:
+    """What is fed to a network that takes any number of rows, up to a limit."""
+
+    def __init__(self, inputs: Mapping[str, SymbolicType], most: int) -> None:
+        """Check what is fed to *inputs*, at most *most* rows."""
+        self._inputs, self._most = inputs, most
+
+    def rows(self, feeds: Feeds) -> tuple[list[Array], int]:
+        """Return one contiguous array for each input, and their rows; or raise FeedError."""
+        named = name_feeds(self._inputs.keys(), feeds)
+        arrays = {name: as_array(name, named[name]) for name in self._inputs}
+        check_open_feeds(self._inputs, arrays)
+        first = next(iter(arrays))
+        rows = len(arrays[first])
+        if not 1 <= rows <= self._most:
+            raise FeedError(
+                f"input {first!r}: it has {rows} rows, the network takes 1 to {self._most} "
+                "(max_batch); send them in several requests"
+            )
+        return [self._plain(name, array) for name, array in arrays.items()], rows
+
+    def _plain(self, name: str, array: Array) -> Array:
+        kind = self._inputs[name].kind
+        assert kind is not None  # types of a compiled network
+        return np.require(array, kind.dtype, ["C_CONTIGUOUS", "ALIGNED"])

@@ -1,0 +1,86 @@
+"""Compiling a part, or a whole network, for a device."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from glow_nb.backends import Backend, backend_named
+from glow_nb.backends.backend import MemoryPlanner, PlannedMemory
+from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.compiler import build_program, code_of, lower_for, make_executable
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Program
+from glow_nb.memory_limit import within_memory
+from glow_nb.runtime.deployable import Deployable
+from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.partitioning import Part
+
+
+@runtime_checkable
+class NativeExecutable(Protocol):
+    """An executable that is a native program, which other processes can load."""
+
+    @property
+    def native(self) -> NativeProgram:
+        """The program as data."""
+        ...
+
+
+def backend_of(device: DeviceDescription) -> Backend:
+    """Return the backend that compiles for *device*; raise OptionError if there is none."""
+    return backend_named(device.backend, threads=device.cores)
+
+
+def compile_part(part: Part | Function, device: DeviceDescription) -> Deployable:
+    """Return *part*, or a whole network, compiled for *device*.
+
+    What no machine code is made of, such as a part for the interpreter, stays a program.
+
+    Raises:
+        OptionError: There is no backend of the device's name.
+        PassError: A pass failed.
+        CompileError: No machine code could be made.
+        MemoryLimitError: A run needs more memory than this process may have.
+    """
+    backend = backend_of(device)
+    if isinstance(part, Part):
+        program = part.program
+    else:
+        program = build_program(lower_for(part, backend), backend)
+    with within_memory("compile"):
+        made = make_executable(program, backend, threads=device.cores)
+    memory = PlannedMemory(made.constant_bytes, made.scratch_bytes)
+    constant_bytes, run_bytes = memory_of(program, memory)
+    return Deployable(
+        name=part.name,
+        inputs=tuple((buffer.name, buffer.type) for buffer in program.inputs),
+        outputs=tuple((buffer.name, buffer.type) for buffer in program.outputs),
+        program=made.native if isinstance(made, NativeExecutable) else program,
+        constant_bytes=constant_bytes,
+        run_bytes=run_bytes,
+    )
+
+
+def planned_memory(program: Program, backend: Backend, cores: int) -> tuple[int, int]:
+    """Return the bytes that *program* holds, and those of one run, without compiling it."""
+    return memory_of(program, memory_beside(program, backend, cores))
+
+
+def memory_beside(program: Program, backend: Backend, cores: int) -> PlannedMemory:
+    """Return what *program* takes beside its arena, its states and what is bound."""
+    if not isinstance(backend, MemoryPlanner):
+        return PlannedMemory(sum(weight.type.size_bytes for weight in program.weights))
+    with code_of(backend, "planned_memory"):
+        return backend.planned_memory(program, threads=cores)
+
+
+def memory_of(program: Program, memory: PlannedMemory) -> tuple[int, int]:
+    """Return the bytes that *program* holds, and those of one run of it.
+
+    It holds weights and states; a run takes arena and scratch, inputs and outputs.
+    """
+    states = sum(state.type.size_bytes for state in program.state)
+    bound = dict.fromkeys((*program.inputs, *program.outputs))
+    arena = program.arena.size_bytes if program.arena else 0
+    run = arena + memory.scratch_bytes + sum(buffer.type.size_bytes for buffer in bound)
+    return memory.constant_bytes + states, run

@@ -1,0 +1,35 @@
+"""A compiled sub-network as data: what a device is given to load, and what that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.llir.program import Program
+from glow_nb.types import TensorType
+
+
+@dataclass(frozen=True, eq=False)
+class Deployable:
+    """A compiled network that any device of its backend can load.
+
+    Attributes:
+        name: What it is called in messages and traces.
+        inputs: Name and type of what a run takes, in order.
+        outputs: Name and type of what a run gives, in order.
+        program: Machine code with its constants, or an allocated program for the interpreter.
+        constant_bytes: Memory of its weights, which all its runs share.
+        run_bytes: Memory of one run: arena, scratch, inputs and outputs.
+    """
+
+    name: str
+    inputs: tuple[tuple[str, TensorType], ...]
+    outputs: tuple[tuple[str, TensorType], ...]
+    program: NativeProgram | Program
+    constant_bytes: int
+    run_bytes: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """What a device needs to hold it and to do one run at a time."""
+        return self.constant_bytes + self.run_bytes

@@ -1,0 +1,65 @@
+"""What a device can do and hold, as planning sees it: numbers, nothing that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from glow_nb.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Link:
+    """The way of tensors between two devices, or between a device and the host.
+
+    Attributes:
+        bytes_per_second: How much goes through it.
+        latency_seconds: What each transfer takes beside that.
+    """
+
+    bytes_per_second: float
+    latency_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.bytes_per_second > 0 and self.latency_seconds >= 0):
+            raise OptionError(
+                f"{self}: a link needs a positive rate, and a latency that is not negative"
+            )
+
+    def seconds(self, size_bytes: int) -> float:
+        """Return how long a transfer of *size_bytes* takes."""
+        return self.latency_seconds + size_bytes / self.bytes_per_second
+
+
+@dataclass(frozen=True)
+class DeviceDescription:
+    """A device, as partitioner, provisioner and simulator know it.
+
+    Attributes:
+        name: Unique among the devices of a host.
+        kind: How it runs: ``local``, ``process``, ``ray``, ``interpreter`` or ``simulated``.
+        backend: The name of the backend that compiles for it.
+        cores: Cores that share one run.
+        memory_bytes: What constants, arena, scratch, inputs and outputs of all networks on it may
+            take together.
+        multiply_adds_per_second: float32 multiply-adds of all its cores.
+        memory_bytes_per_second: How fast it reads its memory.
+        link: The way to the host, and to a device that *links* does not name.
+        links: The ways to other devices by their names.
+        options: What only its kind knows, such as Ray's resources.
+    """
+
+    name: str
+    kind: str = "local"
+    backend: str = "cpu"
+    cores: int = 1
+    memory_bytes: int = 2 << 30
+    multiply_adds_per_second: float = 50e9
+    memory_bytes_per_second: float = 10e9
+    link: Link = field(default_factory=lambda: Link(5e9, 20e-6))
+    links: Mapping[str, Link] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    def link_to(self, other: str) -> Link:
+        """Return the way to the device called *other*."""
+        return self.links.get(other, self.link)

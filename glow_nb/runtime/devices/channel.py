@@ -1,0 +1,105 @@
+"""What a process device and its process say to each other: small frames through a Unix socket.
+
+A frame is 16 bytes, four numbers of 32 bits in the order of the machine: what is said, of which
+network, of which slot, and how many bytes of text follow. Arrays do not go this way: they lie in
+memory that both map (:mod:`glow_nb.runtime.devices.shared_memory`), and the descriptors of that
+memory follow the frame ``LOAD``.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+from glow_nb.errors import CompileError, FeedError, GlowError, MemoryLimitError, StateError
+
+_HEADER = struct.Struct("=IIII")
+_DESCRIPTORS = 2
+
+
+class Verb(IntEnum):
+    """What a frame says: three orders to the process, and what it answers."""
+
+    LOAD = 1
+    UNLOAD = 2
+    RUN = 3
+    READY = 4
+    LOADED = 5
+    UNLOADED = 6
+    DONE = 7
+    FAILED = 8
+
+
+class Frame(NamedTuple):
+    """One frame.
+
+    Attributes:
+        verb: What it says.
+        network: The number of the network that it speaks of.
+        slot: The slot of the run that it speaks of.
+        text: What the network is called, for ``LOAD``; the error, for ``FAILED``.
+    """
+
+    verb: int
+    network: int = 0
+    slot: int = 0
+    text: str = ""
+
+
+class Channel:
+    """One end of the connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Speak through *connection*."""
+        self._socket = connection
+
+    def send(self, frame: Frame, descriptors: tuple[int, ...] = ()) -> None:
+        """Send *frame*, and *descriptors* behind it; raise OSError if the other end has gone."""
+        verb, network, slot, text = frame
+        content = text.encode()
+        self._socket.sendall(_HEADER.pack(verb, network, slot, len(content)) + content)
+        if descriptors:
+            socket.send_fds(self._socket, [b"\0"], descriptors)
+
+    def receive(self) -> Frame | None:
+        """Return the next frame; None if the other end has gone."""
+        try:
+            header = self._exactly(_HEADER.size)
+            if header is None:
+                return None
+            verb, network, slot, length = _HEADER.unpack(header)
+            content = self._exactly(length) if length else b""
+        except ConnectionResetError:
+            return None
+        return None if content is None else Frame(verb, network, slot, content.decode())
+
+    def receive_descriptors(self) -> list[int]:
+        """Return what was sent behind a frame; the caller closes them."""
+        _, descriptors, _, _ = socket.recv_fds(self._socket, 1, _DESCRIPTORS)
+        return descriptors
+
+    def _exactly(self, count: int) -> bytes | None:
+        content = self._socket.recv(count)
+        while 0 < len(content) < count:
+            if not (more := self._socket.recv(count - len(content))):
+                return None
+            content += more
+        return content or None
+
+
+_CARRIED = (GlowError, CompileError, FeedError, MemoryLimitError, StateError)
+_KINDS = {kind.__name__: kind for kind in _CARRIED}
+
+
+def text_of(error: GlowError) -> str:
+    """Return *error* as text, of which :func:`error_of` makes one of the same kind."""
+    kind = next(kind for kind in type(error).__mro__ if kind.__name__ in _KINDS)
+    return f"{kind.__name__}\n{error}"
+
+
+def error_of(text: str) -> GlowError:
+    """Return the error that :func:`text_of` wrote."""
+    kind, _, message = text.partition("\n")
+    return _KINDS[kind](message)

@@ -1,0 +1,109 @@
+"""What makes a device run: the part that each kind of device has of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from glow_nb.errors import GlowError
+from glow_nb.feeds import FeedCheck
+from glow_nb.runtime.deployable import Deployable
+from glow_nb.types import Array
+
+Outcome = list[Array] | GlowError
+"""How a run ends: with its outputs, or with the reason why there are none."""
+
+
+class Stage(Enum):
+    """Where a network on a device is between being added and being forgotten."""
+
+    LOADING = "is being loaded"
+    READY = "is ready"
+    LEAVING = "is being evicted"
+
+
+@dataclass(eq=False, slots=True)
+class HeldNetwork:
+    """A network on a device.
+
+    Attributes:
+        key: What users of the device call it.
+        number: What the engine calls it; no two networks of an engine have the same.
+        network: What was added.
+        feeds: Checks what its runs take.
+        stage: Only one that is ready takes runs.
+        unfinished: Runs that it has been given and has not ended.
+    """
+
+    key: str
+    number: int
+    network: Deployable
+    feeds: FeedCheck
+    stage: Stage = Stage.LOADING
+    unfinished: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """A run of a network on a device.
+
+    Attributes:
+        held: The network.
+        inputs: Arrays that fit it, contiguous.
+        future: Told how the run ends.
+        slot: Its place among the runs that the engine has; -1 while it waits for one.
+    """
+
+    held: HeldNetwork
+    inputs: list[Array]
+    future: Future[list[Array]]
+    slot: int = -1
+
+
+Ended = Callable[[Run, Outcome], None]
+"""Called by an engine, from any thread, when a run ends; not for runs that end with the engine."""
+
+Died = Callable[["Engine", str], None]
+"""Called by an engine about itself, from any thread, when it can do no more, with the reason."""
+
+
+class Engine(Protocol):
+    """Loads networks and runs them, from the start of a device until it dies or is closed.
+
+    Its device sees to keys, memory, the order of runs, and that each is answered once.
+    """
+
+    @property
+    def slots(self) -> int:
+        """How many runs it may have at a time; one runs, the others are on their way."""
+        ...
+
+    def serve(self) -> None:
+        """Begin to tell how runs end, and of its own end."""
+        ...
+
+    def load(self, held: HeldNetwork) -> None:
+        """Load a network; raise CompileError, MemoryLimitError or DeviceError."""
+        ...
+
+    def unload(self, held: HeldNetwork) -> None:
+        """Forget a network that has no runs."""
+        ...
+
+    def begin(self, run: Run) -> None:
+        """Take a *run* to its slot, where no other is; return at once, and tell when it ends.
+
+        An engine that has died does nothing.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End, with no runs under way."""
+        ...
+
+    def kill(self) -> None:
+        """End, whatever is under way; nothing is told of that any more."""
+        ...

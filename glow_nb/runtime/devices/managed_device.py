@@ -1,0 +1,363 @@
+"""The part that all devices share: keys, memory, the order of runs, one answer for each, death."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+
+from typing_extensions import override
+
+from glow_nb.errors import (
+    CompileError,
+    DeviceError,
+    FeedError,
+    GlowError,
+    MemoryLimitError,
+    OptionError,
+)
+from glow_nb.feeds import FeedCheck
+from glow_nb.runtime.deployable import Deployable
+from glow_nb.runtime.device import Health
+from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.engine import Engine, HeldNetwork, Outcome, Run, Stage
+from glow_nb.schema import closest
+from glow_nb.types import Array
+
+
+class ManagedDevice(ABC):
+    """A device whose runs are done by an :class:`~glow_nb.runtime.devices.engine.Engine`.
+
+    One run works at a time, on all cores of the device, so that a network takes
+    ``Deployable.memory_bytes`` of its memory: constants and one run. Arrays of runs that wait, or
+    are on their way to or from the device, are memory of the host.
+
+    A run belongs to this object until it ends. Who takes it out of ``_begun`` or ``_waiting`` under
+    the lock answers it: so that it is answered once, whoever comes second.
+    """
+
+    def __init__(self, description: DeviceDescription) -> None:
+        """Start the device that *description* tells of.
+
+        Raises:
+            OptionError: The description has an option that its kind does not know.
+            DeviceError: It cannot be started.
+        """
+        self.description = description
+        self._forget_everything()
+        self._restarts = 0
+        self._engine: Engine | None = None
+        self._begin_with(self._start())
+        _DEVICES.add(self)
+
+    def _forget_everything(self) -> None:
+        """Be a device without anything, whose locks nobody holds."""
+        self._lifecycle = threading.RLock()  # held to restart or close
+        self._dispatching = threading.Lock()  # held to begin runs
+        self._lock = threading.Lock()  # held to look at what follows
+        self._changed = threading.Condition(self._lock)  # a run has ended, or the device
+        self._networks: dict[str, HeldNetwork] = {}
+        self._waiting: deque[Run] = deque()
+        self._begun: set[Run] = set()
+        self._free_slots: list[int] = []
+        self._numbers = itertools.count()
+        self._is_closed = False
+        self._reason = ""
+
+    @abstractmethod
+    def _start(self) -> Engine:
+        """Return a new engine that tells :meth:`_ended` and :meth:`_died`; or raise DeviceError."""
+
+    def _begin_with(self, engine: Engine) -> None:
+        with self._lock:
+            self._engine, self._reason = engine, ""
+            self._free_slots = list(range(engine.slots))
+        engine.serve()
+
+    @property
+    def memory_free_bytes(self) -> int:
+        """What networks may still be added."""
+        with self._lock:
+            return self.description.memory_bytes - self._used_bytes()
+
+    def _used_bytes(self) -> int:
+        return sum(held.network.memory_bytes for held in self._networks.values())
+
+    # networks
+
+    def add(self, key: str, network: Deployable) -> None:
+        """Load *network* and call it *key*; see :class:`~glow_nb.runtime.device.Device`."""
+        with self._lock:
+            engine = self._alive()
+            if there := self._networks.get(key):
+                raise OptionError(
+                    f"{self}: network {key!r} is there already, it {there.stage.value}; evict it, "
+                    "or add this one by another key"
+                )
+            self._require_memory(key, network)
+            held = HeldNetwork(key, next(self._numbers), network, FeedCheck(network.inputs))
+            self._networks[key] = held
+        try:
+            self._load_on(engine, held)
+        except BaseException:
+            self._remove(held)
+            raise
+        with self._lock:
+            if self._engine is not engine:
+                raise self._death(key)
+            held.stage = Stage.READY
+
+    def _load_on(self, engine: Engine, held: HeldNetwork) -> None:
+        """Load a network; an error says of which device it is, and which network."""
+        try:
+            engine.load(held)
+        except DeviceError:
+            raise
+        except GlowError as error:
+            kind = MemoryLimitError if isinstance(error, MemoryLimitError) else CompileError
+            raise kind(f"{self}: network {held.key!r}: {error}") from error
+
+    def _remove(self, held: HeldNetwork) -> None:
+        with self._lock:
+            if self._networks.get(held.key) is held:  # the device may be another one by now
+                del self._networks[held.key]
+
+    def _require_memory(self, key: str, network: Deployable) -> None:
+        free = self.description.memory_bytes - self._used_bytes()
+        if network.memory_bytes > free:
+            raise MemoryLimitError(
+                f"{self}: network {key!r} needs {network.memory_bytes} bytes "
+                f"({network.constant_bytes} of constants, {network.run_bytes} for a run), "
+                f"{free} of {self.description.memory_bytes} are free; evict another network, or "
+                "use a device with more memory"
+            )
+
+    def evict(self, key: str) -> None:
+        """Forget the network *key*, when its runs have ended; an unknown one is an OptionError."""
+        with self._lock:
+            engine, held = self._alive(), self._ready(key)
+            held.stage = Stage.LEAVING
+            self._changed.wait_for(lambda: self._engine is not engine or not held.unfinished)
+            if self._engine is not engine:
+                raise self._death(key)
+        engine.unload(held)
+        self._remove(held)
+
+    def _alive(self) -> Engine:
+        """Return the engine; raise DeviceError if there is none, or if the device is closed."""
+        if self._engine is None or self._is_closed:
+            raise self._death()
+        return self._engine
+
+    def _ready(self, key: str) -> HeldNetwork:
+        """Return the network *key*; raise OptionError unless it takes runs."""
+        held = self._networks.get(key)
+        if held is not None and held.stage is Stage.READY:
+            return held
+        if held is not None:
+            raise OptionError(f"{self}: network {key!r} {held.stage.value}; wait for that")
+        raise OptionError(
+            f"{self}: it has no network {key!r}{closest(key, self._networks)}; it holds "
+            f"{list(self._networks)!s:.200}"
+        )
+
+    def _death(self, key: str = "") -> DeviceError:
+        """Return the error that says why the device does nothing, for *key* if one is given."""
+        network = f"; network {key!r}" if key else ""
+        return DeviceError(f"{self}: {self._reason or 'it is closed'}{network}")
+
+    # runs
+
+    def submit(self, key: str, inputs: Sequence[Array]) -> Future[list[Array]]:
+        """Begin a run of *key* on *inputs*; see :class:`~glow_nb.runtime.device.Device`."""
+        future: Future[list[Array]] = Future()
+        try:
+            run = self._accept(key, inputs, future)
+        except FeedError as error:
+            future.set_exception(error)
+            return future
+        with self._lock:
+            self._admit(run)
+            self._waiting.append(run)
+        self._dispatch()
+        return future
+
+    def run(self, key: str, inputs: Sequence[Array]) -> list[Array]:
+        """Do what ``submit(key, inputs).result()`` does."""
+        return self.submit(key, inputs).result()
+
+    def _accept(self, key: str, inputs: Sequence[Array], future: Future[list[Array]]) -> Run:
+        """Return the run that is asked for; raise DeviceError, OptionError or FeedError."""
+        with self._lock:
+            self._alive()
+            held = self._ready(key)
+        return Run(held, held.feeds.in_order(inputs), future)
+
+    def _admit(self, run: Run) -> Engine:
+        """Count a new *run*; raise DeviceError or OptionError if its network has gone meanwhile."""
+        engine = self._alive()
+        if self._ready(run.held.key) is not run.held:
+            raise OptionError(f"{self}: network {run.held.key!r} was replaced; run it again")
+        run.held.unfinished += 1
+        return engine
+
+    def _dispatch(self) -> None:
+        """Let runs begin that wait, as long as there is a slot.
+
+        One thread at a time does that, so that they begin in their order; it looks again when it
+        has let go, for what another one has left to it.
+        """
+        while self._waiting and self._free_slots and self._dispatching.acquire(blocking=False):
+            try:
+                while found := self._next():
+                    engine, run = found
+                    engine.begin(run)
+            except BaseException:  # an interrupt from the keyboard: the run is nobody knows where
+                self.kill("it was interrupted while a run was on its way to it")
+                raise
+            finally:
+                self._dispatching.release()
+
+    def _next(self) -> tuple[Engine, Run] | None:
+        """Take a slot for the first run that waits and was not cancelled."""
+        with self._lock:
+            while self._engine is not None and self._waiting and self._free_slots:
+                run = self._waiting.popleft()
+                if run.future.set_running_or_notify_cancel():
+                    self._begin(run)
+                    return self._engine, run
+                self._count_out(run)
+        return None
+
+    def _begin(self, run: Run) -> None:
+        run.slot = self._free_slots.pop()
+        self._begun.add(run)
+
+    def _count_out(self, run: Run) -> None:
+        """Let a *run* be one that has ended."""
+        run.held.unfinished -= 1
+        self._changed.notify_all()
+
+    def _ended(self, run: Run, outcome: Outcome) -> None:
+        """Answer *run*, unless that was done when the device was given up."""
+        with self._lock:
+            if run not in self._begun:
+                return
+            self._begun.remove(run)
+            self._free_slots.append(run.slot)
+            self._count_out(run)
+            is_waiting = bool(self._waiting)
+        if is_waiting:  # the device does not wait for who is told of this run
+            self._dispatch()
+        _answer(run.future, outcome)
+
+    # life and death
+
+    def health(self) -> Health:
+        """Return how it is, at once."""
+        with self._lock:
+            is_alive = self._engine is not None and not self._is_closed
+            return Health(
+                alive=is_alive,
+                reason="" if is_alive else self._reason or "it is closed",
+                running=len(self._begun) + len(self._waiting),
+                memory_used_bytes=self._used_bytes(),
+                restarts=self._restarts,
+            )
+
+    def _died(self, engine: Engine, reason: str) -> None:
+        """Be dead, if this *engine* is the one that runs."""
+        with self._lock:
+            if self._engine is not engine:
+                return
+            runs = self._give_up(reason)
+        self._fail(runs)
+
+    def kill(self, reason: str) -> None:
+        """Give it up: what runs ends with a DeviceError that says *reason*; it holds nothing."""
+        with self._lock:
+            engine = self._engine
+            if engine is None:
+                return
+            runs = self._give_up(reason)
+        engine.kill()
+        self._fail(runs)
+
+    def _give_up(self, reason: str) -> list[Run]:
+        """Be dead and empty; return the runs that nobody else will answer."""
+        runs = [*self._begun, *self._waiting]
+        self._begun.clear()
+        self._waiting.clear()
+        self._networks.clear()
+        self._engine, self._reason = None, reason
+        self._changed.notify_all()
+        return runs
+
+    def _fail(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            if run.future.running() or run.future.set_running_or_notify_cancel():
+                _answer(run.future, self._death(run.held.key))
+
+    def restart(self) -> None:
+        """Make it alive and empty again, or raise DeviceError if it cannot be."""
+        with self._lifecycle:
+            if self._is_closed:
+                raise self._death()
+            self.kill("it is being restarted")
+            try:
+                engine = self._start()
+            except GlowError:
+                self._reason = "it could not be restarted"
+                raise
+            self._restarts += 1
+            self._begin_with(engine)
+
+    def close(self) -> None:
+        """End it for good, when its runs have ended; a second call does nothing."""
+        with self._lifecycle:
+            with self._lock:
+                self._is_closed = True
+                self._changed.wait_for(lambda: not self._begun and not self._waiting)
+                engine = self._engine
+                self._give_up("it is closed")
+            if engine is not None:
+                engine.stop()
+
+    def _leave_in_parent(self) -> None:
+        """Be dead in the child of a fork: threads, pipes and processes are the parent's.
+
+        Its runs are the parent's, too. Nobody is told of them here, since a thread of the parent
+        may hold the lock of whoever would be.
+        """
+        is_closed = self._is_closed
+        self._forget_everything()
+        self._engine, self._is_closed = None, is_closed
+        self._reason = "it belongs to the process that this one was forked from; restart it"
+
+    @override
+    def __repr__(self) -> str:
+        return f"device {self.description.name!r}"
+
+
+def _answer(future: Future[list[Array]], outcome: Outcome) -> None:
+    if isinstance(outcome, GlowError):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+_DEVICES: weakref.WeakSet[ManagedDevice] = weakref.WeakSet()
+
+
+def _leave_all_in_parent() -> None:
+    for device in list(_DEVICES):
+        device._leave_in_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all_in_parent)

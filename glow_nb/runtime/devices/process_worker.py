@@ -1,0 +1,119 @@
+"""The process of a process device: ``python -m ... SOCKET PARENT PROCESSORS``.
+
+It loads programs that lie in memory which it shares with its parent, and runs them, one run after
+another, on inputs and outputs that lie there, too. It knows neither numba nor the graph.
+
+It ends with its parent, or when the other end of its socket is closed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+from glow_nb.codegen.loaded_program import LoadedProgram, load
+from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.errors import GlowError
+from glow_nb.memory_limit import within_memory
+from glow_nb.runtime.devices.channel import Channel, Frame, Verb, text_of
+from glow_nb.runtime.devices.shared_memory import Slots, map_for_reading
+from glow_nb.state_store import StateStore
+
+SLOTS = 2
+"""Runs of which the arrays lie here: while one works, another one comes, or its results go."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class _Network:
+    """A network that has been loaded."""
+
+    name: str
+    program: LoadedProgram
+    slots: Slots
+    state: StateStore | None
+
+    def run(self, slot: int) -> None:
+        """Run on the arrays of *slot*."""
+        inputs, outputs = self.slots.inputs[slot], self.slots.outputs[slot]
+        with within_memory(f"network {self.name!r}"):
+            self.program.copy_fed(inputs, outputs)
+            self.program.run_into(inputs, outputs, self.state)
+
+
+def main() -> None:
+    """Do what the parent orders until it has gone."""
+    descriptor, parent, *processors = map(int, sys.argv[1:])
+    if processors:
+        os.sched_setaffinity(0, processors)
+    connection = socket.socket(fileno=descriptor)
+    _end_with(parent)
+    gc.freeze()  # what is imported stays: do not look through it again and again
+    try:
+        serve(Channel(connection))
+    except BrokenPipeError:  # nobody is there for the answer
+        return
+
+
+def serve(channel: Channel) -> None:
+    """Answer each frame of *channel* until its other end has gone."""
+    networks: dict[int, _Network] = {}
+    channel.send(Frame(Verb.READY))
+    while frame := channel.receive():
+        verb, number, slot, _ = frame
+        try:
+            if verb == Verb.RUN:
+                networks[number].run(slot)
+                answer = Frame(Verb.DONE, number, slot)
+            elif verb == Verb.LOAD:
+                networks[number] = _load(frame.text, channel)
+                answer = Frame(Verb.LOADED, number)
+            else:
+                del networks[number]
+                answer = Frame(Verb.UNLOADED, number)
+        except GlowError as error:
+            answer = Frame(Verb.FAILED, number, slot, text_of(error))
+        channel.send(answer)
+
+
+def _load(name: str, channel: Channel) -> _Network:
+    """Load the network *name* from the program and the slots whose descriptors follow."""
+    program, slots = channel.receive_descriptors()
+    try:
+        with within_memory("loading"):
+            native = NativeProgram.from_bytes(map_for_reading(program))
+            inputs = [binding.type for binding in native.inputs]
+            outputs = [binding.type for binding in native.outputs]
+            state = StateStore(native.state) if native.state else None
+            return _Network(name, load(native), Slots(slots, inputs, outputs, SLOTS), state)
+    finally:
+        os.close(program)
+        os.close(slots)
+
+
+def _end_with(parent: int) -> None:
+    """Let this process end when *parent* does, whatever it is doing, even if it is stopped."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it was faster
+            os._exit(0)
+    else:
+        threading.Thread(target=_look_for, args=(parent,), daemon=True).start()
+
+
+def _look_for(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""A device that is an actor of Ray, on any node of a cluster."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.errors import DeviceError, GlowError, OptionError
+from glow_nb.foreign import foreign
+from glow_nb.memory_limit import within_memory
+from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.channel import error_of
+from glow_nb.runtime.devices.engine import Died, Ended, Engine, HeldNetwork, Outcome, Run
+from glow_nb.runtime.devices.managed_device import ManagedDevice
+from glow_nb.runtime.devices.native import native_of
+from glow_nb.runtime.devices.options import DeviceOptions, read_options
+from glow_nb.runtime.devices.ray_worker import RayWorker
+
+START_SECONDS = 120.0
+"""An actor that Ray has not placed and started after so long is given up."""
+
+
+@dataclass(frozen=True)
+class RayOptions(DeviceOptions):
+    """What Ray is to be told; what is None is not said.
+
+    Attributes:
+        address: Of the cluster, for ``ray.init``, if nobody has called that.
+        namespace: Likewise.
+        placement_group: A placement group, or its name.
+        placement_group_bundle_index: The bundle in it.
+        num_cpus: An option of Ray's actors, as all that follow; the cores of the device if it is
+            not given.
+    """
+
+    address: object = None
+    namespace: object = None
+    placement_group: object = None
+    placement_group_bundle_index: object = -1
+    num_cpus: object = None
+    num_gpus: object = None
+    memory: object = None
+    resources: object = None
+    accelerator_type: object = None
+    label_selector: object = None
+    scheduling_strategy: object = None
+    runtime_env: object = None
+
+    @override
+    def __post_init__(self) -> None:
+        """Leave it to Ray to look at them."""
+
+    @property
+    def of_cluster(self) -> dict[str, object]:
+        """What is said to ``ray.init``."""
+        return _given(address=self.address, namespace=self.namespace)
+
+    @property
+    def of_actor(self) -> dict[str, object]:
+        """What is said of the actor, but for its placement group."""
+        return _given(
+            num_cpus=self.num_cpus,
+            num_gpus=self.num_gpus,
+            memory=self.memory,
+            resources=self.resources,
+            accelerator_type=self.accelerator_type,
+            label_selector=self.label_selector,
+            scheduling_strategy=self.scheduling_strategy,
+            runtime_env=self.runtime_env,
+        )
+
+
+def _given(**options: object) -> dict[str, object]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+class RayDevice(ManagedDevice):
+    """Runs machine code in an actor of Ray; arrays and programs go by Ray's object store.
+
+    The actor takes as many of Ray's CPUs as the device has cores, unless the option ``num_cpus``
+    says otherwise. Where no cluster is connected, ``ray.init`` is called.
+    """
+
+    def __init__(self, description: DeviceDescription) -> None:
+        """Start the actor that *description* tells of.
+
+        Raises:
+            OptionError: Ray is not installed, or an option means nothing.
+            DeviceError: The actor is not placed, or does not start.
+        """
+        self._options = read_options(description, RayOptions)
+        self._ray = _import_ray(description.name)
+        super().__init__(description)
+
+    @override
+    def _start(self) -> Engine:
+        ray = self._ray
+        with foreign(OptionError, f"{self}: Ray"):
+            _connect(ray, self._options)
+            actor = _new_actor(ray, self._options, self.description.cores)
+        return _RayEngine(str(self), ray, actor, self._ended, self._died)
+
+
+def _import_ray(name: str) -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise OptionError(
+            f"device {name!r}: Ray is not installed; pip install 'glow_nb[ray]', or use a device "
+            "of another kind"
+        ) from error
+    return ray
+
+
+def _connect(ray: Any, options: RayOptions) -> None:
+    """Connect to the cluster that *options* or the environment name, or start one here."""
+    if ray.is_initialized():
+        return
+    given = options.of_cluster
+    if "address" not in given and "RAY_ADDRESS" not in os.environ:
+        given["include_dashboard"] = False
+    ray.init(log_to_driver=False, **given)
+
+
+def _new_actor(ray: Any, options: RayOptions, cores: int) -> Any:
+    """Return a new actor, perhaps not yet placed."""
+    from ray.util.placement_group import get_placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    given = {"num_cpus": cores} | options.of_actor
+    if group := options.placement_group:
+        given["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+            placement_group=get_placement_group(group) if isinstance(group, str) else group,
+            placement_group_bundle_index=options.placement_group_bundle_index,
+        )
+    remote = ray.remote(concurrency_groups={"watch": 1}, max_restarts=0)(RayWorker)
+    return remote.options(**given).remote()
+
+
+class _RayEngine:
+    """An actor, and the references to what it is doing."""
+
+    slots = 2
+
+    def __init__(self, name: str, ray: Any, actor: Any, ended: Ended, died: Died) -> None:
+        """Wait until *actor* is there."""
+        self._name, self._ray, self._actor = name, ray, actor
+        self._ended, self._died = ended, died
+        self._programs: dict[int, Any] = {}  # references to what the actor has in use
+        try:
+            ray.get(actor.__ray_ready__.remote(), timeout=START_SECONDS)
+        except ray.exceptions.GetTimeoutError as error:
+            self.kill()
+            raise DeviceError(
+                f"{name}: Ray has not started its actor within {START_SECONDS:g} seconds; the "
+                f"cluster has {ray.available_resources()} free"
+            ) from error
+        except ray.exceptions.RayError as error:
+            raise DeviceError(f"{name}: its actor does not start: {_first_line(error)}") from error
+
+    def serve(self) -> None:
+        """Be told when the actor ends."""
+        watch = self._actor.watch.options(concurrency_group="watch").remote()
+        watch.future().add_done_callback(self._actor_ended)
+
+    def _actor_ended(self, watch: Future[None]) -> None:
+        self._died(self, f"its actor has ended: {_first_line(watch.exception())}")
+
+    def load(self, held: HeldNetwork) -> None:
+        """Put the program of a network where all actors of a node can map it, and load it."""
+        content = np.frombuffer(native_of(held.network).to_bytes(), np.uint8)
+        with foreign(DeviceError, f"{self._name}: network {held.key!r}"):
+            program = self._ray.put(content)
+            text = self._ray.get(self._actor.load.remote(held.number, held.key, program))
+        if text:
+            raise error_of(text)
+        self._programs[held.number] = program
+
+    def unload(self, held: HeldNetwork) -> None:
+        """Forget a network."""
+        with foreign(DeviceError, f"{self._name}: network {held.key!r}"):
+            self._ray.get(self._actor.unload.remote(held.number))
+        del self._programs[held.number]
+
+    def begin(self, run: Run) -> None:
+        """Send the inputs of *run* to the actor."""
+        try:
+            with foreign(DeviceError, f"{self._name}: Ray"):
+                reference = self._actor.run.remote(run.held.number, *run.inputs)
+                answer = reference.future()
+        except DeviceError as error:  # Ray was shut down
+            self._died(self, str(error))
+        else:
+            answer.add_done_callback(partial(self._answered, run))
+
+    def _answered(self, run: Run, answer: Future[list[Any] | str]) -> None:
+        error = answer.exception()
+        if isinstance(error, self._ray.exceptions.RayActorError):
+            self._died(self, f"its actor has ended: {_first_line(error)}")
+        elif error is not None:
+            subject = f"{self._name}: network {run.held.key!r}"
+            self._ended(run, DeviceError(f"{subject}: {_first_line(error)}"))
+        else:
+            self._ended(run, self._outcome(answer.result()))
+
+    def _outcome(self, answer: list[Any] | str) -> Outcome:
+        """Return arrays of our own: those in Ray's store cannot be written, and take room there."""
+        if isinstance(answer, str):
+            return error_of(answer)
+        try:
+            with within_memory(f"{self._name}: results"):
+                return [np.array(array) for array in answer]
+        except GlowError as error:
+            return error
+
+    def stop(self) -> None:
+        """End the actor."""
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the actor; that of a cluster which was left has ended with that."""
+        if self._ray.is_initialized():
+            self._ray.kill(self._actor)
+
+
+def _first_line(error: BaseException | None) -> str:
+    """Return the first line of what Ray says, with what kind of error it is."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"

@@ -1,0 +1,121 @@
+"""Devices whose runs are done in this process: by a thread of their own, or by who waits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+from typing_extensions import override
+
+from glow_nb.errors import DeviceError, GlowError
+from glow_nb.foreign import foreign
+from glow_nb.memory_limit import within_memory
+from glow_nb.runtime.deployable import Deployable
+from glow_nb.runtime.devices.device_thread import start_thread
+from glow_nb.runtime.devices.engine import Ended, Engine, HeldNetwork, Outcome, Run
+from glow_nb.runtime.devices.managed_device import ManagedDevice
+from glow_nb.types import Array
+
+Runner = Callable[[Sequence[Array]], list[Array]]
+"""Runs a network on arrays that fit it; returns new ones."""
+
+
+class ThreadDevice(ManagedDevice):
+    """A device in this process.
+
+    What is killed ends at once for who waits for it, but the run itself goes on to its end: a
+    thread cannot be stopped.
+    """
+
+    @abstractmethod
+    def _load(self, network: Deployable) -> Runner:
+        """Return what runs *network*; raise CompileError or MemoryLimitError."""
+
+    @override
+    def _start(self) -> Engine:
+        return _ThreadEngine(str(self), self._load, self._ended)
+
+    @override
+    def run(self, key: str, inputs: Sequence[Array]) -> list[Array]:
+        """Do what ``submit(key, inputs).result()`` does, on this thread if the device is idle."""
+        run = self._accept(key, inputs, Future())
+        with self._lock:
+            engine = self._admit(run)
+            if is_idle := not self._waiting and bool(self._free_slots):
+                self._begin(run)
+            else:
+                self._waiting.append(run)
+        if is_idle:
+            assert isinstance(engine, _ThreadEngine)
+            self._run_here(engine, run)
+        else:
+            self._dispatch()
+        return run.future.result()
+
+    def _run_here(self, engine: _ThreadEngine, run: Run) -> None:
+        outcome: Outcome = DeviceError(f"{self}: the run was interrupted")
+        try:
+            outcome = engine.outcome_of(run)
+        finally:  # an interrupt from the keyboard must not keep the slot
+            self._ended(run, outcome)
+
+
+class _ThreadEngine:
+    """One thread, which does one run after another."""
+
+    slots = 1
+
+    def __init__(self, name: str, load: Callable[[Deployable], Runner], ended: Ended) -> None:
+        """Be the engine of the device called *name*.
+
+        Raises:
+            DeviceError: The system gives no thread.
+        """
+        self._load, self._ended = load, ended
+        self._runners: dict[int, Runner] = {}
+        self._borders: dict[int, foreign] = {}
+        self._runs: SimpleQueue[Run | None] = SimpleQueue()
+        self._name = name
+        start_thread(name, self._work)
+
+    def serve(self) -> None:
+        """Do nothing: the thread waits for runs."""
+
+    def load(self, held: HeldNetwork) -> None:
+        """Load a network on the calling thread."""
+        subject = f"{self._name}: network {held.key!r}"
+        with within_memory("loading"), foreign(DeviceError, subject):
+            self._runners[held.number] = self._load(held.network)
+        self._borders[held.number] = foreign(DeviceError, subject)
+
+    def unload(self, held: HeldNetwork) -> None:
+        """Forget a network."""
+        del self._runners[held.number], self._borders[held.number]
+
+    def begin(self, run: Run) -> None:
+        """Let the thread do *run*."""
+        self._runs.put(run)
+
+    def _work(self) -> None:
+        while (run := self._runs.get()) is not None:
+            self._ended(run, self.outcome_of(run))
+            del run  # what it holds must not outlive it in this frame
+
+    def outcome_of(self, run: Run) -> Outcome:
+        """Do *run* on the calling thread."""
+        number = run.held.number
+        try:
+            with self._borders[number], within_memory(f"{self._name}: network {run.held.key!r}"):
+                return self._runners[number](run.inputs)
+        except GlowError as error:
+            return error
+
+    def stop(self) -> None:
+        """Let the thread end."""
+        self._runs.put(None)
+
+    def kill(self) -> None:
+        """Let the thread end when it has done what it is at, if it ever has."""
+        self._runs.put(None)

@@ -1,0 +1,64 @@
+"""A thread that looks after something when it is time to."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+LONGEST_WAIT = 3600.0
+"""Seconds: a condition takes no infinite ones."""
+
+
+class Timer:
+    """Calls a method now and then, on a thread of its own, until it is stopped.
+
+    The thread does not keep the method's object alive, nor the program.
+    """
+
+    def __init__(self, look: Callable[[], float]) -> None:
+        """Prepare to call the method *look*, which returns when it wants to be called next.
+
+        Times are those of ``time.monotonic``.
+        """
+        self._look = weakref.WeakMethod(look)
+        self._changed = threading.Condition()
+        self._when = 0.0
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._work, name="glow_nb host", daemon=True)
+
+    def start(self) -> None:
+        """Make the first call now."""
+        self._thread.start()
+
+    def at(self, when: float) -> None:
+        """Call at *when*, too, if no call comes before."""
+        if when < self._when:  # read without the lock: a call that is under way looks again
+            with self._changed:
+                if when < self._when:
+                    self._when = when
+                    self._changed.notify()
+
+    def stop(self) -> None:
+        """Call no more; wait for a call that is under way."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._is_stopped and (pause := self._when - time.monotonic()) > 0:
+                    self._changed.wait(min(pause, LONGEST_WAIT))
+                if self._is_stopped:
+                    return
+                self._when = math.inf  # what comes from here on may be sooner than it says
+            look = self._look()
+            if look is None:
+                return
+            self.at(look())
+            del look

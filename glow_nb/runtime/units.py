@@ -1,0 +1,325 @@
+"""A program as units: kernels that stay together, and the values that go between them.
+
+A cut comes between units, so that each part has kernels of the whole network. Kernels that write
+one region stay together, as do all that touch a state, or an input that is an output as well; and
+outputs whose size a run decides stay with their counts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from glow_nb.costs import InstructionCost
+from glow_nb.llir.cost import instruction_cost
+from glow_nb.llir.in_place import candidates
+from glow_nb.llir.instructions.shape import CopyInst
+from glow_nb.llir.program import (
+    Activation,
+    Buffer,
+    Instruction,
+    Program,
+    StateBuffer,
+    Weight,
+    mutated,
+    read,
+)
+from glow_nb.llir.stack import members_of
+from glow_nb.llir.traits import NO_TRAITS, Traits
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Instructions that run on one device, one after the other.
+
+    Attributes:
+        instructions: Their numbers in the program's ``work``, ascending.
+        costs: What each of them costs that is not known to vanish.
+        operators: The operators that they compute.
+        nodes: The nodes of the model that they compute.
+        inner_bytes: The most memory that its own activations take at a time.
+        shared_bytes: By how much less its results take because they lie on what it reads.
+    """
+
+    instructions: tuple[int, ...]
+    costs: tuple[InstructionCost, ...]
+    operators: frozenset[str]
+    nodes: tuple[str, ...]
+    inner_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """A region of memory that goes from a unit to others, or comes from or goes to the caller.
+
+    Attributes:
+        buffer: The region.
+        producer: The unit that makes it; None for an input of the network.
+        readers: The other units that read it, ascending.
+        is_output: Whether it is an output of the network.
+    """
+
+    buffer: Buffer
+    producer: int | None
+    readers: tuple[int, ...]
+    is_output: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size."""
+        return self.buffer.type.size_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The units of a program, each behind those that it reads from.
+
+    Attributes:
+        program: The program, whose memory is not placed.
+        units: The units.
+        values: What goes between them.
+        kept: Weights and states, each with the units that need it.
+        traits: What the kernels can do.
+    """
+
+    program: Program
+    units: tuple[Unit, ...]
+    values: tuple[Value, ...]
+    kept: Mapping[Buffer, tuple[int, ...]] = field(repr=False)
+    traits: Traits = field(repr=False)
+
+    @cached_property
+    def before(self) -> list[set[int]]:
+        """The units that each unit reads from."""
+        found: list[set[int]] = [set() for _ in self.units]
+        for value in self.values:
+            for reader in value.readers:
+                if value.producer is not None:
+                    found[reader].add(value.producer)
+        return found
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each unit reads from the one before it alone."""
+        return all(before <= {number - 1} for number, before in enumerate(self.before)) and all(
+            len(value.readers) <= 1 for value in self.values if value.producer is not None
+        )
+
+    def merged(self, groups: Sequence[int]) -> Units:
+        """Return larger units: *groups* has the number of that of each unit, in a right order."""
+        group_of = [0] * sum(len(unit.instructions) for unit in self.units)
+        for unit, group in zip(self.units, groups, strict=True):
+            for number in unit.instructions:
+                group_of[number] = group
+        return _units_from(self.program, group_of, self.traits)
+
+
+def units_of(program: Program, traits: Traits = NO_TRAITS) -> Units:
+    """Return the units of *program*, whose memory is not placed; *traits* are of its kernels."""
+    touched = _Touched(program)
+    group_of = _joined(len(touched.work), touched.together())
+    edges = [
+        (group_of[writer], group_of[reader])
+        for root, writers in touched.writers.items()
+        for writer in writers[:1]
+        for reader in touched.readers.get(root, ())
+    ]
+    return _units_from(program, _in_order(group_of, edges), traits)
+
+
+class _Touched:
+    """Which instructions read and write each region."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.work = program, program.work
+        self.readers: dict[Buffer, list[int]] = {}
+        self.writers: dict[Buffer, list[int]] = {}
+        for number, instruction in enumerate(self.work):
+            for root in dict.fromkeys(b.root for b in read(instruction)):
+                self.readers.setdefault(root, []).append(number)
+            for root in dict.fromkeys(b.root for b in mutated(instruction)):
+                self.writers.setdefault(root, []).append(number)
+
+    def together(self) -> Iterable[list[int]]:
+        """Yield instructions that must stay together, by their numbers."""
+        program = self.program
+        kept = {*program.state, *(set(program.inputs) & set(program.outputs))}
+        for root, writers in self.writers.items():
+            readers = self.readers.get(root, [])
+            if root not in kept:
+                readers = [number for number in readers if number <= writers[-1]]
+            yield writers + readers
+        for number, instruction in enumerate(self.work):
+            yield [number, *self._source(instruction)]
+        for root in kept:
+            yield self.readers.get(root, []) + self.writers.get(root, [])
+        named = {output.name: output for output in program.outputs}
+        for output in program.outputs:
+            if output.counted:
+                count = named[output.counted.count]
+                yield self.writers.get(output, []) + self.writers.get(count, [])
+
+    def _source(self, instruction: Instruction) -> list[int]:
+        """Return what makes the region that *instruction* copies to one that it makes alone."""
+        if isinstance(instruction, CopyInst) and len(self.writers[instruction.dest.root]) == 1:
+            return self.writers.get(instruction.src.root, [])[:1]
+        return []
+
+
+def _joined(count: int, together: Iterable[list[int]]) -> list[int]:
+    """Return the smallest number that stays with each of *count* numbers."""
+    parent = list(range(count))
+
+    def find(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = number = parent[parent[number]]
+        return number
+
+    for numbers in together:
+        for other in numbers[1:]:
+            low, high = sorted((find(numbers[0]), find(other)))
+            parent[high] = low
+    return [find(number) for number in range(count)]
+
+
+def _in_order(group_of: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the number of the group of each instruction, each behind those that it reads from.
+
+    Groups that read from each other in a circle become one.
+    """
+    after: dict[int, set[int]] = {group: set() for group in group_of}
+    for source, target in edges:
+        if source != target:
+            after[source].add(target)
+    circle = _circles(after)
+    merged: dict[int, set[int]] = {found: set() for found in circle.values()}
+    for source, targets in after.items():
+        merged[circle[source]] |= {circle[t] for t in targets} - {circle[source]}
+    missing = dict.fromkeys(merged, 0)
+    for targets in merged.values():
+        for target in targets:
+            missing[target] += 1
+    ready = [group for group, count in missing.items() if not count]
+    heapq.heapify(ready)
+    number: dict[int, int] = {}
+    while ready:
+        group = heapq.heappop(ready)
+        number[group] = len(number)
+        for target in merged[group]:
+            missing[target] -= 1
+            if not missing[target]:
+                heapq.heappush(ready, target)
+    return [number[circle[group]] for group in group_of]
+
+
+def _circles(after: Mapping[int, set[int]]) -> dict[int, int]:
+    """Return the smallest of those that each one reaches and is reached by (after Kosaraju)."""
+    finished: list[int] = []
+    seen: set[int] = set()
+    for root in after:
+        stack = [(root, False)]
+        while stack:
+            one, is_done = stack.pop()
+            if is_done:
+                finished.append(one)
+            elif one not in seen:
+                seen.add(one)
+                stack.append((one, True))
+                stack += [(other, False) for other in after[one] if other not in seen]
+    before: dict[int, list[int]] = {one: [] for one in after}
+    for one, others in after.items():
+        for other in others:
+            before[other].append(one)
+    found: dict[int, int] = {}
+    for root in reversed(finished):
+        members, stack_of = [], [root]
+        while stack_of:
+            one = stack_of.pop()
+            if one not in found:
+                found[one] = root
+                members.append(one)
+                stack_of += before[one]
+        found.update(dict.fromkeys(members, min(members, default=root)))
+    return found
+
+
+def _units_from(program: Program, group_of: Sequence[int], traits: Traits) -> Units:
+    """Return the units of *program*, given the number of that of each instruction."""
+    touched = _Touched(program)
+    members: list[list[int]] = [[] for _ in range(max(group_of, default=-1) + 1)]
+    for number, group in enumerate(group_of):
+        members[group].append(number)
+    values: list[Value] = []
+    kept: dict[Buffer, tuple[int, ...]] = {}
+    inner: list[set[Buffer]] = [set() for _ in members]
+    inputs, outputs = set(program.inputs), set(program.outputs)
+    for root in dict.fromkeys((*touched.writers, *touched.readers)):
+        writers = {group_of[n] for n in touched.writers.get(root, ())}
+        users = {group_of[n] for n in touched.readers.get(root, ())} | writers
+        if isinstance(root, Weight | StateBuffer):
+            kept[root] = tuple(sorted(users))
+        elif isinstance(root, Activation) and len(users) == 1:
+            inner[users.pop()].add(root)
+        else:
+            if root in inputs:
+                values.append(Value(root, None, tuple(sorted(users)), is_output=False))
+            for writer in writers:  # there is one, if any
+                readers = () if root in inputs else tuple(sorted(users - writers))
+                values.append(Value(root, writer, readers, root in outputs))
+    units = tuple(
+        _unit(touched.work, numbers, inner[group], traits) for group, numbers in enumerate(members)
+    )
+    return Units(program, units, tuple(values), kept, traits)
+
+
+def _unit(
+    work: Sequence[Instruction], numbers: Sequence[int], inner: set[Buffer], traits: Traits
+) -> Unit:
+    parts = [work[number] for number in numbers]
+    operators = {member.opcode for part in parts for member in members_of(part)}
+    nodes = dict.fromkeys(name for part in parts for name in part.imported_names)
+    return Unit(
+        instructions=tuple(numbers),
+        costs=tuple(instruction_cost(part) for part in parts if not _may_vanish(part)),
+        operators=frozenset(operators),
+        nodes=tuple(nodes),
+        inner_bytes=_peak(parts, inner) if inner else 0,
+        shared_bytes=_shared_bytes(parts[0], traits) if len(parts) == 1 else 0,
+    )
+
+
+def _may_vanish(instruction: Instruction) -> bool:
+    """True for a copy: what is copied may be made at its new place, or read at its old one."""
+    return isinstance(instruction, CopyInst)
+
+
+def _shared_bytes(instruction: Instruction, traits: Traits) -> int:
+    if _may_vanish(instruction):
+        return sum(buffer.type.size_bytes for buffer in read(instruction))
+    found = dict.fromkeys(result.root for result, _ in candidates(instruction, traits))
+    return sum(root.type.size_bytes for root in found)
+
+
+def _peak(parts: Sequence[Instruction], inner: set[Buffer]) -> int:
+    """Return the most bytes of *inner* that are live at a time when *parts* run in order."""
+    last = {
+        b.root: number
+        for number, part in enumerate(parts)
+        for b in (*read(part), *mutated(part))
+        if b.root in inner
+    }
+    live: set[Buffer] = set()
+    most = held = 0
+    for number, part in enumerate(parts):
+        for root in {b.root for b in mutated(part)} & inner - live:
+            live.add(root)
+            held += root.type.size_bytes
+        most = max(most, held)
+        for root in {b.root for b in (*read(part), *mutated(part))} & live:
+            if last[root] == number:
+                live.remove(root)
+                held -= root.type.size_bytes
+    return most

@@ -1,0 +1,47 @@
+"""The costs of devices are printed for each kind, and so is what two of them do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import glow_nb
+from experiments import devices
+from tests.unit.runtime.deployables import SCALE, compile_text
+
+pytestmark = pytest.mark.jit
+
+
+def test_both_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "net.glow"
+    model.write_text(SCALE.format(size=50))
+    devices.main(["--rounds", "1", "--runs", "3", "--seconds", "0.05", "--model", str(model)])
+    lines = capsys.readouterr().out.splitlines()
+    first = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
+    assert first == [
+        *("way", "local, run", "local, submit", "process, run", "process, submit"),
+        *("kind", "local", "process"),
+    ]
+    one, two, ratio = map(float, lines[-1].split("|")[2:5])
+    assert one > 0
+    assert two > 0
+    assert ratio == pytest.approx(two / one, rel=0.01)
+
+
+def test_the_small_network_is_two_products() -> None:
+    network = devices.deploy(devices.small_network(16))
+    (x,) = devices.inputs_of(network)
+    with devices.opened("local", 1) as (device,):
+        device.add("net", network)
+        (y,) = device.run("net", [x])
+    weights = {c.name: c.array for c in devices.small_network(16).constants}
+    expected = np.maximum(x @ weights["first"], 0) @ weights["second"]
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_program_is_no_model(tmp_path: Path) -> None:
+    glow_nb.save_text(compile_text(SCALE.format(size=5), tmp_path).program, tmp_path / "low.glow")
+    with pytest.raises(SystemExit):
+        devices.main(["--model", str(tmp_path / "low.glow")])

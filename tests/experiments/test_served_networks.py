@@ -1,0 +1,41 @@
+"""Pictures and measurements of the runtime, with few requests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from experiments import figure9_schedule, figure10_assignment, request_overhead
+
+
+@pytest.mark.jit
+def test_the_schedule_is_drawn_from_what_ran(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure9_schedule.main(["--output", str(tmp_path), "--requests", "2"])
+    assert "2 requests, 10 runs" in capsys.readouterr().out
+    assert (tmp_path / "figure9.png").stat().st_size > 1000
+    assert json.loads((tmp_path / "figure9.json").read_text())["traceEvents"]
+
+
+@pytest.mark.jit
+def test_the_assignment_is_drawn_from_what_was_loaded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure10_assignment.main(["--output", str(tmp_path), "--requests", "1"])
+    text = capsys.readouterr().out
+    assert "device 1: network 1.A, network 2.B" in text
+    assert text.count("network 3.A") == 2
+    assert (tmp_path / "figure10.png").stat().st_size > 1000
+
+
+@pytest.mark.jit
+def test_the_price_of_a_request_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    request_overhead.main(["--runs", "1"])
+    text = capsys.readouterr().out
+    assert "local: microseconds" in text
+    assert "submit, result" in text

@@ -1,0 +1,87 @@
+"""``glow-nb partition``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import glow_nb
+from glow_nb.cli import main
+from tests.unit.runtime.networks import residual
+
+DEVICES = """\
+devices:
+  - {name: one, kind: interpreter, memory: 40KB}
+  - {name: two, kind: interpreter, memory: 40KB}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """Return the paths of a model and of a file of devices."""
+    model, devices = tmp_path / "model.glow", tmp_path / "devices.yaml"
+    glow_nb.save_text(residual(32), model)
+    devices.write_text(DEVICES, encoding="utf-8")
+    return str(model), str(devices)
+
+
+def test_parts_and_devices_are_shown(files: tuple[str, str]) -> None:
+    model, devices = files
+    result = CliRunner().invoke(main, ["partition", model, "--devices", devices])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0].split()[:3] == ["part", "device", "kernels"] or "parts" in lines[0]
+    assert any(line.startswith("residual.0") for line in lines)
+    assert any(line.startswith("two") for line in lines)
+    assert "above the lower bound" in lines[-1]
+
+
+def test_json_says_the_same(files: tuple[str, str]) -> None:
+    model, devices = files
+    arguments = ["partition", model, "--devices", devices, "--objective", "memory", "--json"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    plan = json.loads(result.output)
+    assert plan["objective"] == "memory"
+    assert plan["value"] == max(device["memory_used_bytes"] for device in plan["devices"])
+    assert {part["device"] for part in plan["parts"]} == {"one", "two"}
+    assert all(part["nodes"] for part in plan["parts"])
+
+
+def test_nodes_are_assigned(files: tuple[str, str]) -> None:
+    model, devices = files
+    arguments = ["partition", model, "--devices", devices, "--json", "--assign", "up0=two"]
+    plan = json.loads(CliRunner().invoke(main, arguments).output)
+    (part,) = [part for part in plan["parts"] if "up0" in part["nodes"]]
+    assert part["device"] == "two"
+
+
+def test_a_picture_is_drawn(files: tuple[str, str], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    model, devices = files
+    picture = tmp_path / "plan.png"
+    arguments = ["partition", model, "--devices", devices, "--plot", str(picture)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--assign", "up0"], "give PATTERN=DEVICE"),
+        (["--assign", "up0=three"], "there is no device 'three'"),
+        (["--objective", "speed"], "latency"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    files: tuple[str, str], arguments: list[str], message: str
+) -> None:
+    model, devices = files
+    result = CliRunner().invoke(main, ["partition", model, "--devices", devices, *arguments])
+    assert result.exit_code in {1, 2}
+    assert message in result.output
+    assert "Traceback" not in result.output

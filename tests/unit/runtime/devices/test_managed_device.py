@@ -1,0 +1,466 @@
+"""What holds for every kind of device: networks by keys, memory, order, one answer for a run."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typing_extensions import override
+
+from glow_nb.backends.interpreter import InterpretedProgram
+from glow_nb.codegen.loaded_program import LoadedProgram
+from glow_nb.errors import CompileError, DeviceError, FeedError, MemoryLimitError, OptionError
+from glow_nb.llir.program import Program
+from glow_nb.runtime.deployable import Deployable
+from glow_nb.runtime.device import Health
+from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.engine import Engine
+from glow_nb.runtime.devices.managed_device import ManagedDevice
+from tests.unit.runtime.deployables import compile_text, deploy, feed
+from tests.unit.runtime.devices.conftest import Open
+
+pytestmark = pytest.mark.jit
+
+COUNTER = """
+state %count : int32<2> = dense [0, 10]
+func @main(%x : int32<2>) -> (%y : int32<2>) {
+  %next = add(%count, %x) : int32<2>
+  %next_save = save(%next, %count)
+  %y_save = save(%next, %y)
+}
+"""
+
+ADDS_TO_ITS_INPUT = """
+func @main(%x : float32<4>, %s : float32<4>) -> (%s : float32<4>) {
+  %sum = add(%x, %s) : float32<4>
+  %s_save = save(%sum, %s)
+}
+"""
+
+
+def squares(device: Any, count: int, key: str = "net") -> None:
+    """Assert that *count* runs that wait for each other are right."""
+    futures = [device.submit(key, [feed(seed)]) for seed in range(count)]
+    for seed, future in enumerate(futures):
+        (result,) = future.result(30)
+        np.testing.assert_array_equal(result, feed(seed) ** 2)
+
+
+def test_runs_have_the_results_of_the_network(opened: Open, kind: str, network: Deployable) -> None:
+    device = opened(kind)
+    device.add("net", network)
+    squares(device, 20)
+    (result,) = device.run("net", [feed(3)])
+    np.testing.assert_array_equal(result, feed(3) ** 2)
+    result[:] = 0  # it is the caller's
+
+
+def test_runs_from_many_threads(opened: Open, kind: str, network: Deployable) -> None:
+    device = opened(kind)
+    device.add("net", network)
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        for each in range(seed, seed + 10):
+            inputs = [feed(each)]
+            is_submitted = each % 2
+            results = device.submit("net", inputs).result(30) if is_submitted else None
+            (result,) = results or device.run("net", inputs)
+            if not (result == feed(each) ** 2).all():
+                wrong.append(each)
+
+    threads = [threading.Thread(target=work, args=(100 * n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert device.health().running == 0
+
+
+def test_memory_is_that_of_constants_and_one_run(
+    opened: Open, kind: str, network: Deployable
+) -> None:
+    device = opened(kind, memory_bytes=2 * network.memory_bytes + 5)
+    device.add("first", network)
+    assert device.memory_free_bytes == network.memory_bytes + 5
+    device.add("second", network)
+    with pytest.raises(MemoryLimitError, match=f"'third' needs {network.memory_bytes} .* 5 of "):
+        device.add("third", network)
+    assert device.health().memory_used_bytes == 2 * network.memory_bytes
+    squares(device, 3, "second")
+    device.evict("first")
+    device.add("third", network)
+    squares(device, 3, "third")
+    assert device.memory_free_bytes == 5
+
+
+def test_keys_are_checked(opened: Open, kind: str, network: Deployable) -> None:
+    device = opened(kind)
+    device.add("net", network)
+    with pytest.raises(OptionError, match="device 'd': network 'net' is there already"):
+        device.add("net", network)
+    for ask in (device.evict, lambda key: device.submit(key, [feed(0)])):
+        with pytest.raises(OptionError, match="no network 'nett'; did you mean 'net'"):
+            ask("nett")
+    device.evict("net")
+    with pytest.raises(OptionError, match=r"no network 'net'; it holds \[\]"):
+        device.run("net", [feed(0)])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "0 arrays are fed; the network has 1 inputs"),
+        ([np.zeros(3, np.float32)], r"input 'x': shape is \[3\]"),
+        ([np.zeros(1000, np.int32)], "input 'x': dtype is int32"),
+    ],
+)
+def test_feeds_are_checked(
+    opened: Open, kind: str, network: Deployable, inputs: list[Any], message: str
+) -> None:
+    device = opened(kind)
+    device.add("net", network)
+    with pytest.raises(FeedError, match=message):
+        device.submit("net", inputs).result()
+    with pytest.raises(FeedError, match=message):
+        device.run("net", inputs)
+    squares(device, 2)
+
+
+def test_feeds_that_do_not_lie_side_by_side(opened: Open, kind: str, network: Deployable) -> None:
+    device = opened(kind)
+    device.add("net", network)
+    wide = np.repeat(feed(0), 2)[::2]
+    (result,) = device.submit("net", [wide]).result(30)
+    np.testing.assert_array_equal(result, wide**2)
+
+
+def test_a_network_that_is_replaced_while_feeds_are_checked(
+    opened: Open, kind: str, network: Deployable
+) -> None:
+    device = opened(kind)
+    device.add("net", network)
+
+    class Slow:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            device.evict("net")
+            device.add("net", network)
+            return feed(0)
+
+    with pytest.raises(OptionError, match="device 'd': network 'net' was replaced; run it again"):
+        device.submit("net", [Slow()])
+    squares(device, 2)
+
+
+def test_a_system_without_threads(opened: Open, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(DeviceError, match="device 'd': the system gives no thread .*can't"):
+            opened(kind)
+
+
+def test_a_device_that_cannot_be_restarted(
+    opened: Open, kind: str, network: Deployable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = opened(kind)
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(DeviceError, match="the system gives no thread"):
+            device.restart()
+    assert device.health() == Health(alive=False, reason="it could not be restarted")
+    device.restart()
+    device.add("net", network)
+    squares(device, 2)
+
+
+def test_state_stays_with_its_network(opened: Open, tmp_path: Path, kind: str) -> None:
+    if kind == "simulated":
+        pytest.skip("a simulated device has no state")
+    backend = "interpreter" if kind == "interpreter" else "cpu"
+    counter = deploy(compile_text(COUNTER, tmp_path, backend=backend))
+    device = opened(kind)
+    for key in ("one", "other"):
+        device.add(key, counter)
+        step = np.array([1, 2], np.int32)
+        futures = [device.submit(key, [step]) for _ in range(10)]
+        for number, future in enumerate(futures, 1):
+            assert future.result(30)[0].tolist() == [number, 10 + 2 * number]
+
+
+def test_an_output_that_is_an_input(opened: Open, tmp_path: Path, kind: str) -> None:
+    backend = "interpreter" if kind == "interpreter" else "cpu"
+    adds = deploy(compile_text(ADDS_TO_ITS_INPUT, tmp_path, backend=backend))
+    device = opened(kind)
+    device.add("net", adds)
+    for seed in range(5):
+        x, s = feed(seed, 4), feed(seed + 1, 4)
+        (result,) = device.submit("net", [x, s.copy()]).result(30)
+        np.testing.assert_array_equal(result, x + s)
+
+
+@pytest.mark.parametrize("kind", ["interpreter", "simulated"])
+def test_an_interrupted_run_leaves_the_device_as_it_was(
+    opened: Open, kind: str, network: Deployable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(InterpretedProgram, "run", interrupt)
+        patched.setattr(LoadedProgram, "run_checked", interrupt)
+        device = opened(kind)
+        device.add("net", network)
+        with pytest.raises(KeyboardInterrupt):
+            device.run("net", [feed(0)])
+    assert device.health().running == 0
+    device.add("other", network)
+    squares(device, 3, "other")
+
+
+def test_a_submission_that_is_interrupted_gives_the_device_up(
+    opened: Open, kind: str, network: Deployable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = opened(kind)
+    device.add("net", network)
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(device._engine, "begin", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        device.submit("net", [feed(0)])
+    assert device.health() == Health(
+        alive=False, reason="it was interrupted while a run was on its way to it"
+    )
+    device.restart()
+    device.add("net", network)
+    squares(device, 2)
+
+
+def test_a_program_that_is_not_allocated(opened: Open, interpreted: Deployable) -> None:
+    assert isinstance(interpreted.program, Program)
+    unplaced = replace(interpreted, program=replace(interpreted.program, arena=None))
+    device = opened("interpreter")
+    with pytest.raises(CompileError, match="device 'd': network 'net': .*not allocated"):
+        device.add("net", unplaced)
+    device.add("net", interpreted)
+
+
+class AtOnce:
+    """An engine that ends runs while they are begun."""
+
+    slots = 1
+
+    def __init__(self, ended: Any) -> None:
+        self.ended = ended
+
+    def begin(self, run: Any) -> None:
+        self.ended(run, [run.inputs[0] + 1])
+
+    def load(self, held: Any) -> None: ...
+
+    unload = load
+
+    def serve(self) -> None: ...
+
+    stop = kill = serve
+
+
+class DeviceOfAtOnce(ManagedDevice):
+    @override
+    def _start(self) -> Engine:
+        return AtOnce(self._ended)
+
+
+def test_runs_may_end_while_they_are_begun(native: Deployable) -> None:
+    device = DeviceOfAtOnce(DeviceDescription("d"))
+    device.add("net", native)
+    results: list[float] = []
+
+    def go_on(future: Any) -> None:
+        results.append(future.result()[0][0])
+        if len(results) < 100:
+            device.submit("net", future.result()).add_done_callback(go_on)
+
+    threads = []
+    for _ in range(3):
+        threads.append(threading.Thread(target=lambda: [device.run("net", [feed(0)])] * 100))
+        threads[-1].start()
+    device.submit("net", [np.zeros(1000, np.float32)]).add_done_callback(go_on)
+    for thread in threads:
+        thread.join(30)
+    assert results[:3] == [1, 2, 3]
+    device.close()
+
+
+# What follows needs a run that does not end by itself, which only a simulated device has.
+
+
+@pytest.fixture
+def hanging(opened: Open, native: Deployable) -> Any:
+    """Return a device that answers no run."""
+    device = opened("simulated", options={"hang_rate": 1.0})
+    device.add("net", native)
+    yield device
+    device.kill("the test is over")
+
+
+def started(device: Any) -> Any:
+    """Return the future of a run that has begun and does not end."""
+    future = device.submit("net", [feed(0)])
+    assert future.running()
+    return future
+
+
+def test_a_run_can_be_cancelled_until_it_begins(hanging: Any) -> None:
+    first = started(hanging)
+    second, third = (hanging.submit("net", [feed(0)]) for _ in range(2))
+    assert not first.cancel()
+    assert second.cancel()
+    assert hanging.health().running == 3
+    hanging.kill("enough")
+    for future in (first, third):
+        with pytest.raises(DeviceError, match="device 'd': enough; network 'net'"):
+            future.result(30)
+    with pytest.raises(CancelledError):
+        second.result(30)
+
+
+def test_a_killed_device_is_dead_until_it_is_restarted(hanging: Any, native: Deployable) -> None:
+    run = started(hanging)
+    hanging.kill("it was late")
+    assert hanging.health() == Health(alive=False, reason="it was late")
+    hanging.kill("once more")
+    with pytest.raises(DeviceError, match="it was late; network 'net'"):
+        run.result(30)
+    asks: list[Callable[[], object]] = [
+        lambda: hanging.add("net", native),
+        lambda: hanging.evict("net"),
+        lambda: hanging.submit("net", [feed(0)]),
+        lambda: hanging.run("net", [feed(0)]),
+    ]
+    for ask in asks:
+        with pytest.raises(DeviceError, match="device 'd': it was late"):
+            ask()
+    hanging.restart()
+    assert hanging.health() == Health(alive=True, restarts=1)
+    assert hanging.memory_free_bytes == hanging.description.memory_bytes
+    with pytest.raises(OptionError, match="no network 'net'"):
+        hanging.submit("net", [feed(0)])
+    hanging.add("net", native)
+
+
+def test_eviction_waits_for_runs_and_takes_no_more(hanging: Any, native: Deployable) -> None:
+    started(hanging)
+    errors: list[DeviceError] = []
+
+    def evict() -> None:
+        with pytest.raises(DeviceError, match="it was late; network 'net'") as raised:
+            hanging.evict("net")
+        errors.append(raised.value)
+
+    thread = threading.Thread(target=evict)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            hanging.submit("net", [feed(0)])
+        except OptionError as error:
+            assert "is being evicted; wait for that" in str(error)
+            break
+    with pytest.raises(OptionError, match="is there already, it is being evicted"):
+        hanging.add("net", native)
+    assert not errors
+    hanging.kill("it was late")
+    thread.join(30)
+    assert len(errors) == 1
+
+
+def test_closing_waits_for_runs_and_takes_no_more(
+    opened: Open, kind: str, network: Deployable
+) -> None:
+    device = opened(kind)
+    device.add("net", network)
+    futures = [device.submit("net", [feed(seed)]) for seed in range(10)]
+    device.close()
+    device.close()
+    for seed, future in enumerate(futures):
+        np.testing.assert_array_equal(future.result(30)[0], feed(seed) ** 2)
+    assert device.health() == Health(alive=False, reason="it is closed")
+    with pytest.raises(DeviceError, match="device 'd': it is closed"):
+        device.submit("net", [feed(0)])
+    with pytest.raises(DeviceError, match="device 'd': it is closed"):
+        device.restart()
+
+
+def test_a_callback_may_submit(opened: Open, kind: str, network: Deployable) -> None:
+    device = opened(kind)
+    device.add("net", network)
+    results: list[Any] = []
+    done = threading.Event()
+
+    def go_on(future: Any) -> None:
+        results.append(future.result()[0])
+        if len(results) < 5:
+            device.submit("net", [results[-1]]).add_done_callback(go_on)
+        else:
+            done.set()
+
+    x = np.full(1000, 0.5, np.float32)
+    device.submit("net", [x]).add_done_callback(go_on)
+    assert done.wait(30)
+    assert [result[0] for result in results] == [0.5**2, 0.5**4, 0.5**8, 0.5**16, 0.5**32]
+
+
+def test_what_cannot_be_loaded_is_not_there(
+    opened: Open, kind: str, native: Deployable, interpreted: Deployable
+) -> None:
+    if kind == "simulated":
+        pytest.skip("a simulated device takes both")
+    device = opened(kind)
+    wrong = native if kind == "interpreter" else interpreted
+    with pytest.raises(CompileError, match="device 'd': network 'net': 'net' is .*; compile it"):
+        device.add("net", replace(wrong, name="net"))
+    assert device.health().memory_used_bytes == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # which is what we test
+def test_a_device_stays_with_its_process(opened: Open, kind: str, network: Deployable) -> None:
+    device = opened(kind)
+    device.add("net", network)
+    squares(device, 2)
+    child = os.fork()
+    if not child:  # in the child: tell by the status
+        status = 1
+        try:
+            device.submit("net", [feed(0)])
+        except DeviceError as error:
+            status = (
+                0 if "it belongs to the process that this one was forked from" in str(error) else 2
+            )
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    squares(device, 2)
+
+
+def test_a_description_is_kept(opened: Open, kind: str) -> None:
+    device = opened(kind, name="gpu 7")
+    assert isinstance(device.description, DeviceDescription)
+    assert repr(device) == "device 'gpu 7'"
