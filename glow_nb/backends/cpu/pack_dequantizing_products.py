@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.ops import Add, Broadcast, ConvertTo, DequantizingMatMul, Pad
+from glow_nb.hlir.ops import Add, Broadcast, ConvertTo, DequantizingMatMul
 from glow_nb.hlir.ops.dequantizing_products import lower_dequantizing_mat_mul
 from glow_nb.hlir.ops.families import number_beside
 from glow_nb.hlir.optimize.uniform import is_uniform
@@ -13,7 +13,7 @@ from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import PackedDequantizingMatMul
 from glow_nb.kernels.operators.dequantizing import BYTE_BITS, INT8, codes_of_element, pack_codes
-from glow_nb.kernels.operators.panels import pack_matrix
+from glow_nb.kernels.operators.panels import pack_matrix, pad_end
 from glow_nb.kernels.products.coded_weights import columns_of_panel
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.target import Target
@@ -56,11 +56,11 @@ def _packed(node: DequantizingMatMul, rewriter: Rewriter, target: Target) -> Rep
     missing = blocks * size - inner
     shape = MatMulShape.of(node.lhs.type.shape, depth, is_batched=False)
     block = columns_of_panel(shape.rows, blocks * size, depth, target)
-    codes = _padded(_signed(node.weights, rewriter), 0, missing, rewriter)
+    codes = pad_end(rewriter, _signed(node.weights, rewriter), 0, missing)
     offset = _signed_offset(node, rewriter)
     return rewriter.emit(
         PackedDequantizingMatMul(
-            _padded(node.lhs, node.lhs.type.rank - 1, missing, rewriter),
+            pad_end(rewriter, node.lhs, node.lhs.type.rank - 1, missing),
             pack_codes(rewriter, codes, block, bits),
             pack_matrix(rewriter, node.scale, block),
             None if offset is None else pack_matrix(rewriter, offset, block),
@@ -97,12 +97,3 @@ def _signed_offset(node: DequantizingMatMul, rewriter: Rewriter) -> Value | None
         return None
     one = rewriter.constant("offset", np.full((1, 1), -half, np.int8), is_weight=False)
     return rewriter.emit(Broadcast(one, node.scale.type.shape))
-
-
-def _padded(value: Value, axis: int, count: int, rewriter: Rewriter) -> Value:
-    """Emit *value* with *count* zeros at the end of *axis*."""
-    if count == 0:
-        return value
-    rank = value.type.rank
-    pads = tuple(count if place == rank + axis else 0 for place in range(2 * rank))
-    return rewriter.emit(Pad(value, pads))

@@ -134,8 +134,8 @@ def pack_filter(
     panels = panels_of(per_group, block)
     taps, run = runs_of(kernel, channels, joined=joined)
     rows: Value = builder.emit(Reshape(filter, (group, per_group, *taps, run)))
-    rows = _pad_end(builder, rows, 1, panels * block - per_group)
-    rows = _pad_end(builder, rows, rows.type.rank - 1, -run % factors)
+    rows = pad_end(builder, rows, 1, panels * block - per_group)
+    rows = pad_end(builder, rows, rows.type.rank - 1, -run % factors)
     rows = builder.emit(Reshape(rows, (group, panels, block, *taps, *_groups(run, factors))))
     last = rows.type.rank - (factors > 1)
     order = (0, 1, *range(3, last), 2, *range(last, rows.type.rank))
@@ -160,7 +160,7 @@ def pack_bias(builder: Builder, bias: Value, group: int, block: int) -> Value:
     per_group = bias.type.size // group
     size = panels_of(per_group, block) * block
     rows: Value = builder.emit(Reshape(bias, (group, per_group)))
-    rows = _pad_end(builder, rows, 1, size - per_group)
+    rows = pad_end(builder, rows, 1, size - per_group)
     return builder.emit(Reshape(rows, (group * size,)))
 
 
@@ -180,8 +180,8 @@ def pack_matrix(builder: Builder, rhs: Value, block: int, factors: int = 1) -> V
     *batch, inner, depth = rhs.type.shape
     panels = panels_of(depth, block)
     rank = len(batch)
-    padded = _pad_end(builder, rhs, rank + 1, panels * block - depth)
-    padded = _pad_end(builder, padded, rank, -inner % factors)
+    padded = pad_end(builder, rhs, rank + 1, panels * block - depth)
+    padded = pad_end(builder, padded, rank, -inner % factors)
     groups = _groups(inner, factors)
     rows = builder.emit(Reshape(padded, (*batch, *groups, panels, block)))
     panel = rank + len(groups)
@@ -189,7 +189,8 @@ def pack_matrix(builder: Builder, rhs: Value, block: int, factors: int = 1) -> V
     return _joined_end(builder, builder.emit(Transpose(rows, order)), factors)
 
 
-def _pad_end(builder: Builder, value: Value, axis: int, count: int) -> Value:
+def pad_end(builder: Builder, value: Value, axis: int, count: int) -> Value:
+    """Emit *value* with *count* zeros at the end of *axis*."""
     if count == 0:
         return value
     rank = value.type.rank
