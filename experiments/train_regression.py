@@ -11,7 +11,7 @@ the variance that is explained, and what was foretold beside what came, are draw
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,15 +45,25 @@ def load_patients() -> tuple[Array, Array]:
     return measured.astype(np.float32), came.astype(np.float32)
 
 
-def by_network(measured: Array, came: Array, asked: Array, epochs: int) -> Array:
-    """Return what a network that is trained on *measured* and *came* foretells of *asked*."""
-    centre, spread = measured.mean(0), measured.std(0)
-    middle, width = came.mean(), came.std()
+def standardized(rows: Array, known: Array) -> Array:
+    """Return *rows* in standard deviations of *known* from their mean, column by column."""
+    scaled: Array = (rows - known.mean(0)) / known.std(0)
+    return scaled
+
+
+def trained(measured: Array, came: Array, epochs: int) -> Trainer:
+    """Return a trainer that has learnt *came* from *measured*, both standardized."""
     rate = Cosine(3e-3, epochs * (len(came) // BATCH))
     trainer = Trainer(network, loss=Huber(), optimizer=AdamW(rate, weight_decay=0.3))
-    trainer.fit(((measured - centre) / spread, (came - middle) / width, BATCH), epochs)
-    found = trainer.predict((asked - centre) / spread)["progression"]
-    foretold: Array = found * width + middle
+    trainer.fit((measured, came, BATCH), epochs)
+    return trainer
+
+
+def by_network(measured: Array, came: Array, asked: Array, epochs: int) -> Array:
+    """Return what a network that is trained on *measured* and *came* foretells of *asked*."""
+    trainer = trained(standardized(measured, measured), standardized(came, came), epochs)
+    found = trainer.predict(standardized(asked, measured))["progression"]
+    foretold: Array = found * came.std() + came.mean()
     return foretold
 
 
@@ -70,12 +80,18 @@ def explained(foretold: Array, came: Array) -> float:
     return 1 - float(np.sum((came - foretold) ** 2) / np.sum((came - came.mean()) ** 2))
 
 
+def folds(count: int) -> Iterator[tuple[Array, Array]]:
+    """Yield, for each of the parts of *count* patients, the places of all others and its own."""
+    places = np.arange(count)
+    for part in np.array_split(places, PARTS):
+        yield np.setdiff1d(places, part), part
+
+
 def foretell(epochs: int) -> tuple[Array, dict[str, Array]]:
     """Return what came, and what each way has foretold of all patients, unseen by it."""
     measured, came = load_patients()
     found: dict[str, list[Array]] = {"network": [], "least squares": []}
-    for part in np.array_split(np.arange(len(came)), PARTS):
-        rest = np.setdiff1d(np.arange(len(came)), part)
+    for rest, part in folds(len(came)):
         known = measured[rest], came[rest], measured[part]
         found["network"].append(by_network(*known, epochs))
         found["least squares"].append(by_least_squares(*known))
