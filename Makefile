@@ -15,7 +15,7 @@ help:
 	@echo 'make format      let ruff format and fix what it can'
 	@echo 'make bench       time the models side by side with ONNX Runtime and OpenVINO'
 	@echo 'make figure11    the paper'"'"'s evaluation against the peers, 6 to 10 minutes; rewrites figure 11 of docs/performance.md'
-	@echo 'make examples    train networks on digits, measurements of patients and a text; draw the paper'"'"'s figure 2; writes to $(OUT)/'
+	@echo 'make examples    train networks on digits, measurements of patients and a text; draw the paper'"'"'s figures 2 and 5; writes to $(OUT)/'
 	@echo 'make docs-table  rewrite docs/conformance.md from the ONNX node tests'
 	@echo 'make clean       remove the environment and what the tools left behind'
 
@@ -78,6 +78,7 @@ examples: $(VENV)/.examples-installed
 	$(BIN)/python -m experiments.train_regression --output $(OUT)
 	$(BIN)/python -m experiments.train_text
 	$(BIN)/python -m experiments.figure2_gradient --output $(OUT)/figure2.png
+	$(BIN)/python -m experiments.figure5_quantized_graph --output $(OUT)/figure5.png
 
 docs-table: $(VENV)/.installed
 	$(BIN)/python -m glow_nb.conformance --output docs/conformance.md

@@ -43,7 +43,9 @@ def stack_instructions(program: Program, *, traits: Traits = NO_TRAITS) -> Progr
     It joins the kernel that makes one of its operands, the latest first, if the shapes are the same
     and nothing changes when that kernel runs later. Data-parallel kernels that make its other
     operands join, too. A kernel that reads an operand element by element, as a reduction may, takes
-    in the data-parallel kernel that makes it. A value that only the stack reads becomes a register.
+    in the data-parallel kernel that makes it. What makes larger elements of smaller ones, such as a
+    conversion of bytes to floats, waits for its reader if that reads something made later, too: the
+    smaller ones lie in memory until then. A value that only the stack reads becomes a register.
     *traits* say which kernels can be a head.
 
     ::
@@ -107,6 +109,7 @@ class _Stacker:
             for buffer in mutated(instruction):
                 self._writers.setdefault(buffer.root, []).append(number)
         self._group_of: dict[int, _Group] = {}
+        self._waiting: dict[int, list[int]] = {}  # by the instruction that they wait for
 
     @property
     def groups(self) -> list[_Group]:
@@ -121,8 +124,13 @@ class _Stacker:
             writes = frozenset(b.root for b in mutated(instruction))
             if is_stackable(instruction):
                 self._group_of[number] = _Group((), None, (number,), reads, writes)
-                for group in self._groups_behind(number, read(instruction)):
-                    self._try_to_merge(group, self._group_of[number])
+                reader = self._reader_to_wait_for(number)
+                if reader is not None:
+                    self._waiting.setdefault(reader, []).append(number)
+                    continue
+                for member in (number, *self._waiting.get(number, ())):
+                    for group in self._groups_behind(member, read(self._work[member])):
+                        self._try_to_merge(group, self._group_of[member])
                 continue
             alone = self._group_of[number] = _Group((), number, (), reads, writes)
             operand = traits_of(instruction, self._traits).prologue_operand
@@ -130,6 +138,24 @@ class _Stacker:
                 read_by_element: Buffer = getattr(instruction, operand)
                 for group in self._groups_behind(number, [read_by_element]):
                     self._try_as_prologue(group, alone, read_by_element)
+
+    def _reader_to_wait_for(self, number: int) -> int | None:
+        """Return the one instruction in whose kernel *number* should run, if there is one.
+
+        That is what reads larger elements which *number* makes of smaller ones, and another tensor
+        that is made later: what lies in memory until then is small.
+        """
+        instruction = self._work[number]
+        made = mutated(instruction)[0]
+        like = [b for b in read(instruction) if b.type.shape == made.type.shape]
+        if not isinstance(made, Activation) or len(self._readers.get(made, ())) != 1:
+            return None
+        if len(like) != 1 or like[0].type.kind.size_bytes >= made.type.kind.size_bytes:
+            return None
+        (reader,) = self._readers[made]
+        others = (b for b in read(self._work[reader]) if b.type.shape == made.type.shape)
+        is_later = any(any(_within(self._writers, b.root, number + 1, reader)) for b in others)
+        return reader if is_later and is_stackable(self._work[reader]) else None
 
     def _groups_behind(self, number: int, buffers: Iterable[Buffer]) -> list[_Group]:
         """Return the groups that make *buffers* for instruction *number*, the latest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import onnx
@@ -10,10 +11,16 @@ import onnxruntime
 import pytest
 
 import glow_nb
-from glow_nb import quant
+from experiments.mobile_networks import mobilenet_v2
+from experiments.training_networks import resnet18
+from glow_nb import compiler, quant
+from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Convolution, FullyConnected, QuantizedConvolution
+from glow_nb.llir.program import Program
+from glow_nb.quant.ranges import profiled_values
 from glow_nb.quant.schemas import KINDS
+from glow_nb.quant.structure import structural_keys
 from glow_nb.types import Array
 from tests.unit.quant.networks import branching, convolutional, dense, random, residual
 
@@ -73,3 +80,36 @@ def test_onnxruntime_computes_the_same(network: Callable[[], Function], activati
         (read,) = again.run(sample).values()
         assert decibels(ours, theirs) > 40
         assert decibels(ours, read) > 45
+
+
+def made_up_ranges(function: Function) -> quant.Ranges:
+    """Return ranges of *function* as if all its values were between -1 and 2."""
+    optimized = glow_nb.optimize(function)
+    histogram = quant.Histogram.of(np.linspace(-1, 2, 50, dtype=np.float32), 16)
+    keys = structural_keys(optimized)
+    values = {
+        keys[value]: quant.ValueRange(value.name, str(value.type), histogram)
+        for value in profiled_values(optimized)
+    }
+    shapes = {input.name: input.type.shape for input in function.inputs}
+    return quant.Ranges(function.name, shapes, 1, values)
+
+
+def program_of(function: Function) -> Program:
+    backend = CpuBackend()
+    return compiler.build_program(compiler.lower_for(function, backend), backend)
+
+
+@pytest.mark.parametrize("make", [mobilenet_v2, partial(resnet18, 1)], ids=["mobile", "residual"])
+def test_constants_and_arena_are_small(make: Callable[[], onnx.ModelProto]) -> None:
+    function = glow_nb.load(make())
+    assert isinstance(function, Function)
+    integers = quant.quantize(function, made_up_ranges(function), least_gain=0)
+    given = sum(c.type.size_bytes for c in glow_nb.optimize(function).constants)
+    floats, program = program_of(function), program_of(integers)
+    assert sum(weight.type.size_bytes for weight in program.weights) < 0.27 * given
+    assert program.arena is not None
+    assert floats.arena is not None
+    assert program.arena.size_bytes == program.arena.lower_bound_bytes
+    # values are four times as small, but a depthwise convolution of bytes may need a padded copy
+    assert program.arena.size_bytes < 0.42 * floats.arena.size_bytes
