@@ -26,7 +26,7 @@ class PlannedCalls:
     Attributes:
         calls: One for each instruction that computes; each says whether one thread makes it.
         uses: The instructions, without the numbers of the weights.
-        reports: What is told of each call, but for the source of its kernel.
+        reports: What is told of each call, but for the source and the estimate of its kernel.
         threads: How many threads are worth it.
     """
 
