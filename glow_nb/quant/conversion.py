@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from glow_nb.compiler import optimize
 from glow_nb.errors import CalibrationError, OptionError
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.kernels.target import Target
 from glow_nb.quant.emission import Emission
 from glow_nb.quant.gain import Gains, Predictor
 from glow_nb.quant.histogram import Histogram
@@ -30,6 +30,9 @@ from glow_nb.quant.schemas import (
 )
 from glow_nb.source import Trained, as_source
 from glow_nb.types import ElementKind
+
+if TYPE_CHECKING:
+    from glow_nb.kernels.target import Target
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from glow_nb import compiler
 from glow_nb.hlir.graph import Function
-from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 from glow_nb.network import Network
 from glow_nb.quant.layers import Layer, Names, byte_links, match
 from glow_nb.quant.table import Table
 from glow_nb.types import Array
+
+if TYPE_CHECKING:
+    from glow_nb.kernels.target import Target
 
 MICROSECONDS = 1e-3
 """Of a nanosecond."""
@@ -117,6 +120,8 @@ class Predictor:
 
     def __init__(self, function: Function, target: Target | None = None) -> None:
         """Predict for networks made of *function* on *target*, by default this processor."""
+        from glow_nb.kernels.target import Target  # it loads LLVM
+
         self._target = target or Target.host()
         self._floats = self._program(function)
         self._float_times = self._times(self._floats)

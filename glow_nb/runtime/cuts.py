@@ -20,8 +20,9 @@ Cut = int
 MOST_PAIRS = 150_000_000
 """Pairs of cuts, times units and values: a search over so many takes about a second."""
 
-MOST_UNITS = 400
-"""Units of a larger network are merged until there are no more."""
+FEWEST_MERGED, MOST_MERGED, MERGED_PER_DEVICE = 400, 1000, 12
+"""To how many units those of a larger network are merged: so many for each device, between two
+bounds. A search over more takes long, and gigabytes."""
 
 
 def all_cuts(units: Units) -> list[Cut] | None:
@@ -58,6 +59,11 @@ def ordered_cuts(units: Units) -> list[Cut]:
 def most_cuts(units: Units) -> int:
     """Return of how many cuts all pairs can be looked at."""
     return int((MOST_PAIRS / (len(units.units) + len(units.values) + 1)) ** 0.5) + 2
+
+
+def most_units(devices: int) -> int:
+    """Return how many units a network for so many *devices* may have."""
+    return min(MOST_MERGED, max(FEWEST_MERGED, MERGED_PER_DEVICE * devices))
 
 
 def merged_to(units: Units, count: int, weights: Sequence[float]) -> Units:

@@ -16,7 +16,7 @@ from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import members_of
 from glow_nb.runtime.assignment import Assignment, assigned_devices
 from glow_nb.runtime.bounds import unit_bytes
-from glow_nb.runtime.cuts import MOST_UNITS, merged_to
+from glow_nb.runtime.cuts import merged_to, most_units
 from glow_nb.runtime.deploy import backend_of
 from glow_nb.runtime.device_description import DeviceDescription
 from glow_nb.runtime.fleet import Fleet, fleet_of
@@ -81,7 +81,7 @@ def partition(
             barred[other][unit] |= other != device
     fleet = fleet_of(units, devices, rooms, barred)
     _refuse_unsupported(fleet)
-    if len(units.units) > MOST_UNITS:
+    if len(units.units) > most_units(len(devices)):
         planner = Planner(_merged(fleet, devices, rooms, barred), objective, whole=fleet)
     else:
         planner = Planner(fleet, objective)
@@ -201,7 +201,7 @@ def _merged(
     for buffer, users in units.kept.items():
         kept[users[0]] += buffer.type.size_bytes
     weights = least / max(least.sum(), 1e-30) + kept / max(kept.sum(), 1)
-    merged = merged_to(units, MOST_UNITS, weights.tolist())
+    merged = merged_to(units, most_units(len(devices)), weights.tolist())
     group_of = {n: group for group, unit in enumerate(merged.units) for n in unit.instructions}
     of_groups = {name: [False] * len(merged.units) for name in barred}
     for name, bars in barred.items():

@@ -33,7 +33,7 @@ from glow_nb.runtime.timing import VALUES, memory_bytes
 MOST_LEARNED = 60
 """Parts that are made, at most, to correct estimates by them."""
 
-GOOD_ENOUGH = 0.01
+GOOD_ENOUGH = 0.02
 """How far above the estimates a plan may be and is not improved; those of chains may not."""
 
 WORTH_SPREADING = 1.05
