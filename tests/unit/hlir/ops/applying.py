@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.lower import lower
 from glow_nb.schema import operand_specs
 from glow_nb.types import ElementKind, TensorType
@@ -27,6 +27,17 @@ def floats(*shape: int, seed: int = 0, scale: float = 1.0) -> Numbers:
 def value(text: str) -> Value:
     """Return a placeholder of the type that *text* spells."""
     return Builder().input("value", text)
+
+
+def as_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments of a node: placeholders for texts of types, constants for arrays."""
+    made = dict(given)
+    for name, argument in given.items():
+        if isinstance(argument, str):
+            made[name] = value(argument)
+        elif isinstance(argument, np.ndarray):
+            made[name] = Constant.of(name, argument)
+    return made
 
 
 def function_of(node_class: type[Node], *operands: Any, **attributes: Any) -> Function:

@@ -12,9 +12,9 @@ from glow_nb.errors import VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Constant, Node
+from glow_nb.hlir.graph import Node
 from glow_nb.types import ElementKind
-from tests.unit.hlir.ops.applying import value
+from tests.unit.hlir.ops.applying import as_arguments, value
 
 
 def product(**changes: Any) -> Node:
@@ -56,13 +56,5 @@ def test_rows_of_a_block_share_a_scale() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], problem: str) -> None:
-    made = {
-        name: value(change)
-        if isinstance(change, str)
-        else Constant.of(name, change)
-        if isinstance(change, np.ndarray)
-        else change
-        for name, change in changes.items()
-    }
     with pytest.raises(VerifyError, match=re.escape(problem)):
-        product(**made)
+        product(**as_arguments(changes))

@@ -19,6 +19,7 @@ from glow_nb.hlir.lower import lower
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.hlir.ops.applying import (
     Numbers,
+    as_arguments,
     channels_first,
     channels_last,
     onnx_result,
@@ -280,13 +281,5 @@ def test_a_filter_with_an_offset_stays_of_bytes() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], problem: str) -> None:
-    made = {
-        name: value(change)
-        if isinstance(change, str)
-        else Constant.of(name, change)
-        if isinstance(change, np.ndarray)
-        else change
-        for name, change in changes.items()
-    }
     with pytest.raises(VerifyError, match=re.escape(problem)):
-        convolution(**made)
+        convolution(**as_arguments(changes))

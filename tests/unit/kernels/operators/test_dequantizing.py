@@ -9,7 +9,7 @@ import pytest
 
 from glow_nb.errors import VerifyError
 from glow_nb.kernels.operators import PackedDequantizingMatMul
-from tests.unit.hlir.ops.applying import value
+from tests.unit.hlir.ops.applying import as_arguments
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,5 @@ def test_what_does_not_fit_is_refused(changes: dict[str, Any], problem: str) -> 
         "offset": "int8<2 x 2 x 8>",
         **{"depth": 10, "block": 8, "bits": 4, "size": 8},
     } | changes
-    made: dict[str, Any] = {k: value(v) if isinstance(v, str) else v for k, v in arguments.items()}
     with pytest.raises(VerifyError, match=re.escape(problem)):
-        PackedDequantizingMatMul(**made)
+        PackedDequantizingMatMul(**as_arguments(arguments))
