@@ -14,8 +14,6 @@ from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.refusal import Refusal
 from glow_nb.runtime.serve.replies import refused
 
-LINGER_SECONDS = 2.0
-"""How long what a refused client still sends is thrown away, so that it gets to read why."""
 HEALTH = "/v2/health/"
 """Paths that anybody may ask, at any time: they are for what starts and stops the server."""
 METRICS = "/metrics"
@@ -41,7 +39,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send, self.responses)
+        exchange = _Exchange(scope, receive, send, self.responses, self._limits.linger_seconds)
         refusal = self._refusal(scope)
         if refusal is not None:
             await refused(refusal)(scope, exchange.receive, exchange.send)
@@ -86,6 +84,7 @@ class _Exchange:
     from_client: Receive
     to_client: Send
     responses: MutableMapping[int, int]
+    linger_seconds: float
     is_read: bool = False
     status: int = 0
 
@@ -116,7 +115,7 @@ class _Exchange:
     async def _drain(self) -> None:
         """Throw away what the client sends: a connection closed on it loses the response."""
         try:
-            async with asyncio.timeout(LINGER_SECONDS):
+            async with asyncio.timeout(self.linger_seconds):
                 while not self.is_read:
                     await self.receive()
         except TimeoutError:

@@ -15,6 +15,8 @@ class Limits:
             the end of the headers.
         body_seconds: From the headers to the end of the body.
         request_seconds: From the end of the body to the answer.
+        linger_seconds: How long what a refused client still sends is thrown away, so that it gets
+            to read why.
         in_flight: Requests that are read or computed at a time; more are refused.
         connections: Open at a time; more are refused.
         stop_seconds: For requests under way when the server is stopped.
@@ -24,6 +26,7 @@ class Limits:
     head_seconds: float = 10.0
     body_seconds: float = 30.0
     request_seconds: float = 60.0
+    linger_seconds: float = 2.0
     in_flight: int = 256
     connections: int = 1024
     stop_seconds: float = 30.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,11 +15,11 @@ from glow_nb.feeds import Feeds
 from glow_nb.runtime.device import Health
 from glow_nb.runtime.host import NetworkInfo
 from glow_nb.runtime.network_source import Servable
-from glow_nb.runtime.request import Request
 from glow_nb.runtime.serve.refusal import Refusal
 from glow_nb.runtime.serve.repository import ModelFile, ModelRepository
 from glow_nb.runtime.statistics import Statistics
 from glow_nb.schema import closest
+from glow_nb.types import Array
 
 
 class Host(Protocol):
@@ -46,7 +47,7 @@ class Host(Protocol):
 
     def submit(
         self, name: str, inputs: Feeds, *, priority: int = 0, deadline: float | None = None
-    ) -> Request:
+    ) -> Future[dict[str, Array]]:
         """Let the network *name* run on *inputs*."""
         ...
 
