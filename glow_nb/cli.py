@@ -20,6 +20,7 @@ from glow_nb.commands.partition import partition
 from glow_nb.commands.profile import profile
 from glow_nb.commands.quantize import quantize
 from glow_nb.commands.run import run
+from glow_nb.commands.serve import serve
 from glow_nb.commands.train import train
 
 
@@ -38,7 +39,7 @@ def main() -> None:
 
 COMMANDS = (
     *(run, train, calibrate, quantize, dump, opt, export, diff, bisect),
-    *(check, info, profile, bench, machine, partition),
+    *(check, info, profile, bench, machine, partition, serve),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -1,0 +1,185 @@
+"""``glow-nb serve``: networks over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from glow_nb.commands.options import ExampleCommand
+from glow_nb.errors import OptionError
+
+if TYPE_CHECKING:
+    from glow_nb.runtime import DeviceDescription
+    from glow_nb.runtime.serve.model_server import ModelServer
+
+EXAMPLES = """\
+glow-nb serve models/
+glow-nb serve resnet50.onnx mobilenet.onnx --port 9000 --devices devices.yaml --duplicates 2
+glow-nb serve models/ --address 0.0.0.0 --token-file token.txt --max-batch 8 --max-delay 2"""
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--address", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Where to listen; 0 for any port that is free.",
+)
+@click.option(
+    "--devices",
+    "device_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE.yaml",
+    help="The devices: names, kinds, cores and memory.  [default: all cores of this process]",
+)
+@click.option(
+    "--duplicates",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Copies of each model, on different devices.",
+)
+@click.option(
+    "--max-batch",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Rows of requests that run together, of models whose leading size is open.",
+)
+@click.option(
+    "--max-delay",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="MS",
+    help="Milliseconds that a batch waits for more rows.",
+)
+@click.option(
+    "--max-queued",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Requests to a model that may wait; more are refused.",
+)
+@click.option(
+    "--max-body",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="Size of a request in MiB.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds that a request may take.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A file with a text that clients must send as bearer token.",
+)
+def serve(
+    models: tuple[Path, ...],
+    address: str,
+    port: int,
+    device_file: Path | None,
+    duplicates: int,
+    max_batch: int,
+    max_delay: float,
+    max_queued: int,
+    max_body: int,
+    timeout: float,
+    token_file: Path | None,
+) -> None:
+    """Answer requests to MODELS over HTTP by the Open Inference Protocol v2.
+
+    MODELS are ONNX files, and folders with NAME.onnx or NAME/VERSION/model.onnx. SIGTERM and Ctrl-C
+    stop the server when the requests under way are answered.
+    """
+    _require_extra()
+    from glow_nb.runtime.device_file import read_devices
+    from glow_nb.runtime.host import HostManager
+    from glow_nb.runtime.serve.limits import Limits
+    from glow_nb.runtime.serve.model_server import LoadOptions, ModelServer
+    from glow_nb.runtime.serve.repository import ModelRepository
+    from glow_nb.runtime.serve.server import listen, make_server, serve
+
+    repository = ModelRepository(models)
+    token = None if token_file is None else _token(token_file)
+    limits = Limits(body_bytes=max_body << 20, request_seconds=timeout)
+    devices = [_this_process()] if device_file is None else read_devices(device_file)
+    listening = listen(address, port)
+    options = LoadOptions(duplicates, max_batch, max_delay / 1000)
+    with listening, HostManager(devices, max_queued=max_queued) as host:
+        served = ModelServer(host, repository, options)
+        _load(served)
+        if token is None and address not in LOOPBACK:
+            click.echo(f"Warning: who reaches {address} needs no token (--token-file)", err=True)
+        place, chosen, *_ = listening.getsockname()
+        shown = f"[{place}]" if ":" in place else place
+        click.echo(f"serving {', '.join(served.served)} on http://{shown}:{chosen}")
+        serve(make_server(served, limits, token), listening)
+        host.close(limits.stop_seconds)
+    click.echo("stopped")
+
+
+def _require_extra() -> None:
+    """Raise OptionError unless what the server needs is installed."""
+    try:
+        import prometheus_client as _metrics  # noqa: F401 - is it there?
+        import starlette as _pages  # noqa: F401
+        import uvicorn as _server  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise OptionError(
+            f"serve: {error.name} is not installed; pip install 'glow_nb[serve]'"
+        ) from error
+
+
+def _this_process() -> DeviceDescription:
+    """Return the device that a server has if it is given none."""
+    from glow_nb.codegen.cores import available_cores
+    from glow_nb.memory_limit import memory_limit
+    from glow_nb.runtime import DeviceDescription
+
+    cores, limit = available_cores(), memory_limit()
+    if limit is None:
+        return DeviceDescription("local", cores=cores)
+    return DeviceDescription("local", cores=cores, memory_bytes=limit.size_bytes * 3 // 4)
+
+
+def _load(served: ModelServer) -> None:
+    """Load all models; those that cannot be loaded are told of, unless all are so."""
+    errors = served.load_all()
+    if not served.served:
+        raise errors[0]
+    for error in errors:
+        click.echo(f"Warning: not loaded: {error}", err=True)
+
+
+def _token(path: Path) -> str:
+    """Return the token in the file *path*; it is never shown."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+    except UnicodeDecodeError as error:
+        raise OptionError(
+            f"{path}: the token must be of ASCII letters; make another one"
+        ) from error
+    if not text or not text.isprintable() or " " in text:
+        raise OptionError(f"{path}: must hold one line, without spaces: the token")
+    return text

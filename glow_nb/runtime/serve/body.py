@@ -1,0 +1,108 @@
+"""Bodies of requests, read as they come: not to the end if they are too large or too slow."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+
+import numpy as np
+from starlette.requests import Request
+
+from glow_nb.runtime.serve.limits import Limits
+from glow_nb.runtime.serve.refusal import Refusal, bad_request
+from glow_nb.runtime.serve.tensors import Bytes
+
+ALIGNMENT = 64
+WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+"""How zlib is told to undo each content coding."""
+
+
+async def read_body(request: Request, limits: Limits, header_bytes: int | None = None) -> Bytes:
+    """Return the body of *request*, with its compression undone.
+
+    What is behind its first *header_bytes* is aligned, so that arrays can lie in it.
+
+    Raises:
+        Refusal: It is larger than it says, or larger, slower or otherwise compressed than allowed.
+        ClientDisconnect: The client goes away.
+    """
+    coding = request.headers.get("content-encoding", "identity").lower()
+    if coding != "identity" and coding not in WINDOW_BITS:
+        raise Refusal(
+            415, f"Content-Encoding is {coding!r:.40}, but must be one of {', '.join(WINDOW_BITS)}"
+        )
+    declared = _declared_bytes(request, limits)
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            raw = await _read(request, declared, limits, header_bytes)
+    except TimeoutError as error:
+        raise Refusal(
+            408, f"the body did not come within {limits.body_seconds:g} s; send it faster"
+        ) from error
+    return raw if coding == "identity" else _expanded(raw, coding, limits, header_bytes)
+
+
+def _declared_bytes(request: Request, limits: Limits) -> int | None:
+    text = request.headers.get("content-length")
+    if text is None:
+        return None
+    declared = int(text)  # the server has parsed it
+    if declared > limits.body_bytes:
+        raise _too_large(str(declared), limits)
+    return declared
+
+
+async def _read(
+    request: Request, declared: int | None, limits: Limits, header_bytes: int | None
+) -> Bytes:
+    """Return the bytes that come, written where they will stay if their number is known."""
+    if declared is None:
+        chunks = bytearray()
+        async for chunk in request.stream():
+            if len(chunks) + len(chunk) > limits.body_bytes:
+                raise _too_large(f"more than {limits.body_bytes}", limits)
+            chunks += chunk
+        return _placed(chunks, header_bytes)
+    memory = _place(declared, header_bytes)
+    used = 0
+    async for chunk in request.stream():
+        if used + len(chunk) > declared:
+            break
+        memory[used : used + len(chunk)] = np.frombuffer(chunk, np.uint8)
+        used += len(chunk)
+    if used != declared:
+        raise bad_request(f"the body has another length than Content-Length, {declared}, says")
+    return memory
+
+
+def _expanded(raw: Bytes, coding: str, limits: Limits, header_bytes: int | None) -> Bytes:
+    """Return what *raw* is compressed from; never more than a body may have."""
+    undo = zlib.decompressobj(WINDOW_BITS[coding])
+    try:
+        data = undo.decompress(raw.data, limits.body_bytes + 1)
+    except zlib.error as error:
+        raise bad_request(f"the body is no {coding}: {error!s:.100}") from error
+    if len(data) > limits.body_bytes:
+        raise _too_large(f"more than {limits.body_bytes} without its compression", limits)
+    if not undo.eof:
+        raise bad_request(f"the body is no whole {coding}: its end is missing")
+    return _placed(data, header_bytes)
+
+
+def _placed(data: bytes | bytearray, header_bytes: int | None) -> Bytes:
+    memory = _place(len(data), header_bytes)
+    memory[:] = np.frombuffer(data, np.uint8)
+    return memory
+
+
+def _place(size_bytes: int, header_bytes: int | None) -> Bytes:
+    """Return memory for a body; what is behind its header is aligned."""
+    memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
+    begin = -(memory.ctypes.data + (header_bytes or 0)) % ALIGNMENT
+    return memory[begin : begin + size_bytes]
+
+
+def _too_large(size: str, limits: Limits) -> Refusal:
+    return Refusal(
+        413, f"the body has {size} bytes, but may have {limits.body_bytes}; send less at a time"
+    )

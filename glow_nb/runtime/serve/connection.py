@@ -1,0 +1,76 @@
+"""Connections to the server: how many there may be, and how long a request may be on its way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from typing_extensions import override
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from glow_nb.runtime.serve.limits import Limits
+
+
+class Connection(H11Protocol):
+    """A connection that is closed when it brings no whole head of a request in time."""
+
+    limits = Limits()
+    """Of the server; a subclass has its own."""
+    _late: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        most = self.limits.connections
+        if len(self.connections) > most:
+            self._refuse(503, f"more than {most} connections are open; try again later")
+        else:
+            self._wait_for_head()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._late is None and (self.cycle is None or self.cycle.response_complete):
+            self._wait_for_head()
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    @override
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, f"the request is not HTTP as it should be: {msg}")
+
+    def _wait_for_head(self) -> None:
+        seconds = self.limits.head_seconds
+        message = f"the headers did not come within {seconds:g} s; send them faster"
+        self._late = self.loop.call_later(seconds, self._refuse, 408, message)
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Say why the connection is closed, unless a response is under way, and close it."""
+        self._stop_waiting()
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            body = json.dumps({"error": message}).encode()
+            head = (
+                f"HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\n"
+                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
+def connection_within(limits: Limits) -> type[Connection]:
+    """Return the connections of a server with *limits*."""
+    members: dict[str, Any] = {"limits": limits}
+    return type("LimitedConnection", (Connection,), members)

@@ -1,0 +1,127 @@
+"""Inference over HTTP: the body becomes arrays, a host runs them, and its answer becomes a body."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from glow_nb.errors import DeadlineError, OptionError, RefusedError
+from glow_nb.runtime.serve.body import read_body
+from glow_nb.runtime.serve.infer_request import InferRequest, parse_infer_request
+from glow_nb.runtime.serve.infer_response import infer_response
+from glow_nb.runtime.serve.limits import Limits
+from glow_nb.runtime.serve.model_server import ModelServer, ServedModel
+from glow_nb.runtime.serve.refusal import bad_request
+from glow_nb.runtime.serve.tensors import Bytes
+from glow_nb.types import Array
+
+JSON_LENGTH = "Inference-Header-Content-Length"
+LONG_JSON_BYTES = 1 << 16
+"""JSON that is longer is read and written on another thread, so that other requests go on."""
+
+Result = TypeVar("Result")
+
+
+class Inference:
+    """Runs requests for inference on the models of a server."""
+
+    def __init__(self, models: ModelServer, limits: Limits) -> None:
+        """Run on *models* what is within *limits*."""
+        self._models, self._limits = models, limits
+
+    async def answer(self, request: Request) -> Response:
+        """Answer *request*; its path names the model, and may name the version."""
+        name, version = request.path_params["name"], request.path_params.get("version")
+        self._models.find(name, version)  # before a body is read for nothing
+        json_bytes = _json_bytes(request)
+        body = await read_body(request, self._limits, json_bytes)
+        is_long = (len(body) if json_bytes is None else json_bytes) > LONG_JSON_BYTES
+        while True:
+            model = self._models.find(name, version)
+            parse = partial(_parse, model, body, json_bytes)
+            call = await _away(is_long, parse)
+            try:
+                future = self._submitted(model, call)
+            except (OptionError, RefusedError):
+                if self._models.find(name, version) is model:
+                    raise
+                continue  # it was loaded anew meanwhile
+            break
+        outputs = await self._answer(request, future, call)
+        return await _response(model, call, outputs)
+
+    def _submitted(
+        self, model: ServedModel, call: InferRequest
+    ) -> asyncio.Future[dict[str, Array]]:
+        return asyncio.wrap_future(
+            self._models.host.submit(
+                model.network,
+                call.inputs,
+                priority=call.priority,
+                deadline=self._limits.request_seconds,
+            )
+        )
+
+    async def _answer(
+        self, request: Request, future: asyncio.Future[dict[str, Array]], call: InferRequest
+    ) -> dict[str, Array]:
+        """Return the outputs, unless the client does not wait for them so long.
+
+        Raises:
+            DeadlineError: The client's time is over.
+            ClientDisconnect: The client has gone away.
+            GlowError: What the host has answered.
+        """
+        # A client's impatience is no deadline of the host, which kills devices that miss it.
+        gone = asyncio.ensure_future(request.receive())
+        try:
+            await asyncio.wait(
+                (future, gone), timeout=call.seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if future.done():
+                return future.result()
+            if gone.done():
+                raise ClientDisconnect
+            raise DeadlineError(f"the request has no answer after its timeout of {call.seconds} s")
+        finally:
+            gone.cancel()
+            future.cancel()
+
+
+def _parse(model: ServedModel, body: Bytes, json_bytes: int | None) -> InferRequest:
+    return parse_infer_request(body, json_bytes, model.info.inputs, model.info.outputs)
+
+
+async def _response(model: ServedModel, call: InferRequest, outputs: dict[str, Array]) -> Response:
+    is_long = any(
+        outputs[name].nbytes > LONG_JSON_BYTES
+        for name, as_bytes in call.outputs.items()
+        if not as_bytes
+    )
+    make = partial(
+        infer_response, model.file.name, model.file.version, call.id, outputs, call.outputs
+    )
+    body, json_bytes = await _away(is_long, make)
+    if json_bytes is None:
+        return Response(body, media_type="application/json")
+    headers = {JSON_LENGTH: str(json_bytes)}
+    return Response(body, headers=headers, media_type="application/octet-stream")
+
+
+async def _away(is_long: bool, work: partial[Result]) -> Result:
+    """Do *work*, on another thread if it takes long."""
+    return await asyncio.to_thread(work) if is_long else work()
+
+
+def _json_bytes(request: Request) -> int | None:
+    """Return how long the JSON in the body is; None if the request does not say."""
+    text: Any = request.headers.get(JSON_LENGTH)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 15):
+        raise bad_request(f"{JSON_LENGTH} is {text!r:.40}, but must be a number of bytes")
+    return int(text)

@@ -1,0 +1,95 @@
+"""Fields of JSON objects of a request, each checked when it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from glow_nb.runtime.serve.refusal import bad_request
+
+Object = Mapping[str, Any]
+
+MOST_LETTERS = 256
+"""Of a name or an id in a request: a longer one is none."""
+
+
+def parse_object(subject: str, text: bytes | memoryview) -> Object:
+    """Return the JSON object in *text*; raise Refusal if it is none."""
+    try:
+        value = json.loads(str(text, "utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"{subject}: not JSON: {error!s:.200}") from error
+    return as_object(subject, value)
+
+
+def as_object(subject: str, value: object) -> Object:
+    """Return *value* if it is a JSON object."""
+    if not isinstance(value, dict):
+        raise bad_request(f"{subject}: is {_kind(value)}, but must be an object")
+    return value
+
+
+def object_field(subject: str, fields: Object, key: str) -> Object:
+    """Return the object *key* of *fields*; an empty one if there is none."""
+    return as_object(f"{subject}: {key!r}", fields.get(key, {}))
+
+
+def list_field(subject: str, fields: Object, key: str) -> Sequence[Any]:
+    """Return the list *key* of *fields*; an empty one if there is none."""
+    value = fields.get(key, [])
+    if not isinstance(value, list):
+        raise bad_request(f"{subject}: {key!r} is {_kind(value)}, but must be a list")
+    return value
+
+
+def text_field(subject: str, fields: Object, key: str) -> str:
+    """Return the text *key* of *fields*; an empty one if there is none."""
+    value = fields.get(key, "")
+    if not isinstance(value, str) or len(value) > MOST_LETTERS:
+        raise bad_request(
+            f"{subject}: {key!r} is {_kind(value)}, but must be text of at most {MOST_LETTERS} "
+            "letters"
+        )
+    return value
+
+
+def whole_field(subject: str, fields: Object, key: str) -> int | None:
+    """Return the whole number *key* of *fields*, from 0; None if there is none."""
+    value = fields.get(key)
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise bad_request(
+            f"{subject}: {key!r} is {_kind(value)}, but must be a whole number from 0"
+        )
+    return value
+
+
+def flag_field(subject: str, fields: Object, key: str, default: bool) -> bool:
+    """Return whether *key* of *fields* is true."""
+    value = fields.get(key, default)
+    if not isinstance(value, bool):
+        raise bad_request(f"{subject}: {key!r} is {_kind(value)}, but must be true or false")
+    return value
+
+
+def refuse_fields(subject: str, fields: Object, *prefixes: str) -> None:
+    """Raise Refusal if a key of *fields* begins with one of *prefixes*: what is not supported."""
+    for key in fields:
+        if key.startswith(prefixes):
+            raise bad_request(f"{subject}: this server does not have {key!r:.80}; leave it out")
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case str():
+            return f"{value[:40]!r} ({len(value)} letters)"
+        case _:
+            return f"{value!r:.40}"

@@ -1,0 +1,32 @@
+"""What a client may ask of the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large, long and many requests may be.
+
+    Attributes:
+        body_bytes: Of a body, as it is sent and with its compression undone.
+        head_seconds: From the first byte of a connection, or from the end of its last response, to
+            the end of the headers.
+        body_seconds: From the headers to the end of the body.
+        request_seconds: From the end of the body to the answer.
+        linger_seconds: How long what a refused client still sends is thrown away, so that it gets
+            to read why.
+        in_flight: Requests that are read or computed at a time; more are refused.
+        connections: Open at a time; more are refused.
+        stop_seconds: For requests under way when the server is stopped.
+    """
+
+    body_bytes: int = 64 << 20
+    head_seconds: float = 10.0
+    body_seconds: float = 30.0
+    request_seconds: float = 60.0
+    linger_seconds: float = 2.0
+    in_flight: int = 256
+    connections: int = 1024
+    stop_seconds: float = 30.0

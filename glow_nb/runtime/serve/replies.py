@@ -1,0 +1,54 @@
+"""Responses over HTTP that say what was wrong."""
+
+from __future__ import annotations
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from glow_nb.errors import GlowError
+from glow_nb.runtime.serve.refusal import status_of
+
+BUSY_SECONDS = "1"
+"""When a client may try again that was refused because too much was going on."""
+
+
+def refused(error: GlowError) -> Response:
+    """Return the response about *error*."""
+    return error_response(status_of(error), str(error))
+
+
+def error_response(status: int, message: str) -> Response:
+    """Return the response with *status* that says *message*."""
+    headers = {}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    elif status == 503:
+        headers["Retry-After"] = BUSY_SECONDS
+    return JSONResponse({"error": message}, status, headers)
+
+
+async def glow_error(_: Request, error: Exception) -> Response:
+    """Answer an error of ours."""
+    assert isinstance(error, GlowError)
+    return refused(error)
+
+
+async def no_such_page(request: Request, error: Exception) -> Response:
+    """Answer a request for what the server does not have."""
+    assert isinstance(error, HTTPException)
+    place = f"{request.method} {request.url.path}"
+    what = "there is no such method there" if error.status_code == 405 else "there is nothing there"
+    return error_response(
+        error.status_code, f"{place:.120}: {what}; GET /v2 says which extensions there are"
+    )
+
+
+async def nobody_there(_: Request, __: Exception) -> Response:
+    """Answer a client that has gone away, for the count of statuses alone."""
+    return error_response(499, "the client has gone away")
+
+
+async def internal_error(_: Request, __: Exception) -> Response:
+    """Answer when we are at fault; what happened is in the log, and is not told to clients."""
+    return error_response(500, "the server has a bug; its log says where")

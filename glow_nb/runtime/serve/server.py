@@ -1,0 +1,83 @@
+"""A server on a port, until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+from types import FrameType
+
+import uvicorn
+
+from glow_nb.errors import OptionError
+from glow_nb.runtime.serve.application import application
+from glow_nb.runtime.serve.connection import connection_within
+from glow_nb.runtime.serve.limits import Limits
+from glow_nb.runtime.serve.model_server import ModelServer
+
+KEEP_ALIVE_SECONDS = 5
+WAITING = 128
+"""Connections that the system holds until they are accepted."""
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """Return a socket that listens at *address* alone; port 0 means any that is free.
+
+    Raises:
+        OptionError: That is impossible.
+    """
+    try:
+        (family, *_, place), *_ = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        return socket.create_server(place[:2], family=family, backlog=WAITING)
+    except OSError as error:
+        raise OptionError(
+            f"{address}:{port}: cannot listen: {error.strerror}; choose another address or port"
+        ) from error
+
+
+def make_server(
+    models: ModelServer, limits: Limits | None = None, token: str | None = None
+) -> uvicorn.Server:
+    """Return the server of *models*; ``run(sockets=[...])`` lets it answer."""
+    limits = limits or Limits()
+    return uvicorn.Server(
+        uvicorn.Config(
+            application(models, limits, token),
+            http=connection_within(limits),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=max(1, round(limits.stop_seconds)),
+        )
+    )
+
+
+def serve(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Let *server* answer requests on *listening* until SIGINT or SIGTERM.
+
+    Then no connection is accepted any more, and what is under way has ``limits.stop_seconds`` to
+    end; a second SIGINT ends it at once. The host stays open.
+    """
+    with _signals_stop(server):
+        server.run(sockets=[listening])
+
+
+@contextlib.contextmanager
+def _signals_stop(server: uvicorn.Server) -> Iterator[None]:
+    """Let a signal stop *server* and nothing else: uvicorn sends it again when it has stopped."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

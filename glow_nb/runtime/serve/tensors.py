@@ -1,0 +1,110 @@
+"""Tensors in JSON and in bytes, and the arrays that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from glow_nb.runtime.serve.datatypes import NAMES
+from glow_nb.runtime.serve.refusal import bad_request
+from glow_nb.types import Array, ElementKind
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def from_bytes(subject: str, raw: Bytes, kind: ElementKind, shape: tuple[int, ...]) -> Array:
+    """Return the tensor that lies in *raw*, without a copy; raise Refusal if it does not fit."""
+    needed = prod(shape) * kind.size_bytes
+    if len(raw) != needed:
+        raise bad_request(
+            f"{subject}: binary_data_size is {len(raw)}, but {NAMES[kind]} of shape "
+            f"{list(shape)!s:.200} takes {needed} bytes"
+        )
+    if kind is ElementKind.BOOL and raw.size and raw.max() > 1:
+        raise bad_request(f"{subject}: a byte of a BOOL is {raw.max()}, but must be 0 or 1")
+    return raw.view(kind.dtype).reshape(shape)
+
+
+def from_json(subject: str, data: object, kind: ElementKind, shape: tuple[int, ...]) -> Array:
+    """Return the tensor that *data* lists, flat or nested; raise Refusal if it does not fit."""
+    elements = _flat(subject, data, shape)
+    if len(elements) != prod(shape):
+        raise bad_request(
+            f"{subject}: data has {len(elements)} elements, but shape {list(shape)!s:.200} has "
+            f"{prod(shape)}"
+        )
+    _check_elements(subject, elements, kind)
+    return _exact(subject, elements, kind).astype(kind.dtype, copy=False).reshape(shape)
+
+
+def _flat(subject: str, data: object, shape: Sequence[int]) -> list[Any]:
+    """Return the elements of *data*, which is flat, or nested as *shape* says."""
+    if not isinstance(data, list):
+        raise bad_request(f"{subject}: data is {data!r:.40}, but must be a list")
+    level = data
+    for size in shape[1:]:
+        if not level or type(level[0]) is not list:
+            break
+        if set(map(type, level)) != {list} or set(map(len, level)) != {size}:
+            raise bad_request(
+                f"{subject}: data is not nested as shape {list(shape)!s:.200} says; send it so, or "
+                "flat"
+            )
+        level = list(chain.from_iterable(level))
+    return level
+
+
+def _check_elements(subject: str, elements: list[Any], kind: ElementKind) -> None:
+    """Raise Refusal unless *elements* are JSON's numbers, or truth values, for *kind*."""
+    allowed: tuple[set[type], str] = {int}, "a whole number"
+    if kind is ElementKind.BOOL:
+        allowed = {bool}, "true or false"
+    elif "float" in kind.value:
+        allowed = {int, float}, "a number"
+    types, wanted = allowed
+    if wrong := set(map(type, elements)) - types:
+        value = next(each for each in elements if type(each) in wrong)
+        raise bad_request(
+            f"{subject}: an element is {value!r:.40}, but an element of {NAMES[kind]} must be "
+            f"{wanted}"
+        )
+
+
+def _exact(subject: str, elements: list[Any], kind: ElementKind) -> Array:
+    """Return *elements* in a kind of NumPy that holds all of *kind*."""
+    if kind is ElementKind.BOOL:
+        return np.array(elements, np.bool_)
+    if "float" in kind.value:
+        try:
+            return np.array(elements, np.float64)
+        except OverflowError as error:
+            raise bad_request(f"{subject}: an element is too large for a float") from error
+    least, greatest = kind.limits
+    for value in (min(elements, default=least), max(elements, default=least)):
+        if not least <= value <= greatest:
+            raise bad_request(
+                f"{subject}: an element is {value!s:.40}, but {NAMES[kind]} goes from {least} to "
+                f"{greatest}"
+            )
+    return np.array(elements, np.int64 if kind.is_signed else np.uint64)
+
+
+def to_bytes(array: Array) -> memoryview:
+    """Return the bytes of *array*, row by row, without a copy where they lie so."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def to_json(array: Array) -> list[Any]:
+    """Return the elements of *array*, flat; JSON cannot say what is not finite but as NaN."""
+    kind = ElementKind.of(array.dtype)
+    if "float" in kind.value:
+        array = array.astype(np.float64)
+    elif kind.is_storage:
+        array = array.astype(np.int64)
+    elements: list[Any] = array.reshape(-1).tolist()
+    return elements

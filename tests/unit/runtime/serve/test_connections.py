@@ -1,0 +1,116 @@
+"""What only shows on a connection: heads, lengths, closing, and how many there are."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from glow_nb.errors import OptionError
+from glow_nb.runtime.serve.limits import Limits
+from glow_nb.runtime.serve.server import listen
+from tests.unit.runtime.serve.conftest import Served
+from tests.unit.runtime.serve.live_server import exchange, live
+from tests.unit.runtime.serve.requests import DOUBLE, tensor
+
+LIMITS = Limits(body_bytes=4096, body_seconds=0.4, head_seconds=0.4, connections=3)
+BODY = json.dumps({"inputs": [tensor()]}).encode()
+
+
+def post(body: bytes, length: int | None = None, *, path: str = DOUBLE) -> bytes:
+    """Return a request over HTTP, after which the connection ends."""
+    size = len(body) if length is None else length
+    head = f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.fixture
+def port(served: Served) -> Iterator[int]:
+    with live(served.models, LIMITS) as port:
+        yield port
+
+
+def test_a_request_is_answered(port: int) -> None:
+    reply = exchange(port, post(BODY))
+    assert reply.startswith(b"HTTP/1.1 200 ")
+    assert b'"data": [2.0, 4.0]' in reply
+
+
+@pytest.mark.parametrize("what", [b"GARBAGE\r\n\r\n", b"\x00\xff\r\n\r\n"])
+def test_what_is_not_http_is_refused(port: int, what: bytes) -> None:
+    reply = exchange(port, what)
+    assert reply.startswith(b"HTTP/1.1 400 ")
+    assert b'{"error": "the request is not HTTP as it should be' in reply
+
+
+@pytest.mark.parametrize("begin", [b"", b"POST /v2/mod"])
+def test_a_slow_head_is_refused(port: int, begin: bytes) -> None:
+    reply = exchange(port, begin)
+    assert reply.startswith(b"HTTP/1.1 408 ")
+    assert b"the headers did not come within 0.4 s; send them faster" in reply
+
+
+def test_a_slow_body_is_refused(port: int) -> None:
+    reply = exchange(port, post(BODY[:5], 50))
+    assert reply.startswith(b"HTTP/1.1 408 ")
+    assert b"the body did not come within 0.4 s; send it faster" in reply
+
+
+def test_a_connection_that_is_kept_alive_has_time_again(port: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, 10)
+    for _ in range(3):
+        connection.request("POST", DOUBLE, BODY)
+        reply = connection.getresponse()
+        assert (reply.status, len(reply.read()) > 0) == (200, True)
+        time.sleep(0.3)
+    connection.sock.sendall(post(BODY)[:20])
+    late = http.client.HTTPResponse(connection.sock)
+    late.begin()
+    assert late.status == 408
+    connection.close()
+
+
+def test_the_client_of_a_body_that_is_too_large_reads_why(port: int) -> None:
+    reply = exchange(port, post(bytes(3 << 20)))
+    assert reply.startswith(b"HTTP/1.1 413 ")
+    assert b"the body has 3145728 bytes, but may have 4096" in reply
+
+
+def test_a_cut_body_ends_its_connection_alone(port: int) -> None:
+    assert b"200" not in exchange(port, post(BODY[:5], 50), ends=True)
+    assert exchange(port, post(BODY)).startswith(b"HTTP/1.1 200 ")
+
+
+def test_too_many_connections_are_refused(port: int) -> None:
+    held = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(3)]
+    time.sleep(0.1)
+    reply = exchange(port)
+    assert reply.startswith(b"HTTP/1.1 503 ")
+    assert b"more than 3 connections are open; try again later" in reply
+    for connection in held:
+        connection.close()
+    time.sleep(0.1)
+    assert exchange(port, post(BODY)).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_port_that_is_taken_is_an_error(port: int) -> None:
+    with pytest.raises(OptionError, match=f"127.0.0.1:{port}: cannot listen: .*choose another"):
+        listen("127.0.0.1", port)
+    with pytest.raises(OptionError, match="nowhere.invalid:1: cannot listen"):
+        listen("nowhere.invalid", 1)
+
+
+def test_a_request_under_way_ends_before_the_server(served: Served) -> None:
+    with live(served.models, replace(LIMITS, body_seconds=5.0)) as port:
+        connection = socket.create_connection(("127.0.0.1", port), 10)
+        connection.sendall(post(BODY)[:-5])
+        time.sleep(0.2)
+        threading.Timer(0.3, connection.sendall, (BODY[-5:],)).start()
+    assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    connection.close()
