@@ -42,6 +42,9 @@ SHOWN = ("", "text")
 FOREIGN = ("pre-commit",)
 """Programs that are not installed with the tests; the pages offer them, and need them nowhere."""
 
+ENDLESS = ("serve",)
+"""Commands of glow-nb that run until they are stopped."""
+
 pytestmark = pytest.mark.jit
 
 
@@ -162,7 +165,8 @@ def check_command(command: str, folder: Path, *, is_mentioned: bool = False) -> 
     """Run *command*, or check what stands for it.
 
     ``make`` is asked what it would do. Of ``pip install`` the extras must exist. A command that is
-    only mentioned (measurements of minutes are) must have a help text that knows its options.
+    only mentioned (measurements of minutes are), or that runs until it is stopped, must have a help
+    text that knows its options.
     """
     program, *rest = words_of(command)
     if program in FOREIGN:
@@ -176,7 +180,7 @@ def check_command(command: str, folder: Path, *, is_mentioned: bool = False) -> 
     elif program == ".ci/run":
         assert os.access(ROOT / program, os.X_OK)
     elif program in ("glow-nb", "python"):
-        if is_mentioned:
+        if is_mentioned or rest[0] in ENDLESS:
             words = ["-m", "glow_nb", *rest] if program == "glow-nb" else rest
             check_options(words, folder)
         elif program == "glow-nb":

@@ -34,7 +34,7 @@ PATHS = (
     *("/v2/models/nothing/infer", "/v2/models/..%2f..%2fetc/infer", "/v2/models/%00/infer", "/"),
     *("/v2/repository/index", "/v2/repository/models/double/load", "/v2/models//infer"),
 )
-SCALARS = (
+SCALARS: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 1.5, 1e400, 10**30, -(2**63), "", "x", "FP32", "BYTES"),
     *("\ud800", "../x", "a" * 300, [], {}, [[]], [1, 2], [1, -2], {"name": "x"}, [None]),
 )
