@@ -9,6 +9,12 @@ import pytest
 
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
+from glow_nb.kernels.operators.channel_wise import (
+    ChannelWiseConvolutionInst,
+    tap_groups,
+    whole_vectors,
+)
+from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMulInst
 from glow_nb.kernels.operators.packed_instructions import (
     DepthwiseConvolutionInst,
     GroupedConvolutionInst,
@@ -119,6 +125,40 @@ def product_in_place(rows: int, depth: int, *, is_transposed: bool) -> UnpackedM
     )
 
 
+def product_of_codes(rows: int, depth: int, block: int = 16) -> PackedDequantizingMatMulInst:
+    panels = -(-depth // block)
+    return PackedDequantizingMatMulInst(
+        Buffer("made", float32(rows, depth)),
+        Buffer("lhs", float32(rows, 40)),
+        Buffer("rhs", TensorType(ElementKind.INT8, (panels, 40, block))),
+        Buffer("scale", float32(panels, 5, block)),
+        None,
+        depth=depth,
+        block=block,
+        bits=8,
+        size=8,
+    )
+
+
+def channel_wise(depth: int) -> ChannelWiseConvolutionInst:
+    groups = tap_groups((3, 3), (1, 1), (1, 1), 1, 2)
+    assert groups is not None
+    width = whole_vectors(depth) * groups.factors
+    return ChannelWiseConvolutionInst(
+        Buffer("made", TensorType(ElementKind.INT32, (2, 9, 13, depth))),
+        Buffer("input", TensorType(ElementKind.INT8, (2, 9, 13, depth))),
+        Buffer("filter", TensorType(ElementKind.INT16, (3, len(groups.entries), width))),
+        Buffer("bias", TensorType(ElementKind.INT32, (depth,))),
+        kernel=(3, 3),
+        stride=(1, 1),
+        pads=(1, 1, 1, 1),
+        dilation=(1, 1),
+        size=1,
+        factors=groups.factors,
+        outside=3,
+    )
+
+
 HEADS: tuple[Instruction, ...] = (
     convolution(48),
     convolution(21),
@@ -130,6 +170,9 @@ HEADS: tuple[Instruction, ...] = (
     product(1, 21),
     product_in_place(5, 21, is_transposed=False),
     product_in_place(3, 13, is_transposed=True),
+    product_of_codes(3, 21),
+    product_of_codes(17, 48),
+    channel_wise(21),
 )
 
 
@@ -167,7 +210,7 @@ WORDS = instruction_of(RandomBitsInst, [GENERATOR], shape=(9, 5, 37), stream=1)
 def residual(head: Instruction) -> StackInst:
     """Return ``relu(head + x)``, whose result and ``x`` are the first and the last operand.
 
-    Of random words, which have no relu, it is ``abs(head + x)``.
+    Of integers, which have no relu, it is ``abs(head + x)``.
     """
     made = kernel_operands(head)[0]
     register, total = Register("made", made.type), Register("total", made.type)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -17,8 +19,9 @@ from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
-from tests.unit.kernels.stacks.test_in_place import HEADS, float32
+from tests.unit.kernels.stacks.test_in_place import HEADS, float32, random
 
+AbsInst = instruction_for(ops.Abs)
 AddInst = instruction_for(ops.Add)
 ReluInst = instruction_for(ops.Relu)
 
@@ -83,11 +86,15 @@ def test_every_kernel_that_stores_tiles_is_tested() -> None:
 
 
 def several(head: Instruction) -> StackInst:
-    """Return a stack that stores what the head makes, the sum with x, and what follows from it."""
+    """Return a stack that stores what the head makes, the sum with x, and what follows from it.
+
+    That is the ReLU of the sum, or the absolute value of integers, and the head's result.
+    """
     made = kernel_operands(head)[0]
     x, total, dest = (Buffer(name, made.type) for name in ("x", "total", "dest"))
     clipped = Register("clipped", made.type)
-    body = [head, AddInst(total, made, x), ReluInst(clipped, total), AddInst(dest, clipped, made)]
+    function = ReluInst if made.type.kind.is_float else AbsInst
+    body = [head, AddInst(total, made, x), function(clipped, total), AddInst(dest, clipped, made)]
     return StackInst.of(body)
 
 
@@ -96,15 +103,14 @@ def several(head: Instruction) -> StackInst:
 def test_every_result_that_is_read_later_is_stored(head: Instruction) -> None:
     lanes = LANE_COUNTS[TILED.index(head) % len(LANE_COUNTS)]
     target, stack = Target.host(lanes), several(head)
-    arrays: dict[Buffer, Array] = {
-        b: RANDOM.standard_normal(b.type.shape).astype(np.float32) for b in kernel_operands(stack)
-    }
+    arrays: dict[Buffer, Array] = {b: random(b.type) for b in kernel_operands(stack)}
     made, total, dest = stack.results
     first = [arrays[buffer].copy() for buffer in kernel_operands(head)]
     RunningKernel(generate_kernel(head, target), target)(*first)
     (x,) = (array for buffer, array in arrays.items() if buffer.name == "x")
     wanted = {made: first[0], total: first[0] + x}
-    wanted[dest] = np.maximum(wanted[total], 0) + first[0]
+    function = partial(np.maximum, 0) if made.type.kind.is_float else np.abs
+    wanted[dest] = function(wanted[total]) + first[0]
     kernel = RunningKernel(generate_kernel(stack, target), target)
     for threads in (1, 2):
         results = {buffer: guarded(buffer.type.shape, buffer.type.kind) for buffer in stack.results}
