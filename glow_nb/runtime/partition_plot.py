@@ -124,7 +124,7 @@ def _draw_memory(axes: Axes, plan: Partitioning, rows: list[str]) -> None:
             y, used[name] / MEBIBYTE - kept, left=kept, height=0.5, color=PALETTE[1], zorder=2
         )
     axes.tick_params(axis="y", left=False, labelleft=False)
-    _style(axes, "memory, MiB; blue: weights, orange: runs, frame: limit")
+    _style(axes, "MiB; blue: weights, orange: runs, frame: limit")
 
 
 def _style(axes: Axes, label: str) -> None:
