@@ -111,10 +111,12 @@ class WinogradFilter(WeightTransform):
         # A packed filter is a transposed view as a rule, which a reshape as a whole would copy.
         for panel, place in zip(weight.reshape(-1, *weight.shape[2:]), places, strict=True):
             cut = np.moveaxis(widest(panel.reshape(taps, *place.shape[1:])), 1, 0)
-            made = matrix @ cut
-            if not self.type.kind.is_float:
-                made = made.astype(np.int64)
-            np.copyto(np.moveaxis(place, 1, 0), made, casting="same_kind")
+            to = np.moveaxis(place, 1, 0)
+            np.copyto(to, self._as_numbers(matrix @ cut), casting="same_kind")
+
+    def _as_numbers(self, made: Array) -> Array:
+        """Return transformed weights, which are computed in float64, as integers if they are."""
+        return made if self.type.kind.is_float else made.astype(np.int64)
 
     @override
     def cost(self) -> Cost:
