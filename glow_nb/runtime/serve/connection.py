@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 from typing_extensions import override
@@ -22,6 +23,9 @@ class Connection(H11Protocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Head and body are written one after the other. asyncio sets this only where the socket
+        # names its protocol, which that of socket.create_server does not.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         most = self.limits.connections
         if len(self.connections) > most:
             self._refuse(503, f"more than {most} connections are open; try again later")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
@@ -13,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from glow_nb.errors import OptionError
+from glow_nb.runtime.serve.connection import Connection
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.server import listen
 from tests.unit.runtime.serve.conftest import Served
@@ -40,6 +42,22 @@ def test_a_request_is_answered(port: int) -> None:
     reply = exchange(port, post(BODY))
     assert reply.startswith(b"HTTP/1.1 200 ")
     assert b'"data": [2.0, 4.0]' in reply
+
+
+def test_no_answer_waits_until_the_client_acknowledges_its_head(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays: list[int] = []
+    made = Connection.connection_made
+
+    def look(self: Connection, transport: asyncio.Transport) -> None:
+        made(self, transport)
+        connection = transport.get_extra_info("socket")
+        delays.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(Connection, "connection_made", look)
+    exchange(port, post(BODY))
+    assert delays == [1]
 
 
 @pytest.mark.parametrize("what", [b"GARBAGE\r\n\r\n", b"\x00\xff\r\n\r\n"])
