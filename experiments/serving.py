@@ -37,7 +37,6 @@ from experiments.mobile_networks import mobilenet_v2
 from experiments.twins import make_twin
 from glow_nb.feeds import Feeds
 from glow_nb.hlir.graph import Function
-from glow_nb.runtime.device import Health
 from glow_nb.runtime.device_description import DeviceDescription
 from glow_nb.runtime.host import HostManager, NetworkInfo
 from glow_nb.runtime.network_source import Servable
@@ -118,11 +117,6 @@ class OrtHost(Host):
     def statistics(self) -> Statistics:
         """Return that nothing is counted."""
         return Statistics({}, {})
-
-    @override
-    def health(self) -> Mapping[str, Health]:
-        """Return that there are no devices."""
-        return {}
 
     @override
     def close(self, timeout: float | None = None) -> None:
@@ -266,10 +260,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ports = {}
         for engine in options.engines:
             command = [sys.executable, "-m", "experiments.serving", "--serve", engine, place]
-            server = subprocess.Popen(
-                [*command, "--threads", str(options.threads)], stdout=subprocess.PIPE, text=True
+            server = stack.enter_context(
+                subprocess.Popen(
+                    [*command, "--threads", str(options.threads)], stdout=subprocess.PIPE, text=True
+                )
             )
-            stack.callback(server.wait)
             stack.callback(server.terminate)
             assert server.stdout is not None
             ports[engine] = int(server.stdout.readline())

@@ -9,6 +9,7 @@ import click
 
 from glow_nb.commands.options import ExampleCommand
 from glow_nb.errors import OptionError
+from glow_nb.text import format_name
 
 if TYPE_CHECKING:
     from glow_nb.runtime import DeviceDescription
@@ -131,7 +132,9 @@ def serve(
             click.echo(f"Warning: who reaches {address} needs no token (--token-file)", err=True)
         place, chosen, *_ = listening.getsockname()
         shown = f"[{place}]" if ":" in place else place
-        click.echo(f"serving {', '.join(served.served)} on http://{shown}:{chosen}")
+        click.echo(
+            f"serving {', '.join(map(format_name, served.served))} on http://{shown}:{chosen}"
+        )
         serve(make_server(served, limits, token), listening)
         host.close(limits.stop_seconds)
     click.echo("stopped")

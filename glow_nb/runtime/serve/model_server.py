@@ -12,11 +12,10 @@ from typing import Protocol
 import glow_nb
 from glow_nb.errors import GlowError, UnboundDimension
 from glow_nb.feeds import Feeds
-from glow_nb.runtime.device import Health
 from glow_nb.runtime.host import NetworkInfo
 from glow_nb.runtime.network_source import Servable
 from glow_nb.runtime.serve.refusal import Refusal
-from glow_nb.runtime.serve.repository import ModelFile, ModelRepository
+from glow_nb.runtime.serve.repository import ModelFile, ModelRepository, in_order
 from glow_nb.runtime.statistics import Statistics
 from glow_nb.schema import closest
 from glow_nb.types import Array
@@ -53,10 +52,6 @@ class Host(Protocol):
 
     def statistics(self) -> Statistics:
         """Return what was counted."""
-        ...
-
-    def health(self) -> Mapping[str, Health]:
-        """Return how the devices are."""
         ...
 
     def close(self, timeout: float | None = None) -> None:
@@ -174,7 +169,7 @@ class ModelServer:
     def _refresh(self, file: ModelFile) -> GlowError | None:
         """Load *file* unless it is there as it is; return what is wrong with it."""
         served = self._served.get(file.name, {}).get(file.version)
-        if served is not None and served.file == file:
+        if served is not None and served.file.stamp == file.stamp:
             return None
         try:
             model = self._loaded(file)
@@ -217,7 +212,7 @@ class ModelServer:
             versions[version] = model
         rest = {key: value for key, value in self._served.items() if key != name}
         if versions:
-            rest[name] = dict(sorted(versions.items(), key=lambda item: int(item[0])))
+            rest[name] = in_order(versions)
         self._served = dict(sorted(rest.items()))
         if old is not None:
             self.host.remove_network(old.network)

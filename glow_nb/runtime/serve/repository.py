@@ -6,8 +6,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from glow_nb.errors import OptionError
+
+Model = TypeVar("Model")
 
 ONLY_VERSION = "1"
 """The version of a model that is a file of its own."""
@@ -68,7 +71,7 @@ class ModelRepository:
         return {name: in_order(versions) for name, versions in sorted(found.items())}
 
 
-def in_order(versions: Mapping[str, ModelFile]) -> dict[str, ModelFile]:
+def in_order(versions: Mapping[str, Model]) -> dict[str, Model]:
     """Return *versions* with the least first."""
     return dict(sorted(versions.items(), key=lambda item: int(item[0])))
 
