@@ -14,7 +14,7 @@ The file is YAML. ``count`` makes several devices that are alike; rates of bytes
           slow0: {bytes_per_second: 1e9}
       - name: slow
         count: 3
-        backend: interpreter
+        kind: interpreter
         memory: 500MB
         options: {unsupported: [convolution]}
 """
