@@ -25,13 +25,13 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @click.command(cls=ExampleCommand, epilog=EXAMPLES)
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--address", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="Where to listen; 0 for any port that is free.",
+    help="Port to listen at; 0 for any that is free.",
 )
 @click.option(
     "--devices",
@@ -77,7 +77,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=64,
     show_default=True,
     metavar="MIB",
-    help="Size of a request in MiB.",
+    help="Largest body of a request, in MiB; a larger one is refused.",
 )
 @click.option(
     "--timeout",
@@ -85,13 +85,13 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=60.0,
     show_default=True,
     metavar="S",
-    help="Seconds that a request may take.",
+    help="Seconds that a request may take; then its answer is the status 504.",
 )
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A file with a text that clients must send as bearer token.",
+    help="File with the token that clients must send (Authorization: Bearer TOKEN).",
 )
 def serve(
     models: tuple[Path, ...],
@@ -108,8 +108,9 @@ def serve(
 ) -> None:
     """Answer requests to MODELS over HTTP by the Open Inference Protocol v2.
 
-    MODELS are ONNX files, and folders with NAME.onnx or NAME/VERSION/model.onnx. SIGTERM and Ctrl-C
-    stop the server when the requests under way are answered.
+    MODELS are ONNX files or IR text (.glow), and folders with NAME.onnx or NAME/VERSION/model.onnx.
+    SIGTERM and Ctrl-C stop the server when the requests under way are answered, or have had 30
+    seconds.
     """
     _require_extra()
     from glow_nb.runtime.device_file import read_devices
