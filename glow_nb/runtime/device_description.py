@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from glow_nb.errors import OptionError
+
+UNSUPPORTED = "unsupported"
+"""The option of any kind of device that lists operators which the device is not to run."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class DeviceDescription:
         memory_bytes_per_second: How fast it reads its memory.
         link: The way to the host, and to a device that *links* does not name.
         links: The ways to other devices by their names.
-        options: What only its kind knows, such as Ray's resources.
+        options: What only its kind knows, such as Ray's resources; and ``unsupported``, which each
+            kind knows.
     """
 
     name: str
@@ -63,3 +67,13 @@ class DeviceDescription:
     def link_to(self, other: str) -> Link:
         """Return the way to the device called *other*."""
         return self.links.get(other, self.link)
+
+    @property
+    def unsupported(self) -> frozenset[str]:
+        """The operators that it is not to run; raise OptionError unless the option is a list."""
+        listed = self.options.get(UNSUPPORTED, ())
+        if isinstance(listed, str) or not isinstance(listed, Iterable):
+            raise OptionError(
+                f"device {self.name!r}: {UNSUPPORTED}={listed!r:.80}: give a list of operators"
+            )
+        return frozenset(map(str, listed))

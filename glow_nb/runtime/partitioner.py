@@ -27,9 +27,6 @@ from glow_nb.runtime.timing import VALUES
 from glow_nb.runtime.units import Units, units_of
 from glow_nb.schema import closest
 
-UNSUPPORTED = "unsupported"
-"""The option of a description that lists operators which the device cannot run."""
-
 
 def partition(
     function: Function,
@@ -91,6 +88,15 @@ def partition(
     return plan
 
 
+def runs_all_of(function: Function, device: DeviceDescription) -> bool:
+    """Return whether *device* is kept from no operator of *function*, which is not lowered."""
+    if not device.unsupported:
+        return True
+    backend = backend_of(device)
+    units = units_of(stacked_program(lower_for(function, backend), backend), backend.traits)
+    return not any(_barred(units, function, [device], backend)[device.name])
+
+
 def _checked_devices(devices: Sequence[DeviceDescription]) -> list[DeviceDescription]:
     found = list(devices) if isinstance(devices, Iterable) else [devices]
     for device in found:
@@ -142,21 +148,11 @@ def _barred(
                 all(_can_run(other, backend, work[number]) for number in unit.instructions)
                 for unit in units.units
             ]
-        unsupported = _unsupported(device)
         barred[device.name] = [
-            not can or bool(unsupported & found)
+            not can or bool(device.unsupported & found)
             for can, found in zip(runs[device.backend], operators, strict=True)
         ]
     return barred
-
-
-def _unsupported(device: DeviceDescription) -> frozenset[str]:
-    listed = device.options.get(UNSUPPORTED, ())
-    if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise OptionError(
-            f"device {device.name!r}: {UNSUPPORTED}={listed!r:.80}: give a list of operators"
-        )
-    return frozenset(map(str, listed))
 
 
 def _can_run(other: Backend, backend: Backend, instruction: Instruction) -> bool:

@@ -1,7 +1,8 @@
 """The provisioner (paper section 6): compiles the parts of networks and loads them on devices.
 
 Each part is compiled once for all of its copies. Copies are on devices of the same backend with as
-many cores, so that all of them give the same bits.
+many cores, so that all of them give the same bits, and that are kept from no operator which the
+first one runs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.runtime.dataflow import Copy, Dataflow, Stage
 from glow_nb.runtime.deploy import compile_part
 from glow_nb.runtime.hosted_device import HostedDevice
-from glow_nb.runtime.partitioner import partition
+from glow_nb.runtime.partitioner import partition, runs_all_of
 from glow_nb.runtime.partitioning import Partitioning
 from glow_nb.schema import closest
 
@@ -73,8 +74,8 @@ class Provisioner:
         bundles: list[_Bundle] = []
         flows: list[Dataflow] = []
         if whole:
-            bundle = self._compile_whole(name, whole)
-            if self._has_room(bundle):
+            bundle, is_able = self._compile_whole(name, whole)
+            if is_able:
                 bundles.append(bundle)
                 flows += _flows_of(name, whole, bundle)
             else:
@@ -89,8 +90,11 @@ class Provisioner:
             self._add(name, self._place(name, bundles, copies))
         return sorted(flows, key=lambda flow: flow.rows)
 
-    def _compile_whole(self, name: str, functions: Mapping[int, Function]) -> _Bundle:
-        """Compile *functions* for the fastest devices, if these have memory for all of them."""
+    def _compile_whole(self, name: str, functions: Mapping[int, Function]) -> tuple[_Bundle, bool]:
+        """Compile *functions* for the fastest devices that can take all of them.
+
+        If none can, it is for the fastest ones, and False comes with it.
+        """
         found: _Bundle | None = None
         refusal: GlowError | None = None
         for like in self._kinds():
@@ -100,12 +104,14 @@ class Provisioner:
                 refusal = refusal or error
                 continue
             bundle = _Bundle(tuple(Stage(each, 0.0) for each in compiled), like, is_bound=False)
-            if self._has_room(bundle):
-                return bundle
+            if self._has_room(bundle) and all(
+                runs_all_of(function, like.device.description) for function in functions.values()
+            ):
+                return bundle, True
             found = found or bundle
         if found is None:
             raise refusal or DeviceError(f"network {name!r}: no device of the host is up")
-        return found
+        return found, False
 
     def _has_room(self, bundle: _Bundle) -> bool:
         devices = self._alike(bundle.like)
@@ -117,7 +123,8 @@ class Provisioner:
         """Return plans over several devices of *functions*, which no device can take whole.
 
         Raises:
-            PartitionError: All devices together cannot: says what is missing where.
+            PartitionError: All devices together cannot: says what is missing where, or which
+                operators none of them runs.
         """
         devices = list(self._up())
         free = {device.name: device.device.memory_free_bytes for device in devices}
@@ -130,6 +137,8 @@ class Provisioner:
             try:
                 plans[rows] = partition(function, usable, objective="throughput", limits=limits)
             except PartitionError as error:
+                if self._has_room(bundle):  # it is no lack of memory
+                    raise
                 raise _no_room(name, bundle, self._devices) from error
             for part in plans[rows].parts:
                 free[part.device] -= part.memory_bytes
@@ -148,10 +157,10 @@ class Provisioner:
         return _Bundle((stage,), device, is_bound=True)
 
     def _kinds(self) -> list[HostedDevice]:
-        """Return one device of each backend and number of cores, the fastest first."""
-        kinds: dict[tuple[str, int], HostedDevice] = {}
+        """Return one of the devices that run the same in the same way, the fastest kind first."""
+        kinds: dict[object, HostedDevice] = {}
         for device in sorted(self._up(), key=lambda d: -_speed(d)):
-            kinds.setdefault(_kind(device), device)
+            kinds.setdefault((_kind(device), device.device.description.unsupported), device)
         return list(kinds.values())
 
     def _up(self) -> Iterator[HostedDevice]:
@@ -159,7 +168,7 @@ class Provisioner:
 
     def _alike(self, like: HostedDevice) -> Iterator[HostedDevice]:
         """Yield the devices that run what is compiled for *like*."""
-        return (device for device in self._up() if _kind(device) == _kind(like))
+        return (d for d in self._up() if _kind(d) == _kind(like) and not _barred(d, like))
 
     def _place(self, name: str, bundles: Sequence[_Bundle], copies: int | None) -> _Places:
         """Return a device for each copy of each bundle; raise PartitionError if there is none."""
@@ -179,7 +188,7 @@ class Provisioner:
                     continue
                 if copies is None:
                     return before
-                raise _no_room(name, bundle, candidates, room.free, copy=number)
+                raise _no_room(name, bundle, self._devices, room.free, copy=number)
         return room.places
 
     def _add(self, name: str, places: _Places) -> None:
@@ -281,6 +290,11 @@ def _kind(device: HostedDevice) -> tuple[str, int]:
     return device.device.description.backend, device.device.description.cores
 
 
+def _barred(device: HostedDevice, like: HostedDevice) -> frozenset[str]:
+    """Return the operators that *device* is kept from, and *like* is not."""
+    return device.device.description.unsupported - like.device.description.unsupported
+
+
 def _speed(device: HostedDevice) -> float:
     return device.device.description.multiply_adds_per_second
 
@@ -323,6 +337,8 @@ def _shortage(
     if _kind(device) != _kind(bundle.like):
         backend, cores = _kind(device)
         return f"{device.name!r} is of backend {backend!r} with {cores} core(s)"
+    if barred := _barred(device, bundle.like):
+        return f"{device.name!r} is not to run {', '.join(sorted(barred))} (unsupported)"
     left = device.device.memory_free_bytes if free is None else free[device]
     if left >= needed:
         return f"{device.name!r} holds a copy"

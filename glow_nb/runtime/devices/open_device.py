@@ -52,6 +52,7 @@ def _check(description: DeviceDescription) -> None:
         raise OptionError(
             f"{subject}: kind {kind!r:.80}{closest(str(kind), KINDS)}; give one of {list(KINDS)}"
         )
+    _ = description.unsupported  # raises
     if kind in WITHOUT_OPTIONS:
         read_options(description, DeviceOptions)
     whole_number(f"{subject}: cores", description.cores, least=1)

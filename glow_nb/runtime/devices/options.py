@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar, cast
 
 from glow_nb.errors import GlowError, OptionError
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.device_description import UNSUPPORTED, DeviceDescription
 from glow_nb.schema import check_attributes, closest
 
 
@@ -23,13 +23,14 @@ T = TypeVar("T", bound=DeviceOptions)
 
 
 def read_options(description: DeviceDescription, kind: type[T]) -> T:
-    """Return the options of *description* as a *kind* of them.
+    """Return the options of *description* as a *kind* of them, without ``unsupported``.
 
     Raises:
         OptionError: There is no such option, or it has no such value.
     """
     known = [field.name for field in fields(kind)]
-    for name in description.options:
+    options = {name: value for name, value in description.options.items() if name != UNSUPPORTED}
+    for name in options:
         if name not in known:
             raise OptionError(
                 f"device {description.name!r}: unknown option {name!r:.80}"
@@ -37,6 +38,6 @@ def read_options(description: DeviceDescription, kind: type[T]) -> T:
                 f"{description.kind!r} are {known}"
             )
     try:
-        return kind(**cast(dict[str, Any], description.options))
+        return kind(**cast(dict[str, Any], options))
     except GlowError as error:
         raise OptionError(f"device {description.name!r}: {error}") from error

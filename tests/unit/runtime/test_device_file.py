@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from glow_nb.errors import OptionError
+from glow_nb.runtime import device_file
 from glow_nb.runtime.device_description import DeviceDescription, Link
 from glow_nb.runtime.device_file import parse_devices, read_devices
+from glow_nb.runtime.host import HostManager
 
 ALL = """\
 devices:
@@ -47,6 +50,12 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     assert slow[0].backend == "interpreter"
     assert slow[0].memory_bytes == 500_000_000
     assert slow[0].options == {"unsupported": ["convolution"], "resources": {"gpu": 1}}
+
+
+def test_devices_of_the_example_in_the_docstring_open() -> None:
+    _, example = str(device_file.__doc__).split("::\n\n")
+    with HostManager(parse_devices(textwrap.dedent(example))) as host:
+        assert all(health.alive for health in host.health().values())
 
 
 def test_what_is_left_out_has_its_default() -> None:

@@ -64,6 +64,31 @@ def test_what_is_left_over_gets_copies() -> None:
     assert flow.copies == 2
 
 
+def keep_from(device: ScriptedDevice, *operators: str) -> None:
+    device.description = replace(device.description, options={"unsupported": list(operators)})
+
+
+def test_a_device_gets_no_operator_that_it_is_kept_from() -> None:
+    host = Host(a=9 * ONE, b=3 * ONE, c=9 * ONE)
+    keep_from(host.devices[0], "mul")
+    keep_from(host.devices[2], "softmax")
+    host.provisioner.load("net", {1: scaled(2.0)}, 1)
+    assert host.held()[0] == 0
+    host.provisioner.load("two", {1: scaled(2.0)}, None)
+    assert host.held()[0] == 0
+    with pytest.raises(PartitionError, match=r"'a' is not to run mul \(unsupported\)"):
+        host.provisioner.load("three", {1: scaled(2.0)}, 3)
+
+
+def test_what_no_device_is_to_run_is_refused_by_operator() -> None:
+    host = Host(a=9 * ONE, b=9 * ONE)
+    for device in host.devices:
+        keep_from(device, "mul")
+    with pytest.raises(PartitionError, match="mul"):
+        host.provisioner.load("net", {1: scaled(2.0)}, 1)
+    assert host.held() == [0, 0]
+
+
 def test_each_part_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
 
