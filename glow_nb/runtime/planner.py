@@ -2,7 +2,8 @@
 
 The estimates are lower bounds. The parts of the best plan by them are made, and their exact numbers
 take the place of the estimates, until the best plan is made of parts that are known: then it is the
-best of all.
+best of all. The search ends before that when a plan is near enough to the estimates, or when many
+parts were made; the lower bound of the plan says what may be left.
 """
 
 from __future__ import annotations
