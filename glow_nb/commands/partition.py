@@ -66,7 +66,12 @@ glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --j
     metavar="FILE.png",
     help="Draw parts, transfers and memory to this file (needs matplotlib).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; bytes and seconds.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object, with sizes in bytes and times in seconds.",
+)
 @shape_option
 def partition(
     model: Path,
