@@ -51,17 +51,20 @@ class Layout:
         return None
 
     def _joined(self, shape: tuple[int, ...]) -> Layout | None:
-        """Return that of a reshape that makes one axis of several neighbours."""
+        """Return that of a reshape that makes one axis of several neighbours.
+
+        What is left belongs to the last axis: ``by_blocks`` needs the place of every axis.
+        """
         rest, axes = list(range(len(self.shape))), []
-        for size in shape:
+        for place, size in enumerate(shape, 1):
             taken = [rest.pop(0)] if rest else []
-            while rest and prod(self.shape[axis] for axis in taken) < size:
+            is_last = place == len(shape)
+            while rest and (is_last or prod(self.shape[axis] for axis in taken) < size):
                 taken.append(rest.pop(0))
             if prod(self.shape[axis] for axis in taken) != size or not self._is_whole(taken[1:]):
                 return None
             axes.append(tuple(inner for axis in taken for inner in self.axes[axis]))
-        is_done = all(self.shape[axis] == 1 for axis in rest)
-        return replace(self, axes=tuple(axes), shape=shape) if is_done else None
+        return None if rest else replace(self, axes=tuple(axes), shape=shape)
 
     def _is_whole(self, axes: Sequence[int]) -> bool:
         """True if none of *axes* is cut; what lies outside of them may be."""
