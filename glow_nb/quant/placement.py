@@ -97,7 +97,7 @@ def kept_by_name(function: Function, keep: Iterable[str]) -> dict[str, str]:
     Raises:
         OptionError: A pattern fits no node.
     """
-    if isinstance(keep, str):
+    if isinstance(keep, str) or not isinstance(keep, Iterable):
         raise OptionError(f"keep={keep!r:.80}: give a list of names or globs of nodes")
     found: dict[str, str] = {}
     names = {node.name: (node.name, *function.origins_of(node)) for node in function.nodes}

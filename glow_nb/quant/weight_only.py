@@ -127,7 +127,8 @@ class _Rounding:
         return "" if np.isfinite(weights.array).all() else "a weight is not finite"
 
     def _product(self, lhs: Value, weights: Constant, rewriter: Rewriter) -> Value:
-        stored, scale = rounded_by_blocks(weights.array, self._kind, self._block)
+        block = max(1, min(self._block, weights.type.shape[0]))
+        stored, scale = rounded_by_blocks(weights.array, self._kind, block)
         self.count += 1
         self.float_bytes += weights.type.size_bytes
         self.packed_bytes += -(-stored.size * self._kind.bits // BITS_OF_BYTE) + scale.nbytes
@@ -135,7 +136,7 @@ class _Rounding:
             rewriter.constant(f"{weights.name}_stored", stored),
             rewriter.constant(f"{weights.name}_scale", scale, is_weight=False),
         )
-        return rewriter.emit(DequantizingMatMul(lhs, *constants, None, block=self._block))
+        return rewriter.emit(DequantizingMatMul(lhs, *constants, None, block=block))
 
 
 def rounded_by_blocks(weights: Array, kind: ElementKind, block: int) -> tuple[Array, Array]:
@@ -148,5 +149,6 @@ def rounded_by_blocks(weights: Array, kind: ElementKind, block: int) -> tuple[Ar
     reach = np.maximum.reduceat(np.abs(weights), starts, axis=0) if starts.size else weights[:0]
     scale = reach / np.float32(kind.limits[1])
     scale[scale == 0] = 1  # also of numbers so small that their scale is
-    steps = weights / scale.repeat(block, axis=0)[: weights.shape[0]]
-    return converted(np.rint(steps).astype(np.int32), kind), scale
+    steps = np.rint(weights / scale.repeat(block, axis=0)[: weights.shape[0]])
+    greatest = kind.limits[1]  # more steps are in numbers so small that their scale is rounded
+    return converted(np.clip(steps, -greatest, greatest).astype(np.int32), kind), scale

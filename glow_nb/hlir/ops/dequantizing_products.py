@@ -79,11 +79,12 @@ class DequantizingMatMul(Node):
     @override
     def evaluate(self, lhs: Array, weights: Array, scale: Array, offset: Array | None) -> Array:
         inner = weights.shape[0]
+        block = min(self.block, inner)
         with np.errstate(all="ignore"):
             real: Any = in_float32(weights)
             if offset is not None:
-                real = real - in_float32(offset).repeat(self.block, axis=0)[:inner]
-            real = real * in_float32(scale).repeat(self.block, axis=0)[:inner]
+                real = real - in_float32(offset).repeat(block, axis=0)[:inner]
+            real = real * in_float32(scale).repeat(block, axis=0)[:inner]
             return fitted(widest(lhs) @ widest(real), self.type)
 
     @override

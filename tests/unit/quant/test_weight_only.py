@@ -64,6 +64,20 @@ def test_products_get_integers_as_weights() -> None:
     assert np.abs(found - wanted).max() < 0.02 * np.abs(wanted).max()
 
 
+def test_a_block_may_be_longer_than_any_column() -> None:
+    function = network()
+    made = [quant.convert_weights(function, block=block) for block in (70, 2**70)]
+    assert made[0].packed_bytes == made[1].packed_bytes
+    products = [node for node in made[1].function.nodes if isinstance(node, DequantizingMatMul)]
+    assert [node.block for node in products] == [70, 24]
+
+
+def test_steps_of_the_least_numbers_stay_in_their_kind() -> None:
+    least = np.finfo(np.float32).smallest_subnormal
+    stored, scale = rounded_by_blocks(np.array([[10], [-10]]) * least, ElementKind.INT4, 2)
+    assert (stored.astype(int).tolist(), scale.tolist()) == ([[7], [-7]], [[least]])
+
+
 @pytest.mark.jit
 def test_what_is_returned_compiles() -> None:
     function = quant.convert_weights(network(), weights="int4", block=16).function
@@ -94,6 +108,7 @@ def test_what_stays_float_is_told() -> None:
         ({"weights": "uint8"}, "weights='uint8': choose one of"),
         ({"block": 0}, "block=0: give a number of rows, 1 or more"),
         ({"keep": ["absent"]}, "keep: 'absent' fits no node"),
+        ({"keep": 5}, "keep=5: give a list of names or globs of nodes"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], problem: str) -> None:

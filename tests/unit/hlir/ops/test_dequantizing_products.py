@@ -41,6 +41,18 @@ def test_rows_of_a_block_share_a_scale() -> None:
     assert found.tolist() == [[0 * 0.5 + 10 * 0.5 + 100 * 5 * 4.0]]
 
 
+def test_a_block_may_be_longer_than_the_column() -> None:
+    builder = Builder()
+    operands = (
+        builder.input("x", "float32<1 x 2>"),
+        builder.constant("w", np.array([[1], [2]], np.int8)),
+        builder.constant("s", np.array([[0.5]], np.float32)),
+    )
+    builder.save(builder.emit(ops.DequantizingMatMul(*operands, None, block=2**70)), "y")
+    (found,) = evaluate(builder.function(), {"x": np.array([[1, 10]], np.float32)}).values()
+    assert found.tolist() == [[10.5]]
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
