@@ -94,6 +94,22 @@ def test_products_are_those_of_onnxruntime(bits: int, size: int, inner: int, zer
         assert_near(found, wanted)
 
 
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_scales_may_be_negative_or_zero(bits: int, zeros: bool) -> None:
+    """Those of ONNX Runtime's own symmetric quantization are."""
+    model = product_of_few_bits(bits, 32, 9, 96, 40, zeros=zeros)
+    scales = next(each for each in model.graph.initializer if each.name == "s")
+    numbers = numpy_helper.to_array(scales) * np.resize([-1, 0, 1, -1, 1], 120)
+    scales.CopyFrom(numpy_helper.from_array(numbers.astype(np.float32), "s"))
+    feeds = {"x": RANDOM.standard_normal((9, 96)).astype(np.float32)}
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    found, _ = run(model, feeds)
+    assert_near(found, wanted)
+    optimized = glow_nb.optimize(import_onnx(model))
+    assert [node for node in optimized.nodes if isinstance(node, DequantizingMatMul)]
+
+
 @pytest.mark.parametrize("kind", [ml_dtypes.int4, ml_dtypes.uint4, np.int8, np.uint8])
 @pytest.mark.parametrize(("block", "inner"), [(32, 80), (12, 36)])
 def test_blocks_are_those_of_the_reference(kind: Any, block: int, inner: int) -> None:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Value
+from glow_nb.hlir.ops.linear_quantization import known_numbers
 from glow_nb.importers.onnx.context import Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
@@ -178,6 +181,31 @@ def _by_blocks(ctx: Context, codes: Value, scales: Value, zeros: Value) -> Value
     depth, blocks, _ = codes.type.shape
     scale = ctx.convert(ctx.reshape(fixed(ctx, scales), (depth, blocks, 1)), FLOAT32)
     if not zeros.type.kind.is_float:
-        return ctx.emit(ops.DequantizeLinear(codes, scale, zeros))
+        return ctx.emit(ops.DequantizeLinear(*_with_positive_scales(ctx, codes, scale, zeros)))
     real = ctx.convert(codes, FLOAT32)
     return ctx.emit(ops.Mul(ctx.emit(ops.Sub(real, ctx.convert(zeros, FLOAT32))), scale))
+
+
+def _with_positive_scales(
+    ctx: Context, codes: Value, scale: Value, zeros: Value
+) -> tuple[Value, Value, Value]:
+    """Return codes, scales and zero points that mean the same, where all known scales are positive.
+
+    ONNX Runtime makes the number that is largest in magnitude the least code, so that the scale of
+    a block may be negative, and that of a block of zeros is 0. With the greatest code m,
+    ``(c - z) * s = ((m - z) - (m - c)) * s = ((m - c) - (m - z)) * -s``. Where s is 0, codes and
+    zero points become 0.
+    """
+    numbers = known_numbers(scale)
+    if numbers is None or not (numbers <= 0).any():
+        return codes, scale, zeros
+    kind = codes.type.kind
+    flipped = ctx.constant(np.where(numbers < 0, kind.limits[1], 0).astype(np.uint8))
+    kept = ctx.constant(np.where(numbers == 0, 0, kind.limits[1]).astype(np.uint8))
+
+    def changed(value: Value) -> Value:
+        bytes = ctx.emit(ops.BitwiseXor(ctx.convert(value, UINT8), flipped))
+        return ctx.convert(ctx.emit(ops.BitwiseAnd(bytes, kept)), kind)
+
+    positive = np.where(numbers == 0, np.float32(1), np.abs(numbers))
+    return changed(codes), ctx.constant(positive), changed(zeros)
