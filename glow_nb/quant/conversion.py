@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
@@ -136,8 +138,7 @@ def convert(
     target: Target | None = None,
 ) -> Conversion:
     """Do what :func:`quantize` does, and tell what stays float, and why."""
-    if not isinstance(least_gain, int | float) or not 0 <= least_gain < float("inf"):
-        raise OptionError(f"least_gain={least_gain!r:.80}: give a number of at least 0")
+    least_gain = _as_gain(least_gain)
     kind, chosen_schema = kind_named("activations", activations), schema_named(schema)
     weight_kind = kind_named("weights", weights, WEIGHT_KINDS)
     chosen_method = method_named(method)
@@ -158,6 +159,14 @@ def convert(
         kept |= losing
     on_integers = Counter(node.opcode for node in placement.reads)
     return Conversion(made, dict(on_integers), tuple(placement.kept), layers)
+
+
+def _as_gain(given: Any) -> float:
+    """Return a number of at least 0 as a float; a NumPy number will do."""
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    if not (is_number and 0 <= given <= sys.float_info.max):
+        raise OptionError(f"least_gain={given!r:.80}: give a number of at least 0")
+    return float(given)
 
 
 def _losing(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from glow_nb import compiler
+from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.network import Network
@@ -122,6 +123,8 @@ class Predictor:
         """Predict for networks made of *function* on *target*, by default this processor."""
         from glow_nb.kernels.target import Target  # it loads LLVM
 
+        if target is not None and not isinstance(target, Target):
+            raise OptionError(f"target={target!r:.80}: give a glow_nb.kernels.target.Target")
         self._target = target or Target.host()
         self._floats = self._program(function)
         self._float_times = self._times(self._floats)

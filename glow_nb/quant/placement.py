@@ -154,10 +154,10 @@ class _Placer:
         return reason if _computes(node) else ""
 
     def _reason_of_operands(self, node: Node) -> str:
-        if isinstance(node, tuple(PRODUCTS)) and not is_product_of_weights(node):
-            return "its weights are not constant"
         if node.type.kind is not FLOAT32 or node.predicate is not None:
             return f"it computes {node.type}, not plain float32"
+        if isinstance(node, tuple(PRODUCTS)) and not is_product_of_weights(node):
+            return "its weights are not constant"
         activations = activations_of(node)
         if isinstance(node, ARITHMETIC) and len(activations) < 2:
             return "one of its operands is constant"

@@ -11,6 +11,7 @@ import pytest
 import glow_nb
 from glow_nb import quant
 from glow_nb.errors import CalibrationError, OptionError
+from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.hlir.ops import (
     Convolution,
@@ -202,6 +203,16 @@ def test_the_function_has_the_names_of_the_model() -> None:
     assert sum(isinstance(node, Dequantize) for node in found.nodes) == 6
 
 
+def test_what_float64_computes_stays_float_for_its_kind() -> None:
+    b = Builder()
+    weights = b.constant("w", np.ones((5, 3)))
+    b.save(b.emit(MatMul(b.input("x", "float64<2 x 5>"), weights), "product"), "y")
+    function = b.function()
+    ranges = quant.calibrate(function, [np.ones((2, 5))], backend="interpreter")
+    reasons = [kept.reason for kept in quant.convert(function, ranges).kept]
+    assert reasons == ["it computes float64<2 x 3>, not plain float32"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -211,6 +222,9 @@ def test_the_function_has_the_names_of_the_model() -> None:
         ({"method": "kl"}, "method='kl'"),
         ({"keep": "first"}, "keep='first': give a list"),
         ({"least_gain": -1.0}, "least_gain=-1.0: give a number of at least 0"),
+        ({"least_gain": True}, "least_gain=True: give a number of at least 0"),
+        ({"least_gain": 10**400}, "least_gain=1000.*: give a number of at least 0"),
+        ({"target": "avx2"}, "target='avx2': give a glow_nb.kernels.target.Target"),
         ({"keep": ["frist"]}, "keep: 'frist' fits no node of 'dense'; did you mean 'first'"),
     ],
 )
