@@ -96,6 +96,7 @@ class _Rounding:
     def __init__(self, kind: ElementKind, block: int, reasons: dict[str, str]) -> None:
         self._kind, self._block, self._reasons = kind, block, reasons
         self.kept: list[Kept] = []
+        self._made: dict[Value, tuple[Constant, Constant]] = {}
         self.count = self.float_bytes = self.packed_bytes = 0
 
     def rule(self, node: Node, rewriter: Rewriter) -> Replacement:
@@ -128,15 +129,16 @@ class _Rounding:
 
     def _product(self, lhs: Value, weights: Constant, rewriter: Rewriter) -> Value:
         block = max(1, min(self._block, weights.type.shape[0]))
-        stored, scale = rounded_by_blocks(weights.array, self._kind, block)
         self.count += 1
-        self.float_bytes += weights.type.size_bytes
-        self.packed_bytes += -(-stored.size * self._kind.bits // BITS_OF_BYTE) + scale.nbytes
-        constants = (
-            rewriter.constant(f"{weights.name}_stored", stored),
-            rewriter.constant(f"{weights.name}_scale", scale, is_weight=False),
-        )
-        return rewriter.emit(DequantizingMatMul(lhs, *constants, None, block=block))
+        if weights not in self._made:  # several products may read them
+            stored, scale = rounded_by_blocks(weights.array, self._kind, block)
+            self.float_bytes += weights.type.size_bytes
+            self.packed_bytes += -(-stored.size * self._kind.bits // BITS_OF_BYTE) + scale.nbytes
+            self._made[weights] = (
+                rewriter.constant(f"{weights.name}_stored", stored),
+                rewriter.constant(f"{weights.name}_scale", scale, is_weight=False),
+            )
+        return rewriter.emit(DequantizingMatMul(lhs, *self._made[weights], None, block=block))
 
 
 def rounded_by_blocks(weights: Array, kind: ElementKind, block: int) -> tuple[Array, Array]:

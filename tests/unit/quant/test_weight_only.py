@@ -12,7 +12,7 @@ from glow_nb import quant
 from glow_nb.errors import OptionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Function
+from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import DequantizingMatMul, FullyConnected, MatMul
 from glow_nb.quant.weight_only import rounded_by_blocks
 from glow_nb.types import Array, ElementKind
@@ -70,6 +70,18 @@ def test_a_block_may_be_longer_than_any_column() -> None:
     assert made[0].packed_bytes == made[1].packed_bytes
     products = [node for node in made[1].function.nodes if isinstance(node, DequantizingMatMul)]
     assert [node.block for node in products] == [70, 24]
+
+
+def test_weights_of_two_products_count_once() -> None:
+    b = Builder()
+    x: Value = b.input("x", "float32<2 x 8>")
+    weights = b.constant("w", np.eye(8, dtype=np.float32))
+    for name in ("y", "z"):
+        x = b.emit(MatMul(x, weights))
+        b.save(x, name)
+    made = quant.convert_weights(b.function(), weights="int8")
+    assert (made.quantized, made.float_bytes, made.packed_bytes) == (2, 256, 64 + 32)
+    assert len(made.function.constants) == 2
 
 
 def test_steps_of_the_least_numbers_stay_in_their_kind() -> None:
