@@ -100,7 +100,7 @@ class HostManager:
             DeviceError: A device does not open.
         """
         self._max_queued = whole_number("max_queued", max_queued, 1)
-        seconds("grace", grace)
+        grace = seconds("grace", grace)
         self._own, opened = open_all(devices)
         self._devices = [HostedDevice(device) for device in opened]
         self._schedule = Schedule(self._devices, tracer)
@@ -150,7 +150,7 @@ class HostManager:
             RefusedError: The host is closed.
             GlowError: It cannot be read or compiled.
         """
-        _check_number("priority", priority)
+        priority = _number("priority", priority)
         if duplicates is not None:
             duplicates = whole_number("duplicates", duplicates, 1)
         max_batch, max_delay = (
@@ -272,8 +272,9 @@ class HostManager:
     ) -> Request:
         network = self._network(name)
         if priority.__class__ is not int:
-            _check_number("priority", priority)
-        if deadline is not None and not seconds("deadline", deadline, least=-math.inf) > 0:
+            priority = _number("priority", priority)
+        limit = None if deadline is None else seconds("deadline", deadline, least=-math.inf)
+        if limit is not None and limit <= 0:
             raise DeadlineError(f"network {name!r}: deadline={deadline} s is in the past")
         arrays, rows = network.feeds.rows(inputs)
         request = Request(
@@ -282,7 +283,7 @@ class HostManager:
             self._dispatcher.withdraw,
             rows=rows,
             priority=priority,
-            seconds=deadline,
+            seconds=limit,
         )
         self._dispatcher.submit(network, request, waits=waits)
         return request
@@ -372,13 +373,19 @@ def _info(network: ServedNetwork) -> NetworkInfo:
 def seconds(name: str, value: object, least: float = 0.0) -> float:
     """Return the argument called *name* as a number of seconds; raise OptionError if it is none."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number that no float can be
+            number = math.inf
         if math.isfinite(number) and number >= least:
             return number
     wanted = "a number of seconds" if least == -math.inf else f"{least:g} seconds or more"
     raise OptionError(f"{name}={value!r:.80}: give {wanted}")
 
 
-def _check_number(name: str, value: object) -> None:
-    if as_integer(value) is None:
+def _number(name: str, value: object) -> int:
+    """Return the argument called *name* as an int: one of NumPy may wrap or round in sums."""
+    number = as_integer(value)
+    if number is None:
         raise OptionError(f"{name}={value!r:.80}: give a whole number")
+    return number

@@ -82,9 +82,14 @@ def open_all(devices: Sequence[Device | DeviceDescription]) -> tuple[list[Device
     """Return the devices that were opened for descriptions, and all *devices* in order.
 
     Raises:
-        OptionError: There is none, or two have the same name.
+        OptionError: There is none, two have the same name, or one is no device.
         DeviceError: One does not open; those that did are closed again.
     """
+    if isinstance(devices, DeviceDescription | str) or not isinstance(devices, Sequence):
+        raise OptionError(f"devices={devices!r:.80}: give a list of devices or their descriptions")
+    for device in devices:
+        if not isinstance(device, DeviceDescription) and not hasattr(device, "description"):
+            raise OptionError(f"devices: {device!r:.80} is no device; give a DeviceDescription")
     names = [d.name if isinstance(d, DeviceDescription) else d.description.name for d in devices]
     repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if repeated or not names:

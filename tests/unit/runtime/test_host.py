@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, wait
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from glow_nb.errors import (
     PartitionError,
     RefusedError,
 )
+from glow_nb.runtime.device_description import DeviceDescription
 from glow_nb.runtime.host import HostManager
 from glow_nb.types import Array
 from tests.unit.runtime.scripted_device import ScriptedDevice, wait_until
@@ -69,6 +71,23 @@ def test_an_awaited_request_that_takes_too_long_is_withdrawn(
     device.may_run.set()
 
 
+def test_numbers_of_numpy_count_as_those_of_python(
+    host: HostManager, device: ScriptedDevice
+) -> None:
+    device.may_run.clear()
+    first = host.submit("double", row(0), deadline=np.float32(20.0))
+    late = host.submit("double", row(1), priority=np.uint8(1))
+    device.may_run.set()
+    assert (type(first.deadline), type(late.priority)) == (float, int)
+    assert [float(r.result(30)["y"][0, 0]) for r in (first, late)] == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("devices", ["a", ["a"], None, DeviceDescription("a"), [1]])
+def test_what_is_no_list_of_devices_is_refused(devices: Any) -> None:
+    with pytest.raises(OptionError, match="^devices"):
+        HostManager(devices)
+
+
 def test_what_cannot_be_is_refused_and_the_host_goes_on(host: HostManager) -> None:
     with pytest.raises(OptionError, match=r"no network 'doubl'; did you mean 'double'\?"):
         host.run("doubl", row(1))
@@ -78,6 +97,8 @@ def test_what_cannot_be_is_refused_and_the_host_goes_on(host: HostManager) -> No
         host.submit("double", row(1), deadline=-1)
     with pytest.raises(OptionError, match="deadline='soon': give a number of seconds"):
         host.submit("double", row(1), deadline="soon")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="deadline=1000.*: give a number of seconds"):
+        host.submit("double", row(1), deadline=10**400)
     with pytest.raises(OptionError, match="priority=1.5: give a whole number"):
         host.submit("double", row(1), priority=1.5)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="the host has one of this name"):
