@@ -114,7 +114,7 @@ def serve(
     """
     _require_extra()
     from glow_nb.runtime.device_file import read_devices
-    from glow_nb.runtime.host import HostManager
+    from glow_nb.runtime.host import HostManager, seconds
     from glow_nb.runtime.serve.limits import Limits
     from glow_nb.runtime.serve.model_server import LoadOptions, ModelServer
     from glow_nb.runtime.serve.repository import ModelRepository
@@ -122,7 +122,7 @@ def serve(
 
     repository = ModelRepository(models)
     token = None if token_file is None else _token(token_file)
-    limits = Limits(body_bytes=max_body << 20, request_seconds=timeout)
+    limits = Limits(body_bytes=max_body << 20, request_seconds=seconds("--timeout", timeout))
     devices = [_this_process()] if device_file is None else read_devices(device_file)
     listening = listen(address, port)
     options = LoadOptions(duplicates, max_batch, max_delay / 1000)

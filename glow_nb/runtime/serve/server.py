@@ -32,9 +32,10 @@ def listen(address: str, port: int) -> socket.socket:
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         return socket.create_server(place[:2], family=family, backlog=WAITING)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a name of a host that cannot be one
+        reason = error.strerror if isinstance(error, OSError) else error
         raise OptionError(
-            f"{address}:{port}: cannot listen: {error.strerror}; choose another address or port"
+            f"{address}:{port}: cannot listen: {reason}; choose another address or port"
         ) from error
 
 

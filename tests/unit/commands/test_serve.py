@@ -60,6 +60,21 @@ def test_a_wrong_token_file_is_an_error(
     assert message in error_of([*files[1], "--token-file", str(token)])
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--timeout", "inf", "--timeout=inf: give 0 seconds or more"),
+        ("--timeout", "nan", "--timeout=nan: give 0 seconds or more"),
+        ("--address", "a..b", "a..b:0: cannot listen: "),
+    ],
+)
+def test_a_value_that_no_request_could_be_answered_with_is_an_error(
+    files: tuple[Path, list[str]], option: str, value: str, message: str
+) -> None:
+    pytest.importorskip("uvicorn", reason="the server needs uvicorn")
+    assert message in error_of([*files[1], option, value])
+
+
 def test_models_that_cannot_be_loaded_are_an_error(files: tuple[Path, list[str]]) -> None:
     pytest.importorskip("uvicorn", reason="the server needs uvicorn")
     folder, arguments = files
