@@ -39,7 +39,14 @@ def from_json(subject: str, data: object, kind: ElementKind, shape: tuple[int, .
             f"{prod(shape)}"
         )
     _check_elements(subject, elements, kind)
-    return _exact(subject, elements, kind).astype(kind.dtype, copy=False).reshape(shape)
+    exact = _exact(subject, elements, kind)
+    with np.errstate(over="ignore"):
+        array = exact.astype(kind.dtype, copy=False)
+    if "float" in kind.value and (beyond := np.isfinite(exact) & ~np.isfinite(array)).any():
+        raise bad_request(
+            f"{subject}: an element is {exact[beyond][0]}, which is too large for {NAMES[kind]}"
+        )
+    return array.reshape(shape)
 
 
 def _flat(subject: str, data: object, shape: Sequence[int]) -> list[Any]:

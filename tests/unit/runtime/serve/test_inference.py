@@ -280,6 +280,13 @@ def test_an_element_of_another_kind_is_refused(
     assert str(caught.value).startswith(message)
 
 
+def test_a_float_beyond_its_kind_is_refused() -> None:
+    with pytest.raises(Refusal, match=r"x: an element is -1e\+39, which is too large for FP32"):
+        from_json("x", [1.0, -1e39], ElementKind.FLOAT32, (2,))
+    infinite = from_json("x", [float("inf")], ElementKind.FLOAT32, (1,))
+    assert np.isinf(infinite[0])
+
+
 def test_the_largest_integers_are_exact() -> None:
     for kind in (ElementKind.INT64, ElementKind.UINT64):
         values = [*kind.limits]
