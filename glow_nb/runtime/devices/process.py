@@ -97,7 +97,10 @@ class _ProcessEngine:
         self._answers: dict[int, Future[Frame]] = {}
         self._has_ended = False
         self._lock = threading.Lock()  # held to send, and to wait for an answer or to end
-        self._socket, self._theirs = socket.socketpair()
+        try:
+            self._socket, self._theirs = socket.socketpair()
+        except OSError as error:
+            raise DeviceError(f"{name}: its process does not start: {error}") from error
         self._channel = Channel(self._socket)
         self._processors = processors
         self._is_served = threading.Event()
@@ -261,7 +264,8 @@ class _ProcessEngine:
 
     def stop(self) -> None:
         """Let the process end, and wait for that."""
-        self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # it has ended by itself
+            self._socket.shutdown(socket.SHUT_RDWR)
         if self._thread is not threading.current_thread():
             self._thread.join()
 

@@ -185,6 +185,24 @@ def test_a_process_that_does_not_start(
         opened("process")
 
 
+def test_a_process_that_has_ended_is_stopped(device: Any) -> None:
+    engine = device._engine
+    os.kill(worker_of(device), signal.SIGKILL)
+    engine._thread.join(30)
+    engine.stop()
+
+
+def test_a_system_without_descriptors_is_an_error_of_the_device(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(process.socket, "socketpair", refuse)
+    with pytest.raises(DeviceError, match="its process does not start: .*Too many open files"):
+        opened("process")
+
+
 def test_errors_come_back_as_they_are(device: Any, native: Deployable) -> None:
     program = native.program
     assert isinstance(program, NativeProgram)
