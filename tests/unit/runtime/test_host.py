@@ -75,8 +75,8 @@ def test_numbers_of_numpy_count_as_those_of_python(
     host: HostManager, device: ScriptedDevice
 ) -> None:
     device.may_run.clear()
-    first = host.submit("double", row(0), deadline=np.float32(20.0))
-    late = host.submit("double", row(1), priority=np.uint8(1))
+    first = host.submit("double", row(0), deadline=np.float32(20.0))  # type: ignore[arg-type]
+    late = host.submit("double", row(1), priority=np.uint8(1))  # type: ignore[arg-type]
     device.may_run.set()
     assert (type(first.deadline), type(late.priority)) == (float, int)
     assert [float(r.result(30)["y"][0, 0]) for r in (first, late)] == [0.0, 2.0]

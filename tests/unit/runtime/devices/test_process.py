@@ -198,7 +198,7 @@ def test_a_system_without_descriptors_is_an_error_of_the_device(
     def refuse() -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(process.socket, "socketpair", refuse)
+    monkeypatch.setattr("socket.socketpair", refuse)
     with pytest.raises(DeviceError, match="its process does not start: .*Too many open files"):
         opened("process")
 
