@@ -100,7 +100,7 @@ def partition(
     if not isinstance(function, Function):
         raise OptionError(f"{model}: it is a program; give the graph that it was made of")
     plan = runtime.partition(
-        function, devices, objective=objective, assignment=dict(map(_assignment, assigned))
+        function, devices, objective=objective, assignment=_assignments(assigned)
     )
     if picture is not None:
         plan.plot(picture)
@@ -111,11 +111,19 @@ def partition(
         _print(plan)
 
 
-def _assignment(text: str) -> tuple[str, str]:
-    pattern, equals, device = text.rpartition("=")
-    if not (pattern and equals and device):
-        raise OptionError(f"--assign {text!r}: give PATTERN=DEVICE, as 'encoder*=fast'")
-    return pattern, device
+def _assignments(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return the device of each pattern; raise OptionError if a pattern has two."""
+    found: dict[str, str] = {}
+    for text in texts:
+        pattern, equals, device = text.rpartition("=")
+        if not (pattern and equals and device):
+            raise OptionError(f"--assign {text!r}: give PATTERN=DEVICE, as 'encoder*=fast'")
+        if found.setdefault(pattern, device) != device:
+            raise OptionError(
+                f"--assign {text!r}: {pattern!r} is to run on {found[pattern]!r} already; "
+                "leave one of them out"
+            )
+    return found
 
 
 def as_plain(plan: Partitioning) -> dict[str, Any]:

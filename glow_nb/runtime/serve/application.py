@@ -54,6 +54,8 @@ class _Pages:
 
     def __init__(self, models: ModelServer, limits: Limits) -> None:
         self._models, self._limits = models, limits
+        # What waits for another change waits here, and keeps no thread from those that only look.
+        self._changing = asyncio.Lock()
 
     def routes(self) -> list[Route]:
         """Return which path leads where."""
@@ -131,12 +133,14 @@ class _Pages:
 
     async def load(self, request: Request) -> Response:
         await self._refuse_parameters(request)
-        await asyncio.to_thread(self._models.load, request.path_params["name"])
+        async with self._changing:
+            await asyncio.to_thread(self._models.load, request.path_params["name"])
         return JSONResponse({})
 
     async def unload(self, request: Request) -> Response:
         await self._refuse_parameters(request)
-        await asyncio.to_thread(self._models.unload, request.path_params["name"])
+        async with self._changing:
+            await asyncio.to_thread(self._models.unload, request.path_params["name"])
         return JSONResponse({})
 
     async def _refuse_parameters(self, request: Request) -> None:

@@ -74,6 +74,7 @@ def test_a_picture_is_drawn(files: tuple[str, str], tmp_path: Path) -> None:
     [
         (["--assign", "up0"], "give PATTERN=DEVICE"),
         (["--assign", "up0=three"], "there is no device 'three'"),
+        (["--assign", "up0=two", "--assign", "up0=one"], "to run on 'two' already"),
         (["--objective", "speed"], "latency"),
     ],
 )
