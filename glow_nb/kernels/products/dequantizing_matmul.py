@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMulInst
+from glow_nb.kernels.products.blocking import Columns
 from glow_nb.kernels.products.coded_weights import CodedWeights, decoding_form, in_registers
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE
@@ -42,7 +43,7 @@ def packed_dequantizing_mat_mul_source(
     """Return the kernel ``(dest, lhs, rhs, scale[, offset])`` of a product and its epilogue."""
     lhs, block = instruction.lhs.type, instruction.block
     shape = MatMulShape.of(lhs.shape, instruction.depth, is_batched=False)
-    vectors = block // target.lanes
+    vectors = Columns(shape.depth, block, target.lanes).vectors
     codes = CodedWeights(
         shape.inner,
         instruction.bits,

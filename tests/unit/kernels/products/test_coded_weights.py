@@ -2,7 +2,11 @@
 
 import pytest
 
+from glow_nb.errors import UnsupportedError
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products.coded_weights import CodedWeights
+from glow_nb.kernels.target import Target
+from tests.unit.kernels.stacks.test_in_place import product_of_codes
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,8 @@ def test_pieces_cover_all_rows_and_none_straddles_a_block(
     pieces = sum.inner[0].count if in_registers else sum.blocks
     assert (pieces - 1) * sum.dot < codes.inner <= pieces * sum.dot
     assert size % sum.dot == 0 or sum.dot % size == 0 or codes.blocks == 1
+
+
+def test_panels_that_are_no_whole_vectors_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="panels of 3 columns: no kernel"):
+        generate_kernel(product_of_codes(3, 9, block=3), Target.host())
