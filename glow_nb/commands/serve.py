@@ -106,7 +106,7 @@ def serve(
     timeout: float,
     token_file: Path | None,
 ) -> None:
-    """Answer requests to MODELS over HTTP by the Open Inference Protocol v2.
+    """Serve MODELS over HTTP by the Open Inference Protocol v2.
 
     MODELS are ONNX files or IR text (.glow), and folders with NAME.onnx or NAME/VERSION/model.onnx.
     SIGTERM and Ctrl-C stop the server when the requests under way are answered, or have had 30

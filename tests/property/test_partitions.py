@@ -63,7 +63,7 @@ def draw_parts(units: Units, data: st.DataObject) -> list[list[int]]:
 @pytest.mark.jit
 @pytest.mark.parametrize("name", ["interpreter", "cpu"])
 @given(st.one_of(functions(max_nodes=14), stacks()), st.data())
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=max(1, settings().max_examples // 10))
 def test_parts_compute_the_same_bits(name: str, function: Function, data: st.DataObject) -> None:
     threads = data.draw(st.integers(1, 2))
     backend = backend_named(name, threads=threads)

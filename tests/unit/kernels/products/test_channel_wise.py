@@ -155,7 +155,7 @@ def test_most_shapes_are_taken_in_groups() -> None:
 
 
 @pytest.mark.jit
-@settings(max_examples=15)
+@settings(max_examples=max(1, settings().max_examples // 15))
 @given(st.data())
 def test_any_window_keeps_its_definition(data: st.DataObject) -> None:
     draw = data.draw
