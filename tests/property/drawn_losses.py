@@ -129,7 +129,7 @@ def _draw_node(
             results = evaluate_node(node, dict(numbers.items()))
             floats = [r for r in results if ElementKind.of(r.dtype).is_float]
             tells = any(r.size for r in floats) or (low, high) == RANGES[-1]
-            if tells and all((abs(r) < LARGEST).all() for r in floats):
+            if tells and all((abs(np.float64(r)) < LARGEST).all() for r in floats):
                 return node, numbers
     raise NotDrawnError(f"{node_class.opcode}: no numbers that were drawn give numbers")
 
