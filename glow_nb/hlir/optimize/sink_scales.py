@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.ops import Broadcast, Div, MatMul, Mul, Reshape, Transpose
+from glow_nb.hlir.ops import Broadcast, Div, MatMul, Mul, Requantize, Reshape, Transpose
 from glow_nb.hlir.ops.families import NARROW_FLOATS, splat
 from glow_nb.hlir.optimize.uniform import uniform
 from glow_nb.hlir.passes import register_pass
@@ -23,23 +23,37 @@ def sink_scales(function: Function) -> Function:
     There the scale rides on the product's own kernel, where that of an operand, as attention has
     it, is often a pass of its own over memory. Reshapes, transposes and broadcasts may lie in
     between, if nothing else reads them. Only of float32 and float64: narrow kinds are scaled early
-    so that the product does not overflow.
+    so that the product does not overflow. The multiplier of a ``requantize`` keeps its two factors:
+    another last bit of it would round sums near a half to another integer.
 
     ::
 
         %q = mul(%x, %eighth)        ->  %p = mat_mul(%x, %k)
         %y = mat_mul(%q, %k)             %y = mul(%p, %eighth)
     """
-    return rewrite(function, _rule)
+    exact = _multipliers(function)
+    return rewrite(function, lambda node, rewriter: _rule(node, rewriter, exact))
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+def _multipliers(function: Function) -> frozenset[str]:
+    """Return the names of what computes the multipliers that sums of integers are rounded by."""
+    found: set[str] = set()
+    for node in function.nodes:
+        if isinstance(node, Requantize):
+            value = node.multiplier
+            while isinstance(value, Reshape | Transpose | Broadcast):
+                value = value.input
+            found.add(value.name)
+    return frozenset(found)
+
+
+def _rule(node: Node, rewriter: Rewriter, exact: frozenset[str]) -> Replacement:
     kind = node.type.kind
     if node.predicate is not None or not kind.is_float or kind in NARROW_FLOATS:
         return None
     if isinstance(node, MatMul):
         return _sink(node, rewriter)
-    if isinstance(node, Mul | Div):
+    if isinstance(node, Mul | Div) and node.name not in exact:
         return _merge(node, rewriter)
     return None
 
