@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from glow_nb.errors import GlowError
+from glow_nb.errors import DeviceError, GlowError
+from glow_nb.foreign import foreign
+from glow_nb.runtime.devices.device_thread import start_thread
 from glow_nb.runtime.dispatcher import Dispatcher
 from glow_nb.runtime.hosted_device import HostedDevice
 from glow_nb.runtime.provisioner import Provisioner
@@ -25,8 +27,10 @@ class Recovery:
         """Bring *device* back; return at once."""
         if self._stopped.is_set():
             return
-        name = f"glow_nb recovery of {device.name}"
-        threading.Thread(target=self._recover, args=(device,), name=name, daemon=True).start()
+        try:
+            start_thread(f"glow_nb recovery of {device.name}", lambda: self._recover(device))
+        except DeviceError as error:
+            self._give_up(device, str(error))
 
     def stop(self) -> None:
         """Begin nothing any more."""
@@ -38,7 +42,8 @@ class Recovery:
             if self._stopped.wait(pause):
                 return
             try:
-                device.device.restart()
+                with foreign(DeviceError, f"{device.name}: restart"):  # of a user's device
+                    device.device.restart()
                 self._provisioner.refill(device)
             except GlowError as error:
                 reason = str(error)
@@ -46,4 +51,7 @@ class Recovery:
                 self._dispatcher.revive(device)
                 return
         self._provisioner.move(device)
+        self._give_up(device, reason)
+
+    def _give_up(self, device: HostedDevice, reason: str) -> None:
         self._dispatcher.bury(device, f"{device.name}: it could not be restarted ({reason})")

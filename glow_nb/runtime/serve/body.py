@@ -39,7 +39,10 @@ async def read_body(request: Request, limits: Limits, header_bytes: int | None =
         raise Refusal(
             408, f"the body did not come within {limits.body_seconds:g} s; send it faster"
         ) from error
-    return raw if coding == "identity" else _expanded(raw, coding, limits, header_bytes)
+    if coding == "identity":
+        return raw
+    # not here, where all other requests would wait for it
+    return await asyncio.to_thread(_expanded, raw, coding, limits, header_bytes)
 
 
 def _declared_bytes(request: Request, limits: Limits) -> int | None:
@@ -86,6 +89,11 @@ def _expanded(raw: Bytes, coding: str, limits: Limits, header_bytes: int | None)
         raise _too_large(f"more than {limits.body_bytes} without its compression", limits)
     if not undo.eof:
         raise bad_request(f"the body is no whole {coding}: its end is missing")
+    if undo.unused_data:
+        count = len(undo.unused_data)
+        raise bad_request(
+            f"the body has {count} bytes behind the end of its {coding}; send one piece"
+        )
     return _placed(data, header_bytes)
 
 

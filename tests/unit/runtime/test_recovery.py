@@ -76,6 +76,36 @@ def test_a_device_that_does_not_come_back_is_replaced() -> None:
         assert host.networks()["net"].ready
 
 
+def test_a_device_whose_restart_raises_anything_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> None:
+        raise KeyError("no such plug")
+
+    device = ScriptedDevice("a")
+    with HostManager([device]) as host:
+        host.add_network("double", scaled(2.0))
+        monkeypatch.setattr(device, "restart", fail)
+        device.kill("power cut")
+        with pytest.raises(DeviceError, match="a: it could not be restarted.*KeyError"):
+            host.submit("double", row(1)).result(30)
+
+
+def test_requests_are_answered_where_the_system_gives_no_thread_for_recovery(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(name: str, work: Callable[[], None]) -> threading.Thread:
+        raise DeviceError(f"{name}: the system gives no thread for it")
+
+    device = ScriptedDevice("a")
+    with HostManager([device]) as host:
+        host.add_network("double", scaled(2.0))
+        monkeypatch.setattr(recovery, "start_thread", refuse)
+        device.kill("power cut")
+        with pytest.raises(DeviceError, match="a: it could not be restarted.*gives no thread"):
+            host.submit("double", row(1)).result(30)
+
+
 def test_a_network_whose_devices_are_gone_says_so_and_others_go_on() -> None:
     devices = [ScriptedDevice("a"), ScriptedDevice("b", cores=2)]  # no copy of a's fits on b
     with HostManager(devices) as host:

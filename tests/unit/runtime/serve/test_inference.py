@@ -84,6 +84,11 @@ def test_a_compressed_body_is_taken(served: Served, coding: str, pack: Any) -> N
         400,
         f"the body is no whole {coding}: its end is missing",
     )
+    reply = call(served.app, "POST", DOUBLE, body + b"more", headers)
+    assert (reply.status, reply.error) == (
+        400,
+        f"the body has 4 bytes behind the end of its {coding}; send one piece",
+    )
     reply = call(served.app, "POST", DOUBLE, pack(bytes(10_000)), headers)
     assert reply.status == 413
     assert "more than 4096 without its compression" in reply.error
