@@ -14,6 +14,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import MatMul, Relu
 from glow_nb.runtime.device_description import DeviceDescription
 from glow_nb.runtime.host import HostManager
+from glow_nb.types import Array
 
 ROWS, WIDTH = 32, 256
 
@@ -49,6 +51,11 @@ def measure(ways: Mapping[str, Callable[[], object]], runs: int) -> dict[str, tu
     return {name: (statistics.median(each), min(each)) for name, each in seconds.items()}
 
 
+def submitted(host: HostManager, feed: Mapping[str, Array]) -> object:
+    """Return the answer of a request that is waited for."""
+    return host.submit("net", feed).result()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure each kind of device and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -63,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             host.add_network("net", function)
             ways: dict[str, Callable[[], object]] = {
                 "net.run": lambda: net.run(feed),
-                "host.run": lambda host=host: host.run("net", feed),  # type: ignore[misc]
-                "with a deadline": lambda host=host: host.run("net", feed, deadline=10.0),  # type: ignore[misc]
-                "submit, result": lambda host=host: host.submit("net", feed).result(),  # type: ignore[misc]
+                "host.run": partial(host.run, "net", feed),
+                "with a deadline": partial(host.run, "net", feed, deadline=10.0),
+                "submit, result": partial(submitted, host, feed),
             }
             times = measure(ways, options.runs)
         alone = times["net.run"][0]

@@ -339,7 +339,8 @@ def _shortage(
         return f"{device.name!r} is of backend {backend!r} with {cores} core(s)"
     if barred := _barred(device, bundle.like):
         return f"{device.name!r} is not to run {', '.join(sorted(barred))} (unsupported)"
-    left = device.device.memory_free_bytes if free is None else free[device]
+    # a device that has come back meanwhile is not among those that were looked at
+    left = device.device.memory_free_bytes if free is None else free.get(device, 0)
     if left >= needed:
         return f"{device.name!r} holds a copy"
     limit = device.device.description.memory_bytes
