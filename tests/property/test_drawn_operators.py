@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
@@ -49,6 +49,9 @@ NOT_GENERATED = {
     "stack": "the pass stack_instructions makes it of others; test_stacks draws these",
 }
 """Instructions that no drawn node becomes, and why."""
+
+NOT_RUN = {"profile": "its kernel trusts an operand that must tell how many elements another has"}
+"""Operators that are not drawn for the test of machine code, and why."""
 
 OPERATORS = sorted(
     name
@@ -155,9 +158,13 @@ def has_kernels(node: Node) -> None:
 
 @pytest.mark.jit
 @given(SEEDS, st.integers(1, 3))
-@settings(max_examples=max(1, settings().max_examples // 100))
+@settings(
+    max_examples=max(1, settings().max_examples // 100),
+    phases=set(Phase) - {Phase.shrink},  # a smaller seed is no smaller case, and costs minutes
+)
 def test_machine_code_of_every_operator_keeps_its_meaning(seed: int, threads: int) -> None:
-    drawn = draw_graph([NODES[name] for name in OPERATORS], seed, has_kernels)
+    names = [name for name in OPERATORS if name not in NOT_RUN]
+    drawn = draw_graph([NODES[name] for name in names], seed, has_kernels)
     found = glow_nb.compile(drawn.function, threads=threads).run(drawn.feeds)
     check_close(found, evaluate(drawn.function, drawn.feeds))
 

@@ -11,7 +11,6 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.convolution import convolve
 from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import (
     SHORT_INTEGERS,
@@ -23,8 +22,8 @@ from glow_nb.hlir.ops.families import (
 )
 from glow_nb.hlir.ops.gather import Gather
 from glow_nb.hlir.ops.shape import Pad, Reshape, Transpose
-from glow_nb.hlir.ops.windows import check_window
-from glow_nb.kernels.operators.tap_groups import WIDEST, TapGroups, unpacked_taps
+from glow_nb.hlir.ops.windows import check_window, pad_spatial
+from glow_nb.kernels.operators.tap_groups import WIDEST, Entry, TapGroups
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, Out, define_instruction
 from glow_nb.types import Array, ElementKind, TensorType
@@ -104,14 +103,46 @@ class ChannelWiseConvolution(Node):
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
-        weights = self.kernel[-1] * self.size
-        rows = widest(filter).reshape(-1, *filter.shape[-2:])
-        plain: Any = unpacked_taps(rows, weights, self.groups)[..., : bias.size]
-        plain = np.moveaxis(plain.reshape(*self.kernel, self.size, bias.size), -1, 0)
+        """Add up ``weight * cell`` of all entries and factors.
+
+        Of a packed filter that is a convolution; another one may hold, for each phase, other
+        weights.
+        """
+        groups, rank, batch = self.groups, len(self.kernel), input.shape[0]
+        out, depth = self.type.shape[1:-1], bias.size
+        result: Any = np.empty((batch, *out, depth), widest(bias).dtype)
+        result[...] = bias
+        last = (groups.steps(out[-1]) + 1) * groups.pixels * groups.factors
+        pads = (*self.pads[:-1], self.pads[-1] + last)
+        padded = pad_spatial(widest(input), pads, self.outside)
+        weights = widest(filter).reshape(*filter.shape[:-1], -1, groups.factors)[..., :depth, :]
         with np.errstate(all="ignore"):
-            groups = input.shape[-1] // self.size
-            sums = convolve(self, widest(input), plain, groups, outside=self.outside)
-            return fitted(sums + widest(bias), self.type)
+            for *line, number, place in np.ndindex(*weights.shape[:rank], groups.factors):
+                entry = groups.entries[number]
+                cells = self._cells(padded, line, entry, place)
+                result[..., entry.phase :: groups.phases, :] += (
+                    cells * weights[*line, number, :, place]
+                )
+            return fitted(result, self.type)
+
+    def _cells(self, padded: Any, line: list[int], entry: Entry, place: int) -> Any:
+        """Return the cells of *padded* that one factor of an entry multiplies, by channel."""
+        groups, out, depth = self.groups, self.type.shape[1:-1], self.bias.type.size
+        channels, step = np.arange(depth), groups.advance * groups.pixels
+        first = entry.step * groups.pixels
+        if self.size == 1:
+            channels //= depth // self.input.type.shape[-1]
+            first += place
+        else:
+            channels += entry.part * groups.factors + place - channels % self.size
+        count = len(range(entry.phase, out[-1], groups.phases))
+        spatial = [
+            slice(tap * dilation, tap * dilation + size * stride, stride)
+            for tap, dilation, size, stride in zip(
+                line, self.dilation, out, self.stride, strict=False
+            )
+        ]
+        return padded[:, *spatial, first : first + count * step : step][..., channels]
 
     @override
     def cost(self) -> Cost:

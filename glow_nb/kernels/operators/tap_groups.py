@@ -11,10 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from glow_nb.types import Array
-
 WIDEST = 16
 """Weights lie in whole vectors of so many channels, which is a multiple of what any target has."""
 
@@ -100,18 +96,3 @@ def _of_pixels(taps: int, stride: int, dilation: int, factors: int) -> TapGroups
             found.setdefault((step, phase), [None] * factors)[place] = tap
     entries = (Entry(step, 0, phase, tuple(taps)) for (step, phase), taps in sorted(found.items()))
     return TapGroups(factors, phases, pixels, 1, 1, tuple(entries))
-
-
-def unpacked_taps(filter: Array, weights: int, groups: TapGroups) -> Array:
-    """Return a filter ``[outer, entries, channels * factors]`` as ``[outer, weights, channels]``.
-
-    The channels are those that the filter holds, which may be more than there are.
-    """
-    outer, entries, width = filter.shape
-    vectors = filter.reshape(outer, entries, width // groups.factors, groups.factors)
-    plain = np.zeros((outer, weights, width // groups.factors), filter.dtype)
-    for number, entry in enumerate(groups.entries):
-        for place, weight in enumerate(entry.weights):
-            if weight is not None:
-                plain[:, weight] = vectors[:, number, :, place]
-    return plain

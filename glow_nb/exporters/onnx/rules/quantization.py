@@ -18,7 +18,8 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.ops.integer_products import lower_quantized_transposed_convolution
-from glow_nb.hlir.ops.quantization import emit_kind, number
+from glow_nb.hlir.ops.quantization import emit_kind, lower_int_lookup_table, number
+from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.ops.windows import window_attributes
 from glow_nb.hlir.optimize.uniform import is_known, is_uniform
 from glow_nb.hlir.recipe import folded
@@ -195,6 +196,21 @@ def product_of_float32(node: ops.DequantizingMatMul, rewriter: Rewriter) -> Repl
 def _as_kind(builder: Builder, value: Value, kind: ElementKind) -> Value:
     """Emit *value* in *kind*, a constant if it is one."""
     return value if value.type.kind is kind else _known(builder, ops.ConvertTo(value, kind))
+
+
+@composes(ops.IntLookupTable)
+def gather_from_table(node: ops.IntLookupTable, rewriter: Rewriter) -> Replacement:
+    """A gather from the table; of signed bytes from one that begins with the number of byte 0."""
+    if node.input.type.is_quantized:
+        return lower_int_lookup_table(node, rewriter)
+    table = node.table
+    if node.input.type.kind.is_signed:
+        # Negative indices of a gather count from the end.
+        halves = (range(128, 256), range(128))
+        cut = tuple(slice_axis(rewriter, table, 0, half) for half in halves)
+        table = rewriter.emit(ops.Concat(cut, axis=0))
+    places = rewriter.emit(ops.ConvertTo(node.input, INT32))
+    return rewriter.emit(ops.Gather(table, places, axis=0))
 
 
 @composes(ops.QuantizedAveragePool)

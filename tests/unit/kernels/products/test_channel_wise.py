@@ -22,7 +22,7 @@ from glow_nb.kernels.operators.channel_wise import (
     tap_groups,
     whole_vectors,
 )
-from glow_nb.kernels.operators.tap_groups import TapGroups, unpacked_taps
+from glow_nb.kernels.operators.tap_groups import TapGroups
 from glow_nb.kernels.products.channel_wise import ChannelWiseWriter, suits_steps
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.stacks.fusion import Fusion
@@ -248,10 +248,6 @@ def test_each_weight_has_its_place_for_each_phase(
     if groups is None:
         assert size % factors if size > 1 else stride > factors
         return
-    numbers = np.arange(1, taps * size * 16 + 1).reshape(1, taps * size, 16)
-    np.testing.assert_array_equal(
-        unpacked_taps(packed(numbers, groups), taps * size, groups), numbers
-    )
     for phase in range(groups.phases):
         entries = [e for e in groups.entries if e.phase == phase]
         found = [n for entry in entries for n in entry.weights if n is not None]
