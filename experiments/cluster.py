@@ -33,8 +33,8 @@ from glow_nb.hlir.cost import total_cost
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, Gelu, LayerNormalization, MatMul
 from glow_nb.runtime import DeviceDescription, Link, Partitioning, partition
-from glow_nb.runtime.simulate import Load, Outage, simulate
-from glow_nb.runtime.timing import latency, period
+from glow_nb.runtime.planning.simulate import Load, Outage, simulate
+from glow_nb.runtime.planning.timing import latency, period
 
 GROUPS = (1, 2, 4, 8, 16, 32, 64)
 """Sizes of a group of devices that answer requests together."""

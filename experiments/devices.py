@@ -34,8 +34,8 @@ from glow_nb.compiler import build_program, lower_for
 from glow_nb.hlir.ops import MatMul, Relu
 from glow_nb.kernels.host_caches import available_processors
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.device import Device
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.device import Device
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.open_device import open_device
 from glow_nb.types import Array
 

@@ -24,9 +24,9 @@ from matplotlib.figure import Figure
 
 from experiments.served_networks import ACTIVATION, COLOURS, Block, draw_runs, plan
 from glow_nb.plots.memory_map import INK
-from glow_nb.runtime.device_description import DeviceDescription
-from glow_nb.runtime.host import HostManager
-from glow_nb.runtime.tracer import TracedRun, Tracer
+from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.hosting.host import HostManager
+from glow_nb.runtime.hosting.tracer import TracedRun, Tracer
 
 BLOCKS = (
     Block("A", ("x",), 12, "device 1"),

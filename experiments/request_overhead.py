@@ -21,8 +21,8 @@ import numpy as np
 import glow_nb
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import MatMul, Relu
-from glow_nb.runtime.device_description import DeviceDescription
-from glow_nb.runtime.host import HostManager
+from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.types import Array
 
 ROWS, WIDTH = 32, 256

@@ -37,13 +37,13 @@ from experiments.mobile_networks import mobilenet_v2
 from experiments.twins import make_twin
 from glow_nb.feeds import Feeds
 from glow_nb.hlir.graph import Function
-from glow_nb.runtime.device_description import DeviceDescription
-from glow_nb.runtime.host import HostManager, NetworkInfo
-from glow_nb.runtime.network_source import Servable
+from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.hosting.host import HostManager, NetworkInfo
+from glow_nb.runtime.hosting.network_source import Servable
+from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.serve.model_server import Host, LoadOptions, ModelServer
 from glow_nb.runtime.serve.repository import ModelRepository
 from glow_nb.runtime.serve.server import listen, make_server, serve
-from glow_nb.runtime.statistics import Statistics
 from glow_nb.types import Array
 
 GLOW, TOGETHER, APART = "glow_nb", "onnxruntime, threads together", "onnxruntime, threads apart"

@@ -90,8 +90,8 @@ def partition(
     the rates of the devices; memory is exact.
     """
     from glow_nb import runtime  # --help needs no planner
-    from glow_nb.runtime.costs import measured
-    from glow_nb.runtime.device_file import read_devices
+    from glow_nb.runtime.devices.device_file import read_devices
+    from glow_nb.runtime.planning.costs import measured
 
     devices = read_devices(device_file)
     if measure:
@@ -128,7 +128,7 @@ def _assignments(texts: tuple[str, ...]) -> dict[str, str]:
 
 def as_plain(plan: Partitioning) -> dict[str, Any]:
     """Return *plan* as numbers and text."""
-    from glow_nb.runtime.timing import busy_seconds, memory_bytes, stages_of
+    from glow_nb.runtime.planning.timing import busy_seconds, memory_bytes, stages_of
 
     busy, used = busy_seconds(plan), memory_bytes(plan)
     return {

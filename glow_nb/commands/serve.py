@@ -113,8 +113,8 @@ def serve(
     seconds.
     """
     _require_extra()
-    from glow_nb.runtime.device_file import read_devices
-    from glow_nb.runtime.host import HostManager, seconds
+    from glow_nb.runtime.devices.device_file import read_devices
+    from glow_nb.runtime.hosting.host import HostManager, seconds
     from glow_nb.runtime.serve.limits import Limits
     from glow_nb.runtime.serve.model_server import LoadOptions, ModelServer
     from glow_nb.runtime.serve.repository import ModelRepository

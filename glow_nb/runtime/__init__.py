@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from glow_nb.runtime.deploy import compile_part as compile_part
     from glow_nb.runtime.deployable import Deployable as Deployable
-    from glow_nb.runtime.device_description import DeviceDescription as DeviceDescription
-    from glow_nb.runtime.device_description import Link as Link
-    from glow_nb.runtime.host import HostManager as HostManager
-    from glow_nb.runtime.partitioner import partition as partition
-    from glow_nb.runtime.partitioning import Part as Part
-    from glow_nb.runtime.partitioning import Partitioning as Partitioning
-    from glow_nb.runtime.tracer import Tracer as Tracer
+    from glow_nb.runtime.devices.device_description import DeviceDescription as DeviceDescription
+    from glow_nb.runtime.devices.device_description import Link as Link
+    from glow_nb.runtime.hosting.host import HostManager as HostManager
+    from glow_nb.runtime.hosting.tracer import Tracer as Tracer
+    from glow_nb.runtime.planning.partitioner import partition as partition
+    from glow_nb.runtime.planning.partitioning import Part as Part
+    from glow_nb.runtime.planning.partitioning import Partitioning as Partitioning
 
 _MODULES = {
     "Deployable": "deployable",
-    "DeviceDescription": "device_description",
-    "HostManager": "host",
-    "Link": "device_description",
-    "Part": "partitioning",
-    "Partitioning": "partitioning",
-    "Tracer": "tracer",
+    "DeviceDescription": "devices.device_description",
+    "HostManager": "hosting.host",
+    "Link": "devices.device_description",
+    "Part": "planning.partitioning",
+    "Partitioning": "planning.partitioning",
+    "Tracer": "hosting.tracer",
     "compile_part": "deploy",
-    "partition": "partitioner",
+    "partition": "planning.partitioner",
 }
 """The module that defines each public name."""
 

@@ -12,8 +12,8 @@ from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.memory_limit import within_memory
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.device_description import DeviceDescription
-from glow_nb.runtime.partitioning import Part
+from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.planning.partitioning import Part
 
 
 @runtime_checkable

@@ -30,7 +30,7 @@ from onnx import TensorProto, helper, numpy_helper
 from glow_nb.demo.__main__ import save_model
 from glow_nb.demo.network import STAGES, make_resnet50
 from glow_nb.demo.photograph import load_image
-from glow_nb.runtime.device_file import parse_devices
+from glow_nb.runtime.devices.device_file import parse_devices
 from tests.golden.run_case import run_case
 from tests.unit.commands.samples import call
 

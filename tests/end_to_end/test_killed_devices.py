@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from glow_nb.errors import DeadlineError, DeviceError
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.process import ProcessDevice
-from glow_nb.runtime.host import HostManager
+from glow_nb.runtime.hosting.host import HostManager
 from tests.unit.runtime.small_networks import row, scaled
 
 pytestmark = [pytest.mark.jit, pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")]

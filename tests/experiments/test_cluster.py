@@ -6,7 +6,7 @@ import pytest
 
 from experiments.cluster import CLUSTERS, Cluster, decoder, moved, row, table, two_kinds
 from glow_nb.runtime import partition
-from glow_nb.runtime.timing import latency
+from glow_nb.runtime.planning.timing import latency
 from tests.unit.runtime.networks import chain
 
 

@@ -15,8 +15,8 @@ from glow_nb.backends.backend import Executable, StatefulExecutable
 from glow_nb.compiler import build_program, lower_for
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
-from glow_nb.runtime.split import Splitter, placed_program, stacked_program
-from glow_nb.runtime.units import Units, units_of
+from glow_nb.runtime.planning.split import Splitter, placed_program, stacked_program
+from glow_nb.runtime.planning.units import Units, units_of
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array
 from tests.property.random_graphs import feeds_of, functions

@@ -23,8 +23,8 @@ from glow_nb.errors import (
 )
 from glow_nb.feeds import FeedCheck
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.device import Health
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.device import Health
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Engine, HeldNetwork, Outcome, Run, Stage
 from glow_nb.schema import closest
 from glow_nb.types import Array
@@ -91,7 +91,7 @@ class ManagedDevice(ABC):
     # networks
 
     def add(self, key: str, network: Deployable) -> None:
-        """Load *network* and call it *key*; see :class:`~glow_nb.runtime.device.Device`."""
+        """Load *network* and call it *key*; see :class:`~glow_nb.runtime.devices.device.Device`."""
         with self._lock:
             engine = self._alive()
             if there := self._networks.get(key):
@@ -174,7 +174,7 @@ class ManagedDevice(ABC):
     # runs
 
     def submit(self, key: str, inputs: Sequence[Array]) -> Future[list[Array]]:
-        """Begin a run of *key* on *inputs*; see :class:`~glow_nb.runtime.device.Device`."""
+        """Begin a run of *key* on *inputs*; see :class:`~glow_nb.runtime.devices.device.Device`."""
         future: Future[list[Array]] = Future()
         try:
             run = self._accept(key, inputs, future)

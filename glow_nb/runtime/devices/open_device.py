@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from glow_nb.arguments import whole_number
 from glow_nb.errors import OptionError
-from glow_nb.runtime.device import Device
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.device import Device
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
 from glow_nb.schema import closest
 

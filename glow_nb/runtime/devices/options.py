@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar, cast
 
 from glow_nb.errors import GlowError, OptionError
-from glow_nb.runtime.device_description import UNSUPPORTED, DeviceDescription
+from glow_nb.runtime.devices.device_description import UNSUPPORTED, DeviceDescription
 from glow_nb.schema import check_attributes, closest
 
 

@@ -18,8 +18,8 @@ from glow_nb.child_process import ChildProcess, can_start
 from glow_nb.errors import DeviceError, MemoryLimitError, OptionError
 from glow_nb.kernels.host_caches import available_processors
 from glow_nb.memory_limit import within_memory
-from glow_nb.runtime.device_description import DeviceDescription
 from glow_nb.runtime.devices.channel import Channel, Frame, Verb, error_of
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.device_thread import start_thread
 from glow_nb.runtime.devices.engine import Died, Ended, Engine, HeldNetwork, Outcome, Run
 from glow_nb.runtime.devices.managed_device import ManagedDevice

@@ -14,8 +14,8 @@ from typing_extensions import override
 from glow_nb.errors import DeviceError, GlowError, OptionError
 from glow_nb.foreign import foreign
 from glow_nb.memory_limit import within_memory
-from glow_nb.runtime.device_description import DeviceDescription
 from glow_nb.runtime.devices.channel import error_of
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Died, Ended, Engine, HeldNetwork, Outcome, Run
 from glow_nb.runtime.devices.managed_device import ManagedDevice
 from glow_nb.runtime.devices.native import native_of

@@ -19,7 +19,7 @@ from glow_nb.costs import InstructionCost
 from glow_nb.errors import OptionError
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Engine
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
 from glow_nb.runtime.devices.thread_device import Runner, ThreadDevice

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from glow_nb import __version__
+from glow_nb.runtime.hosting.statistics import Histogram, NetworkStatistics
 from glow_nb.runtime.serve.datatypes import NAMES
 from glow_nb.runtime.serve.model_server import ServedModel
-from glow_nb.runtime.statistics import Histogram, NetworkStatistics
 from glow_nb.types import SymbolicType, TensorType
 
 Type = TensorType | SymbolicType

@@ -19,15 +19,15 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from glow_nb.runtime.serve.guard import Guard
-from glow_nb.runtime.serve.model_server import ModelServer
-from glow_nb.runtime.statistics import (
+from glow_nb.runtime.hosting.statistics import (
     BUCKETS,
     DeviceStatistics,
     Histogram,
     NetworkCounters,
     NetworkStatistics,
 )
+from glow_nb.runtime.serve.guard import Guard
+from glow_nb.runtime.serve.model_server import ModelServer
 
 MODEL = ("model", "version")
 Models = Mapping[tuple[str, str], NetworkStatistics]

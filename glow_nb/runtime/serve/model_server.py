@@ -12,17 +12,17 @@ from typing import Protocol
 import glow_nb
 from glow_nb.errors import GlowError, UnboundDimension
 from glow_nb.feeds import Feeds
-from glow_nb.runtime.host import NetworkInfo
-from glow_nb.runtime.network_source import Servable
+from glow_nb.runtime.hosting.host import NetworkInfo
+from glow_nb.runtime.hosting.network_source import Servable
+from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.serve.refusal import Refusal
 from glow_nb.runtime.serve.repository import ModelFile, ModelRepository, in_order
-from glow_nb.runtime.statistics import Statistics
 from glow_nb.schema import closest
 from glow_nb.types import Array
 
 
 class Host(Protocol):
-    """What serves the networks; a :class:`~glow_nb.runtime.host.HostManager` is one."""
+    """What serves the networks; a :class:`~glow_nb.runtime.hosting.host.HostManager` is one."""
 
     def add_network(
         self,

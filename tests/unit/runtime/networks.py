@@ -9,7 +9,7 @@ import numpy as np
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, Concat, MatMul, Softmax, Tanh
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.device_description import DeviceDescription
 
 
 def product(builder: Builder, x: Value, width: int, name: str = "") -> Value:

@@ -13,8 +13,8 @@ from glow_nb.compiler import build_program, lower_for
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Add, Mul
 from glow_nb.runtime.deploy import compile_part
-from glow_nb.runtime.device_description import DeviceDescription
-from glow_nb.runtime.partitioning import Part, Partitioning
+from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.planning.partitioning import Part, Partitioning
 from glow_nb.types import Array, TensorType
 
 DEVICE = DeviceDescription("any", "simulated", "interpreter")

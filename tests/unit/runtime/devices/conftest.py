@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.open_device import open_device
 from tests.unit.runtime.deployables import square
 

@@ -12,7 +12,7 @@ import pytest
 
 from glow_nb.errors import DeviceError, OptionError
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.device import Health
+from glow_nb.runtime.devices.device import Health
 from tests.unit.runtime.deployables import feed
 from tests.unit.runtime.devices.conftest import Open
 

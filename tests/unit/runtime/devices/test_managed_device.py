@@ -17,8 +17,8 @@ from glow_nb.codegen.loaded_program import LoadedProgram
 from glow_nb.errors import CompileError, DeviceError, FeedError, MemoryLimitError, OptionError
 from glow_nb.llir.program import Program
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.device import Health
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.device import Health
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Engine
 from glow_nb.runtime.devices.managed_device import ManagedDevice
 from tests.unit.runtime.deployables import compile_text, deploy, feed

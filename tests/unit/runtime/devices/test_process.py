@@ -278,7 +278,7 @@ def test_a_network_that_is_evicted_leaves_no_memory(device: Any, native: Deploya
 PARENT = """
 import sys, time
 from pathlib import Path
-from glow_nb.runtime.device_description import DeviceDescription
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.open_device import open_device
 from tests.unit.runtime.deployables import feed, square
 

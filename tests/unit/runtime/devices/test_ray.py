@@ -14,8 +14,8 @@ import pytest
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.errors import CompileError, DeviceError, FeedError, MemoryLimitError, OptionError
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.device_description import DeviceDescription
 from glow_nb.runtime.devices import ray as ray_device
+from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.open_device import open_device
 from tests.unit.runtime.deployables import feed
 from tests.unit.runtime.devices.waiting import has_ended, wait_until

@@ -10,7 +10,7 @@ import pytest
 
 from glow_nb.errors import DeviceError, OptionError
 from glow_nb.runtime.deployable import Deployable
-from glow_nb.runtime.device_description import Link
+from glow_nb.runtime.devices.device_description import Link
 from tests.unit.runtime.deployables import feed
 from tests.unit.runtime.devices.conftest import Open
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import glow_nb
-from glow_nb.runtime.host import HostManager
+from glow_nb.runtime.hosting.host import HostManager
 from tests.unit.runtime.scripted_device import ScriptedDevice
 from tests.unit.runtime.small_networks import scaled
 

@@ -1,0 +1,391 @@
+"""The host manager (paper section 6): networks by name on devices, and requests to them."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from glow_nb.arguments import as_integer, whole_number
+from glow_nb.errors import DeadlineError, GlowWarning, OptionError, RefusedError
+from glow_nb.feeds import Feeds
+from glow_nb.runtime.devices.device import Device, Health
+from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.hosting.batching import open_types
+from glow_nb.runtime.hosting.dataflow import Dataflow
+from glow_nb.runtime.hosting.dispatcher import Dispatcher
+from glow_nb.runtime.hosting.executor import run_once
+from glow_nb.runtime.hosting.hosted_device import HostedDevice, open_all
+from glow_nb.runtime.hosting.network_source import Servable, check_batched, has_state, plans_of
+from glow_nb.runtime.hosting.provisioner import Provisioner
+from glow_nb.runtime.hosting.recovery import Recovery
+from glow_nb.runtime.hosting.request import Request
+from glow_nb.runtime.hosting.row_check import sizes_that_agree
+from glow_nb.runtime.hosting.schedule import Schedule
+from glow_nb.runtime.hosting.served_network import ServedNetwork
+from glow_nb.runtime.hosting.statistics import Statistics
+from glow_nb.runtime.hosting.tracer import Tracer
+from glow_nb.schema import closest
+from glow_nb.types import Array, SymbolicType, TensorType
+
+GRACE_SECONDS = 1.0
+"""How long a device may go on with a run whose deadline has passed, before it is killed."""
+
+
+@dataclass(frozen=True)
+class NetworkInfo:
+    """What a network on a host is.
+
+    Attributes:
+        name: Its name.
+        inputs: Name and type of each input, in order; with batches the leading size is open.
+        outputs: Name and type of each output, in order, likewise.
+        duplicates: How many copies of all of it are on devices that take runs now.
+        ready: Whether requests can be answered: not if there is no copy.
+        batch_sizes: The sizes that requests run together in; ``(1,)`` if each runs alone.
+        places: For each part of the network, the devices that it is loaded on.
+    """
+
+    name: str
+    inputs: Mapping[str, TensorType | SymbolicType]
+    outputs: Mapping[str, TensorType | SymbolicType]
+    duplicates: int
+    ready: bool
+    batch_sizes: tuple[int, ...]
+    places: Mapping[str, tuple[str, ...]]
+
+
+class HostManager:
+    """Networks on devices, and requests to them from any number of threads.
+
+    Example::
+
+        with HostManager([DeviceDescription("a"), DeviceDescription("b")]) as host:
+            host.add_network("classify", "resnet50.onnx", duplicates=2)
+            outputs = host.run("classify", {"data": image})
+            request = host.submit("classify", {"data": image}, deadline=0.5)
+            outputs = request.result()          # or: await request
+
+    Requests of a higher priority go first; among networks whose requests have the same priority,
+    the one that has had the least time of devices. A device that dies is restarted and gets its
+    networks back, or its networks go to others; what it was doing is done again elsewhere, since
+    runs are pure. A network with state is the exception: it runs its requests one by one, has one
+    copy, and is lost with its device.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[Device | DeviceDescription],
+        *,
+        max_queued: int = 1000,
+        grace: float = GRACE_SECONDS,
+        tracer: Tracer | None = None,
+    ) -> None:
+        """Open *devices* that are described; use those that are given, and leave them open.
+
+        Args:
+            devices: One or more, with names of their own.
+            max_queued: How many requests to each network may wait; more are refused.
+            grace: A device that has not ended a run so many seconds after its deadline is killed.
+            tracer: Collects what the host does.
+
+        Raises:
+            OptionError: Two devices have the same name, there is none, or a number has no meaning.
+            DeviceError: A device does not open.
+        """
+        self._max_queued = whole_number("max_queued", max_queued, 1)
+        grace = seconds("grace", grace)
+        self._own, opened = open_all(devices)
+        self._devices = [HostedDevice(device) for device in opened]
+        self._schedule = Schedule(self._devices, tracer)
+        self._provisioner = Provisioner(self._devices)
+        self._dispatcher = Dispatcher(self._schedule, self._recover, grace=grace)
+        self._recovery = Recovery(self._provisioner, self._dispatcher)
+        self._changing = threading.Lock()  # guards the two that follow
+        self._adding: set[str] = set()
+        self._is_closed = False
+        self._dispatcher.start()
+
+    def _recover(self, device: HostedDevice) -> None:
+        self._recovery.begin(device)
+
+    def add_network(
+        self,
+        name: str,
+        network: Servable,
+        *,
+        duplicates: int | None = 1,
+        max_batch: int = 1,
+        max_delay: float = 0.0,
+        priority: int = 0,
+    ) -> None:
+        """Compile *network* and load it on devices; return when requests to *name* can come.
+
+        Args:
+            name: What requests call it.
+            network: What ``glow_nb.load`` takes, a plan, which says for each part on which device
+                its first copy is, or a function from batch size to one of these.
+            duplicates: How often to load it, on different devices of the same backend with as many
+                cores. None: as often as devices that hold nothing yet can take all of it.
+            max_batch: How many rows of requests run together, at most. Then the network must have
+                an open leading dimension, or be a function of the batch size. It is compiled for
+                the powers of two up to that. Rows are run at random first: if what one gives
+                depends on others, that is an error; sizes in which some bits differ from those of
+                the largest are left out. So the answer never depends on what runs beside it.
+            max_delay: Seconds that a batch that is not full waits for more rows, although a device
+                is free. What comes while all devices are busy runs together in any case.
+            priority: Is added to that of each request.
+
+        Raises:
+            OptionError: A network has this name, a number has no meaning, or the network cannot be
+                batched or duplicated.
+            PartitionError: It does not fit on the devices; says what is missing where.
+            DeviceError: A device died meanwhile.
+            RefusedError: The host is closed.
+            GlowError: It cannot be read or compiled.
+        """
+        priority = _number("priority", priority)
+        if duplicates is not None:
+            duplicates = whole_number("duplicates", duplicates, 1)
+        max_batch, max_delay = (
+            whole_number("max_batch", max_batch, 1),
+            seconds("max_delay", max_delay),
+        )
+        with self._reserved(name):
+            plans = plans_of(name, network, max_batch)
+            if has_state(plans):
+                duplicates = _of_one(name, duplicates, max_batch)
+            loaded = self._provisioner.load(name, plans, duplicates)
+            try:
+                flows = self._kept(name, loaded) if max_batch > 1 else loaded
+                served = ServedNetwork(
+                    name, flows, max_queued=self._max_queued, max_delay=max_delay, priority=priority
+                )
+                self._publish(served)
+            except BaseException:
+                self._provisioner.unload(loaded)
+                raise
+            self._provisioner.unload([flow for flow in loaded if flow not in flows])
+
+    @contextmanager
+    def _reserved(self, name: str) -> Iterator[None]:
+        """Let nobody else add a network of this name meanwhile."""
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"name={name!r:.80}: give a text that is not empty")
+        with self._changing:
+            self._require_open()
+            if name in self._schedule.networks or name in self._adding:
+                raise OptionError(
+                    f"network {name!r}: the host has one of this name; remove it, or give this one "
+                    "another name"
+                )
+            self._adding.add(name)
+        try:
+            yield
+        finally:
+            self._adding.discard(name)
+
+    def _kept(self, name: str, flows: list[Dataflow]) -> list[Dataflow]:
+        """Return the batch sizes that give the same bits; warn of those that do not."""
+        check_batched(name, flows)
+        kept = sizes_that_agree(name, flows, run_once)
+        if len(kept) < len(flows):
+            left_out = [flow.rows for flow in flows if flow not in kept]
+            warnings.warn(
+                f"network {name!r}: batches of {left_out} give other bits than one of "
+                f"{flows[-1].rows} and are left out; so few rows run as a batch of {kept[0].rows}",
+                GlowWarning,
+                stacklevel=3,
+            )
+        return kept
+
+    def _publish(self, network: ServedNetwork) -> None:
+        with self._changing:
+            self._require_open()
+            self._dispatcher.add(network)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise RefusedError("the host is closed; make another one")
+
+    def remove_network(self, name: str) -> None:
+        """Refuse requests to *name*, wait until those that came are answered, and unload it.
+
+        Raises:
+            OptionError: There is no network of this name.
+        """
+        network = self._network(name)
+        self._dispatcher.drain([network], f"network {name!r}: it is being removed")
+        self._provisioner.unload(network.flows)
+
+    def networks(self) -> Mapping[str, NetworkInfo]:
+        """Return what each network is, and whether it is ready."""
+        return self._dispatcher.read(
+            lambda: {name: _info(each) for name, each in self._schedule.networks.items()}
+        )
+
+    def submit(
+        self, name: str, inputs: Feeds, *, priority: int = 0, deadline: float | None = None
+    ) -> Request:
+        """Let the network *name* run on *inputs*; return at once.
+
+        Args:
+            name: The network.
+            inputs: One array for each input by name, as ``Network.run`` takes them; of a network
+                with batches, each with the same number of rows, up to ``max_batch``. They must not
+                be changed before the answer is there.
+            priority: Requests of a higher one go first.
+            deadline: Seconds from now. An answer that is not there by then is a DeadlineError.
+
+        Returns:
+            The future outputs by name: new arrays. It can be awaited, and cancelled.
+
+        Raises:
+            OptionError: There is no such network, or a number has no meaning.
+            FeedError: An input is missing, unknown, or of another shape or dtype.
+            RefusedError: Too many requests wait, or the network or the host is going away.
+            DeadlineError: The deadline is in the past.
+            DeviceError: The network's devices are lost.
+        """
+        return self._submit(name, inputs, priority, deadline, waits=False)
+
+    def run(
+        self, name: str, inputs: Feeds, *, priority: int = 0, deadline: float | None = None
+    ) -> dict[str, Array]:
+        """Do what :meth:`submit` does, wait for the answer, and return or raise it."""
+        # Work that this thread does itself cannot be left when the deadline comes.
+        request = self._submit(name, inputs, priority, deadline, waits=deadline is None)
+        try:
+            return request.result()
+        except BaseException:  # it may be an interrupt while the request is open
+            request.cancel()
+            raise
+
+    def _submit(
+        self, name: str, inputs: Feeds, priority: int, deadline: float | None, *, waits: bool
+    ) -> Request:
+        network = self._network(name)
+        if priority.__class__ is not int:
+            priority = _number("priority", priority)
+        limit = None if deadline is None else seconds("deadline", deadline, least=-math.inf)
+        if limit is not None and limit <= 0:
+            raise DeadlineError(f"network {name!r}: deadline={deadline} s is in the past")
+        arrays, rows = network.feeds.rows(inputs)
+        request = Request(
+            name,
+            arrays,
+            self._dispatcher.withdraw,
+            rows=rows,
+            priority=priority,
+            seconds=limit,
+        )
+        self._dispatcher.submit(network, request, waits=waits)
+        return request
+
+    def _network(self, name: str) -> ServedNetwork:
+        network = self._schedule.networks.get(name)
+        if network is None:
+            self._require_open()
+            known = list(self._schedule.networks)
+            raise OptionError(
+                f"the host has no network {name!r:.80}{closest(str(name), known)}; it has {known}"
+            )
+        return network
+
+    def health(self) -> Mapping[str, Health]:
+        """Return how each device is, by its name."""
+        return {device.name: device.health() for device in self._devices}
+
+    def statistics(self) -> Statistics:
+        """Return what was counted so far, and what waits and runs now."""
+        networks = self._dispatcher.read(
+            lambda: {name: n.statistics() for name, n in self._schedule.networks.items()}
+        )
+        return Statistics(networks, {device.name: device.statistics() for device in self._devices})
+
+    def close(self, timeout: float | None = None) -> None:
+        """Refuse requests, wait until those that came are answered, and unload all networks.
+
+        Devices that the host has opened are closed. After *timeout* seconds, requests that have no
+        answer get a RefusedError, and devices that are at work are killed. A second call does
+        nothing.
+        """
+        with self._changing:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            networks = list(self._schedule.networks.values())
+        in_time = self._dispatcher.drain(networks, "the host is being closed", timeout)
+        self._recovery.stop()
+        if not in_time:
+            for network in networks:
+                error = RefusedError(f"network {network.name!r}: the host was closed")
+                self._dispatcher.fail(network, error)
+            for device in self._devices:
+                if device.running:
+                    device.device.kill("the host was closed")
+        self._dispatcher.stop()
+        for network in networks:
+            self._provisioner.unload(network.flows)
+        for own in self._own:
+            own.close()
+
+    def __enter__(self) -> Self:
+        """Return the host, which is closed at the end of the statement."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the host."""
+        self.close()
+
+
+def _of_one(name: str, duplicates: int | None, max_batch: int) -> int:
+    """Return the copies of a network with state; raise OptionError if more is asked for."""
+    if duplicates in (1, None) and max_batch == 1:
+        return 1
+    raise OptionError(
+        f"network {name!r}: it has state, so it has one copy and runs one request at a time; "
+        f"duplicates={duplicates} and max_batch={max_batch} must be 1"
+    )
+
+
+def _info(network: ServedNetwork) -> NetworkInfo:
+    flow = network.flows[-1]
+    is_batched = network.max_rows > 1
+    copies = min(flow.copies for flow in network.flows)
+    return NetworkInfo(
+        name=network.name,
+        inputs=open_types(flow.inputs) if is_batched else dict(flow.inputs),
+        outputs=open_types(flow.outputs) if is_batched else flow.visible_outputs,
+        duplicates=copies,
+        ready=copies > 0 and not network.lost and not network.leaving,
+        batch_sizes=tuple(flow.rows for flow in network.flows),
+        places={s.network.name: tuple(c.device.name for c in s.copies) for s in flow.stages},
+    )
+
+
+def seconds(name: str, value: object, least: float = 0.0) -> float:
+    """Return the argument called *name* as a number of seconds; raise OptionError if it is none."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number that no float can be
+            number = math.inf
+        if math.isfinite(number) and number >= least:
+            return number
+    wanted = "a number of seconds" if least == -math.inf else f"{least:g} seconds or more"
+    raise OptionError(f"{name}={value!r:.80}: give {wanted}")
+
+
+def _number(name: str, value: object) -> int:
+    """Return the argument called *name* as an int: one of NumPy may wrap or round in sums."""
+    number = as_integer(value)
+    if number is None:
+        raise OptionError(f"{name}={value!r:.80}: give a whole number")
+    return number

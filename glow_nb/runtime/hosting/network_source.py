@@ -1,0 +1,125 @@
+"""What may be given to a host as a network, and the graph of it for each batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
+
+from glow_nb.api import Graph, load
+from glow_nb.errors import GlowError, OptionError, UnboundDimension
+from glow_nb.foreign import foreign, name_of
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Program
+from glow_nb.runtime.hosting.batching import batch_sizes
+from glow_nb.runtime.hosting.dataflow import Dataflow
+from glow_nb.runtime.planning.partitioning import Partitioning
+from glow_nb.types import TensorType
+
+if TYPE_CHECKING:
+    from glow_nb.importers.onnx import SymbolicModel
+
+Planned = Graph | Partitioning
+Servable = Planned | Callable[[int], Planned]
+"""What ``glow_nb.load`` takes, a plan, or a function from batch size to one of these."""
+
+
+def plans_of(name: str, network: Servable, max_batch: int) -> Mapping[int, Function | Partitioning]:
+    """Return the network called *name* for each batch size up to *max_batch*.
+
+    Raises:
+        OptionError: It has one size only, and *max_batch* is more than 1.
+        GlowError: It cannot be read, as ``glow_nb.load`` says.
+    """
+    sizes = batch_sizes(max_batch)
+    if callable(network):
+        return {rows: _built(name, network, rows) for rows in sizes}
+    if isinstance(network, Partitioning):
+        return _one_size(name, network, max_batch)
+    try:
+        return _one_size(name, _as_function(name, load(network)), max_batch)
+    except UnboundDimension:
+        from glow_nb.importers.onnx import SymbolicModel, load_model
+
+        # Only an ONNX model has open sizes.
+        model = SymbolicModel(load_model(cast(str, network)), {}, {})
+        batch = _open_batch(name, model)
+        return {rows: model.function({batch: rows}) for rows in sizes}
+
+
+def has_state(plans: Mapping[int, Function | Partitioning]) -> bool:
+    """Return whether runs of the network change it."""
+    for plan in plans.values():
+        if isinstance(plan, Partitioning):
+            if any(part.program.state for part in plan.parts):
+                return True
+        elif plan.state:
+            return True
+    return False
+
+
+def _one_size(
+    name: str, network: Function | Partitioning, max_batch: int
+) -> Mapping[int, Function | Partitioning]:
+    if max_batch == 1:
+        return {1: network}
+    raise OptionError(
+        f"network {name!r}: max_batch={max_batch}, but its sizes are fixed; give an ONNX model "
+        "whose leading dimension is open, or a function from batch size to graph"
+    )
+
+
+def _built(name: str, build: Callable[[int], Planned], rows: int) -> Function | Partitioning:
+    """Return what a function of a user makes of a batch size."""
+    with foreign(GlowError, f"network {name!r}: {name_of(build)}({rows})"):
+        made = build(rows)
+    return made if isinstance(made, Partitioning) else _as_function(name, load(made))
+
+
+def _as_function(name: str, loaded: Function | Program) -> Function:
+    if isinstance(loaded, Function):
+        return loaded
+    raise OptionError(
+        f"network {name!r}: {loaded!r:.80} is a program; give the graph that it was made of"
+    )
+
+
+def _open_batch(name: str, model: SymbolicModel) -> str:
+    """Return the only size that *model* leaves open: the leading one of all its inputs."""
+    shapes = {key: type.shape or ("?",) for key, type in model.inputs.items()}
+    leading = {shape[0] for shape in shapes.values()}
+    others = {size for shape in shapes.values() for size in shape[1:] if isinstance(size, str)}
+    symbol = next(iter(leading))
+    if len(leading) == 1 and isinstance(symbol, str) and symbol != "?" and not others - leading:
+        return symbol
+    listed = ", ".join(f"{key!r} is {type}" for key, type in model.inputs.items())
+    raise OptionError(
+        f"network {name!r}: a host runs networks of fixed sizes, of which the leading dimension of "
+        f"all inputs may be open as the batch ({listed}); load it with shapes= for the others"
+    )
+
+
+def check_batched(name: str, flows: list[Dataflow]) -> None:
+    """Raise OptionError unless *flows* differ in the leading dimension alone, the batch."""
+    wanted = _rest(flows[0])
+    for flow in flows:
+        for value, type in {**flow.inputs, **flow.outputs}.items():
+            if not type.shape or type.shape[0] != flow.rows:
+                raise OptionError(
+                    f"network {name!r}: {value!r} is {type} for a batch of {flow.rows}; requests "
+                    "run together only where the leading dimension of each input and output is "
+                    "the batch: use max_batch=1"
+                )
+        if _rest(flow) != wanted or flow.counted:
+            raise OptionError(
+                f"network {name!r}: for batches of {flows[0].rows} and {flow.rows} its inputs and "
+                "outputs differ in more than that, or have sizes that a run decides: use "
+                "max_batch=1"
+            )
+
+
+def _rest(flow: Dataflow) -> dict[str, TensorType]:
+    """Return the types of one row by name."""
+    return {
+        name: type.with_shape(type.shape[1:])
+        for name, type in {**flow.inputs, **flow.outputs}.items()
+    }

@@ -1,0 +1,67 @@
+"""The requests of one network that wait: the higher priority first, then the order of arrival."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+
+from glow_nb.errors import RefusedError
+from glow_nb.runtime.hosting.request import Request
+
+
+class RequestQueue:
+    """A bounded queue; the caller has the host's lock.
+
+    A request that is answered while it waits is left where it is, and passed over.
+
+    Attributes:
+        rows: Samples of all requests that wait.
+    """
+
+    def __init__(self, name: str, limit: int) -> None:
+        """Let at most *limit* requests wait for the network *name*."""
+        self._name, self._limit = name, limit
+        self._heap: list[tuple[int, int, Request]] = []
+        self._arrivals = count()
+        self._waiting = 0
+        self.rows = 0
+
+    def __len__(self) -> int:
+        """Return how many requests wait."""
+        return self._waiting
+
+    def push(self, request: Request) -> None:
+        """Let *request* wait; raise RefusedError if too many do."""
+        if self._waiting >= self._limit:
+            raise RefusedError(
+                f"network {self._name!r}: {self._waiting} requests wait, and no more than "
+                f"{self._limit} may (max_queued); try again later, or send fewer at a time"
+            )
+        heapq.heappush(self._heap, (-request.priority, next(self._arrivals), request))
+        self._waiting += 1
+        self.rows += request.rows
+
+    def head(self) -> Request | None:
+        """Return the request that is next; None if none waits."""
+        while self._heap and not self._heap[0][2].is_open:
+            heapq.heappop(self._heap)
+        return self._heap[0][2] if self._heap else None
+
+    def forget(self, request: Request) -> None:
+        """Count *request*, which has just been closed, no more."""
+        self._waiting -= 1
+        self.rows -= request.rows
+        if len(self._heap) > 2 * self._waiting + 16:  # most are closed
+            self._heap = [entry for entry in self._heap if entry[2].is_open]
+            heapq.heapify(self._heap)
+
+    def take(self, most_rows: int) -> list[Request]:
+        """Remove the requests that come next and have at most *most_rows* together."""
+        taken: list[Request] = []
+        while (request := self.head()) is not None and request.rows <= most_rows:
+            heapq.heappop(self._heap)
+            self._waiting -= 1
+            self.rows -= request.rows
+            most_rows -= request.rows
+            taken.append(request)
+        return taken

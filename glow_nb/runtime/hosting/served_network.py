@@ -1,0 +1,198 @@
+"""A network on a host: its queue, what is under way, and what may begin next."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from copy import deepcopy
+
+from glow_nb.errors import DeviceError, GlowError, RefusedError
+from glow_nb.runtime.hosting.batching import FixedFeeds, RowFeeds, open_types
+from glow_nb.runtime.hosting.dataflow import Dataflow
+from glow_nb.runtime.hosting.executor import Execution, Run
+from glow_nb.runtime.hosting.hosted_device import DEPTH, HostedDevice
+from glow_nb.runtime.hosting.request import Request
+from glow_nb.runtime.hosting.request_queue import RequestQueue
+from glow_nb.runtime.hosting.statistics import NetworkCounters, NetworkStatistics
+
+
+class ServedNetwork:
+    """A network by its name; the host's lock guards it.
+
+    Attributes:
+        name: Its name.
+        flows: The network for each batch size, the smallest first.
+        max_delay: Seconds that a batch waits for more requests.
+        priority: What is added to that of its requests.
+        has_state: Whether its runs change it: then they are done one by one, and never again.
+        queue: The requests that wait.
+        active: The executions that have begun and have not ended.
+        seconds: The device time that it has had, as fairness counts it.
+        leaving: Why no request is taken any more; empty while they are.
+        lost: Why none of its requests can be answered; empty while they can.
+        feeds: Checks what requests are fed.
+        counters: What happened to its requests.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        flows: Sequence[Dataflow],
+        *,
+        max_queued: int,
+        max_delay: float = 0.0,
+        priority: int = 0,
+    ) -> None:
+        """Have *flows*; a batch waits at most *max_delay* seconds for more requests."""
+        self.name, self.flows, self.priority = name, tuple(flows), priority
+        self.max_delay = max_delay
+        self.queue = RequestQueue(name, max_queued)
+        self.active: dict[Execution, None] = {}
+        self.seconds = 0.0
+        self.leaving = self.lost = ""
+        largest = self.flows[-1]
+        self.feeds: FixedFeeds | RowFeeds = (
+            RowFeeds(open_types(largest.inputs), largest.rows)
+            if largest.rows > 1
+            else FixedFeeds(largest.inputs)
+        )
+        self.counters = NetworkCounters()
+        self.has_state = any(s.network.program.state for flow in flows for s in flow.stages)
+        self._sizes = [flow.rows for flow in self.flows]
+        self._ready: list[Run] = []
+        self._begun = 0
+
+    @property
+    def max_rows(self) -> int:
+        """The largest batch."""
+        return self._sizes[-1]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits or runs."""
+        return not self.queue and not self.active
+
+    @property
+    def is_somewhere(self) -> bool:
+        """Whether each stage is on a device that is up, or may come back."""
+        stages = [stage for flow in self.flows for stage in flow.stages]
+        return all(any(not c.device.lost for c in stage.copies) for stage in stages)
+
+    @property
+    def hopeless(self) -> list[Execution]:
+        """The executions that wait for a device, and none that may do it is left."""
+        return [run.execution for run in self._ready if not run.has_hope]
+
+    def is_on(self, device: HostedDevice) -> bool:
+        """Whether a stage is on *device*."""
+        return any(c.device is device for flow in self.flows for s in flow.stages for c in s.copies)
+
+    @property
+    def most_active(self) -> int:
+        """How many executions may be under way: enough for all devices, so that values are few."""
+        if self.has_state:
+            return 1
+        return DEPTH * max(sum(len(s.copies) for s in flow.stages) for flow in self.flows)
+
+    def statistics(self) -> NetworkStatistics:
+        """Return what was counted, and what waits and runs now."""
+        running = sum(execution.open for execution in self.active)
+        return NetworkStatistics(deepcopy(self.counters), len(self.queue), running)
+
+    def accept(self, request: Request) -> None:
+        """Let *request* wait.
+
+        Raises:
+            RefusedError: The network is going away, or too many requests wait.
+            DeviceError: Its devices are lost.
+        """
+        try:
+            if (refusal := self.refusal) is not None:
+                raise refusal
+            self.queue.push(request)
+        except GlowError:
+            self.counters.refused += 1
+            raise
+
+    @property
+    def refusal(self) -> GlowError | None:
+        """Why no request is taken; None if they are."""
+        if self.lost:
+            return DeviceError(self.lost)
+        return RefusedError(self.leaving) if self.leaving else None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is a request, or a stage of one, that may begin when a device is free."""
+        return bool(self._ready) or len(self.queue) > 0
+
+    def make_ready(self, run: Run) -> None:
+        """Let *run* begin when a device is free."""
+        insort(self._ready, run, key=lambda run: run.rank)
+
+    def drop(self, execution: Execution) -> None:
+        """Let no further run of *execution* begin."""
+        self._ready = [run for run in self._ready if run.execution is not execution]
+
+    def next_priority(self, now: float) -> float | None:
+        """Return the priority of what may begin now; None if nothing may."""
+        for run in self._ready:
+            if run.stage.free_copy(run.avoided):
+                return self.priority + run.execution.priority
+        head = self.queue.head()
+        if head is None or now < self.held_until or not self._has_room():
+            return None
+        return self.priority + head.priority
+
+    @property
+    def held_until(self) -> float:
+        """Until when the next batch waits for more requests; infinite if none waits at all."""
+        head = self.queue.head()
+        if head is None:
+            return math.inf
+        if not self.max_delay or self.queue.rows >= self.max_rows:
+            return -math.inf
+        return head.submitted + self.max_delay
+
+    def _has_room(self) -> bool:
+        """Whether a device is free for the first stage of a new execution."""
+        if len(self.active) >= self.most_active:
+            return False
+        flow = self._flow_for(self.queue.rows)
+        return any(flow.stages[index].free_copy() for index in flow.first)
+
+    def _flow_for(self, rows: int) -> Dataflow:
+        """Return the smallest batch that holds *rows*, or the largest that there is."""
+        return self.flows[min(bisect_left(self._sizes, rows), len(self.flows) - 1)]
+
+    def take_next(self, now: float) -> Run | None:
+        """Return what begins now; None if the device that was free has not the right stage."""
+        run = self._first_ready()
+        if run is None:
+            self._begin_batch(now)
+            run = self._first_ready()
+        if run is not None:
+            self._ready.remove(run)
+        return run
+
+    def _first_ready(self) -> Run | None:
+        return next((r for r in self._ready if r.stage.free_copy(r.avoided)), None)
+
+    def _begin_batch(self, now: float) -> None:
+        requests = self.queue.take(self.max_rows)
+        flow = self._flow_for(sum(request.rows for request in requests))
+        execution = self.execute(flow, requests, now)
+        for index in flow.first:
+            self.make_ready(Run(execution, index))
+
+    def execute(self, flow: Dataflow, requests: Sequence[Request], now: float) -> Execution:
+        """Begin to execute *flow* for *requests*."""
+        self._begun += 1
+        execution = Execution(flow, requests, self._begun, now)
+        for request in requests:
+            request.execution = execution
+            self.counters.waiting.add(now - request.submitted)
+        self.active[execution] = None
+        self.counters.batches[flow.rows] += 1
+        return execution

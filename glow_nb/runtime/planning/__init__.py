@@ -1,0 +1,1 @@
+"""Where the parts of a network run: cuts, plans and their bounds (paper section 6)."""

@@ -1,0 +1,177 @@
+"""The best way from the first cut to the last, each part on a device of its own.
+
+A state of the search is how many devices of each kind have a part, and the kind of the last one;
+for each cut it knows the best value of what comes before. For a chain that is the classic dynamic
+program; over all cuts of a graph it is that of Tarnawski and others (Efficient Algorithms for
+Device Placement of DNN Graph Operators, 2020). It is exact, unless there are so many kinds that
+their devices are taken in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from glow_nb.runtime.planning.stretches import Floats
+
+MOST_WORK = 3_000_000_000
+"""Pairs of cuts that the exact search may look at, over all its states: some seconds."""
+
+Combine = Callable[[Floats, Floats], Floats]
+"""What a plan is worth with one part more: ``np.add`` or ``np.maximum``."""
+
+
+State = tuple[tuple[int, ...], int]
+"""How many devices of each kind have a part, and the kind of the last one."""
+
+Came = dict[State, tuple[npt.NDArray[np.intp], list[int]]]
+"""Where the last part begins for each cut behind it, and the kind of the device before it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part: between which cuts, and on a device of which kind."""
+
+    first: int
+    last: int
+    kind: int
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A way through the cuts.
+
+    Attributes:
+        value: What it is worth, by the numbers that the search was given.
+        steps: The parts in order.
+        is_exact: Whether no other way is better.
+    """
+
+    value: float
+    steps: tuple[Step, ...]
+    is_exact: bool
+
+
+def best_walk(
+    costs: Sequence[Sequence[Floats]], counts: Sequence[int], combine: Combine
+) -> Walk | None:
+    """Return the best way; None if there is none.
+
+    Args:
+        costs: ``costs[before][kind][first cut, last cut]``: what a part on a device of a *kind* is
+            worth behind one on a device of another; infinite where none may lie.
+        counts: How many devices there are of each kind.
+        combine: How the values of parts make that of a plan.
+    """
+    pairs = costs[0][0].size
+    states = prod(count + 1 for count in counts)
+    if states * len(counts) ** 2 * pairs <= MOST_WORK:
+        return _exact_walk(costs, counts, combine)
+    return _walk_in_order(costs, counts, combine)
+
+
+def _exact_walk(
+    costs: Sequence[Sequence[Floats]], counts: Sequence[int], combine: Combine
+) -> Walk | None:
+    """Return the best way over all orders of the devices."""
+    size, kinds = len(costs[0][0]), range(len(counts))
+    start = np.full(size, np.inf)
+    start[0] = 0
+    none = (0,) * len(counts)
+    best: dict[State, Floats] = {(none, kind): start for kind in kinds[:1]}
+    came: Came = {}
+    for used in sorted(product(*(range(count + 1) for count in counts)), key=sum):
+        for kind in kinds:
+            if not used[kind]:
+                continue
+            earlier = tuple(n - (k == kind) for k, n in enumerate(used))
+            sources = [k for k in kinds if (earlier, k) in best]
+            if not sources:
+                continue
+            options = [_through(best[earlier, k], costs[k][kind], combine) for k in sources]
+            values = np.stack([value for value, _ in options])
+            if not np.isfinite(values).any():
+                continue
+            chosen = values.argmin(axis=0)
+            places = np.arange(size)
+            best[used, kind] = values[chosen, places]
+            firsts = np.stack([first for _, first in options])[chosen, places]
+            came[used, kind] = (firsts, [sources[k] for k in chosen])
+    ends = [key for key in best if np.isfinite(best[key][-1]) and any(key[0])]
+    if not ends:
+        return None
+    end = min(ends, key=lambda key: (best[key][-1], sum(key[0])))
+    return Walk(float(best[end][-1]), tuple(_traced(end, came, size - 1)), is_exact=True)
+
+
+def _through(
+    before: Floats, costs: Floats, combine: Combine
+) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """Return the best value behind each cut, and the cut where the last part begins."""
+    reached = np.flatnonzero(np.isfinite(before))
+    values = combine(before[reached, None], costs[reached])
+    first = values.argmin(axis=0)
+    return values[first, np.arange(values.shape[1])], reached[first]
+
+
+def _traced(
+    key: State,
+    came: Came,
+    cut: int,
+) -> Sequence[Step]:
+    """Return the steps that led to *cut* in the state *key*."""
+    steps: list[Step] = []
+    while key in came:
+        used, kind = key
+        firsts, kinds = came[key]
+        first = int(firsts[cut])
+        steps.append(Step(first, cut, kind))
+        earlier = tuple(n - (k == kind) for k, n in enumerate(used))
+        key, cut = (earlier, kinds[cut]), first
+    return steps[::-1]
+
+
+def _walk_in_order(
+    costs: Sequence[Sequence[Floats]], counts: Sequence[int], combine: Combine
+) -> Walk | None:
+    """Return the best way found for devices in orders of their kinds, each once or not at all."""
+    found = [walk for order in _orders(counts) if (walk := _in_order(costs, order, combine))]
+    return min(found, key=lambda walk: walk.value, default=None)
+
+
+def _orders(counts: Sequence[int]) -> Iterator[list[int]]:
+    """Yield orders of kinds: as given, from behind, and in turn."""
+    given = [kind for kind, count in enumerate(counts) for _ in range(count)]
+    yield given
+    yield given[::-1]
+    turns = [(turn / count, kind) for kind, count in enumerate(counts) for turn in range(count)]
+    yield [kind for _, kind in sorted(turns)]
+
+
+def _in_order(
+    costs: Sequence[Sequence[Floats]], order: Sequence[int], combine: Combine
+) -> Walk | None:
+    """Return the best way for devices in *order*; before each stands one of its own kind."""
+    size = len(costs[0][0])
+    best = np.full(size, np.inf)
+    best[0] = 0
+    came: list[npt.NDArray[np.intp]] = []
+    for kind in order:
+        through, begins = _through(best, costs[kind][kind], combine)
+        better = through < best
+        came.append(np.where(better, begins, -1))
+        best = np.where(better, through, best)
+    if not np.isfinite(best[-1]):
+        return None
+    steps, cut = [], size - 1
+    for kind, firsts in zip(reversed(order), reversed(came), strict=True):
+        first = int(firsts[cut])
+        if first >= 0:
+            steps.append(Step(first, cut, kind))
+            cut = first
+    return Walk(float(best[-1]), tuple(reversed(steps)), is_exact=False)

@@ -1,0 +1,89 @@
+"""Where a network can be cut: sets of units that hold, with each unit, all that it reads from.
+
+A part is what lies between two such cuts. Where there are few of them, all are taken, so that no
+part is forgotten whose units can follow each other without a gap; of a network with too many, those
+that the order of its units has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from glow_nb.runtime.planning.units import Units
+
+Cut = int
+"""A bit for each unit that comes before."""
+
+MOST_PAIRS = 150_000_000
+"""Pairs of cuts, times units and values: a search over so many takes about a second."""
+
+FEWEST_MERGED, MOST_MERGED, MERGED_PER_DEVICE = 400, 1000, 12
+"""To how many units those of a larger network are merged: so many for each device, between two
+bounds. A search over more takes long, and gigabytes."""
+
+
+def all_cuts(units: Units) -> list[Cut] | None:
+    """Return all cuts of *units*, smaller ones first; None if there are too many."""
+    before = [sum(1 << number for number in found) for found in units.before]
+    readers: list[list[int]] = [[] for _ in units.units]
+    for number, found in enumerate(units.before):
+        for other in found:
+            readers[other].append(number)
+    sources = [number for number, found in enumerate(before) if not found]
+    most = most_cuts(units)
+    cuts: dict[Cut, None] = {0: None}
+    frontier = {0: sources}
+    while frontier:
+        following: dict[Cut, list[int]] = {}
+        for cut, ready in frontier.items():
+            for unit in ready:
+                larger = cut | 1 << unit
+                if larger not in following:
+                    freed = [r for r in readers[unit] if not before[r] & ~larger]
+                    following[larger] = [*(r for r in ready if r != unit), *freed]
+        cuts.update(dict.fromkeys(following))
+        if len(cuts) > most:
+            return None
+        frontier = following
+    return list(cuts)
+
+
+def ordered_cuts(units: Units) -> list[Cut]:
+    """Return the cuts between units that follow each other."""
+    return list(accumulate((1 << number for number in range(len(units.units))), initial=0))
+
+
+def most_cuts(units: Units) -> int:
+    """Return of how many cuts all pairs can be looked at."""
+    return int((MOST_PAIRS / (len(units.units) + len(units.values) + 1)) ** 0.5) + 2
+
+
+def most_units(devices: int) -> int:
+    """Return how many units a network for so many *devices* may have."""
+    return min(MOST_MERGED, max(FEWEST_MERGED, MERGED_PER_DEVICE * devices))
+
+
+def merged_to(units: Units, count: int, weights: Sequence[float]) -> Units:
+    """Return at most *count* units of neighbours, cut where the fewest bytes go on.
+
+    The order is divided into stretches of about equal *weights*, and each is cut once.
+    """
+    if len(units.units) <= count:
+        return units
+    crossing = np.zeros(len(units.units) + 1)
+    for value in units.values:
+        if value.producer is not None and value.readers:
+            crossing[value.producer + 1] += value.size_bytes
+            crossing[value.readers[-1] + 1] -= value.size_bytes
+    crossing = np.cumsum(crossing)  # bytes that cross in front of each unit
+    share = np.cumsum(weights) / max(float(np.sum(weights)), 1e-30)
+    stretch = np.minimum((share * count).astype(int), count - 1)
+    groups = np.zeros(len(units.units), int)
+    for number in range(1, count):
+        inside = np.flatnonzero(stretch == number)
+        if len(inside):
+            groups[inside[np.argmin(crossing[inside])] :] += 1
+    return units.merged(groups.tolist())

@@ -1,0 +1,234 @@
+"""Cutting a network into parts for devices (paper section 6): the partitioner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from glow_nb.arguments import whole_number
+from glow_nb.backends import Backend
+from glow_nb.compiler import lower_for
+from glow_nb.errors import OptionError, PartitionError, UnsupportedError
+from glow_nb.fuse.check_traits import check_traits
+from glow_nb.hlir.graph import Function
+from glow_nb.llir.program import Instruction
+from glow_nb.llir.stack import members_of
+from glow_nb.runtime.deploy import backend_of
+from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.planning.assignment import Assignment, assigned_devices
+from glow_nb.runtime.planning.bounds import unit_bytes
+from glow_nb.runtime.planning.cuts import merged_to, most_units
+from glow_nb.runtime.planning.fleet import Fleet, fleet_of
+from glow_nb.runtime.planning.partitioning import Partitioning
+from glow_nb.runtime.planning.planner import Planner
+from glow_nb.runtime.planning.split import stacked_program
+from glow_nb.runtime.planning.timing import VALUES
+from glow_nb.runtime.planning.units import Units, units_of
+from glow_nb.schema import closest
+
+
+def partition(
+    function: Function,
+    devices: Sequence[DeviceDescription],
+    *,
+    objective: str = "latency",
+    limits: Mapping[str, int] | None = None,
+    assignment: Assignment | None = None,
+) -> Partitioning:
+    """Return a plan that runs *function* on *devices*, or on some of them.
+
+    The network is optimized and lowered once, for the fastest device whose backend has kernels, and
+    what becomes one kernel is decided for the whole: a cut comes between kernels, and changes no
+    number. Operators listed in ``options["unsupported"]`` of a description are kept off that
+    device, by the names that they have in the model or in the lowered graph.
+
+    Args:
+        function: The network, not lowered.
+        devices: Where it may run; each name once.
+        objective: ``"latency"``: one request is answered soonest. ``"throughput"``: requests that
+            overlap follow each other fastest. ``"memory"``: the fullest device holds least.
+        limits: Bytes that may be used on some devices, by name, of those they have.
+        assignment: Devices of some nodes, by name or pattern; each has one part of what is
+            assigned.
+
+    Raises:
+        OptionError: An argument has no meaning.
+        PartitionError: The network does not fit, or an assignment cannot be kept; says what is
+            missing where.
+        PassError, UnsupportedError: As :func:`glow_nb.compile`.
+    """
+    devices = _checked_devices(devices)
+    if objective not in VALUES:
+        raise OptionError(f"objective={objective!r:.80}: give one of {', '.join(VALUES)}")
+    named = {device.name: device for device in devices}
+    rooms = _checked_limits(limits or {}, named)
+    if not isinstance(function, Function):
+        raise OptionError(
+            f"{function!r:.80} is a {type(function).__name__}, not a Function; "
+            "glow_nb.load(path) makes one of a model"
+        )
+    backend = _lowering_backend(devices)
+    lowered = lower_for(function, backend)
+    units = units_of(stacked_program(lowered, backend), backend.traits)
+    assigned = assigned_devices(units, assignment or {}, named)
+    barred = _barred(units, function, devices, backend)
+    for unit, device in assigned.items():
+        for other in named:
+            barred[other][unit] |= other != device
+    fleet = fleet_of(units, devices, rooms, barred)
+    _refuse_unsupported(fleet)
+    if len(units.units) > most_units(len(devices)):
+        planner = Planner(_merged(fleet, devices, rooms, barred), objective, whole=fleet)
+    else:
+        planner = Planner(fleet, objective)
+    plan = planner.best()
+    if plan is None:
+        raise PartitionError(_what_is_missing(fleet, assigned))
+    return plan
+
+
+def runs_all_of(function: Function, device: DeviceDescription) -> bool:
+    """Return whether *device* is kept from no operator of *function*, which is not lowered."""
+    if not device.unsupported:
+        return True
+    backend = backend_of(device)
+    units = units_of(stacked_program(lower_for(function, backend), backend), backend.traits)
+    return not any(_barred(units, function, [device], backend)[device.name])
+
+
+def _checked_devices(devices: Sequence[DeviceDescription]) -> list[DeviceDescription]:
+    found = list(devices) if isinstance(devices, Iterable) else [devices]
+    for device in found:
+        if not isinstance(device, DeviceDescription):
+            raise OptionError(f"devices: {device!r:.80} is no DeviceDescription")
+    names = [device.name for device in found]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if not found or twice:
+        problem = f"several are called {twice}" if twice else "there is none"
+        raise OptionError(f"devices: {problem}; give at least one, each with its own name")
+    return found
+
+
+def _checked_limits(
+    limits: Mapping[str, int], devices: Mapping[str, DeviceDescription]
+) -> dict[str, int]:
+    for name in limits:
+        if name not in devices:
+            raise OptionError(
+                f"limits: there is no device {name!r}{closest(str(name), devices)}; "
+                f"there are {', '.join(devices)}"
+            )
+    return {name: whole_number(f"limits[{name!r}]", size, 0) for name, size in limits.items()}
+
+
+def _lowering_backend(devices: Sequence[DeviceDescription]) -> Backend:
+    """Return the backend of the fastest device that has kernels, or of the fastest device."""
+    fastest = sorted(devices, key=lambda device: -device.multiply_adds_per_second)
+    backends = [backend_of(device) for device in fastest]
+    return next((backend for backend in backends if backend.kernels), backends[0])
+
+
+def _barred(
+    units: Units, function: Function, devices: Sequence[DeviceDescription], backend: Backend
+) -> dict[str, list[bool]]:
+    """Return for each device which units it cannot run: by its backend, or by its options."""
+    opcodes = {node.name: node.opcode for node in function.nodes}
+    operators = [
+        unit.operators | {opcodes[node] for node in unit.nodes if node in opcodes}
+        for unit in units.units
+    ]
+    work = units.program.work
+    runs: dict[str, list[bool]] = {}
+    barred = {}
+    for device in devices:
+        if device.backend not in runs:
+            other = backend_of(device)
+            runs[device.backend] = [
+                all(_can_run(other, backend, work[number]) for number in unit.instructions)
+                for unit in units.units
+            ]
+        barred[device.name] = [
+            not can or bool(device.unsupported & found)
+            for can, found in zip(runs[device.backend], operators, strict=True)
+        ]
+    return barred
+
+
+def _can_run(other: Backend, backend: Backend, instruction: Instruction) -> bool:
+    """True if *other* has kernels for *instruction*, whose stack the traits of *backend* allowed.
+
+    A backend without kernels, as the interpreter, knows what every operator means.
+    """
+    if other.name == backend.name or not other.kernels:
+        return True
+    if any(other.kernels.maker_of(type(member)) is None for member in members_of(instruction)):
+        return False
+    try:
+        check_traits(instruction, other.traits)
+    except UnsupportedError:
+        return False
+    return True
+
+
+def _refuse_unsupported(fleet: Fleet) -> None:
+    nowhere = np.array([kind.barred for kind in fleet.kinds]).all(axis=0)
+    units = [fleet.units.units[number] for number in np.flatnonzero(nowhere)]
+    if units:
+        names = ", ".join(repr(unit.nodes[0]) for unit in units[:3] if unit.nodes)
+        operators = sorted({operator for unit in units for operator in unit.operators})
+        raise PartitionError(
+            f"{fleet.units.program.name!r}: no device runs {names}, made of "
+            f"{', '.join(operators)}, by its backend, its unsupported operators and what is "
+            "assigned to it; add a device that does"
+        )
+
+
+def _merged(
+    fleet: Fleet,
+    devices: Sequence[DeviceDescription],
+    limits: Mapping[str, int],
+    barred: Mapping[str, Sequence[bool]],
+) -> Fleet:
+    """Return *fleet* with neighbouring units merged, so that a search over them takes seconds."""
+    units = fleet.units
+    least = fleet.seconds.min(axis=0)
+    kept = np.zeros(len(least))
+    for buffer, users in units.kept.items():
+        kept[users[0]] += buffer.type.size_bytes
+    weights = least / max(least.sum(), 1e-30) + kept / max(kept.sum(), 1)
+    merged = merged_to(units, most_units(len(devices)), weights.tolist())
+    group_of = {n: group for group, unit in enumerate(merged.units) for n in unit.instructions}
+    of_groups = {name: [False] * len(merged.units) for name in barred}
+    for name, bars in barred.items():
+        for unit, is_barred in zip(units.units, bars, strict=True):
+            of_groups[name][group_of[unit.instructions[0]]] |= is_barred
+    return fleet_of(merged, devices, limits, of_groups)
+
+
+def _what_is_missing(fleet: Fleet, assigned: Mapping[int, str]) -> str:
+    """Return why no plan was found: what is needed, and what the devices have."""
+    name = repr(fleet.units.program.name)
+    kept = sum(buffer.type.size_bytes for buffer in fleet.units.kept)
+    rooms = {d.name: kind.memory_bytes for kind in fleet.kinds for d in kind.devices}
+    have = ", ".join(f"{device} {room}" for device, room in rooms.items())
+    total = sum(rooms.values())
+    if kept > total:
+        return (
+            f"{name}: its weights and states are {kept} bytes, the devices hold {total} bytes "
+            f"({have}): {kept - total} bytes are missing; add a device or give one more memory"
+        )
+    sizes = unit_bytes(fleet)
+    largest = int(sizes.argmax())
+    node = next(iter(fleet.units.units[largest].nodes), "a kernel")
+    if sizes[largest] > max(rooms.values()):
+        return (
+            f"{name}: {node!r} needs {int(sizes[largest])} bytes, the devices hold {have} bytes: "
+            f"none can have it; give one {int(sizes[largest])} bytes"
+        )
+    fixed = " with what is assigned" if assigned else ""
+    return (
+        f"{name}: no way to place it was found{fixed}: its weights and states are {kept} bytes, "
+        f"its largest kernel {node!r} needs {int(sizes[largest])}, the devices hold {have} bytes; "
+        "add a device or give one more memory"
+    )

@@ -1,0 +1,119 @@
+"""A network cut into parts, each with the device that it is to run on: what planning returns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from glow_nb.arguments import as_path
+from glow_nb.counted import Counted
+from glow_nb.errors import OptionError
+from glow_nb.llir.program import Program
+from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.types import TensorType
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A sub-network.
+
+    Attributes:
+        name: Unique in its partitioning.
+        program: Its instructions, optimized and with their memory placed: a backend compiles it as
+            it is. It has the kernels that the whole network has, so that results are the same bit
+            by bit. The names of its inputs and outputs are those of the values that go between
+            parts; those of the whole network keep their names.
+        device: The name of the device that it is planned for.
+        constant_bytes: Memory of its weights and states.
+        run_bytes: Memory of one run: arena, scratch, inputs and outputs.
+        seconds: How long one run takes there, by the cost model.
+    """
+
+    name: str
+    program: Program
+    device: str
+    constant_bytes: int
+    run_bytes: int
+    seconds: float
+
+    @property
+    def inputs(self) -> tuple[tuple[str, TensorType], ...]:
+        """Name and type of what a run takes, in order."""
+        return tuple((buffer.name, buffer.type) for buffer in self.program.inputs)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, TensorType], ...]:
+        """Name and type of what a run gives, in order."""
+        return tuple((buffer.name, buffer.type) for buffer in self.program.outputs)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What its device needs for it."""
+        return self.constant_bytes + self.run_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Partitioning:
+    """A network as parts over devices.
+
+    Attributes:
+        name: That of the network.
+        inputs: Name and type of what the whole takes, in order.
+        outputs: Name and type of what the whole gives, in order.
+        parts: Each behind those whose outputs it reads. A value that a part reads is an input of
+            the whole or an output of exactly one part; an output of the whole is an output of one
+            part, or an input that is handed through.
+        devices: What was planned for, by name.
+        objective: ``latency``, ``throughput`` or ``memory``.
+        value: What the plan reaches by the cost model: seconds of one request, seconds between
+            requests, or the bytes on the fullest device.
+        lower_bound: No plan can reach less by the cost model. Where each device has one part, no
+            other such plan can.
+        counted: Of outputs whose size only a run shows, by name, what of them counts
+            (:func:`glow_nb.counted.cut`).
+    """
+
+    name: str
+    inputs: tuple[tuple[str, TensorType], ...]
+    outputs: tuple[tuple[str, TensorType], ...]
+    parts: tuple[Part, ...]
+    devices: Mapping[str, DeviceDescription] = field(repr=False)
+    objective: str
+    value: float
+    lower_bound: float
+    counted: Mapping[str, Counted] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> float:
+        """By how much the plan is above the bound: 0.1 is ten percent."""
+        return self.value / self.lower_bound - 1 if self.lower_bound else 0.0
+
+    @override
+    def __str__(self) -> str:
+        """Return what it reaches and how far that is from its bound, as a sentence."""
+        reached = {
+            "latency": f"a request takes {self.value * 1e3:.4g} ms",
+            "throughput": f"a request every {self.value * 1e3:.4g} ms",
+            "memory": f"the fullest device holds {self.value / 2**20:.4g} MiB",
+        }[self.objective]
+        above = f"{100 * self.gap:.2f} % above the lower bound"
+        return f"for {self.objective}: {reached}, {above}; {len(self.parts)} parts"
+
+    def plot(self, path: str | os.PathLike[str], *, title: str = "") -> None:
+        """Draw one request on its way through the devices, and their memory, to a PNG file.
+
+        Raises:
+            OptionError: matplotlib is not installed.
+            GlowError: The file cannot be written.
+        """
+        try:
+            from glow_nb.runtime.planning.partition_plot import draw_partitioning
+        except ModuleNotFoundError as error:
+            raise OptionError(
+                f"the picture needs {error.name}, which is not installed; "
+                "pip install 'glow_nb[plot]'"
+            ) from error
+        draw_partitioning(self, as_path(path), title)

@@ -1,0 +1,260 @@
+"""Requests on their way through plans, in virtual time: no thread, no clock, no number computed.
+
+The rules are those of :mod:`glow_nb.runtime.planning.timing`. A request goes to the duplicate of
+its network that has the fewest to answer. A device takes what has become ready first of the
+requests that came first, and does one thing after the other. A device that fails loses what it was
+doing, and does it again when it is back.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Protocol
+
+from glow_nb.errors import OptionError
+from glow_nb.runtime.planning.partitioning import Partitioning
+from glow_nb.runtime.planning.timing import Stage, stages_of
+
+
+@dataclass(frozen=True)
+class Load:
+    """The requests for one network.
+
+    Attributes:
+        duplicates: Plans that answer its requests; several may use one device.
+        arrivals: When each request comes, in seconds, ascending.
+    """
+
+    duplicates: tuple[Partitioning, ...]
+    arrivals: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.duplicates or list(self.arrivals) != sorted(self.arrivals):
+            raise OptionError("load: give a plan at least, and the times of requests in order")
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A device that does nothing for a while.
+
+    Attributes:
+        device: Its name.
+        begin: When it fails.
+        seconds: How long it is away.
+    """
+
+    device: str
+    begin: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What came of some requests.
+
+    Attributes:
+        latencies: For each load the seconds of each request, from its arrival to its last result.
+        seconds: When the last request was answered.
+        busy: How long each device worked.
+        repeated: Runs of parts that were done again, since their device failed.
+    """
+
+    latencies: tuple[tuple[float, ...], ...]
+    seconds: float
+    busy: Mapping[str, float] = field(repr=False)
+    repeated: int = 0
+
+    @property
+    def throughput(self) -> float:
+        """Requests answered in a second, from the beginning to the last answer."""
+        answered = sum(map(len, self.latencies))
+        return answered / self.seconds if self.seconds else 0.0
+
+
+def simulate(
+    loads: Sequence[Load],
+    *,
+    slowdown: Mapping[str, float] | None = None,
+    outages: Sequence[Outage] = (),
+) -> Simulation:
+    """Return what comes of the requests of *loads*.
+
+    Args:
+        loads: Networks with their requests.
+        slowdown: How many times longer everything takes on some devices, by name.
+        outages: When devices fail; those of one device do not overlap.
+
+    Raises:
+        OptionError: A device that no plan knows is slow or fails.
+    """
+    known = {name for load in loads for plan in load.duplicates for name in plan.devices}
+    for name in (*(slowdown or {}), *(outage.device for outage in outages)):
+        if name not in known:
+            raise OptionError(f"simulation: no plan has a device {name!r}")
+    return _World(loads, slowdown or {}, known).run(outages)
+
+
+@dataclass(eq=False)
+class _Request:
+    """One request: which parts are still to be done.
+
+    Attributes:
+        load: The number of its load.
+        order: Its place among all requests.
+        arrival: When it came.
+        copy: The number of its duplicate.
+        waits: For each stage, how many of those that it needs are not done.
+        left: Stages that are not done.
+    """
+
+    load: int
+    order: int
+    arrival: float
+    copy: int
+    waits: list[int]
+    left: int
+
+
+class _Action(Protocol):
+    """What happens at a point of time."""
+
+    def __call__(self, now: float) -> None: ...
+
+
+@dataclass(eq=False)
+class _Device:
+    """A device: what it does, and what waits for it.
+
+    Attributes:
+        ready: Stages that could run, by the order of their requests.
+        running: The stage that runs, and since when; None if none does.
+        run: Counts what it began: an end of something earlier is none.
+        is_up: Whether it is there.
+        busy: How long it worked.
+    """
+
+    ready: list[tuple[int, int, _Request]] = field(default_factory=list)
+    running: tuple[int, _Request, float] | None = None
+    run: int = 0
+    is_up: bool = True
+    busy: float = 0.0
+
+
+class _World:
+    """The state of a simulation."""
+
+    def __init__(
+        self, loads: Sequence[Load], slowdown: Mapping[str, float], devices: set[str]
+    ) -> None:
+        self._loads, self._slowdown = loads, slowdown
+        self._devices = {name: _Device() for name in devices}
+        self._stages = [[stages_of(plan) for plan in load.duplicates] for load in loads]
+        self._followers = [[_followers(stages) for stages in copies] for copies in self._stages]
+        self._open = [[0] * len(load.duplicates) for load in loads]
+        self._latencies: list[list[float]] = [[] for _ in loads]
+        self._events: list[tuple[float, int, _Action]] = []
+        self._numbers = count()
+        self._end, self._repeated = 0.0, 0
+
+    def run(self, outages: Sequence[Outage]) -> Simulation:
+        """Let everything happen."""
+        for outage in outages:
+            self._at(outage.begin, partial(self._fail, outage))
+        arrivals = sorted(
+            (time, load) for load, of in enumerate(self._loads) for time in of.arrivals
+        )
+        for order, (time, load) in enumerate(arrivals):
+            self._at(time, partial(self._arrive, load, order))
+        while self._events:
+            now, _, action = heapq.heappop(self._events)
+            action(now)
+        return Simulation(
+            tuple(map(tuple, self._latencies)),
+            self._end,
+            {name: device.busy for name, device in sorted(self._devices.items())},
+            self._repeated,
+        )
+
+    def _at(self, time: float, action: _Action) -> None:
+        heapq.heappush(self._events, (time, next(self._numbers), action))
+
+    def _arrive(self, load: int, order: int, now: float) -> None:
+        waiting = self._open[load]
+        copy = min(range(len(waiting)), key=lambda number: waiting[number])
+        stages = self._stages[load][copy]
+        waits = [len(stage.needs) for stage in stages]
+        request = _Request(load, order, now, copy, waits, len(stages))
+        waiting[copy] += 1
+        if not stages:
+            self._answer(request, now)
+        for number, missing in enumerate(waits):
+            if not missing:
+                self._queue(request, number, now)
+
+    def _stage(self, request: _Request, number: int) -> Stage:
+        return self._stages[request.load][request.copy][number]
+
+    def _queue(self, request: _Request, number: int, now: float) -> None:
+        name = self._stage(request, number).part.device
+        heapq.heappush(self._devices[name].ready, (request.order, number, request))
+        self._begin(name, now)
+
+    def _begin(self, name: str, now: float) -> None:
+        """Let a device begin what is ready, if it is free."""
+        device = self._devices[name]
+        if device.running or not device.ready or not device.is_up:
+            return
+        _, number, request = heapq.heappop(device.ready)
+        device.running, device.run = (number, request, now), device.run + 1
+        seconds = self._stage(request, number).seconds * self._slowdown.get(name, 1.0)
+        self._at(now + seconds, partial(self._finish, name, device.run))
+
+    def _finish(self, name: str, run: int, now: float) -> None:
+        device = self._devices[name]
+        if device.run != run or device.running is None:
+            return  # it failed meanwhile
+        number, request, begun = device.running
+        device.running = None
+        device.busy += now - begun
+        request.left -= 1
+        if not request.left:
+            self._answer(request, now)
+        for follower in self._followers[request.load][request.copy][number]:
+            request.waits[follower] -= 1
+            if not request.waits[follower]:
+                self._queue(request, follower, now)
+        self._begin(name, now)
+
+    def _answer(self, request: _Request, now: float) -> None:
+        self._open[request.load][request.copy] -= 1
+        self._latencies[request.load].append(now - request.arrival)
+        self._end = max(self._end, now)
+
+    def _fail(self, outage: Outage, now: float) -> None:
+        device = self._devices[outage.device]
+        device.is_up = False
+        if device.running is not None:
+            number, request, begun = device.running
+            device.busy += now - begun
+            device.running, device.run = None, device.run + 1
+            heapq.heappush(device.ready, (request.order, number, request))
+            self._repeated += 1
+        self._at(now + outage.seconds, partial(self._come_back, outage.device))
+
+    def _come_back(self, name: str, now: float) -> None:
+        self._devices[name].is_up = True
+        self._begin(name, now)
+
+
+def _followers(stages: Sequence[Stage]) -> list[list[int]]:
+    """Return, for each stage, those that need it."""
+    number = {stage.part.name: index for index, stage in enumerate(stages)}
+    found: list[list[int]] = [[] for _ in stages]
+    for index, stage in enumerate(stages):
+        for need in stage.needs:
+            found[number[need]].append(index)
+    return found

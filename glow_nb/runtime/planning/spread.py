@@ -1,0 +1,209 @@
+"""Units spread over devices that may get several parts each: earliest finish first.
+
+Where branches of a network can run side by side, or where no device can hold a stretch of it, a
+part for each device is not the best, or not enough. The unit with the longest way to the end goes
+to the device that is done with it first (HEFT: Topcuoglu, Hariri and Wu, 2002), among those that
+have room for it. What holds many weights has its device before, so that it finds room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.planning.bounds import unit_bytes
+from glow_nb.runtime.planning.fleet import Fleet
+from glow_nb.runtime.planning.units import Value
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Units that are one part.
+
+    Attributes:
+        units: Their numbers, ascending.
+        device: The number of the device.
+    """
+
+    units: tuple[int, ...]
+    device: int
+
+
+@dataclass
+class _Spreading:
+    """Where units are so far.
+
+    Attributes:
+        fleet: The devices, and what they run.
+        room: Bytes that are left on each device.
+        homes: Units whose device is decided.
+        device: The device of each unit that has its time.
+        begin: When it begins there.
+        end: When it is done there.
+        free: When each device has nothing more to do.
+        held: What each device keeps.
+    """
+
+    fleet: Fleet
+    room: list[float]
+    homes: Mapping[int, int]
+    device: dict[int, int] = field(default_factory=dict)
+    begin: dict[int, float] = field(default_factory=dict)
+    end: dict[int, float] = field(default_factory=dict)
+    free: list[float] = field(default_factory=list)
+    held: list[set[object]] = field(default_factory=list)
+
+
+def spread(fleet: Fleet, room: Sequence[float], *, homes: Mapping[int, int]) -> list[Placed] | None:
+    """Return parts in an order in which they can run; None if some unit finds no room.
+
+    Args:
+        fleet: The devices, and what they run.
+        room: Bytes that may be kept on each device.
+        homes: Units whose device is decided.
+    """
+    devices = fleet.devices
+    state = _Spreading(
+        fleet, list(room), homes, free=[0.0] * len(devices), held=[set() for _ in devices]
+    )
+    reads = _reads(fleet)
+    keeps = _keeps(fleet)
+    for unit in _urgent_first(fleet):
+        options = [
+            (*_times(state, reads[unit], unit, device), device)
+            for device in _open_devices(state, unit)
+            if _needs(state, keeps[unit], device) <= state.room[device]
+        ]
+        options = [option for option in options if np.isfinite(option[0])]
+        if not options:
+            return None
+        end, begin, device = min(options)
+        state.room[device] -= _needs(state, keeps[unit], device)
+        state.held[device].update(buffer for buffer, _ in keeps[unit])
+        state.device[unit], state.begin[unit], state.end[unit] = device, begin, end
+        state.free[device] = end
+    return _parts(state, reads)
+
+
+def homes_by_size(fleet: Fleet, room: Sequence[float]) -> dict[int, int] | None:
+    """Return a device for each unit that keeps weights, the largest first; None if one has no room.
+
+    Each goes where most room is left.
+    """
+    left, homes = list(room), {}
+    keeps = _keeps(fleet)
+    sizes = [sum(size for _, size in kept) for kept in keeps]
+    least = unit_bytes(fleet)
+    kinds = fleet.kind_of_device
+    for unit in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+        if not sizes[unit]:
+            continue
+        runs = least[unit] - sizes[unit]
+        fitting = [
+            device
+            for device, kind in enumerate(kinds)
+            if not fleet.kinds[kind].barred[unit] and left[device] >= sizes[unit] + runs
+        ]
+        if not fitting:
+            return None
+        homes[unit] = max(fitting, key=lambda device: left[device])
+        left[homes[unit]] -= sizes[unit]
+    return homes
+
+
+def _reads(fleet: Fleet) -> list[list[Value]]:
+    """Return the values that each unit reads from others."""
+    reads: list[list[Value]] = [[] for _ in fleet.units.units]
+    for value in fleet.units.values:
+        if value.producer is not None:
+            for reader in value.readers:
+                reads[reader].append(value)
+    return reads
+
+
+def _keeps(fleet: Fleet) -> list[list[tuple[object, int]]]:
+    """Return the weights and states of each unit, with their bytes."""
+    keeps: list[list[tuple[object, int]]] = [[] for _ in fleet.units.units]
+    for buffer, users in fleet.units.kept.items():
+        for user in users:
+            keeps[user].append((buffer, buffer.type.size_bytes))
+    return keeps
+
+
+def _urgent_first(fleet: Fleet) -> list[int]:
+    """Return the units, that with the longest way to the end first; none before what it reads."""
+    least = fleet.seconds.min(axis=0)
+    way = least.copy()
+    for unit in reversed(range(len(way))):
+        for other in fleet.units.before[unit]:
+            way[other] = max(way[other], least[other] + way[unit])
+    return sorted(range(len(way)), key=lambda unit: (-way[unit], unit))
+
+
+def _open_devices(state: _Spreading, unit: int) -> list[int]:
+    """Return the devices to look at: of those of a kind that have nothing yet, one."""
+    if unit in state.homes:
+        return [state.homes[unit]]
+    found, seen = [], set()
+    for device, kind in enumerate(state.fleet.kind_of_device):
+        if state.free[device] or state.held[device] or kind not in seen:
+            found.append(device)
+        if not state.free[device] and not state.held[device]:
+            seen.add(kind)
+    return found
+
+
+def _needs(state: _Spreading, kept: Sequence[tuple[object, int]], device: int) -> int:
+    return sum(size for buffer, size in kept if buffer not in state.held[device])
+
+
+def _times(
+    state: _Spreading, reads: Sequence[Value], unit: int, device: int
+) -> tuple[float, float]:
+    """Return when *unit* would be done on *device*, and when it would begin."""
+    fleet, devices = state.fleet, state.fleet.devices
+    kind = fleet.kind_of_device[device]
+    begin = state.free[device]
+    seconds = fleet.seconds[kind, unit] + fleet.host_seconds[kind, unit]
+    for value in reads:
+        assert value.producer is not None
+        source = state.device[value.producer]
+        begin = max(begin, state.end[value.producer])
+        if source != device:
+            seconds += _link_seconds(devices[source], devices[device], value)
+    return begin + seconds, begin
+
+
+def _link_seconds(source: DeviceDescription, target: DeviceDescription, value: Value) -> float:
+    return source.link_to(target.name).seconds(value.size_bytes)
+
+
+def _parts(state: _Spreading, reads: Sequence[Sequence[Value]]) -> list[Placed]:
+    """Return what runs on each device as parts, ended where another device waits for a result.
+
+    A part begins anew with a unit that reads from another device: then it need not wait for that
+    before its first unit.
+    """
+    entering = {
+        unit: [v.producer for v in values if state.device[v.producer or 0] != state.device[unit]]
+        for unit, values in enumerate(reads)
+    }
+    waited_for = {producer for producers in entering.values() for producer in producers}
+    order = sorted(state.device, key=lambda unit: (state.begin[unit], state.end[unit], unit))
+    open_part: dict[int, list[int]] = {}
+    parts: list[tuple[int, list[int]]] = []
+    for unit in order:
+        device = state.device[unit]
+        enters = any(
+            state.device[v.producer] != device for v in reads[unit] if v.producer is not None
+        )
+        if enters or device not in open_part:
+            open_part[device] = []
+            parts.append((device, open_part[device]))
+        open_part[device].append(unit)
+        if unit in waited_for:
+            del open_part[device]
+    return [Placed(tuple(sorted(units)), device) for device, units in parts]

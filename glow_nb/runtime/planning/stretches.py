@@ -1,0 +1,185 @@
+"""Every part that lies between two cuts: what goes into it and out of it, and what it takes.
+
+All numbers are arrays ``[cut before, cut behind]``. Those that are not known before a part is made
+are lower bounds, so that what is best by them is a bound of what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from glow_nb.runtime.devices.device_description import DeviceDescription, Link
+from glow_nb.runtime.planning.costs import kernel_seconds
+from glow_nb.runtime.planning.cuts import Cut
+from glow_nb.runtime.planning.units import Units, Value
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Tensors that go a way, and their bytes."""
+
+    count: Floats
+    size_bytes: Floats
+
+    def seconds(self, link: Link) -> Floats:
+        """Return how long they take on *link*, one after the other."""
+        return self.count * link.latency_seconds + self.size_bytes / link.bytes_per_second
+
+
+class Stretches:
+    """The parts between any two of some cuts.
+
+    Attributes:
+        is_part: Whether a part lies there.
+        taken: What comes from other parts.
+        fed: What comes from the caller.
+        given: What goes to the caller.
+        memory_bytes: What a part needs.
+    """
+
+    def __init__(self, units: Units, cuts: Sequence[Cut]) -> None:
+        """Look at all pairs of *cuts*."""
+        self.units, self.cuts = units, cuts
+        count = len(units.units)
+        self._has = np.array([[cut >> n & 1 for n in range(count)] for cut in cuts], np.float64)
+        self._has = self._has.reshape(len(cuts), count)
+        sizes = self._has.sum(axis=1)
+        self.is_part = (self._has @ (1 - self._has).T == 0) & (sizes[:, None] < sizes[None])
+        made = [value for value in units.values if value.producer is not None]
+        self.taken = self._traffic(made)
+        self.fed = self._traffic([value for value in units.values if value.producer is None])
+        self.given = self._given([value for value in made if value.is_output])
+        self.memory_bytes = self._constants() + self._run_bytes(made)
+
+    def members(self, first: int, last: int) -> list[int]:
+        """Return the units of the part between two cuts."""
+        inside = self.cuts[last] & ~self.cuts[first]
+        return [number for number in range(len(self.units.units)) if inside >> number & 1]
+
+    def seconds(self, device: DeviceDescription) -> Floats:
+        """Return how long the kernels of each part take on *device*."""
+        each = np.array([kernel_seconds(unit.costs, device) for unit in self.units.units])
+        before = self._has @ each
+        between: Floats = np.maximum(before[None] - before[:, None], 0)
+        return between
+
+    def holds_any(self, units: Sequence[bool]) -> npt.NDArray[np.bool_]:
+        """Return whether each part holds one of *units*."""
+        before = self._has @ np.array(units, np.float64)
+        found: npt.NDArray[np.bool_] = before[None] - before[:, None] > 0.5
+        return found
+
+    def most(self, sizes: Sequence[int]) -> Floats:
+        """Return the largest of *sizes*, one for each unit, among the units of each part."""
+        found = np.zeros(self.is_part.shape)
+        for index in np.argsort(sizes):  # larger ones overwrite smaller ones
+            if sizes[index]:
+                first, last = (np.flatnonzero(self._has[:, index] == side) for side in (0, 1))
+                found[np.ix_(first, last)] = sizes[index]
+        return found
+
+    def _traffic(self, values: Sequence[Value]) -> Traffic:
+        """Return what of *values* parts read that is made before them, or by nobody."""
+        shape = (len(self.cuts), len(self.cuts))
+        count, size = np.zeros(shape), np.zeros(shape)
+        ones = np.ones(len(self.cuts))
+        once = [value for value in values if len(value.readers) == 1]
+        if once:
+            after = np.stack([self._read[v] for v in once], axis=1)
+            made = [ones if v.producer is None else self._has[:, v.producer] for v in once]
+            enters = np.stack(made, axis=1) * (1 - after)
+            count += enters @ after.T
+            size += (enters * [v.size_bytes for v in once]) @ after.T
+        for value in values:
+            if len(value.readers) > 1:
+                begun = ones if value.producer is None else self._has[:, value.producer]
+                read = self._read[value]
+                entered = begun[:, None] * (read[None] > read[:, None])
+                count += entered
+                size += entered * value.size_bytes
+        return Traffic(count, size)
+
+    def _given(self, values: Sequence[Value]) -> Traffic:
+        if not values:
+            return Traffic(np.zeros_like(self.is_part, np.float64), np.zeros(self.is_part.shape))
+        made = self._made(values)
+        sizes = np.array([value.size_bytes for value in values], np.float64)
+        return Traffic((1 - made) @ made.T, ((1 - made) * sizes) @ made.T)
+
+    @cached_property
+    def _read(self) -> dict[Value, Floats]:
+        """How many readers of each value come before each cut."""
+        return {v: self._has[:, list(v.readers)].sum(axis=1) for v in self.units.values}
+
+    def _made(self, values: Sequence[Value]) -> Floats:
+        """Return whether each of *values*, which units make, is made before each cut."""
+        return self._has[:, [v.producer for v in values if v.producer is not None]]
+
+    def _constants(self) -> Floats:
+        """Return the bytes of the weights and states of each part."""
+        alone = np.zeros(len(self.units.units))
+        total = np.zeros(self.is_part.shape)
+        for buffer, users in self.units.kept.items():
+            if len(users) == 1:
+                alone[users[0]] += buffer.type.size_bytes
+            else:
+                before = self._has[:, list(users)].sum(axis=1)
+                total += buffer.type.size_bytes * (before[None] > before[:, None])
+        before = self._has @ alone
+        return total + (before[None] - before[:, None])
+
+    def _run_bytes(self, made: Sequence[Value]) -> Floats:
+        """Return the least bytes of a run of each part: what is bound, and what must live."""
+        if not made:
+            return self.fed.size_bytes
+        number = {value: index for index, value in enumerate(made)}
+        sizes = np.array([value.size_bytes for value in made], np.float64)
+        begun = self._made(made)
+        all_read = np.stack([self._read[v] == len(v.readers) for v in made], axis=1)
+        kept_inside = begun * all_read * np.array([not v.is_output for v in made])
+        bound = ((1 - begun) * sizes) @ (begun - kept_inside).T
+        arena = np.zeros(self.is_part.shape)
+        for index, (unit, live) in enumerate(zip(self.units.units, self._live, strict=True)):
+            picked = np.array([number[value] for value in live], np.intp)
+            if not len(picked) and not unit.inner_bytes:
+                continue
+            first, last = (np.flatnonzero(self._has[:, index] == side) for side in (0, 1))
+            later = (1 - begun[np.ix_(first, picked)]) * sizes[picked]
+            during = later @ kept_inside[np.ix_(last, picked)].T
+            during += unit.inner_bytes - unit.shared_bytes
+            here = np.ix_(first, last)
+            arena[here] = np.maximum(arena[here], during)
+        total: Floats = self.taken.size_bytes + self.fed.size_bytes + bound + arena
+        return total
+
+    @cached_property
+    def _live(self) -> list[list[Value]]:
+        """The values that must be in memory while each unit runs, in whatever order."""
+        count = len(self.units.units)
+        above = [0] * count
+        below = [0] * count
+        for number, before in enumerate(self.units.before):
+            for other in before:
+                above[number] |= above[other] | 1 << other
+        for number in reversed(range(count)):
+            for other in self.units.before[number]:
+                below[other] |= below[number] | 1 << number
+        live: list[list[Value]] = [[] for _ in range(count)]
+        for value in self.units.values:
+            if value.producer is None:
+                continue
+            readers = sum(1 << reader for reader in value.readers)
+            for number in range(count):
+                made = number == value.producer or above[number] >> value.producer & 1
+                if made and (
+                    number == value.producer or readers >> number & 1 or below[number] & readers
+                ):
+                    live[number].append(value)
+        return live

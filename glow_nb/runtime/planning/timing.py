@@ -1,0 +1,133 @@
+"""What a plan is worth: how long a request takes, how often one can come, how full devices are.
+
+A device does one thing after the other: it takes in what a part reads from other devices and from
+the host, computes, and hands the host its results. A part begins when all that it reads is made and
+its device is free. The simulator (:mod:`glow_nb.runtime.planning.simulate`) goes by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from glow_nb.runtime.planning.partitioning import Part, Partitioning
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A tensor on its way to a part, or to the host.
+
+    Attributes:
+        name: The tensor.
+        source: The device that it comes from; None for the host.
+        target: The device that it goes to; None for the host.
+        size_bytes: Its size.
+        seconds: How long it is on its way.
+    """
+
+    name: str
+    source: str | None
+    target: str | None
+    size_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part in time.
+
+    Attributes:
+        part: The part.
+        needs: The parts whose results it reads, by name.
+        transfers: What it takes in from elsewhere, and what it gives to the host.
+    """
+
+    part: Part
+    needs: tuple[str, ...]
+    transfers: tuple[Transfer, ...]
+
+    @property
+    def seconds(self) -> float:
+        """How long its device is busy with it, for one request."""
+        return self.part.seconds + sum(transfer.seconds for transfer in self.transfers)
+
+
+def stages_of(plan: Partitioning) -> list[Stage]:
+    """Return the parts of *plan* in time, in their order."""
+    makers = {name: part for part in plan.parts for name, _ in part.outputs}
+    for name, _ in plan.inputs:
+        makers.pop(name, None)  # an input that is an output as well is fed by the caller
+    results = {name for name, _ in plan.outputs}
+    stages = []
+    for part in plan.parts:
+        device = plan.devices[part.device]
+        transfers = []
+        for name, type in part.inputs:
+            maker = makers.get(name)
+            if maker and maker.device == part.device:
+                continue
+            source = plan.devices[maker.device] if maker else None
+            link = source.link_to(device.name) if source else device.link
+            size = type.size_bytes
+            origin = source.name if source else None
+            transfers.append(Transfer(name, origin, device.name, size, link.seconds(size)))
+        for name, type in part.outputs:
+            if name in results:
+                seconds = device.link.seconds(type.size_bytes)
+                transfers.append(Transfer(name, device.name, None, type.size_bytes, seconds))
+        needs = dict.fromkeys(makers[name].name for name, _ in part.inputs if name in makers)
+        stages.append(Stage(part, tuple(needs), tuple(transfers)))
+    return stages
+
+
+def begins_of(stages: Sequence[Stage]) -> dict[str, float]:
+    """Return when each part begins to take in what it reads, if there is one request alone."""
+    ends: dict[str, float] = {}
+    begins: dict[str, float] = {}
+    free: dict[str, float] = {}
+    for stage in stages:
+        name, device = stage.part.name, stage.part.device
+        begins[name] = max([free.get(device, 0.0), *(ends[need] for need in stage.needs)])
+        ends[name] = free[device] = begins[name] + stage.seconds
+    return begins
+
+
+def latency(plan: Partitioning) -> float:
+    """Return the seconds from a request to its last result, on devices that do nothing else."""
+    stages = stages_of(plan)
+    begins = begins_of(stages)
+    return max((begins[stage.part.name] + stage.seconds for stage in stages), default=0.0)
+
+
+def period(plan: Partitioning) -> float:
+    """Return the seconds between requests when they follow each other as fast as they can."""
+    return max(busy_seconds(plan).values(), default=0.0)
+
+
+def busy_seconds(plan: Partitioning) -> dict[str, float]:
+    """Return how long each device works for one request."""
+    busy = dict.fromkeys(plan.devices, 0.0)
+    for stage in stages_of(plan):
+        busy[stage.part.device] += stage.seconds
+    return busy
+
+
+def memory_bytes(plan: Partitioning) -> dict[str, int]:
+    """Return what the parts on each device need."""
+    used = dict.fromkeys(plan.devices, 0)
+    for part in plan.parts:
+        used[part.device] += part.memory_bytes
+    return used
+
+
+def fullest(plan: Partitioning) -> float:
+    """Return the bytes on the device that holds most."""
+    return float(max(memory_bytes(plan).values(), default=0))
+
+
+VALUES: Mapping[str, Callable[[Partitioning], float]] = {
+    "latency": latency,
+    "throughput": period,
+    "memory": fullest,
+}
+"""What a plan is worth for each objective; less is better."""
