@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import glow_nb
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Add
-from glow_nb.runtime import recovery
+from glow_nb.runtime.hosting import recovery
 from glow_nb.runtime.hosting.host import HostManager
 from tests.unit.runtime.scripted_device import Killer, ScriptedDevice
 from tests.unit.runtime.small_networks import planned, row
