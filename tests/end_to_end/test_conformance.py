@@ -84,11 +84,10 @@ def test_nothing_is_wrong(cases: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "quarter", [pytest.param(n, marks=[pytest.mark.slow] if n else []) for n in range(4)]
+    "share", [pytest.param(n, marks=[pytest.mark.slow] if n else []) for n in range(SHARES)]
 )
-def test_nothing_is_wrong_in_the_interpreter(cases: list[Any], quarter: int) -> None:
-    shares = (share_of(cases, share) for share in range(quarter, SHARES, 4))
-    check(Report(list(run_tests([case for share in shares for case in share], ["interpreter"]))))
+def test_nothing_is_wrong_in_the_interpreter(cases: list[Any], share: int) -> None:
+    check(Report(list(run_tests(share_of(cases, share), ["interpreter"]))))
 
 
 def results(case: Any, engine: str, *, optimize: bool) -> list[Any] | None:

@@ -22,9 +22,12 @@ from glow_nb.quant.ranges import profiled_values
 from glow_nb.quant.schemas import KINDS
 from glow_nb.quant.structure import structural_keys
 from glow_nb.types import Array
+from tests.in_turn import in_turn
 from tests.unit.quant.networks import branching, convolutional, dense, random, residual
 
 pytestmark = pytest.mark.jit
+
+NETWORKS = (dense, convolutional, residual, branching)
 
 
 def quantized(function: Function, **options: str) -> tuple[Function, list[Array]]:
@@ -40,8 +43,7 @@ def decibels(wanted: Array, found: Array) -> float:
     return 10 * float(np.log10(np.sum(wanted.astype(np.float64) ** 2) / noise)) if noise else np.inf
 
 
-@pytest.mark.parametrize("network", [dense, convolutional, residual, branching])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("network", "kind"), in_turn(NETWORKS, KINDS))
 def test_islands_compute_what_the_graph_of_integers_means(
     network: Callable[[], Function], kind: glow_nb.types.ElementKind
 ) -> None:
@@ -65,8 +67,7 @@ def test_no_product_of_floats_is_left() -> None:
     assert sum(isinstance(node, QuantizedConvolution) for node in found) == 2
 
 
-@pytest.mark.parametrize("network", [dense, convolutional, residual, branching])
-@pytest.mark.parametrize("activations", ["uint8", "int8"])
+@pytest.mark.parametrize(("network", "activations"), in_turn(NETWORKS, ["uint8", "int8"]))
 def test_onnxruntime_computes_the_same(network: Callable[[], Function], activations: str) -> None:
     integers, samples = quantized(network(), activations=activations)
     model = glow_nb.export_onnx(integers)

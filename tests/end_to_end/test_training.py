@@ -7,6 +7,7 @@ import pytest
 
 from glow_nb.train import SGD, AdamW, Optimizer, SoftmaxCrossEntropy, Trainer
 from glow_nb.types import Array
+from tests.in_turn import in_turn
 from tests.unit.train.networks import normalized_model
 
 pytestmark = pytest.mark.jit
@@ -27,8 +28,10 @@ def trained(optimizer: Optimizer, **options: object) -> tuple[list[float], dict[
     return losses, trainer.weights
 
 
-@pytest.mark.parametrize("optimizer", [SGD(0.1, momentum=0.9), AdamW(0.01, clip_norm=0.5)])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("optimizer", "threads"),
+    in_turn([SGD(0.1, momentum=0.9), AdamW(0.01, clip_norm=0.5)], [1, 2]),
+)
 def test_machine_code_trains_as_the_interpreter(optimizer: Optimizer, threads: int) -> None:
     expected, weights = trained(optimizer, backend="interpreter")
     found, own = trained(optimizer, threads=threads)

@@ -66,7 +66,7 @@ ROUNDING = {
 }
 """What counts as rounding, of the largest number of a result, for each kind."""
 
-PART = max(1, settings().max_examples // 50)
+PART = max(1, settings().max_examples // 60)
 SEEDS = st.integers(0, 2**32 - 1)
 
 

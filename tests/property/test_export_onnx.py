@@ -31,7 +31,7 @@ from tests.property.test_drawn_operators import check_close
 
 OPERATORS = sorted(cls.opcode for cls in map(ops.__dict__.get, ops.__all__) if cls is not None)
 SEEDS = st.integers(0, 2**32 - 1)
-PART = max(1, settings().max_examples // 50)
+PART = max(1, settings().max_examples // 60)
 
 INDEXED = (ops.Gather, ops.GatherElements, ops.GatherND, ops.ScatterElements, ops.ScatterND)
 """Operators whose indices must be inside in ONNX; here those outside are clamped."""

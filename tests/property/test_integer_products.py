@@ -130,7 +130,7 @@ def test_what_any_processor_multiplies_means_the_same(data: st.DataObject) -> No
 
 
 @pytest.mark.jit
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 10)
 @given(st.data())
 def test_every_backend_gives_the_same_integers(data: st.DataObject) -> None:
     drawing = Drawing(data)

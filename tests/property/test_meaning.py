@@ -84,7 +84,7 @@ def check_network(net: glow_nb.Network, original: Function) -> None:
 
 @pytest.mark.parametrize("name", sorted(GRAPH_PASSES.passes))
 @given(functions())
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 def test_each_graph_pass_keeps_the_meaning(name: str, function: Function) -> None:
     check_function(GRAPH_PASSES.run(function, (name,)), function)
 
@@ -141,6 +141,7 @@ def test_instructions_keep_the_meaning(function: Function) -> None:
 
 @pytest.mark.parametrize("name", sorted(PROGRAM_PASSES.passes))
 @given(functions())
+@settings(max_examples=settings().max_examples // 2)
 def test_each_instruction_pass_keeps_the_meaning(name: str, function: Function) -> None:
     program = allocate(run_passes(generate(function), (name,)))
     check_program(program, function)
@@ -178,7 +179,7 @@ def test_the_interpreter_keeps_the_meaning(function: Function) -> None:
 
 @pytest.mark.jit
 @given(functions(max_nodes=8), st.integers(1, 3))
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 8)
 def test_the_cpu_backend_keeps_the_meaning(function: Function, threads: int) -> None:
     net = glow_nb.compile(function, threads=threads)
     check_network(net, function)

@@ -117,7 +117,7 @@ def test_stacks_keep_the_meaning_on_the_interpreter(function: Function) -> None:
 
 @pytest.mark.jit
 @given(stacks(), st.sampled_from(LANE_COUNTS), st.integers(1, 3))
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 6)
 def test_stacks_keep_the_meaning_as_machine_code(
     function: Function, lanes: int, threads: int
 ) -> None:

@@ -19,6 +19,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.operators import DepthwiseFilterGradient, FilterGradientParts
 from glow_nb.kernels.target import Target
+from tests.in_turn import in_turn
 
 
 def network(
@@ -67,15 +68,17 @@ def test_there_are_no_more_parts_than_lines() -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("channels", "depth", "group"), [(5, 7, 1), (1, 32, 1), (6, 4, 2), (6, 6, 6), (6, 18, 6)]
-)
-@pytest.mark.parametrize(
-    ("kind", "threads"),
-    [("float32", 1), ("float32", 3), ("float64", 3), ("float16", 1), ("bfloat16", 3)],
+    ("sizes", "way"),
+    in_turn(
+        [(5, 7, 1), (1, 32, 1), (6, 4, 2), (6, 6, 6), (6, 18, 6)],
+        [("float32", 1), ("float32", 3), ("float64", 3), ("float16", 1), ("bfloat16", 3)],
+        most=2,
+    ),
 )
 def test_compiled_gradient_is_that_of_the_graph(
-    channels: int, depth: int, group: int, kind: str, threads: int
+    sizes: tuple[int, int, int], way: tuple[str, int]
 ) -> None:
+    (channels, depth, group), (kind, threads) = sizes, way
     function = network(channels=channels, depth=depth, group=group, size=5, kind=kind)
     rng = np.random.default_rng(0)
     feeds = {

@@ -151,7 +151,7 @@ def program_of(function: Function, *, optimizes: bool) -> Program:
 
 
 @given(functions(max_nodes=8), st.booleans(), st.integers(0, 99))
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 5)
 def test_an_old_value_is_not_read_behind_the_next(
     function: Function, optimizes: bool, choice: int
 ) -> None:
@@ -166,7 +166,7 @@ def test_an_old_value_is_not_read_behind_the_next(
 
 
 @given(functions(max_nodes=8), st.booleans())
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 5)
 def test_a_state_is_not_written_twice(function: Function, optimizes: bool) -> None:
     program = program_of(function, optimizes=optimizes)
     writers = [

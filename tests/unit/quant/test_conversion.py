@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ from glow_nb.quant.methods import METHODS
 from glow_nb.quant.schemas import SCHEMAS, Encoding
 from glow_nb.quant.weights import MOST_BIAS, least_scales, quantize_bias, quantize_weights
 from glow_nb.types import Array, ElementKind
+from tests.in_turn import in_turn
 from tests.unit.quant.networks import branching, convolutional, dense, random, residual
 
 INT8, UINT8 = ElementKind.INT8, ElementKind.UINT8
@@ -63,10 +65,16 @@ def scales(function: Function) -> dict[str, tuple[float | None, int | None]]:
     return {node.input.name: (node.type.scale, node.type.offset) for node in nodes}
 
 
-@pytest.mark.parametrize("network", [dense, convolutional, residual, branching])
-@pytest.mark.parametrize("activations", ["uint8", "int8", "int16"])
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_little_is_lost(network: Callable[[], Function], activations: str, schema: str) -> None:
+@pytest.mark.parametrize(
+    ("network", "way"),
+    in_turn(
+        [dense, convolutional, residual, branching],
+        list(itertools.product(["uint8", "int8", "int16"], SCHEMAS)),
+        most=4,
+    ),
+)
+def test_little_is_lost(network: Callable[[], Function], way: tuple[str, str]) -> None:
+    activations, schema = way
     function = network()
     found = converted(function, activations=activations, schema=schema).function
     assert decibels(function, found) > (22 if schema == "power_of_two" else 28)

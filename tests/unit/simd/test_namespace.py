@@ -11,7 +11,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.simd.namespace import NAMESPACE
 from glow_nb.types import Array, ElementKind
-from tests.unit.kernels.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 BOOL, FLOAT32, INT32 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.INT32

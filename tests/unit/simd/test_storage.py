@@ -11,8 +11,8 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.cases import instruction_of
-from tests.unit.kernels.in_turn import in_turn
 from tests.unit.kernels.running import RunningKernel
 from tests.unit.storage_numbers import codes_of, every_float16, near_boundaries
 

@@ -14,8 +14,8 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.llir.program import Buffer, View
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import each_with_one_width, in_turn
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
-from tests.unit.kernels.in_turn import each_with_one_width, in_turn
 from tests.unit.kernels.running import RunningKernel
 
 pytestmark = pytest.mark.jit

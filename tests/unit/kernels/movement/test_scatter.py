@@ -14,8 +14,8 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.cases import expected_of, instruction_of, random_array, random_indices, run
-from tests.unit.kernels.in_turn import in_turn
 from tests.unit.kernels.running import RunningKernel
 
 FLOAT32, INT32, INT64 = ElementKind.FLOAT32, ElementKind.INT32, ElementKind.INT64

@@ -135,7 +135,11 @@ def check_shape(
 
 
 CASES = [
-    pytest.param(name, factors, lanes, id=f"{name}, {factors} factors, {lanes} lanes")
+    pytest.param(
+        *(name, factors, lanes),
+        id=f"{name}, {factors} factors, {lanes} lanes",
+        marks=() if factors == 2 + number % 2 * 2 else pytest.mark.slow,
+    )
     for number, (name, shape) in enumerate(SHAPES.items())
     for factors in (2, 4)
     for lanes in [LANE_COUNTS[number % 3]]

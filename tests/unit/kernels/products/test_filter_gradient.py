@@ -26,7 +26,7 @@ from glow_nb.kernels.products.filter_gradient_plan import (
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Buffer, View
 from glow_nb.types import ElementKind, TensorType
-from tests.unit.kernels.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 

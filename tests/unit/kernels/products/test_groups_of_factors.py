@@ -19,6 +19,7 @@ from glow_nb.kernels.products.dot_form import best_factors, dot_form
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Instruction, read
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import check, instruction_of, random_array
 from tests.unit.kernels.products.test_product_loops import order_of, small_caches
 
@@ -99,11 +100,11 @@ def check_groups(instruction: Instruction, run: int, target: Target, seed: int =
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("left", "right", "factors"), GROUPS)
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
+@pytest.mark.parametrize(("kinds", "lanes"), each_with_one_width(GROUPS))
 def test_groups_of_any_kinds_are_multiplied(
-    left: ElementKind, right: ElementKind, factors: int, lanes: int
+    kinds: tuple[ElementKind, ElementKind, int], lanes: int
 ) -> None:
+    left, right, factors = kinds
     check_groups(matrices(left, right, factors, (5, 22, 35), 32), 22, Target.host(lanes))
 
 
@@ -144,7 +145,7 @@ def test_the_longest_sums_of_extremes_are_exact(
 
 
 @pytest.mark.jit
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 5)
 @given(st.data())
 def test_convolutions_of_groups_mean_the_same(data: st.DataObject) -> None:
     draw = data.draw
@@ -176,7 +177,7 @@ def test_convolutions_of_groups_mean_the_same(data: st.DataObject) -> None:
 
 
 @pytest.mark.jit
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 10)
 @given(st.data())
 def test_matrix_products_of_groups_mean_the_same(data: st.DataObject) -> None:
     draw = data.draw

@@ -24,6 +24,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.products.test_convolution import SHAPES, check, conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -44,8 +45,7 @@ def order_of(panels_inside: bool) -> Callable[..., bool]:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("panels_inside", [False, True])
+@pytest.mark.parametrize(("name", "panels_inside"), in_turn(SHAPES, [False, True]))
 def test_sums_in_many_blocks_are_the_same(
     name: str, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +154,7 @@ def test_each_operand_has_its_own_kind(name: str, in_place: bool) -> None:
 
 
 @pytest.mark.jit
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 8)
 @given(
     rows=st.integers(1, 30),
     inner=st.integers(1, 40),

@@ -1,6 +1,5 @@
 """Products of integers of 8 and 16 bits: each operand has its own kind, the sums are int32."""
 
-import itertools
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Instruction
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.cases import check, instruction_of
-from tests.unit.kernels.in_turn import in_turn
 
 Shape = tuple[int, ...]
 Product = tuple[type[Instruction], tuple[Shape, Shape, Shape | None], dict[str, Any]]
@@ -77,10 +76,10 @@ def test_bytes_are_summed_up_in_int32(name: str, kinds: tuple[ElementKind, Eleme
     check(product_of(name, *kinds), Target.host(lanes))
 
 
+SHORT = sorted(SHORT_INTEGERS, key=lambda kind: kind.value)
+
+
 @pytest.mark.jit
-@pytest.mark.parametrize(
-    ("left", "right"),
-    list(itertools.product(sorted(SHORT_INTEGERS, key=lambda kind: kind.value), repeat=2)),
-)
+@pytest.mark.parametrize(("left", "right"), in_turn(SHORT, SHORT, most=2))
 def test_any_two_short_kinds_have_a_product(left: ElementKind, right: ElementKind) -> None:
     check(product_of("panels", left, right), Target.host(8))

@@ -19,7 +19,7 @@ from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import Buffer, Instruction, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.unit.kernels.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.running import RunningKernel
 
 AddInst = instruction_for(ops.Add)

@@ -17,8 +17,8 @@ from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.schema import operand_specs
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import each_with_one_width, in_turn
 from tests.unit.kernels.cases import assert_close, check, instruction_of, random_array
-from tests.unit.kernels.in_turn import each_with_one_width, in_turn
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 AddInst = instruction_for(ops.Add)

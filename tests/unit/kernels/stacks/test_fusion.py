@@ -22,9 +22,9 @@ from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import each_with_one_width
 from tests.passes_for_cpu import run_passes
 from tests.unit.kernels.cases import assert_close
-from tests.unit.kernels.in_turn import each_with_one_width
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 AddInst, ReluInst = instruction_for(ops.Add), instruction_for(ops.Relu)

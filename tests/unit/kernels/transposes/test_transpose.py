@@ -11,8 +11,8 @@ from glow_nb.kernels.transposes.plan import Blocks, Matrix, Way
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import each_with_one_width, in_turn
 from tests.unit.kernels.cases import check, instruction_of, random_array
-from tests.unit.kernels.in_turn import each_with_one_width, in_turn
 from tests.unit.kernels.running import RunningKernel, guarded
 
 FLOAT32 = ElementKind.FLOAT32

@@ -12,8 +12,8 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.pooling_gradients import MaxPoolGradientInst
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import check, instruction_of
-from tests.unit.kernels.in_turn import each_with_one_width
 
 Shape = tuple[int, ...]
 # shape, kernel, stride, pads, dilation

@@ -12,8 +12,8 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of
-from tests.unit.kernels.in_turn import each_with_one_width
 
 FLOAT32 = ElementKind.FLOAT32
 TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]

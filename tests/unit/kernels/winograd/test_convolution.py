@@ -29,7 +29,7 @@ from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.unit.kernels.in_turn import in_turn
+from tests.in_turn import in_turn
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -258,7 +258,13 @@ def test_sums_of_bytes_have_an_epilogue() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", ["groups", "many channels", "images share tiles", "5x5", "column"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("groups", "images share tiles", "5x5"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("many channels", "column")),
+    ],
+)
 def test_cut_sums_are_the_same(name: str) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     target = replace(Target.host(lanes), l1_bytes=64)

@@ -7,8 +7,8 @@ import pytest
 from glow_nb.kernels.operators.winograd_instructions import WinogradFilterInst
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import check, instruction_of
-from tests.unit.kernels.in_turn import each_with_one_width
 
 # group, panels, taps, channels, block, tile
 CASES = {

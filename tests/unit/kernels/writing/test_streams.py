@@ -18,6 +18,7 @@ from glow_nb.llir.instructions.normalization import (
 from glow_nb.llir.instructions.reduction import ReduceSumInst
 from glow_nb.llir.program import Buffer, Instruction, View, read
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, random_array
 from tests.unit.kernels.running import RunningKernel
 
@@ -58,8 +59,7 @@ FAR = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES))
 def test_rows_are_streamed_wherever_lines_begin(name: str, lanes: int) -> None:
     instruction, target = CASES[name], replace(SMALL, lanes=lanes)
     kernel = RunningKernel(generate_kernel(instruction, target), target)
