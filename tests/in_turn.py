@@ -18,6 +18,14 @@ def each_with_one_width(cases: Iterable[Any]) -> list[Any]:
     return in_turn(cases, LANE_COUNTS)
 
 
+def every_second(cases: Iterable[Any]) -> list[Any]:
+    """Return all *cases*, every second one marked slow."""
+    return [
+        pytest.param(case, marks=pytest.mark.slow if number % 2 else ())
+        for number, case in enumerate(cases)
+    ]
+
+
 def in_turn(cases: Iterable[Any], ways: Collection[Any], most: int = 1) -> list[Any]:
     """Return ``(case, way)`` for all: up to *most* ways a case, in turn, the others marked slow.
 

@@ -14,7 +14,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.llir.program import Buffer, View
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import each_with_one_width, in_turn
+from tests.in_turn import each_with_one_width, every_second, in_turn
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
 from tests.unit.kernels.running import RunningKernel
 
@@ -103,7 +103,7 @@ CASES: dict[str, tuple[Case, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", every_second(CASES))
 def test_attention_is_that_of_its_operator(name: str) -> None:
     case, options = CASES[name]
     instruction = case.build(**options)

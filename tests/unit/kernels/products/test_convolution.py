@@ -16,6 +16,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import every_second
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 ReluInst = instruction_for(ops.Relu)
@@ -151,7 +152,7 @@ SHAPES = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", every_second(SHAPES))
 def test_convolution_keeps_its_definition(name: str) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     check(SHAPES[name], Target.host(lanes), threads=1 + len(name) % 4)

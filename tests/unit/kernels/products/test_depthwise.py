@@ -17,6 +17,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import every_second
 from tests.unit.kernels.products.test_convolution import conv, reference
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -111,7 +112,7 @@ def grouped_with_one_width() -> list[object]:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", every_second(SHAPES))
 def test_depthwise_convolution_keeps_its_definition(name: str) -> None:
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     check(SHAPES[name], Target.host(lanes), threads=1 + len(name) % 4)

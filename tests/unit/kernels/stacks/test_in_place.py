@@ -43,6 +43,7 @@ from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.philox import GENERATOR
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import every_second
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel
 
@@ -230,7 +231,7 @@ def test_every_kernel_that_says_so_is_tested() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("head", [*HEADS, *DRAWING, *POOLS, WORDS], ids=repr)
+@pytest.mark.parametrize("head", every_second([*HEADS, *DRAWING, *POOLS, WORDS]), ids=repr)
 def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
     stack, target = residual(head), Target.host()
     kernel = RunningKernel(generate_kernel(stack, target), target)
