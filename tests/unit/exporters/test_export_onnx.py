@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -392,3 +392,14 @@ def test_a_rule_that_cannot_say_a_node_leaves_it_to_another() -> None:
     feeds = {"x": np.array([3, -(1 << 62), 4, 1]).reshape(1, 4, 1)}
     found = run(glow_nb.export_onnx(function), **feeds)["y0"]
     np.testing.assert_array_equal(found, evaluate(function, feeds)["y0"])
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_a_table_is_gathered_from(kind: Literal["int8", "uint8"]) -> None:
+    b = Builder()
+    table = b.constant("table", np.arange(256, dtype=np.float32))
+    b.save(b.emit(ops.IntLookupTable(b.input("x", f"{kind}<256>"), table)), "y")
+    limits = np.iinfo(kind)
+    every = np.arange(limits.min, limits.max + 1).astype(kind)
+    found = run(glow_nb.export_onnx(b.function()), x=every)["y"]
+    np.testing.assert_array_equal(found, np.arange(256))
