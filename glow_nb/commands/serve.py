@@ -130,7 +130,11 @@ def serve(
         served = ModelServer(host, repository, options)
         _load(served)
         if token is None and address not in LOOPBACK:
-            click.echo(f"Warning: who reaches {address} needs no token (--token-file)", err=True)
+            click.echo(
+                f"Warning: anybody who reaches {address} may use the server; with --token-file it "
+                "asks for a token",
+                err=True,
+            )
         place, chosen, *_ = listening.getsockname()
         shown = f"[{place}]" if ":" in place else place
         click.echo(

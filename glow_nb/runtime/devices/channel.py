@@ -1,4 +1,4 @@
-"""What a process device and its process say to each other: small frames through a Unix socket.
+"""The messages between a process device and its process: small frames through a Unix socket.
 
 A frame is 16 bytes, four numbers of 32 bits in the order of the machine: what is said, of which
 network, of which slot, and how many bytes of text follow. Arrays do not go this way: they lie in

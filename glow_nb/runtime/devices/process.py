@@ -1,4 +1,4 @@
-"""A device that is a process of this machine: what happens to it does not happen to this one."""
+"""A device that is another process on this machine: if it dies, this process goes on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Keeps a schedule going: the lock around it, and what follows from each change of it.
+"""The dispatcher: changes the schedule under a lock, gives runs to devices, answers requests.
 
-Threads of all devices and users come here. Each changes the schedule under the lock, and does what
-follows when it has given the lock back: so no code of a device or of a user runs under it.
+Threads of all devices and users come here. Each changes the schedule under the lock, and carries
+out the effects when it has released it, so that no code of a device or of a user runs under it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Dispatcher:
         self._timer.stop()
 
     def _change(self, change: Callable[[Effects], T]) -> T:
-        """Let *change* happen, and what follows from it."""
+        """Let *change* change the schedule, and carry out its effects."""
         effects = Effects()
         with self._lock:
             result = change(effects)
@@ -131,7 +131,7 @@ class Dispatcher:
             self._idle.notify_all()
 
     def _carry_out(self, effects: Effects) -> None:
-        """Do what follows; the errors of users' callbacks come when all is done."""
+        """Do what *effects* say; the errors of users' callbacks come when all is done."""
         while effects.runs:
             run = effects.runs.pop(0)
             requests = run.execution.requests
@@ -167,7 +167,7 @@ class Dispatcher:
         device = run.device.device
         run.launcher = threading.get_ident()
         try:
-            feeds = run.execution.feeds(run.stage)
+            feeds = run.execution.feeds(run.part)
             if here:
                 return device.run(run.copy.key, feeds)
             future = device.submit(run.copy.key, feeds)

@@ -366,7 +366,7 @@ def _info(network: ServedNetwork) -> NetworkInfo:
         duplicates=copies,
         ready=copies > 0 and not network.lost and not network.leaving,
         batch_sizes=tuple(flow.rows for flow in network.flows),
-        places={s.network.name: tuple(c.device.name for c in s.copies) for s in flow.stages},
+        places={s.deployable.name: tuple(c.device.name for c in s.copies) for s in flow.parts},
     )
 
 

@@ -1,4 +1,4 @@
-"""What a host knows of one of its devices."""
+"""A device of a host, with the runs that it has been given and the parts that are on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ device need not wait for the host. What more there is waits in the host, where p
 
 
 class HostedDevice:
-    """A device, with what it has been given.
+    """A device, with the runs and the parts that it has been given.
 
     The host's lock guards all attributes but ``copies``, which is the provisioner's.
 
@@ -37,7 +37,7 @@ class HostedDevice:
         lost: Why it will not come back; empty while it may.
         freed: When a run on it ended last.
         used: The number of the last run that it was given, among those of all devices.
-        copies: The stages that are to be on it.
+        copies: The copies of parts that are to be on it.
     """
 
     def __init__(self, device: Device) -> None:

@@ -16,10 +16,10 @@ from itertools import count
 from glow_nb.errors import CompileError, DeviceError, GlowError, PartitionError, UnsupportedError
 from glow_nb.hlir.graph import Function
 from glow_nb.runtime.deploy import compile_part
-from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, Stage
+from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, HostedPart
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
 from glow_nb.runtime.planning.partitioner import partition, runs_all_of
-from glow_nb.runtime.planning.partitioning import Partitioning
+from glow_nb.runtime.planning.partitioning import Part, Partitioning
 from glow_nb.schema import closest
 
 Plans = Mapping[int, Function | Partitioning]
@@ -30,28 +30,28 @@ _Places = list[tuple["_Bundle", HostedDevice]]
 
 @dataclass(frozen=True, eq=False)
 class _Bundle:
-    """Stages that are loaded on the same device: one, or a whole network at all batch sizes.
+    """Parts that go on a device together: one, or a whole network at all batch sizes.
 
     Attributes:
-        stages: What is loaded.
+        parts: The parts.
         like: The device that they were compiled for; those of its backend and cores will do.
         is_bound: Whether the first copy must be on that very device.
     """
 
-    stages: tuple[Stage, ...]
+    parts: tuple[HostedPart, ...]
     like: HostedDevice
     is_bound: bool
 
     @property
     def memory_bytes(self) -> int:
-        return sum(stage.network.memory_bytes for stage in self.stages)
+        return sum(part.deployable.memory_bytes for part in self.parts)
 
     def is_on(self, device: HostedDevice) -> bool:
-        return any(copy.stage in self.stages for copy in device.copies)
+        return any(copy.part in self.parts for copy in device.copies)
 
 
 class Provisioner:
-    """Knows what is on which device; one change at a time."""
+    """Loads networks on devices and unloads them, one at a time."""
 
     def __init__(self, devices: Sequence[HostedDevice]) -> None:
         """Have nothing on *devices*."""
@@ -82,10 +82,10 @@ class Provisioner:
                 plans = {**plans, **self._cut(name, whole, bundle)}
         for rows, plan in plans.items():
             if isinstance(plan, Partitioning):
-                parts = [self._compile_part(name, plan, index) for index in range(len(plan.parts))]
-                bundles.extend(parts)
-                stages = [part.stages[0] for part in parts]
-                flows.append(Dataflow(name, plan.inputs, plan.outputs, stages, rows, plan.counted))
+                compiled = [self._compile_part(name, part) for part in plan.parts]
+                bundles.extend(compiled)
+                parts = [part for bundle in compiled for part in bundle.parts]
+                flows.append(Dataflow(name, plan.inputs, plan.outputs, parts, rows, plan.counted))
         with self._lock:
             self._add(name, self._place(name, bundles, copies))
         return sorted(flows, key=lambda flow: flow.rows)
@@ -103,7 +103,8 @@ class Provisioner:
             except (CompileError, UnsupportedError) as error:  # another backend may do
                 refusal = refusal or error
                 continue
-            bundle = _Bundle(tuple(Stage(each, 0.0) for each in compiled), like, is_bound=False)
+            parts = tuple(HostedPart(each, 0.0) for each in compiled)
+            bundle = _Bundle(parts, like, is_bound=False)
             if self._has_room(bundle) and all(
                 runs_all_of(function, like.device.description) for function in functions.values()
             ):
@@ -144,8 +145,7 @@ class Provisioner:
                 free[part.device] -= part.memory_bytes
         return plans
 
-    def _compile_part(self, name: str, plan: Partitioning, index: int) -> _Bundle:
-        part = plan.parts[index]
+    def _compile_part(self, name: str, part: Part) -> _Bundle:
         devices = {device.name: device for device in self._devices}
         device = devices.get(part.device)
         if device is None:
@@ -153,8 +153,8 @@ class Provisioner:
                 f"network {name!r}: part {part.name!r} is planned for the device {part.device!r}"
                 f"{closest(part.device, devices)}; the host has {list(devices)}"
             )
-        stage = Stage(compile_part(part, device.device.description), part.seconds)
-        return _Bundle((stage,), device, is_bound=True)
+        hosted = HostedPart(compile_part(part, device.device.description), part.seconds)
+        return _Bundle((hosted,), device, is_bound=True)
 
     def _kinds(self) -> list[HostedDevice]:
         """Return one of the devices that run the same in the same way, the fastest kind first."""
@@ -192,27 +192,27 @@ class Provisioner:
         return room.places
 
     def _add(self, name: str, places: _Places) -> None:
-        """Load what *places* says, all of it or nothing."""
+        """Load each bundle of *places* on its device: all of them, or none."""
         added: list[Copy] = []
         try:
             for bundle, device in places:
-                for stage in bundle.stages:
-                    key = f"{name}:{stage.network.name}:{next(self._keys)}"
-                    device.device.add(key, stage.network)
-                    added.append(Copy(stage, device, key))
+                for part in bundle.parts:
+                    key = f"{name}:{part.deployable.name}:{next(self._keys)}"
+                    device.device.add(key, part.deployable)
+                    added.append(Copy(part, device, key))
         except BaseException:
             for copy in added:
                 _evict(copy)
             raise
         for copy in added:
-            copy.stage.copies += (copy,)
+            copy.part.copies += (copy,)
             copy.device.copies.append(copy)
 
     def unload(self, flows: Sequence[Dataflow]) -> None:
         """Evict *flows* from all devices; what has been evicted before stays so."""
         with self._lock:
-            for stage in [stage for flow in flows for stage in flow.stages]:
-                copies, stage.copies = stage.copies, ()
+            for part in [part for flow in flows for part in flow.parts]:
+                copies, part.copies = part.copies, ()
                 for copy in copies:
                     copy.device.copies.remove(copy)
                     _evict(copy)
@@ -226,16 +226,16 @@ class Provisioner:
         """
         with self._lock:
             for copy in device.copies:
-                device.device.add(copy.key, copy.stage.network)
+                device.device.add(copy.key, copy.part.deployable)
 
     def move(self, device: HostedDevice) -> None:
         """Load what was on *device*, which will not come back, on others as far as they can."""
         with self._lock:
             copies, device.copies = device.copies, []
             for copy in copies:
-                copy.stage.copies = tuple(c for c in copy.stage.copies if c is not copy)
+                copy.part.copies = tuple(c for c in copy.part.copies if c is not copy)
                 try:
-                    bundle = _Bundle((copy.stage,), device, is_bound=False)
+                    bundle = _Bundle((copy.part,), device, is_bound=False)
                     self._add(copy.key, self._place(copy.key, [bundle], 1))
                 except GlowError:  # the host tells who is left without a copy
                     continue
@@ -270,19 +270,19 @@ class _Room:
         return True
 
     def _held(self, device: HostedDevice) -> float:
-        """Return how many stages a device holds, for its speed."""
+        """Return how many parts a device holds, for its speed."""
         chosen = sum(taken is device for _, taken in self.places)
         return (len(device.copies) + chosen + 1) / _speed(device)
 
 
 def _flows_of(name: str, functions: Mapping[int, Function], bundle: _Bundle) -> list[Dataflow]:
-    """Return *functions*, each of which is one stage of *bundle*."""
+    """Return *functions*, each of which is one part of *bundle*."""
     flows = []
-    for (rows, function), stage in zip(functions.items(), bundle.stages, strict=True):
+    for (rows, function), part in zip(functions.items(), bundle.parts, strict=True):
         inputs = [(value.name, value.type) for value in function.inputs]
         outputs = [(value.name, value.type) for value in function.outputs]
         counted = {value.name: value.counted for value in function.outputs if value.counted}
-        flows.append(Dataflow(name, inputs, outputs, [stage], rows, counted))
+        flows.append(Dataflow(name, inputs, outputs, [part], rows, counted))
     return flows
 
 
@@ -313,11 +313,11 @@ def _no_room(
 ) -> PartitionError:
     """Return the error that says what is missing on each of *devices*."""
     needed = bundle.memory_bytes
-    constants = sum(stage.network.constant_bytes for stage in bundle.stages)
+    constants = sum(part.deployable.constant_bytes for part in bundle.parts)
     lines = [_shortage(device, bundle, needed, free) for device in devices]
     number = "" if copy == 1 else f", copy {copy},"
     return PartitionError(
-        f"network {name!r}: {bundle.stages[0].network.name!r}{number} needs {needed} bytes "
+        f"network {name!r}: {bundle.parts[0].deployable.name!r}{number} needs {needed} bytes "
         f"({constants} of constants, {needed - constants} for runs) on a device of the backend "
         f"{bundle.like.device.description.backend!r} with "
         f"{bundle.like.device.description.cores} core(s), and none has them: "

@@ -1,4 +1,4 @@
-"""Devices that were lost: restarted and filled again, or replaced by others."""
+"""Recovery: lost devices are restarted and get their networks back, or others take these over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thread that looks after something when it is time to."""
+"""A timer: a thread that calls a method at given times."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from glow_nb.files import replace_file
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, MEBIBYTE, PALETTE, REST
 from glow_nb.runtime.planning.partitioning import Partitioning
-from glow_nb.runtime.planning.timing import Stage, begins_of, memory_bytes, stages_of
+from glow_nb.runtime.planning.timing import TimedPart, begins_of, memory_bytes, timed_parts
 from glow_nb.text import format_name
 
 MOST_ROWS = 40
@@ -73,35 +73,35 @@ def _make_figure(plan: Partitioning, title: str) -> Figure:
 def _draw_times(axes: Axes, plan: Partitioning, rows: list[str]) -> None:
     """Draw when each device takes in, computes and hands out for one request."""
     row = {name: number for number, name in enumerate(rows)}
-    stages = stages_of(plan)
-    begins = begins_of(stages)
-    drawn = [stage for stage in stages if stage.part.device in row]
-    for index, stage in enumerate(drawn):
-        y, begin = row[stage.part.device], begins[stage.part.name] * 1e3
-        moved = (stage.seconds - stage.part.seconds) * 1e3
+    parts = timed_parts(plan)
+    begins = begins_of(parts)
+    drawn = [timed for timed in parts if timed.part.device in row]
+    for index, timed in enumerate(drawn):
+        y, begin = row[timed.part.device], begins[timed.part.name] * 1e3
+        moved = (timed.seconds - timed.part.seconds) * 1e3
         colour = PALETTE[index % len(PALETTE)]
         axes.barh(y, moved, left=begin, height=0.5, color=REST, zorder=2)
         axes.barh(
-            y, stage.part.seconds * 1e3, left=begin + moved, height=0.5, color=colour, zorder=2
+            y, timed.part.seconds * 1e3, left=begin + moved, height=0.5, color=colour, zorder=2
         )
     _draw_arrows(axes, drawn, begins, row)
     _style(axes, "time of one request, ms; grey: transfers")
 
 
 def _draw_arrows(
-    axes: Axes, stages: list[Stage], begins: dict[str, float], row: dict[str, int]
+    axes: Axes, parts: list[TimedPart], begins: dict[str, float], row: dict[str, int]
 ) -> None:
-    ends = {s.part.name: (begins[s.part.name] + s.seconds) * 1e3 for s in stages}
+    ends = {s.part.name: (begins[s.part.name] + s.seconds) * 1e3 for s in parts}
     arrows: list[tuple[int, Any, Any]] = []
-    for stage in stages:
-        for name in stage.needs:
-            source = next((s for s in stages if s.part.name == name), None)
-            if source is None or source.part.device == stage.part.device:
+    for timed in parts:
+        for name in timed.needs:
+            source = next((s for s in parts if s.part.name == name), None)
+            if source is None or source.part.device == timed.part.device:
                 continue
             made = {output for output, _ in source.part.outputs}
-            size = sum(t.size_bytes for t in stage.transfers if t.name in made)
+            size = sum(t.size_bytes for t in timed.transfers if t.name in made)
             start = (ends[name], row[source.part.device])
-            arrows.append((size, start, (begins[stage.part.name] * 1e3, row[stage.part.device])))
+            arrows.append((size, start, (begins[timed.part.name] * 1e3, row[timed.part.device])))
     for size, start, end in sorted(arrows, key=lambda arrow: -arrow[0])[:MOST_ARROWS]:
         style = {"arrowstyle": "->", "color": INK, "linewidth": 0.8}
         axes.annotate("", end, start, arrowprops=style, zorder=3)

@@ -36,11 +36,11 @@ class Unit:
 
     Attributes:
         instructions: Their numbers in the program's ``work``, ascending.
-        costs: What each of them costs that is not known to vanish.
+        costs: The cost of each; without copies, which other passes may remove.
         operators: The operators that they compute.
         nodes: The nodes of the model that they compute.
         inner_bytes: The most memory that its own activations take at a time.
-        shared_bytes: By how much less its results take because they lie on what it reads.
+        shared_bytes: Bytes of its results that need no memory, since they lie on what it reads.
     """
 
     instructions: tuple[int, ...]
