@@ -172,11 +172,16 @@ def _transfers(runs: list[TracedRun], devices: Mapping[str, int]) -> Iterator[Ev
             number += 1
             arrow: Event = {"pid": _DEVICES, "name": name, "cat": "transfer", "id": number}
             arrow["args"] = {"bytes": type.size_bytes, "from": maker.device, "to": run.device}
-            yield {**arrow, "ph": "s", "tid": devices[maker.device], "ts": _micro(maker.ended)}
+            yield {**arrow, "ph": "s", "tid": devices[maker.device], "ts": _last_moment(maker)}
             end: Event = {"ph": "f", "bp": "e", "tid": devices[run.device]}
             yield {**arrow, **end, "ts": _micro(run.began)}
         for name in part.outputs:
             made[run.flow.name, run.execution, name] = run
+
+
+def _last_moment(run: TracedRun) -> float:
+    """Return a time at the end of *run*, and in it: viewers draw an arrow from what runs then."""
+    return max(_micro(run.began), _micro(run.ended) - 0.001)
 
 
 def _request_events(request: TracedRequest, number: int, row: int) -> Iterator[Event]:
