@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from glow_nb.errors import OptionError
 
+KINDS = ("local", "process", "ray", "interpreter", "simulated")
+"""The kinds of devices."""
 UNSUPPORTED = "unsupported"
 """The option of any kind of device that lists operators which the device is not to run."""
 
