@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from glow_nb.arguments import seconds
 from glow_nb.commands.options import ExampleCommand
 from glow_nb.errors import OptionError
 from glow_nb.text import format_name
@@ -114,7 +115,7 @@ def serve(
     """
     _require_extra()
     from glow_nb.runtime.devices.device_file import read_devices
-    from glow_nb.runtime.hosting.host import HostManager, seconds
+    from glow_nb.runtime.hosting.host import HostManager
     from glow_nb.runtime.serve.limits import Limits
     from glow_nb.runtime.serve.model_server import LoadOptions, ModelServer
     from glow_nb.runtime.serve.repository import ModelRepository

@@ -20,16 +20,15 @@ _DESCRIPTORS = 2
 
 
 class Verb(IntEnum):
-    """What a frame says: three orders to the process, and what it answers."""
+    """What a frame says: three orders to the process, and its answers; ``UNLOAD`` has none."""
 
     LOAD = 1
     UNLOAD = 2
     RUN = 3
     READY = 4
     LOADED = 5
-    UNLOADED = 6
-    DONE = 7
-    FAILED = 8
+    DONE = 6
+    FAILED = 7
 
 
 class Frame(NamedTuple):

@@ -108,8 +108,7 @@ class ManagedDevice(ABC):
             self._remove(held)
             raise
         with self._lock:
-            if self._engine is not engine:
-                raise self._death(key)
+            self._require_same(engine, key)
             held.status = LoadStatus.READY
 
     def _load_on(self, engine: Engine, held: HeldNetwork) -> None:
@@ -142,9 +141,12 @@ class ManagedDevice(ABC):
         with self._lock:
             engine, held = self._alive(), self._ready(key)
             held.status = LoadStatus.LEAVING
-            self._changed.wait_for(lambda: self._engine is not engine or not held.unfinished)
-            if self._engine is not engine:
-                raise self._death(key)
+            try:
+                self._changed.wait_for(lambda: self._engine is not engine or not held.unfinished)
+            except BaseException:  # an interrupt from the keyboard: it stays
+                held.status = LoadStatus.READY
+                raise
+            self._require_same(engine, key)
         engine.unload(held)
         self._remove(held)
 
@@ -153,6 +155,11 @@ class ManagedDevice(ABC):
         if self._engine is None or self._is_closed:
             raise self._death()
         return self._engine
+
+    def _require_same(self, engine: Engine, key: str) -> None:
+        """Raise DeviceError if the device has died, or was restarted, since it had *engine*."""
+        if self._engine is not engine:
+            raise self._error("it was restarted", key) if self._engine else self._death(key)
 
     def _ready(self, key: str) -> HeldNetwork:
         """Return the network *key*; raise OptionError unless it takes runs."""
@@ -168,8 +175,11 @@ class ManagedDevice(ABC):
 
     def _death(self, key: str = "") -> DeviceError:
         """Return the error that says why the device does nothing, for *key* if one is given."""
+        return self._error(self._reason or "it is closed", key)
+
+    def _error(self, reason: str, key: str = "") -> DeviceError:
         network = f"; network {key!r}" if key else ""
-        return DeviceError(f"{self}: {self._reason or 'it is closed'}{network}")
+        return DeviceError(f"{self}: {reason}{network}")
 
     # runs
 
@@ -276,7 +286,7 @@ class ManagedDevice(ABC):
             if self._engine is not engine:
                 return
             runs = self._give_up(reason)
-        self._fail(runs)
+        self._fail(runs, reason)
 
     def kill(self, reason: str) -> None:
         """Give it up: what runs ends with a DeviceError that says *reason*; it holds nothing."""
@@ -286,7 +296,7 @@ class ManagedDevice(ABC):
                 return
             runs = self._give_up(reason)
         engine.kill()
-        self._fail(runs)
+        self._fail(runs, reason)
 
     def _give_up(self, reason: str) -> list[Run]:
         """Be dead and empty; return the runs, which the caller must answer."""
@@ -298,10 +308,10 @@ class ManagedDevice(ABC):
         self._changed.notify_all()
         return runs
 
-    def _fail(self, runs: Iterable[Run]) -> None:
+    def _fail(self, runs: Iterable[Run], reason: str) -> None:
         for run in runs:
             if run.future.running() or run.future.set_running_or_notify_cancel():
-                _answer(run.future, self._death(run.held.key))
+                _answer(run.future, self._error(reason, run.held.key))
 
     def restart(self) -> None:
         """Make it alive and empty again, or raise DeviceError if it cannot be."""

@@ -128,13 +128,15 @@ def test_only_devices_of_the_same_backend_and_cores_get_copies() -> None:
 
 
 @pytest.mark.parametrize("error", [MemoryLimitError("full"), CompileError("damaged")])
-def test_what_was_loaded_is_evicted_when_a_step_fails(error: Exception) -> None:
+def test_what_was_loaded_is_evicted_when_a_step_fails(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = Host(a=4 * ONE, b=4 * ONE)
 
     def refuse(key: str, network: object) -> None:
         raise error
 
-    host.devices[1].add = refuse  # type: ignore[method-assign]
+    monkeypatch.setattr(host.devices[1], "add", refuse)
     with pytest.raises(type(error), match=str(error)):
         host.provisioner.load("net", {1: pipeline("a", "a", "b")}, 1)
     assert host.held() == [0, 0]
@@ -151,7 +153,7 @@ def test_a_device_that_dies_meanwhile_does_not_keep_the_others(
         first.kill("power cut")
         raise DeviceError("b: it has died")
 
-    host.devices[1].add = die  # type: ignore[method-assign]
+    monkeypatch.setattr(host.devices[1], "add", die)
     with pytest.raises(DeviceError, match="b: it has died"):
         host.provisioner.load("net", {1: pipeline("a", "b")}, 1)
 
