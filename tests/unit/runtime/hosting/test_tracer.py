@@ -41,8 +41,8 @@ def test_a_trace_has_requests_runs_and_what_goes_between_them(tmp_path: Path) ->
 
 def _is_during(run: Event, moment: Event) -> bool:
     """Whether *moment* is in the bar of *run*, whose end belongs to the next bar."""
-    inside = run["ts"] <= moment["ts"] < run["ts"] + run["dur"]
-    return inside and run["tid"] == moment["tid"]
+    inside: bool = run["ts"] <= moment["ts"] < run["ts"] + run["dur"]
+    return inside and bool(run["tid"] == moment["tid"])
 
 
 def test_a_tracer_keeps_no_more_than_it_may() -> None:
