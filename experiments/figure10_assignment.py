@@ -1,7 +1,7 @@
 """Four networks on five devices: which parts are where, and what did the devices do?
 
-The paper's Figure 10 from what the provisioner and the executor did: two networks are in parts, one
-is loaded twice, and one has a device to itself::
+The paper's Figure 10 from what the provisioner and the executor did: the networks A and B are in
+parts, and each part of B is on two devices::
 
     python -m experiments.figure10_assignment --output docs
 
@@ -28,22 +28,22 @@ from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.tracer import TracedRun, Tracer
 
-MEGABYTE = 1 << 20
+MEBIBYTE = 1 << 20
 DEVICES = {
-    name: DeviceDescription(name, memory_bytes=12 * MEGABYTE)
+    name: DeviceDescription(name, memory_bytes=12 * MEBIBYTE)
     for name in (f"device {number}" for number in range(1, 6))
 }
 NETWORKS = {
-    "network 1": (
-        Block("A", ("x",), 12, "device 1"),
-        Block("B", ("A",), 16, "device 2"),
-        Block("C", ("B",), 10, "device 3"),
+    "A": (
+        Block("0", ("x",), 12, "device 1"),
+        Block("1", ("0",), 16, "device 2"),
+        Block("2", ("1",), 10, "device 3"),
     ),
-    "network 2": (Block("A", ("x",), 14, "device 2"), Block("B", ("A",), 12, "device 1")),
-    "network 3": (Block("A", ("x",), 18, "device 4"),),
-    "network 4": (Block("A", ("x",), 15, "device 3"),),
+    "B": (Block("0", ("x",), 14, "device 2"), Block("1", ("0",), 12, "device 1")),
+    "C": (Block("0", ("x",), 18, "device 4"),),
+    "D": (Block("0", ("x",), 15, "device 3"),),
 }
-DUPLICATES = {"network 3": 2}
+DUPLICATES = {"B": 2}
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,15 @@ def draw_memory(
     for row, (device, parts) in enumerate(held.items()):
         begin = 0.0
         for part in parts:
-            size = part.memory_bytes / MEGABYTE
+            size = part.memory_bytes / MEBIBYTE
             axes.barh(row, size, left=begin, height=0.7, color=colour[part.network], ec="white")
-            label = part.part.replace("network ", "")
-            axes.text(begin + size / 2, row, label, ha="center", va="center", color="white")
+            axes.text(begin + size / 2, row, part.part, ha="center", va="center", color="white")
             begin += size
-        limit = DEVICES[device].memory_bytes / MEGABYTE
+        limit = DEVICES[device].memory_bytes / MEBIBYTE
         axes.plot([limit, limit], [row - 0.4, row + 0.4], color=INK, lw=2)
     axes.set_yticks(range(len(held)), list(held))
     axes.invert_yaxis()
-    axes.set(xlabel="megabytes; a line is the limit", title="network.part on each device")
+    axes.set(xlabel="MiB; a line is the limit", title="parts on each device: network.part")
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -106,7 +105,7 @@ def draw(held: Mapping[str, Sequence[Held]], runs: Sequence[TracedRun], path: Pa
         memory, bars = figure.subplots(1, 2, width_ratios=(1, 1.5))
         draw_memory(memory, held, colour)
         draw_runs(bars, runs, list(held), colour)
-        bars.set_title("runs; a colour is a network")
+        bars.set_title("runs: each colour is one network, each number one of its parts")
         figure.suptitle("Four networks on five devices, after Figure 10 of the Glow paper")
         figure.savefig(path, dpi=160)
 

@@ -62,12 +62,9 @@ def draw_parts(axes: Axes) -> None:
             arrow = {"arrowstyle": "->", "color": "#8a8d92"}
             axes.annotate("", (column - 0.38, row), (left + 0.38, height), arrowprops=arrow)
         axes.text(
-            *(column, row, f"{block.name}\n{block.device}"),
-            ha="center",
-            va="center",
-            fontsize=8,
+            column, row, f"{block.name}\n{block.device}", ha="center", va="center", fontsize=8,
             bbox={"boxstyle": "round,pad=0.5", "fc": "white", "ec": INK},
-        )
+        )  # fmt: skip
     axes.set(xlim=(-0.9, 3.5), ylim=(2.7, -0.7), title="parts")
     axes.axis("off")
 
@@ -83,7 +80,7 @@ def draw(runs: Sequence[TracedRun], path: Path) -> None:
         parts, bars = figure.subplots(1, 2, width_ratios=(1, 1.6))
         draw_parts(parts)
         draw_runs(bars, runs, sorted({run.device for run in runs}), colour)
-        bars.set_title("schedule; a colour is a request")
+        bars.set_title("schedule: each colour is one request")
         figure.suptitle("A network in parts and its schedule, after Figure 9 of the Glow paper")
         figure.savefig(path, dpi=160)
 

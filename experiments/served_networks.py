@@ -21,6 +21,8 @@ from glow_nb.types import ElementKind, TensorType
 
 ROWS, WIDTH = 256, 256
 ACTIVATION = TensorType(ElementKind.FLOAT32, (ROWS, WIDTH))
+LABEL_WIDTH = 0.018
+"""The shortest bar that names its part, as a share of the time that is drawn."""
 COLOURS = ("#3b6fb6", "#c0504d", "#6a9a4f", "#8064a2", "#d98c3f", "#4bacc6")
 
 
@@ -78,26 +80,25 @@ def plan(
 def draw_runs(
     axes: Axes, runs: Iterable[TracedRun], rows: Sequence[str], colour: Mapping[object, str]
 ) -> None:
-    """Draw each run as a bar in the row of its device, labelled with its part.
+    """Draw each run as a bar in the row of its device; one that is long enough names its part.
 
     *colour* is that of its network by name, or of its request by number.
     """
     runs = list(runs)
     start = min(run.began for run in runs)
+    span = 1e3 * (max(run.ended for run in runs) - start)
     for run in runs:
         begin, length = 1e3 * (run.began - start), 1e3 * (run.ended - run.began)
         row = rows.index(run.device)
         shade = colour.get(run.flow.name) or colour[run.execution]
         axes.barh(row, length, left=begin, height=0.7, color=shade, edgecolor="white", lw=0.5)
-        label = run.flow.stages[run.stage].network.name.rpartition(".")[2]
+        label = run.flow.parts[run.part].deployable.name.rpartition(".")[2]
+        if length < LABEL_WIDTH * span:
+            continue
         axes.text(
-            *(begin + length / 2, row, label),
-            ha="center",
-            va="center",
-            fontsize=7,
-            color="white",
-            clip_on=True,
-        )
+            begin + length / 2, row, label,
+            ha="center", va="center", fontsize=7, color="white", clip_on=True,
+        )  # fmt: skip
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
     axes.set_xlabel("milliseconds")

@@ -38,7 +38,8 @@ from experiments.twins import make_twin
 from glow_nb.feeds import Feeds
 from glow_nb.hlir.graph import Function
 from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.runtime.hosting.host import HostManager, NetworkInfo
+from glow_nb.runtime.hosting.host import HostManager
+from glow_nb.runtime.hosting.network_info import NetworkInfo
 from glow_nb.runtime.hosting.network_source import Servable
 from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.serve.model_server import Host, LoadOptions, ModelServer

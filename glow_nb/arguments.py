@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,19 @@ def as_integer(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def seconds(name: str, value: object, least: float = 0.0) -> float:
+    """Return the argument called *name* as a number of seconds; raise OptionError if it is none."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number that no float can be
+            number = math.inf
+        if math.isfinite(number) and number >= least:
+            return number
+    wanted = "a number of seconds" if least == -math.inf else f"{least:g} seconds or more"
+    raise OptionError(f"{name}={value!r:.80}: give {wanted}")
 
 
 def as_shapes(shapes: object) -> Shapes | None:

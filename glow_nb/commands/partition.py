@@ -48,15 +48,15 @@ glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --j
     type=click.Choice(OBJECTIVES),
     default="latency",
     show_default=True,
-    help="Answer one request soonest, let requests follow each other fastest, or let the fullest "
-    "device hold least.",
+    help="latency: one request is answered soonest; throughput: requests follow each other "
+    "fastest; memory: the fullest device holds least.",
 )
 @click.option(
     "--assign",
     "assigned",
     multiple=True,
     metavar="PATTERN=DEVICE",
-    help="Where nodes are to run whose names fit the pattern. Repeat it for each.",
+    help="Run nodes whose names fit the pattern on this device. Repeat it for each.",
 )
 @click.option("--measure", is_flag=True, help="Give all devices the rates of this machine.")
 @click.option(
@@ -85,9 +85,9 @@ def partition(
 ) -> None:
     """Cut MODEL into parts for several devices.
 
-    Shown are the parts with what goes into and out of each, the devices with their work and memory
-    for one request, and how far the plan is from the best that there can be. Times are estimates by
-    the rates of the devices; memory is exact.
+    Prints the parts with the bytes that they receive and give to the host, the devices with their
+    work for one request and their memory, and how far the plan is above a lower bound. Times are
+    estimates by the rates of the devices; memory is exact.
     """
     from glow_nb import runtime  # --help needs no planner
     from glow_nb.runtime.devices.device_file import read_devices
@@ -128,7 +128,7 @@ def _assignments(texts: tuple[str, ...]) -> dict[str, str]:
 
 def as_plain(plan: Partitioning) -> dict[str, Any]:
     """Return *plan* as numbers and text."""
-    from glow_nb.runtime.planning.timing import busy_seconds, memory_bytes, stages_of
+    from glow_nb.runtime.planning.timing import busy_seconds, memory_bytes, timed_parts
 
     busy, used = busy_seconds(plan), memory_bytes(plan)
     return {
@@ -139,17 +139,17 @@ def as_plain(plan: Partitioning) -> dict[str, Any]:
         "gap": plan.gap,
         "parts": [
             {
-                "name": stage.part.name,
-                "device": stage.part.device,
-                "kernels": len(stage.part.program.work),
-                "nodes": [n for i in stage.part.program.work for n in i.imported_names],
-                "seconds": stage.part.seconds,
-                "constant_bytes": stage.part.constant_bytes,
-                "run_bytes": stage.part.run_bytes,
-                "needs": list(stage.needs),
-                "transfers": [dataclasses.asdict(transfer) for transfer in stage.transfers],
+                "name": timed.part.name,
+                "device": timed.part.device,
+                "kernels": len(timed.part.program.work),
+                "nodes": [n for i in timed.part.program.work for n in i.imported_names],
+                "seconds": timed.part.seconds,
+                "constant_bytes": timed.part.constant_bytes,
+                "run_bytes": timed.part.run_bytes,
+                "needs": list(timed.needs),
+                "transfers": [dataclasses.asdict(transfer) for transfer in timed.transfers],
             }
-            for stage in stages_of(plan)
+            for timed in timed_parts(plan)
         ],
         "devices": [
             {
@@ -166,7 +166,7 @@ def as_plain(plan: Partitioning) -> dict[str, Any]:
 def _print(plan: Partitioning) -> None:
     plain = as_plain(plan)
     console = make_console()
-    columns = ["part", "device", "#kernels", "#time", "#weights", "#run", "#in", "#out"]
+    columns = ["part", "device", "#kernels", "#time", "#weights", "#run", "#received", "#to host"]
     table = make_table(console, "parts", columns)
     for part in plain["parts"]:
         out = sum(t["size_bytes"] for t in part["transfers"] if t["target"] is None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from glow_nb.arguments import seconds
 from glow_nb.commands.options import ExampleCommand
 from glow_nb.errors import OptionError
 from glow_nb.text import format_name
@@ -114,7 +115,7 @@ def serve(
     """
     _require_extra()
     from glow_nb.runtime.devices.device_file import read_devices
-    from glow_nb.runtime.hosting.host import HostManager, seconds
+    from glow_nb.runtime.hosting.host import HostManager
     from glow_nb.runtime.serve.limits import Limits
     from glow_nb.runtime.serve.model_server import LoadOptions, ModelServer
     from glow_nb.runtime.serve.repository import ModelRepository
@@ -130,7 +131,11 @@ def serve(
         served = ModelServer(host, repository, options)
         _load(served)
         if token is None and address not in LOOPBACK:
-            click.echo(f"Warning: who reaches {address} needs no token (--token-file)", err=True)
+            click.echo(
+                f"Warning: anybody who reaches {address} may use the server; with --token-file it "
+                "asks for a token",
+                err=True,
+            )
         place, chosen, *_ = listening.getsockname()
         shown = f"[{place}]" if ":" in place else place
         click.echo(

@@ -1,4 +1,4 @@
-"""What a process device and its process say to each other: small frames through a Unix socket.
+"""The messages between a process device and its process: small frames through a Unix socket.
 
 A frame is 16 bytes, four numbers of 32 bits in the order of the machine: what is said, of which
 network, of which slot, and how many bytes of text follow. Arrays do not go this way: they lie in
@@ -20,16 +20,15 @@ _DESCRIPTORS = 2
 
 
 class Verb(IntEnum):
-    """What a frame says: three orders to the process, and what it answers."""
+    """What a frame says: three orders to the process, and its answers; ``UNLOAD`` has none."""
 
     LOAD = 1
     UNLOAD = 2
     RUN = 3
     READY = 4
     LOADED = 5
-    UNLOADED = 6
-    DONE = 7
-    FAILED = 8
+    DONE = 6
+    FAILED = 7
 
 
 class Frame(NamedTuple):

@@ -1,4 +1,4 @@
-"""What every device is (the paper's device manager, section 6): it holds networks and runs them."""
+"""The methods of every device: it holds networks and runs them (device manager, section 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device can do and hold, as planning sees it: numbers, nothing that runs."""
+"""The description of a device: what it can do and hold, and its links, as numbers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 
 from glow_nb.errors import OptionError
 
+KINDS = ("local", "process", "ray", "interpreter", "simulated")
+"""The kinds of devices."""
 UNSUPPORTED = "unsupported"
 """The option of any kind of device that lists operators which the device is not to run."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """The way of tensors between two devices, or between a device and the host.
+    """A connection between two devices, or between a device and the host, that tensors go through.
 
     Attributes:
         bytes_per_second: How much goes through it.
-        latency_seconds: What each transfer takes beside that.
+        latency_seconds: How much longer each transfer takes.
     """
 
     bytes_per_second: float
@@ -47,8 +49,8 @@ class DeviceDescription:
             take together.
         multiply_adds_per_second: float32 multiply-adds of all its cores.
         memory_bytes_per_second: How fast it reads its memory.
-        link: The way to the host, and to a device that *links* does not name.
-        links: The ways to other devices by their names.
+        link: The link to the host, and to each device that *links* does not name.
+        links: The links to other devices by their names.
         options: What only its kind knows, such as Ray's resources; and ``unsupported``, which each
             kind knows.
     """
@@ -65,7 +67,7 @@ class DeviceDescription:
     options: Mapping[str, object] = field(default_factory=dict)
 
     def link_to(self, other: str) -> Link:
-        """Return the way to the device called *other*."""
+        """Return the link to the device called *other*."""
         return self.links.get(other, self.link)
 
     @property

@@ -33,7 +33,7 @@ import yaml
 from glow_nb.arguments import as_path
 from glow_nb.errors import OptionError
 from glow_nb.regular_files import open_regular
-from glow_nb.runtime.devices.device_description import DeviceDescription, Link
+from glow_nb.runtime.devices.device_description import KINDS, DeviceDescription, Link
 from glow_nb.schema import closest
 
 MOST_DEVICES = 10_000
@@ -48,8 +48,6 @@ UNITS = {
     **{f"{p}iB": 1024**n for n, p in enumerate(("K", "M", "G", "T"), 1)},
 }
 """What may stand behind a number of bytes."""
-
-KINDS = ("local", "process", "ray", "interpreter", "simulated")
 
 
 def read_devices(path: str | os.PathLike[str]) -> list[DeviceDescription]:

@@ -1,4 +1,4 @@
-"""What makes a device run: the part that each kind of device has of its own."""
+"""The engine of a device: what loads and runs networks, different for each kind of device."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Outcome = list[Array] | GlowError
 """How a run ends: with its outputs, or with the reason why there are none."""
 
 
-class Stage(Enum):
-    """Where a network on a device is between being added and being forgotten."""
+class LoadStatus(Enum):
+    """Whether a network on a device is being loaded, can run, or is being evicted."""
 
     LOADING = "is being loaded"
     READY = "is ready"
@@ -31,10 +31,10 @@ class HeldNetwork:
 
     Attributes:
         key: What users of the device call it.
-        number: What the engine calls it; no two networks of an engine have the same.
+        number: What the engine calls it: another number for each network.
         network: What was added.
         feeds: Checks what its runs take.
-        stage: Only one that is ready takes runs.
+        status: Whether it takes runs: only when it is ready.
         unfinished: Runs that it has been given and has not ended.
     """
 
@@ -42,7 +42,7 @@ class HeldNetwork:
     number: int
     network: Deployable
     feeds: FeedCheck
-    stage: Stage = Stage.LOADING
+    status: LoadStatus = LoadStatus.LOADING
     unfinished: int = 0
 
 

@@ -1,4 +1,4 @@
-"""The part that all devices share: keys, memory, the order of runs, one answer for each, death."""
+"""What all kinds of devices share: keys, memory, the order of runs, one answer for each, death."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from glow_nb.feeds import FeedCheck
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.runtime.devices.engine import Engine, HeldNetwork, Outcome, Run, Stage
+from glow_nb.runtime.devices.engine import Engine, HeldNetwork, LoadStatus, Outcome, Run
 from glow_nb.schema import closest
 from glow_nb.types import Array
 
@@ -37,8 +37,8 @@ class ManagedDevice(ABC):
     ``Deployable.memory_bytes`` of its memory: constants and one run. Arrays of runs that wait, or
     are on their way to or from the device, are memory of the host.
 
-    A run belongs to this object until it ends. Who takes it out of ``_begun`` or ``_waiting`` under
-    the lock answers it: so that it is answered once, whoever comes second.
+    A run is in ``_waiting`` or in ``_begun`` until it ends. The thread that takes it out, under the
+    lock, answers it. So each run is answered once, even if its device dies as it ends.
     """
 
     def __init__(self, description: DeviceDescription) -> None:
@@ -56,7 +56,7 @@ class ManagedDevice(ABC):
         _DEVICES.add(self)
 
     def _forget_everything(self) -> None:
-        """Be a device without anything, whose locks nobody holds."""
+        """Hold no network and no run, with new locks that no thread holds."""
         self._lifecycle = threading.RLock()  # held to restart or close
         self._dispatching = threading.Lock()  # held to begin runs
         self._lock = threading.Lock()  # held to look at what follows
@@ -96,7 +96,7 @@ class ManagedDevice(ABC):
             engine = self._alive()
             if there := self._networks.get(key):
                 raise OptionError(
-                    f"{self}: network {key!r} is there already, it {there.stage.value}; evict it, "
+                    f"{self}: network {key!r} is there already, it {there.status.value}; evict it, "
                     "or add this one by another key"
                 )
             self._require_memory(key, network)
@@ -108,9 +108,8 @@ class ManagedDevice(ABC):
             self._remove(held)
             raise
         with self._lock:
-            if self._engine is not engine:
-                raise self._death(key)
-            held.stage = Stage.READY
+            self._require_same(engine, key)
+            held.status = LoadStatus.READY
 
     def _load_on(self, engine: Engine, held: HeldNetwork) -> None:
         """Load a network; an error says of which device it is, and which network."""
@@ -141,10 +140,13 @@ class ManagedDevice(ABC):
         """Forget the network *key*, when its runs have ended; an unknown one is an OptionError."""
         with self._lock:
             engine, held = self._alive(), self._ready(key)
-            held.stage = Stage.LEAVING
-            self._changed.wait_for(lambda: self._engine is not engine or not held.unfinished)
-            if self._engine is not engine:
-                raise self._death(key)
+            held.status = LoadStatus.LEAVING
+            try:
+                self._changed.wait_for(lambda: self._engine is not engine or not held.unfinished)
+            except BaseException:  # an interrupt from the keyboard: it stays
+                held.status = LoadStatus.READY
+                raise
+            self._require_same(engine, key)
         engine.unload(held)
         self._remove(held)
 
@@ -154,13 +156,18 @@ class ManagedDevice(ABC):
             raise self._death()
         return self._engine
 
+    def _require_same(self, engine: Engine, key: str) -> None:
+        """Raise DeviceError if the device has died, or was restarted, since it had *engine*."""
+        if self._engine is not engine:
+            raise self._error("it was restarted", key) if self._engine else self._death(key)
+
     def _ready(self, key: str) -> HeldNetwork:
         """Return the network *key*; raise OptionError unless it takes runs."""
         held = self._networks.get(key)
-        if held is not None and held.stage is Stage.READY:
+        if held is not None and held.status is LoadStatus.READY:
             return held
         if held is not None:
-            raise OptionError(f"{self}: network {key!r} {held.stage.value}; wait for that")
+            raise OptionError(f"{self}: network {key!r} {held.status.value}; wait for that")
         raise OptionError(
             f"{self}: it has no network {key!r}{closest(key, self._networks)}; it holds "
             f"{list(self._networks)!s:.200}"
@@ -168,8 +175,11 @@ class ManagedDevice(ABC):
 
     def _death(self, key: str = "") -> DeviceError:
         """Return the error that says why the device does nothing, for *key* if one is given."""
+        return self._error(self._reason or "it is closed", key)
+
+    def _error(self, reason: str, key: str = "") -> DeviceError:
         network = f"; network {key!r}" if key else ""
-        return DeviceError(f"{self}: {self._reason or 'it is closed'}{network}")
+        return DeviceError(f"{self}: {reason}{network}")
 
     # runs
 
@@ -271,12 +281,12 @@ class ManagedDevice(ABC):
             )
 
     def _died(self, engine: Engine, reason: str) -> None:
-        """Be dead, if this *engine* is the one that runs."""
+        """Be dead for *reason*, unless *engine* is an earlier one, from before a restart."""
         with self._lock:
             if self._engine is not engine:
                 return
             runs = self._give_up(reason)
-        self._fail(runs)
+        self._fail(runs, reason)
 
     def kill(self, reason: str) -> None:
         """Give it up: what runs ends with a DeviceError that says *reason*; it holds nothing."""
@@ -286,10 +296,10 @@ class ManagedDevice(ABC):
                 return
             runs = self._give_up(reason)
         engine.kill()
-        self._fail(runs)
+        self._fail(runs, reason)
 
     def _give_up(self, reason: str) -> list[Run]:
-        """Be dead and empty; return the runs that nobody else will answer."""
+        """Be dead and empty; return the runs, which the caller must answer."""
         runs = [*self._begun, *self._waiting]
         self._begun.clear()
         self._waiting.clear()
@@ -298,10 +308,10 @@ class ManagedDevice(ABC):
         self._changed.notify_all()
         return runs
 
-    def _fail(self, runs: Iterable[Run]) -> None:
+    def _fail(self, runs: Iterable[Run], reason: str) -> None:
         for run in runs:
             if run.future.running() or run.future.set_running_or_notify_cancel():
-                _answer(run.future, self._death(run.held.key))
+                _answer(run.future, self._error(reason, run.held.key))
 
     def restart(self) -> None:
         """Make it alive and empty again, or raise DeviceError if it cannot be."""

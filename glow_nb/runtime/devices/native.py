@@ -1,4 +1,4 @@
-"""The machine code of a network, for devices that run nothing else."""
+"""The machine code of a network, for devices that run machine code alone."""
 
 from __future__ import annotations
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from glow_nb.arguments import whole_number
 from glow_nb.errors import OptionError
 from glow_nb.runtime.devices.device import Device
-from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.devices.device_description import KINDS, DeviceDescription
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
 from glow_nb.schema import closest
 
-KINDS = ("local", "process", "ray", "interpreter", "simulated")
 WITHOUT_OPTIONS = ("local", "interpreter")
 INTERPRETER = "interpreter"
 """The name of a kind, and of the backend that it needs."""

@@ -1,4 +1,4 @@
-"""A device that is a process of this machine: what happens to it does not happen to this one."""
+"""A device that is another process on this machine: if it dies, this process goes on."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ from glow_nb.runtime.devices.shared_memory import AnonymousFile, Slots, slots_by
 WORKER_MODULE = "glow_nb.runtime.devices.process_worker"
 START_SECONDS = 60.0
 """A process that does not answer for so long has not started."""
+LOAD_SECONDS = 60.0
+"""A process that has not loaded a network after so long is killed: it hangs."""
 END_SECONDS = 5.0
 """A process that is told to end, and has not after so long, is killed."""
 
@@ -202,22 +204,45 @@ class _ProcessEngine:
         self._networks[held.number], self._programs[held.number] = slots, program
 
     def unload(self, held: HeldNetwork) -> None:
-        """Let the process forget a network."""
-        self._ask(Frame(Verb.UNLOAD, held.number), held)
-        del self._networks[held.number], self._programs[held.number]
+        """Let the process forget a network, before it takes another order."""
+        self._send(Frame(Verb.UNLOAD, held.number))
+        self._networks.pop(held.number, None)  # it may have died, and been forgotten, meanwhile
+        self._programs.pop(held.number, None)
 
-    def _ask(self, order: Frame, held: HeldNetwork, descriptors: tuple[int, ...] = ()) -> None:
+    def _ask(self, order: Frame, held: HeldNetwork, descriptors: tuple[int, ...]) -> None:
         """Send *order* and wait until it is done; raise the error that comes in place of that."""
         answer: Future[Frame] = Future()
         with self._lock:
             if self._has_ended:
                 raise DeviceError(f"{self._name}: its process has ended; network {held.key!r}")
             self._answers[held.number] = answer
+            earlier = [run for run in self._begun if run is not None]
             with contextlib.suppress(OSError):  # the reader will see that it has ended
                 self._channel.send(order, descriptors)
-        frame = answer.result()
+        try:
+            frame = self._in_time(answer, held, earlier)
+        except BaseException:  # it hangs, or an interrupt: nobody would know what it holds
+            self.kill()
+            raise
         if frame.verb == Verb.FAILED:
             raise error_of(frame.text)
+
+    def _in_time(self, answer: Future[Frame], held: HeldNetwork, earlier: list[Run]) -> Frame:
+        """Return the *answer*; *earlier* runs come before it, and may take as long as they like."""
+        while True:
+            has_to_wait = any(run in self._begun for run in earlier)
+            try:
+                return answer.result(LOAD_SECONDS)
+            except TimeoutError as error:
+                if not has_to_wait:
+                    raise DeviceError(
+                        f"{self._name}: killed, since its process has not loaded network "
+                        f"{held.key!r} within {LOAD_SECONDS:g} s"
+                    ) from error
+
+    def _send(self, order: Frame) -> None:
+        with self._lock, contextlib.suppress(OSError):  # the reader will see that it has ended
+            self._channel.send(order)
 
     def begin(self, run: Run) -> None:
         """Copy the inputs of *run* to its slot, and let the process work on it."""
@@ -228,8 +253,7 @@ class _ProcessEngine:
         for place, array in zip(slots.inputs[slot], run.inputs, strict=True):
             np.copyto(place, array)
         self._begun[slot] = run
-        with self._lock, contextlib.suppress(OSError):  # the reader will see that it has ended
-            self._channel.send(Frame(Verb.RUN, number, slot))
+        self._send(Frame(Verb.RUN, number, slot))
 
     def _read(self) -> None:
         while frame := self._channel.receive():

@@ -78,7 +78,7 @@ def serve(channel: Channel) -> None:
                 answer = Frame(Verb.LOADED, number)
             else:
                 del networks[number]
-                answer = Frame(Verb.UNLOADED, number)
+                continue
         except GlowError as error:
             answer = Frame(Verb.FAILED, number, slot, text_of(error))
         channel.send(answer)

@@ -183,9 +183,9 @@ class _RayEngine:
         self._programs[held.number] = program
 
     def unload(self, held: HeldNetwork) -> None:
-        """Forget a network."""
+        """Let the actor forget a network, before it takes another call."""
         with foreign(DeviceError, f"{self._name}: network {held.key!r}"):
-            self._ray.get(self._actor.unload.remote(held.number))
+            self._actor.unload.remote(held.number)
         del self._programs[held.number]
 
     def begin(self, run: Run) -> None:

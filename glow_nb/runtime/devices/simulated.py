@@ -1,4 +1,4 @@
-"""A device that pretends: its time is estimated, and it fails as often as one wants."""
+"""A simulated device: its time is estimated, and it fails as often as its options say."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class SimulatedOptions(DeviceOptions):
     Attributes:
         computes: Whether results are computed; otherwise they are zeros.
         time_scale: Seconds that a run takes for each second of the estimate; 0 does not wait.
-        failure_rate: The part of runs at which the device dies.
-        hang_rate: The part of runs at which it answers no more until it is killed.
-        seed: Makes these the same each time.
+        failure_rate: The share of runs in which the device dies.
+        hang_rate: The share of runs in which it stops to answer until it is killed.
+        seed: Decides in which runs, the same ones each time.
     """
 
     computes: bool = True

@@ -1,4 +1,4 @@
-"""Requests that run together: their arrays one behind the other along the leading dimension."""
+"""Batches: requests that run together, their rows one behind the other in the same arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def batch_sizes(most: int) -> tuple[int, ...]:
 def joined(arrays: Sequence[Array], rows: int) -> Array:
     """Return *arrays* one behind the other; the last row is repeated until there are *rows*.
 
-    A repeated row is one that the network can take, whatever its numbers mean.
+    A row is repeated since the network can take it, which cannot be said of made-up numbers.
     """
     whole = np.empty((rows, *arrays[0].shape[1:]), arrays[0].dtype)
     begin = 0
@@ -35,7 +35,7 @@ def joined(arrays: Sequence[Array], rows: int) -> Array:
 
 
 def split(arrays: Mapping[str, Array], rows: Sequence[int]) -> list[dict[str, Array]]:
-    """Return the part of each request, which has so many *rows*, of the outputs by name."""
+    """Return the outputs of each request, by name; *rows* says how many rows each has."""
     ends = np.cumsum(rows).tolist()
     return [
         {name: array[end - count : end] for name, array in arrays.items()}

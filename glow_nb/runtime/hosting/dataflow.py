@@ -1,4 +1,4 @@
-"""A network on devices: its compiled parts, what goes between them, and where each is loaded."""
+"""A network on a host: its compiled parts, the values between them, and the copies of each part."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from glow_nb.types import TensorType
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """A stage as it is loaded on one device.
+    """A part that is loaded on a device.
 
     Attributes:
-        stage: What is loaded.
-        device: Where.
-        key: What it is called there.
+        part: The part.
+        device: The device.
+        key: What the device calls it.
     """
 
-    stage: Stage
+    part: HostedPart
     device: HostedDevice
     key: str
 
 
 @dataclass(eq=False)
-class Stage:
-    """One part of a network.
+class HostedPart:
+    """A compiled part of a network, with its copies.
 
     Attributes:
-        network: The compiled part.
-        seconds: How long a run of it takes: what was planned, then what was measured.
-        copies: Where it is loaded; any of them may do a run.
+        deployable: The compiled part.
+        seconds: How long a run takes: what was planned, corrected by each run.
+        copies: Where it is loaded; each run is done by one of them.
         inputs: The names of the values that it reads, in order.
         outputs: The names of the values that it makes, in order.
     """
 
-    network: Deployable
+    deployable: Deployable
     seconds: float
     copies: tuple[Copy, ...] = ()
     inputs: tuple[str, ...] = field(init=False)
     outputs: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.inputs = tuple(name for name, _ in self.network.inputs)
-        self.outputs = tuple(name for name, _ in self.network.outputs)
+        self.inputs = tuple(name for name, _ in self.deployable.inputs)
+        self.outputs = tuple(name for name, _ in self.deployable.outputs)
 
     def free_copy(self, avoided: frozenset[str] = frozenset()) -> Copy | None:
         """Return the copy on the least busy device that takes runs, or None.
@@ -69,19 +69,19 @@ class Stage:
 
 
 class Dataflow:
-    """A network of fixed sizes as stages, and who waits for what.
+    """The parts of a network of fixed sizes, and which of them wait for which.
 
     Attributes:
         name: That of the network.
         inputs: Name and type of what the whole takes, in order.
         outputs: Name and type of what the whole gives, in order.
-        stages: Each behind those whose outputs it reads.
-        rows: The batch that it is for; 1 where nothing is batched.
-        first: The indices of the stages that read inputs of the whole alone.
-        uses: For each value how many stages read it, and one more if it is an output of the whole.
-        readers: For each value that a stage makes, the stages that read it.
-        waits: For each stage, how many values of other stages it reads.
-        counted: Outputs of which a run decides how much counts.
+        parts: Each behind those whose outputs it reads.
+        rows: The batch size; 1 where nothing is batched.
+        first: The indices of the parts that read nothing but inputs of the whole.
+        uses: For each value how many parts read it, and one more if it is an output of the whole.
+        readers: For each value that a part makes, the parts that read it.
+        waits: For each part, how many values of other parts it reads.
+        counted: Outputs whose size a run decides.
     """
 
     def __init__(
@@ -89,24 +89,24 @@ class Dataflow:
         name: str,
         inputs: Sequence[tuple[str, TensorType]],
         outputs: Sequence[tuple[str, TensorType]],
-        stages: Sequence[Stage],
+        parts: Sequence[HostedPart],
         rows: int = 1,
         counted: Mapping[str, Counted] | None = None,
     ) -> None:
-        """Connect *stages* by the names of what they read and make.
+        """Connect *parts* by the names of what they read and make.
 
         Raises:
-            PartitionError: A value is read that nothing before makes, or there is no stage.
+            PartitionError: A value is read that nothing before makes, or there is no part.
         """
         self.name, self.rows = name, rows
-        self.inputs, self.outputs, self.stages = dict(inputs), dict(outputs), tuple(stages)
+        self.inputs, self.outputs, self.parts = dict(inputs), dict(outputs), tuple(parts)
         self._check()
-        made = {value for stage in stages for value in stage.outputs}
+        made = {value for part in parts for value in part.outputs}
         self.uses: dict[str, int] = dict.fromkeys(self.outputs, 1)
         self.readers: dict[str, list[int]] = {value: [] for value in made}
         self.waits: list[int] = []
-        for index, stage in enumerate(stages):
-            read = dict.fromkeys(stage.inputs)
+        for index, part in enumerate(parts):
+            read = dict.fromkeys(part.inputs)
             self.waits.append(sum(value in made for value in read))
             for value in read:
                 self.uses[value] = self.uses.get(value, 0) + 1
@@ -117,17 +117,17 @@ class Dataflow:
 
     def _check(self) -> None:
         known = set(self.inputs)
-        for stage in self.stages:
-            _require(f"{self.name!r}, part {stage.network.name!r}", stage.inputs, known)
-            known.update(stage.outputs)
+        for part in self.parts:
+            _require(f"{self.name!r}, part {part.deployable.name!r}", part.inputs, known)
+            known.update(part.outputs)
         _require(f"{self.name!r}, its outputs", self.outputs, known)
-        if not self.stages:
+        if not self.parts:
             raise PartitionError(f"network {self.name!r}: the plan has no parts")
 
     @property
     def copies(self) -> int:
         """How often the whole network is loaded on devices that take runs."""
-        return min(sum(copy.device.is_up for copy in stage.copies) for stage in self.stages)
+        return min(sum(copy.device.is_up for copy in part.copies) for part in self.parts)
 
     @property
     def visible_outputs(self) -> dict[str, TensorType]:

@@ -1,7 +1,7 @@
-"""Keeps a schedule going: the lock around it, and what follows from each change of it.
+"""The dispatcher: changes the schedule under a lock, gives runs to devices, answers requests.
 
-Threads of all devices and users come here. Each changes the schedule under the lock, and does what
-follows when it has given the lock back: so no code of a device or of a user runs under it.
+Threads of all devices and users come here. Each changes the schedule under the lock, and carries
+out the effects when it has released it, so that no code of a device or of a user runs under it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import TypeVar
 
 from glow_nb.errors import DeviceError, GlowError
 from glow_nb.memory_limit import out_of_memory
+from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
 from glow_nb.runtime.hosting.request import Request
-from glow_nb.runtime.hosting.schedule import Effects, Outcome, Schedule
+from glow_nb.runtime.hosting.schedule import Schedule
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.timer import Timer
 from glow_nb.types import Array
@@ -117,7 +118,7 @@ class Dispatcher:
         self._timer.stop()
 
     def _change(self, change: Callable[[Effects], T]) -> T:
-        """Let *change* happen, and what follows from it."""
+        """Let *change* change the schedule, and carry out its effects."""
         effects = Effects()
         with self._lock:
             result = change(effects)
@@ -131,12 +132,12 @@ class Dispatcher:
             self._idle.notify_all()
 
     def _carry_out(self, effects: Effects) -> None:
-        """Do what follows; the errors of users' callbacks come when all is done."""
-        while effects.runs:
-            run = effects.runs.pop(0)
-            requests = run.execution.requests
-            is_own = effects.own is requests[0] and len(requests) == 1
-            self._go_on(run, effects, here=is_own and not effects.runs)
+        """Do what *effects* say; the errors of users' callbacks come when all is done."""
+        try:
+            self._begin_runs(effects)
+        except BaseException:  # an interrupt from the keyboard: the other requests go on
+            self._carry_out(effects)
+            raise
         if effects.wake != math.inf:
             self._timer.at(effects.wake)
         for run in effects.dropped:
@@ -147,6 +148,13 @@ class Dispatcher:
             self._answer_all(effects)
         elif effects.finished:
             _answer(*effects.finished[0])
+
+    def _begin_runs(self, effects: Effects) -> None:
+        while effects.runs:
+            run = effects.runs.pop(0)
+            requests = run.execution.requests
+            is_own = effects.own is requests[0] and len(requests) == 1
+            self._go_on(run, effects, here=is_own and not effects.runs)
 
     def _answer_all(self, effects: Effects) -> None:
         with ExitStack() as answers:
@@ -167,10 +175,11 @@ class Dispatcher:
         device = run.device.device
         run.launcher = threading.get_ident()
         try:
-            feeds = run.execution.feeds(run.stage)
-            if here:
-                return device.run(run.copy.key, feeds)
-            future = device.submit(run.copy.key, feeds)
+            feeds = run.execution.feeds(run.part)
+            with run.device.border:
+                if here:
+                    return device.run(run.copy.key, feeds)
+                future = device.submit(run.copy.key, feeds)
         except GlowError as error:
             return error
         except MemoryError as error:
@@ -224,7 +233,7 @@ class Dispatcher:
                 return
             self._schedule.lose(device, error, effects)
             self._settle(effects)
-        device.device.kill(str(error))
+        device.kill(str(error))
         self._carry_out(effects)
 
     def _check(self, device: HostedDevice) -> None:
@@ -232,7 +241,7 @@ class Dispatcher:
         losses = device.losses
         if not device.is_up:
             return
-        health = device.device.health()
+        health = device.health()
         if health.alive or device.losses != losses:
             return
         error = DeviceError(f"{device.name}: {health.reason or 'it has died'}")

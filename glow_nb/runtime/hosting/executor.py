@@ -1,6 +1,6 @@
-"""The executor (paper section 6): a state for each request on its way through its stages.
+"""The executor (paper section 6): takes each request through the parts of its network.
 
-A stage is ready as soon as all that it reads is there; several stages of one request, and several
+A part is ready as soon as all that it reads is there; several parts of one request, and several
 requests of one network, are under way at the same time. A value is kept until its last reader has
 ended, so that a run that was lost with its device can be done again.
 """
@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from glow_nb.counted import cut
 from glow_nb.errors import DeviceError
 from glow_nb.runtime.hosting.batching import joined, split
-from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, Stage
+from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, HostedPart
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
 from glow_nb.runtime.hosting.request import Request
 from glow_nb.types import Array
@@ -26,11 +26,11 @@ class Execution:
 
     Attributes:
         flow: What is executed.
-        requests: Whom it is for.
+        requests: Those that it answers.
         began: When it left the queue, by ``time.monotonic``.
-        open: How many of these are to be answered yet.
+        open: How many of these have no answer yet.
         running: The runs that devices have been given and have not ended.
-        unfinished: How many stages have not ended.
+        unfinished: How many parts have not ended.
         priority: The highest of the requests'.
         deadline: The last of the requests'.
     """
@@ -44,19 +44,19 @@ class Execution:
         self.priority = max(request.priority for request in requests)
         self.deadline = max(request.deadline for request in requests)
         self.running: dict[Run, None] = {}
-        self.unfinished = len(flow.stages)
+        self.unfinished = len(flow.parts)
         self._uses, self._waits = dict(flow.uses), list(flow.waits)
         self._values: dict[str, Array] = {}
         if len(requests) == 1 and requests[0].rows == flow.rows:
             self._values.update(zip(flow.inputs, requests[0].arrays, strict=True))
 
-    def feeds(self, stage: Stage) -> list[Array]:
-        """Return what a run of *stage* takes; the arrays of several requests are joined.
+    def feeds(self, part: HostedPart) -> list[Array]:
+        """Return what a run of *part* takes; the arrays of several requests are joined.
 
         Raises:
             DeviceError: The run was lost with its device, and has been done again meanwhile.
         """
-        return [self._value(name) for name in stage.inputs]
+        return [self._value(name) for name in part.inputs]
 
     def _value(self, name: str) -> Array:
         value = self._values.get(name)
@@ -70,14 +70,14 @@ class Execution:
         return value
 
     def finish(self, index: int, outputs: Sequence[Array]) -> list[int]:
-        """Take the *outputs* of the stage *index*; return the stages that are ready by them."""
-        stage, ready = self.flow.stages[index], list[int]()
+        """Take the *outputs* of the part *index*; return the parts that are ready by them."""
+        part, ready = self.flow.parts[index], list[int]()
         self.unfinished -= 1
-        for name in dict.fromkeys(stage.inputs):
+        for name in dict.fromkeys(part.inputs):
             self._uses[name] -= 1
             if not self._uses[name]:
                 self._values.pop(name, None)
-        for name, array in zip(stage.outputs, outputs, strict=True):
+        for name, array in zip(part.outputs, outputs, strict=True):
             if self._uses.get(name):
                 self._values[name] = array
             for reader in self.flow.readers[name]:
@@ -87,7 +87,7 @@ class Execution:
         return ready
 
     def results(self) -> list[dict[str, Array]]:
-        """Return the answer of each request, when all stages have ended."""
+        """Return the answer of each request, when all parts have ended."""
         arrays = {name: self._output(name) for name in self.flow.outputs}
         if self.flow.counted:
             return [cut(arrays, self.flow.counted)]
@@ -101,11 +101,11 @@ class Execution:
 
 
 class Run:
-    """One stage of an execution: ready, or given to a device.
+    """One part of an execution, which is ready, or which a device has been given.
 
     Attributes:
-        execution: Of what.
-        index: The index of the stage.
+        execution: The execution.
+        index: The index of the part.
         losses: How many devices were lost with it.
         avoided: The names of devices that had no memory for it.
         copy: Where it runs; None while it is ready.
@@ -140,9 +140,9 @@ class Run:
         self.ended_at_once = False
 
     @property
-    def stage(self) -> Stage:
-        """What is to be done."""
-        return self.execution.flow.stages[self.index]
+    def part(self) -> HostedPart:
+        """The part that is to run."""
+        return self.execution.flow.parts[self.index]
 
     @property
     def device(self) -> HostedDevice:
@@ -153,7 +153,7 @@ class Run:
     @property
     def has_hope(self) -> bool:
         """Whether there is a device that may do it, now or when it has come back."""
-        devices = (copy.device for copy in self.stage.copies)
+        devices = (copy.device for copy in self.part.copies)
         return any(not d.lost and d.name not in self.avoided for d in devices)
 
     def cancel(self) -> bool:
@@ -174,11 +174,11 @@ class Run:
 
 
 def run_once(flow: Dataflow, inputs: Sequence[Array]) -> list[Array]:
-    """Run *flow* on its first copies, stage by stage, and return its outputs in order."""
+    """Run *flow* on its first copies, part by part, and return its outputs in order."""
     request = Request(flow.name, inputs, lambda _: False, rows=flow.rows)
     execution = Execution(flow, [request])
-    for index, stage in enumerate(flow.stages):
-        copy = stage.copies[0]
-        execution.finish(index, copy.device.device.run(copy.key, execution.feeds(stage)))
+    for index, part in enumerate(flow.parts):
+        copy = part.copies[0]
+        execution.finish(index, copy.device.device.run(copy.key, execution.feeds(part)))
     (outputs,) = execution.results()
     return list(outputs.values())

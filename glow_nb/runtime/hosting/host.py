@@ -7,21 +7,18 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-
-from glow_nb.arguments import as_integer, whole_number
-from glow_nb.errors import DeadlineError, GlowWarning, OptionError, RefusedError
+from glow_nb.arguments import as_integer, seconds, whole_number
+from glow_nb.errors import DeadlineError, DeviceError, GlowWarning, OptionError, RefusedError
 from glow_nb.feeds import Feeds
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.runtime.hosting.batching import open_types
 from glow_nb.runtime.hosting.dataflow import Dataflow
 from glow_nb.runtime.hosting.dispatcher import Dispatcher
 from glow_nb.runtime.hosting.executor import run_once
 from glow_nb.runtime.hosting.hosted_device import HostedDevice, open_all
+from glow_nb.runtime.hosting.network_info import NetworkInfo, info_of
 from glow_nb.runtime.hosting.network_source import Servable, check_batched, has_state, plans_of
 from glow_nb.runtime.hosting.provisioner import Provisioner
 from glow_nb.runtime.hosting.recovery import Recovery
@@ -32,33 +29,10 @@ from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.hosting.tracer import Tracer
 from glow_nb.schema import closest
-from glow_nb.types import Array, SymbolicType, TensorType
+from glow_nb.types import Array
 
 GRACE_SECONDS = 1.0
 """How long a device may go on with a run whose deadline has passed, before it is killed."""
-
-
-@dataclass(frozen=True)
-class NetworkInfo:
-    """What a network on a host is.
-
-    Attributes:
-        name: Its name.
-        inputs: Name and type of each input, in order; with batches the leading size is open.
-        outputs: Name and type of each output, in order, likewise.
-        duplicates: How many copies of all of it are on devices that take runs now.
-        ready: Whether requests can be answered: not if there is no copy.
-        batch_sizes: The sizes that requests run together in; ``(1,)`` if each runs alone.
-        places: For each part of the network, the devices that it is loaded on.
-    """
-
-    name: str
-    inputs: Mapping[str, TensorType | SymbolicType]
-    outputs: Mapping[str, TensorType | SymbolicType]
-    duplicates: int
-    ready: bool
-    batch_sizes: tuple[int, ...]
-    places: Mapping[str, tuple[str, ...]]
 
 
 class HostManager:
@@ -109,8 +83,13 @@ class HostManager:
         self._recovery = Recovery(self._provisioner, self._dispatcher)
         self._changing = threading.Lock()  # guards the two that follow
         self._adding: set[str] = set()
-        self._is_closed = False
-        self._dispatcher.start()
+        self._is_closed = self._has_ended = False
+        try:
+            self._dispatcher.start()
+        except DeviceError:
+            for own in self._own:
+                own.close()
+            raise
 
     def _recover(self, device: HostedDevice) -> None:
         self._recovery.begin(device)
@@ -227,7 +206,7 @@ class HostManager:
     def networks(self) -> Mapping[str, NetworkInfo]:
         """Return what each network is, and whether it is ready."""
         return self._dispatcher.read(
-            lambda: {name: _info(each) for name, each in self._schedule.networks.items()}
+            lambda: {name: info_of(each) for name, each in self._schedule.networks.items()}
         )
 
     def submit(
@@ -313,11 +292,11 @@ class HostManager:
         """Refuse requests, wait until those that came are answered, and unload all networks.
 
         Devices that the host has opened are closed. After *timeout* seconds, requests that have no
-        answer get a RefusedError, and devices that are at work are killed. A second call does
-        nothing.
+        answer get a RefusedError, and devices that are at work are killed. A second call does what
+        the first one has not done, if that was interrupted.
         """
         with self._changing:
-            if self._is_closed:
+            if self._has_ended:
                 return
             self._is_closed = True
             networks = list(self._schedule.networks.values())
@@ -329,12 +308,13 @@ class HostManager:
                 self._dispatcher.fail(network, error)
             for device in self._devices:
                 if device.running:
-                    device.device.kill("the host was closed")
+                    device.kill("the host was closed")
         self._dispatcher.stop()
         for network in networks:
             self._provisioner.unload(network.flows)
         for own in self._own:
             own.close()
+        self._has_ended = True
 
     def __enter__(self) -> Self:
         """Return the host, which is closed at the end of the statement."""
@@ -353,34 +333,6 @@ def _of_one(name: str, duplicates: int | None, max_batch: int) -> int:
         f"network {name!r}: it has state, so it has one copy and runs one request at a time; "
         f"duplicates={duplicates} and max_batch={max_batch} must be 1"
     )
-
-
-def _info(network: ServedNetwork) -> NetworkInfo:
-    flow = network.flows[-1]
-    is_batched = network.max_rows > 1
-    copies = min(flow.copies for flow in network.flows)
-    return NetworkInfo(
-        name=network.name,
-        inputs=open_types(flow.inputs) if is_batched else dict(flow.inputs),
-        outputs=open_types(flow.outputs) if is_batched else flow.visible_outputs,
-        duplicates=copies,
-        ready=copies > 0 and not network.lost and not network.leaving,
-        batch_sizes=tuple(flow.rows for flow in network.flows),
-        places={s.network.name: tuple(c.device.name for c in s.copies) for s in flow.stages},
-    )
-
-
-def seconds(name: str, value: object, least: float = 0.0) -> float:
-    """Return the argument called *name* as a number of seconds; raise OptionError if it is none."""
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:  # a whole number that no float can be
-            number = math.inf
-        if math.isfinite(number) and number >= least:
-            return number
-    wanted = "a number of seconds" if least == -math.inf else f"{least:g} seconds or more"
-    raise OptionError(f"{name}={value!r:.80}: give {wanted}")
 
 
 def _number(name: str, value: object) -> int:

@@ -1,15 +1,16 @@
-"""What a host knows of one of its devices."""
+"""A device of a host, with the runs that it has been given and the parts that are on it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from glow_nb.errors import OptionError
+from glow_nb.errors import DeviceError, GlowError, OptionError
+from glow_nb.foreign import foreign
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.statistics import DeviceStatistics
@@ -24,12 +25,14 @@ device need not wait for the host. What more there is waits in the host, where p
 
 
 class HostedDevice:
-    """A device, with what it has been given.
+    """A device, with the runs and the parts that it has been given.
 
     The host's lock guards all attributes but ``copies``, which is the provisioner's.
 
     Attributes:
-        device: The device.
+        device: The device, which may be of a class of the user.
+        border: Its methods are called in this ``with`` statement: what they raise is an error of
+            ours that names it.
         name: Its name.
         running: The runs that it has been given and has not ended, in order.
         is_up: Whether it takes runs; while it is being restarted it does not.
@@ -37,13 +40,14 @@ class HostedDevice:
         lost: Why it will not come back; empty while it may.
         freed: When a run on it ended last.
         used: The number of the last run that it was given, among those of all devices.
-        copies: The stages that are to be on it.
+        copies: The copies of parts that are to be on it.
     """
 
     def __init__(self, device: Device) -> None:
         """Know nothing of *device* but that it is there."""
         self.device = device
         self.name = device.description.name
+        self.border = foreign(DeviceError, self.name)
         self.running: dict[Run, None] = {}
         self.is_up = True
         self.losses = 0
@@ -58,9 +62,18 @@ class HostedDevice:
         return self.is_up and len(self.running) < DEPTH
 
     def health(self) -> Health:
-        """Return how the device is."""
-        health = self.device.health()
+        """Return how the device is; one that cannot say that is dead."""
+        try:
+            with self.border:
+                health = self.device.health()
+        except GlowError as error:
+            return Health(alive=False, reason=str(error))
         return replace(health, alive=False, reason=self.lost) if self.lost else health
+
+    def kill(self, reason: str) -> None:
+        """Give the device up, for *reason*; it is lost, whatever that raises."""
+        with suppress(GlowError), self.border:
+            self.device.kill(reason)
 
     def statistics(self) -> DeviceStatistics:
         """Return what the device does and holds."""

@@ -1,4 +1,4 @@
-"""What may be given to a host as a network, and the graph of it for each batch size."""
+"""The kinds of networks that a host takes, and the graph or plan of each for each batch size."""
 
 from __future__ import annotations
 

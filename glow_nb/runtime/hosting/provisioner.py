@@ -8,50 +8,34 @@ first one runs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 
 from glow_nb.errors import CompileError, DeviceError, GlowError, PartitionError, UnsupportedError
 from glow_nb.hlir.graph import Function
 from glow_nb.runtime.deploy import compile_part
-from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, Stage
+from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, HostedPart
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
+from glow_nb.runtime.hosting.places import (
+    Bundle,
+    Places,
+    choose_places,
+    has_room,
+    kinds_of,
+    no_room,
+    up,
+)
 from glow_nb.runtime.planning.partitioner import partition, runs_all_of
-from glow_nb.runtime.planning.partitioning import Partitioning
+from glow_nb.runtime.planning.partitioning import Part, Partitioning
 from glow_nb.schema import closest
 
 Plans = Mapping[int, Function | Partitioning]
 """A network by its batch size: a graph for any device, or parts with a device for each."""
 
-_Places = list[tuple["_Bundle", HostedDevice]]
-
-
-@dataclass(frozen=True, eq=False)
-class _Bundle:
-    """Stages that are loaded on the same device: one, or a whole network at all batch sizes.
-
-    Attributes:
-        stages: What is loaded.
-        like: The device that they were compiled for; those of its backend and cores will do.
-        is_bound: Whether the first copy must be on that very device.
-    """
-
-    stages: tuple[Stage, ...]
-    like: HostedDevice
-    is_bound: bool
-
-    @property
-    def memory_bytes(self) -> int:
-        return sum(stage.network.memory_bytes for stage in self.stages)
-
-    def is_on(self, device: HostedDevice) -> bool:
-        return any(copy.stage in self.stages for copy in device.copies)
-
 
 class Provisioner:
-    """Knows what is on which device; one change at a time."""
+    """Loads networks on devices and unloads them, one at a time."""
 
     def __init__(self, devices: Sequence[HostedDevice]) -> None:
         """Have nothing on *devices*."""
@@ -71,7 +55,7 @@ class Provisioner:
             CompileError, UnsupportedError, PassError: It cannot be compiled.
         """
         whole = {rows: plan for rows, plan in plans.items() if isinstance(plan, Function)}
-        bundles: list[_Bundle] = []
+        bundles: list[Bundle] = []
         flows: list[Dataflow] = []
         if whole:
             bundle, is_able = self._compile_whole(name, whole)
@@ -82,29 +66,30 @@ class Provisioner:
                 plans = {**plans, **self._cut(name, whole, bundle)}
         for rows, plan in plans.items():
             if isinstance(plan, Partitioning):
-                parts = [self._compile_part(name, plan, index) for index in range(len(plan.parts))]
-                bundles.extend(parts)
-                stages = [part.stages[0] for part in parts]
-                flows.append(Dataflow(name, plan.inputs, plan.outputs, stages, rows, plan.counted))
+                compiled = [self._compile_part(name, part) for part in plan.parts]
+                bundles.extend(compiled)
+                parts = [part for bundle in compiled for part in bundle.parts]
+                flows.append(Dataflow(name, plan.inputs, plan.outputs, parts, rows, plan.counted))
         with self._lock:
-            self._add(name, self._place(name, bundles, copies))
+            self._add(name, choose_places(name, bundles, self._devices, copies))
         return sorted(flows, key=lambda flow: flow.rows)
 
-    def _compile_whole(self, name: str, functions: Mapping[int, Function]) -> tuple[_Bundle, bool]:
+    def _compile_whole(self, name: str, functions: Mapping[int, Function]) -> tuple[Bundle, bool]:
         """Compile *functions* for the fastest devices that can take all of them.
 
         If none can, it is for the fastest ones, and False comes with it.
         """
-        found: _Bundle | None = None
+        found: Bundle | None = None
         refusal: GlowError | None = None
-        for like in self._kinds():
+        for like in kinds_of(self._devices):
             try:
                 compiled = [compile_part(f, like.device.description) for f in functions.values()]
             except (CompileError, UnsupportedError) as error:  # another backend may do
                 refusal = refusal or error
                 continue
-            bundle = _Bundle(tuple(Stage(each, 0.0) for each in compiled), like, is_bound=False)
-            if self._has_room(bundle) and all(
+            parts = tuple(HostedPart(each, 0.0) for each in compiled)
+            bundle = Bundle(parts, like, is_bound=False)
+            if has_room(bundle, self._devices) and all(
                 runs_all_of(function, like.device.description) for function in functions.values()
             ):
                 return bundle, True
@@ -113,12 +98,8 @@ class Provisioner:
             raise refusal or DeviceError(f"network {name!r}: no device of the host is up")
         return found, False
 
-    def _has_room(self, bundle: _Bundle) -> bool:
-        devices = self._alike(bundle.like)
-        return any(d.device.memory_free_bytes >= bundle.memory_bytes for d in devices)
-
     def _cut(
-        self, name: str, functions: Mapping[int, Function], bundle: _Bundle
+        self, name: str, functions: Mapping[int, Function], bundle: Bundle
     ) -> dict[int, Partitioning]:
         """Return plans over several devices of *functions*, which no device can take whole.
 
@@ -126,26 +107,25 @@ class Provisioner:
             PartitionError: All devices together cannot: says what is missing where, or which
                 operators none of them runs.
         """
-        devices = list(self._up())
+        devices = up(self._devices)
         free = {device.name: device.device.memory_free_bytes for device in devices}
         plans: dict[int, Partitioning] = {}
         for rows, function in functions.items():
             usable = [d.device.description for d in devices if free[d.name] > 0]
             limits = {device.name: free[device.name] for device in usable}
             if not usable:
-                raise _no_room(name, bundle, self._devices)
+                raise no_room(name, bundle, self._devices)
             try:
                 plans[rows] = partition(function, usable, objective="throughput", limits=limits)
             except PartitionError as error:
-                if self._has_room(bundle):  # it is no lack of memory
+                if has_room(bundle, self._devices):  # it is no lack of memory
                     raise
-                raise _no_room(name, bundle, self._devices) from error
+                raise no_room(name, bundle, self._devices) from error
             for part in plans[rows].parts:
                 free[part.device] -= part.memory_bytes
         return plans
 
-    def _compile_part(self, name: str, plan: Partitioning, index: int) -> _Bundle:
-        part = plan.parts[index]
+    def _compile_part(self, name: str, part: Part) -> Bundle:
         devices = {device.name: device for device in self._devices}
         device = devices.get(part.device)
         if device is None:
@@ -153,66 +133,32 @@ class Provisioner:
                 f"network {name!r}: part {part.name!r} is planned for the device {part.device!r}"
                 f"{closest(part.device, devices)}; the host has {list(devices)}"
             )
-        stage = Stage(compile_part(part, device.device.description), part.seconds)
-        return _Bundle((stage,), device, is_bound=True)
+        hosted = HostedPart(compile_part(part, device.device.description), part.seconds)
+        return Bundle((hosted,), device, is_bound=True)
 
-    def _kinds(self) -> list[HostedDevice]:
-        """Return one of the devices that run the same in the same way, the fastest kind first."""
-        kinds: dict[object, HostedDevice] = {}
-        for device in sorted(self._up(), key=lambda d: -_speed(d)):
-            kinds.setdefault((_kind(device), device.device.description.unsupported), device)
-        return list(kinds.values())
-
-    def _up(self) -> Iterator[HostedDevice]:
-        return (device for device in self._devices if device.is_up)
-
-    def _alike(self, like: HostedDevice) -> Iterator[HostedDevice]:
-        """Yield the devices that run what is compiled for *like*."""
-        return (d for d in self._up() if _kind(d) == _kind(like) and not _barred(d, like))
-
-    def _place(self, name: str, bundles: Sequence[_Bundle], copies: int | None) -> _Places:
-        """Return a device for each copy of each bundle; raise PartitionError if there is none."""
-        room = _Room({device: device.device.memory_free_bytes for device in self._up()})
-        bundles = sorted(bundles, key=lambda b: (not b.is_bound, -b.memory_bytes))
-        for bundle in bundles:
-            candidates = [bundle.like] if bundle.is_bound else list(self._alike(bundle.like))
-            if not room.take(bundle, candidates):
-                raise _no_room(name, bundle, candidates, room.free)
-        for number in count(2):
-            if copies is not None and number > copies:
-                break
-            before = list(room.places)
-            for bundle in bundles:
-                candidates = [d for d in self._alike(bundle.like) if copies or room.is_empty(d)]
-                if room.take(bundle, candidates):
-                    continue
-                if copies is None:
-                    return before
-                raise _no_room(name, bundle, self._devices, room.free, copy=number)
-        return room.places
-
-    def _add(self, name: str, places: _Places) -> None:
-        """Load what *places* says, all of it or nothing."""
+    def _add(self, name: str, places: Places) -> None:
+        """Load each bundle of *places* on its device: all of them, or none."""
         added: list[Copy] = []
         try:
             for bundle, device in places:
-                for stage in bundle.stages:
-                    key = f"{name}:{stage.network.name}:{next(self._keys)}"
-                    device.device.add(key, stage.network)
-                    added.append(Copy(stage, device, key))
+                for part in bundle.parts:
+                    key = f"{name}:{part.deployable.name}:{next(self._keys)}"
+                    with device.border:
+                        device.device.add(key, part.deployable)
+                    added.append(Copy(part, device, key))
         except BaseException:
             for copy in added:
                 _evict(copy)
             raise
         for copy in added:
-            copy.stage.copies += (copy,)
+            copy.part.copies += (copy,)
             copy.device.copies.append(copy)
 
     def unload(self, flows: Sequence[Dataflow]) -> None:
         """Evict *flows* from all devices; what has been evicted before stays so."""
         with self._lock:
-            for stage in [stage for flow in flows for stage in flow.stages]:
-                copies, stage.copies = stage.copies, ()
+            for part in [part for flow in flows for part in flow.parts]:
+                copies, part.copies = part.copies, ()
                 for copy in copies:
                     copy.device.copies.remove(copy)
                     _evict(copy)
@@ -226,122 +172,33 @@ class Provisioner:
         """
         with self._lock:
             for copy in device.copies:
-                device.device.add(copy.key, copy.stage.network)
+                with device.border:
+                    device.device.add(copy.key, copy.part.deployable)
 
     def move(self, device: HostedDevice) -> None:
         """Load what was on *device*, which will not come back, on others as far as they can."""
         with self._lock:
             copies, device.copies = device.copies, []
             for copy in copies:
-                copy.stage.copies = tuple(c for c in copy.stage.copies if c is not copy)
+                copy.part.copies = tuple(c for c in copy.part.copies if c is not copy)
                 try:
-                    bundle = _Bundle((copy.stage,), device, is_bound=False)
-                    self._add(copy.key, self._place(copy.key, [bundle], 1))
+                    bundle = Bundle((copy.part,), device, is_bound=False)
+                    self._add(copy.key, choose_places(copy.key, [bundle], self._devices, 1))
                 except GlowError:  # the host tells who is left without a copy
                     continue
 
 
-class _Room:
-    """Memory that is left while places are chosen."""
-
-    def __init__(self, free: dict[HostedDevice, int]) -> None:
-        """Begin with nothing chosen."""
-        self.free = free
-        self.places: _Places = []
-
-    def is_empty(self, device: HostedDevice) -> bool:
-        """Whether nothing is, or is to be, on *device*."""
-        return not device.copies and all(taken is not device for _, taken in self.places)
-
-    def take(self, bundle: _Bundle, candidates: Sequence[HostedDevice]) -> bool:
-        """Choose the device with the least on it that can take *bundle*; False if none can."""
-        able = [
-            device
-            for device in candidates
-            if self.free.get(device, -1) >= bundle.memory_bytes
-            and not bundle.is_on(device)
-            and (bundle, device) not in self.places
-        ]
-        if not able:
-            return False
-        best = min(able, key=lambda device: (self._held(device), -self.free[device]))
-        self.free[best] -= bundle.memory_bytes
-        self.places.append((bundle, best))
-        return True
-
-    def _held(self, device: HostedDevice) -> float:
-        """Return how many stages a device holds, for its speed."""
-        chosen = sum(taken is device for _, taken in self.places)
-        return (len(device.copies) + chosen + 1) / _speed(device)
-
-
-def _flows_of(name: str, functions: Mapping[int, Function], bundle: _Bundle) -> list[Dataflow]:
-    """Return *functions*, each of which is one stage of *bundle*."""
+def _flows_of(name: str, functions: Mapping[int, Function], bundle: Bundle) -> list[Dataflow]:
+    """Return *functions*, each of which is one part of *bundle*."""
     flows = []
-    for (rows, function), stage in zip(functions.items(), bundle.stages, strict=True):
+    for (rows, function), part in zip(functions.items(), bundle.parts, strict=True):
         inputs = [(value.name, value.type) for value in function.inputs]
         outputs = [(value.name, value.type) for value in function.outputs]
         counted = {value.name: value.counted for value in function.outputs if value.counted}
-        flows.append(Dataflow(name, inputs, outputs, [stage], rows, counted))
+        flows.append(Dataflow(name, inputs, outputs, [part], rows, counted))
     return flows
 
 
-def _kind(device: HostedDevice) -> tuple[str, int]:
-    return device.device.description.backend, device.device.description.cores
-
-
-def _barred(device: HostedDevice, like: HostedDevice) -> frozenset[str]:
-    """Return the operators that *device* is kept from, and *like* is not."""
-    return device.device.description.unsupported - like.device.description.unsupported
-
-
-def _speed(device: HostedDevice) -> float:
-    return device.device.description.multiply_adds_per_second
-
-
 def _evict(copy: Copy) -> None:
-    with suppress(GlowError):  # a dead device holds nothing
+    with suppress(GlowError), copy.device.border:  # a dead device holds nothing
         copy.device.device.evict(copy.key)
-
-
-def _no_room(
-    name: str,
-    bundle: _Bundle,
-    devices: Sequence[HostedDevice],
-    free: Mapping[HostedDevice, int] | None = None,
-    copy: int = 1,
-) -> PartitionError:
-    """Return the error that says what is missing on each of *devices*."""
-    needed = bundle.memory_bytes
-    constants = sum(stage.network.constant_bytes for stage in bundle.stages)
-    lines = [_shortage(device, bundle, needed, free) for device in devices]
-    number = "" if copy == 1 else f", copy {copy},"
-    return PartitionError(
-        f"network {name!r}: {bundle.stages[0].network.name!r}{number} needs {needed} bytes "
-        f"({constants} of constants, {needed - constants} for runs) on a device of the backend "
-        f"{bundle.like.device.description.backend!r} with "
-        f"{bundle.like.device.description.cores} core(s), and none has them: "
-        f"{'; '.join(lines) or 'there is no other'}; remove a network, ask for fewer duplicates, "
-        "or give a partitioning over several devices"
-    )
-
-
-def _shortage(
-    device: HostedDevice,
-    bundle: _Bundle,
-    needed: int,
-    free: Mapping[HostedDevice, int] | None,
-) -> str:
-    if not device.is_up:
-        return f"{device.name!r} is down"
-    if _kind(device) != _kind(bundle.like):
-        backend, cores = _kind(device)
-        return f"{device.name!r} is of backend {backend!r} with {cores} core(s)"
-    if barred := _barred(device, bundle.like):
-        return f"{device.name!r} is not to run {', '.join(sorted(barred))} (unsupported)"
-    # a device that has come back meanwhile is not among those that were looked at
-    left = device.device.memory_free_bytes if free is None else free.get(device, 0)
-    if left >= needed:
-        return f"{device.name!r} holds a copy"
-    limit = device.device.description.memory_bytes
-    return f"{device.name!r} has {left} of {limit} bytes free, {needed - left} are missing"

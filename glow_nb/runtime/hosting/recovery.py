@@ -1,11 +1,10 @@
-"""Devices that were lost: restarted and filled again, or replaced by others."""
+"""Recovery: lost devices are restarted and get their networks back, or others take these over."""
 
 from __future__ import annotations
 
 import threading
 
 from glow_nb.errors import DeviceError, GlowError
-from glow_nb.foreign import foreign
 from glow_nb.runtime.devices.device_thread import start_thread
 from glow_nb.runtime.hosting.dispatcher import Dispatcher
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
@@ -42,7 +41,7 @@ class Recovery:
             if self._stopped.wait(pause):
                 return
             try:
-                with foreign(DeviceError, f"{device.name}: restart"):  # of a user's device
+                with device.border:
                     device.device.restart()
                 self._provisioner.refill(device)
             except GlowError as error:

@@ -1,4 +1,4 @@
-"""Whether rows of a batch stay apart: each must give the same bits, whatever runs beside it."""
+"""The check of batches: each row must give the same bits, whatever rows run beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs next, and where: the state of a host, without threads, locks or clocks.
+"""The schedule of a host: what runs next, and on which device, without threads, locks or clocks.
 
 Each method is told of something that happened, changes the state, and adds to the :class:`Effects`
 what is to be done: runs given to devices, requests answered.
@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError
 
 from glow_nb.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
 from glow_nb.runtime.hosting.dataflow import Copy
+from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
 from glow_nb.runtime.hosting.request import Request
@@ -21,34 +22,6 @@ from glow_nb.types import Array
 
 MOST_LOSSES = 3
 """How many devices may be lost with one run: it may be what kills them."""
-
-Outcome = list[Array] | GlowError | CancelledError
-"""What came of a run."""
-
-
-class Effects:
-    """What follows from what happened.
-
-    Attributes:
-        own: The request that this thread waits for, if there is one.
-        runs: To be given to their devices.
-        finished: Executions, with the requests that get their results.
-        failed: Requests, with the error that each gets.
-        dropped: Runs that nobody waits for any more.
-        lost: Devices that have been lost, to be restarted.
-        wake: When :meth:`Schedule.expire` is to be called at the latest.
-    """
-
-    __slots__ = ("dropped", "failed", "finished", "lost", "own", "runs", "wake")
-
-    def __init__(self, own: Request | None = None) -> None:
-        """Have nothing to do."""
-        self.own, self.wake = own, math.inf
-        self.runs: list[Run] = []
-        self.finished: list[tuple[Execution, list[Request]]] = []
-        self.failed: list[tuple[Request, GlowError]] = []
-        self.dropped: list[Run] = []
-        self.lost: list[HostedDevice] = []
 
 
 class Schedule:
@@ -86,7 +59,7 @@ class Schedule:
             return None
         if network.max_delay and request.rows < network.max_rows:  # others may join it
             return None
-        if len(flow.stages) > 1 or (copy := flow.stages[0].free_copy()) is None:
+        if len(flow.parts) > 1 or (copy := flow.parts[0].free_copy()) is None:
             return None
         if copy.device.running:
             return None
@@ -107,7 +80,7 @@ class Schedule:
             if best is None:
                 break
             run = best.take_next(now)
-            copy = run.stage.free_copy(run.avoided) if run is not None else None
+            copy = run.part.free_copy(run.avoided) if run is not None else None
             if run is not None and copy is not None:
                 self._give(run, copy, best, now)
                 effects.runs.append(run)
@@ -120,12 +93,12 @@ class Schedule:
         device = copy.device
         device.used = self._given
         device.running[run] = run.execution.running[run] = None
-        run.copy, run.began, run.charged = copy, now, run.stage.seconds
+        run.copy, run.began, run.charged = copy, now, run.part.seconds
         network.seconds += run.charged
         self._seconds = network.seconds
 
     def end(self, run: Run, outcome: Outcome, effects: Effects, now: float) -> None:
-        """Take what came of *run*, unless it was lost with its device before."""
+        """Take the *outcome* of *run*, unless it was lost with its device before."""
         execution, device = run.execution, run.device
         if run not in device.running:
             return
@@ -148,7 +121,7 @@ class Schedule:
         """Let *network* pay for the time that *run* took, and expect as much of the next one."""
         began = max(run.began, run.device.freed)
         network.seconds += (now - began) - run.charged
-        run.stage.seconds += (now - began - run.stage.seconds) / 8
+        run.part.seconds += (now - began - run.part.seconds) / 8
         if self._tracer is not None:
             self._tracer.ran(run, began, now)
 

@@ -1,4 +1,4 @@
-"""A network on a host: its queue, what is under way, and what may begin next."""
+"""A network by its name on a host: its queue, its executions, and what may begin next."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ServedNetwork:
             else FixedFeeds(largest.inputs)
         )
         self.counters = NetworkCounters()
-        self.has_state = any(s.network.program.state for flow in flows for s in flow.stages)
+        self.has_state = any(s.deployable.program.state for flow in flows for s in flow.parts)
         self._sizes = [flow.rows for flow in self.flows]
         self._ready: list[Run] = []
         self._begun = 0
@@ -75,9 +75,9 @@ class ServedNetwork:
 
     @property
     def is_somewhere(self) -> bool:
-        """Whether each stage is on a device that is up, or may come back."""
-        stages = [stage for flow in self.flows for stage in flow.stages]
-        return all(any(not c.device.lost for c in stage.copies) for stage in stages)
+        """Whether each part is on a device that is up, or may come back."""
+        parts = [part for flow in self.flows for part in flow.parts]
+        return all(any(not c.device.lost for c in part.copies) for part in parts)
 
     @property
     def hopeless(self) -> list[Execution]:
@@ -85,15 +85,15 @@ class ServedNetwork:
         return [run.execution for run in self._ready if not run.has_hope]
 
     def is_on(self, device: HostedDevice) -> bool:
-        """Whether a stage is on *device*."""
-        return any(c.device is device for flow in self.flows for s in flow.stages for c in s.copies)
+        """Whether a part is on *device*."""
+        return any(c.device is device for flow in self.flows for s in flow.parts for c in s.copies)
 
     @property
     def most_active(self) -> int:
         """How many executions may be under way: enough for all devices, so that values are few."""
         if self.has_state:
             return 1
-        return DEPTH * max(sum(len(s.copies) for s in flow.stages) for flow in self.flows)
+        return DEPTH * max(sum(len(s.copies) for s in flow.parts) for flow in self.flows)
 
     def statistics(self) -> NetworkStatistics:
         """Return what was counted, and what waits and runs now."""
@@ -124,7 +124,7 @@ class ServedNetwork:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is a request, or a stage of one, that may begin when a device is free."""
+        """Whether there is a request, or a part of one, that may begin when a device is free."""
         return bool(self._ready) or len(self.queue) > 0
 
     def make_ready(self, run: Run) -> None:
@@ -138,7 +138,7 @@ class ServedNetwork:
     def next_priority(self, now: float) -> float | None:
         """Return the priority of what may begin now; None if nothing may."""
         for run in self._ready:
-            if run.stage.free_copy(run.avoided):
+            if run.part.free_copy(run.avoided):
                 return self.priority + run.execution.priority
         head = self.queue.head()
         if head is None or now < self.held_until or not self._has_room():
@@ -156,18 +156,18 @@ class ServedNetwork:
         return head.submitted + self.max_delay
 
     def _has_room(self) -> bool:
-        """Whether a device is free for the first stage of a new execution."""
+        """Whether a device is free for the first part of a new execution."""
         if len(self.active) >= self.most_active:
             return False
         flow = self._flow_for(self.queue.rows)
-        return any(flow.stages[index].free_copy() for index in flow.first)
+        return any(flow.parts[index].free_copy() for index in flow.first)
 
     def _flow_for(self, rows: int) -> Dataflow:
         """Return the smallest batch that holds *rows*, or the largest that there is."""
         return self.flows[min(bisect_left(self._sizes, rows), len(self.flows) - 1)]
 
     def take_next(self, now: float) -> Run | None:
-        """Return what begins now; None if the device that was free has not the right stage."""
+        """Return the run that begins now; None if no free device has the part that is next."""
         run = self._first_ready()
         if run is None:
             self._begin_batch(now)
@@ -177,7 +177,7 @@ class ServedNetwork:
         return run
 
     def _first_ready(self) -> Run | None:
-        return next((r for r in self._ready if r.stage.free_copy(r.avoided)), None)
+        return next((r for r in self._ready if r.part.free_copy(r.avoided)), None)
 
     def _begin_batch(self, now: float) -> None:
         requests = self.queue.take(self.max_rows)

@@ -1,4 +1,4 @@
-"""A thread that looks after something when it is time to."""
+"""A timer: a thread that calls a method at given times."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+
+from glow_nb.runtime.devices.device_thread import start_thread
 
 LONGEST_WAIT = 3600.0
 """Seconds: a condition takes no infinite ones."""
@@ -27,11 +29,11 @@ class Timer:
         self._changed = threading.Condition()
         self._when = 0.0
         self._is_stopped = False
-        self._thread = threading.Thread(target=self._work, name="glow_nb host", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Make the first call now."""
-        self._thread.start()
+        """Make the first call now; raise DeviceError if the system gives no thread."""
+        self._thread = start_thread("glow_nb host", self._work)
 
     def at(self, when: float) -> None:
         """Call at *when*, too, if no call comes before."""
@@ -46,7 +48,7 @@ class Timer:
         with self._changed:
             self._is_stopped = True
             self._changed.notify()
-        if threading.current_thread() is not self._thread:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""A Chrome trace of a host: requests in the queue, runs on devices, values between them."""
+"""A Chrome trace of a host: requests in queues, runs on devices, and the values between them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class TracedRun:
     """A run on a device; times are those of ``time.monotonic``.
 
     Attributes:
-        flow: The network.
-        stage: The index of the stage in it.
+        flow: The network, of one batch size.
+        part: The index of the part in the network.
         execution: The number of the execution among those of the network.
         device: The name of the device.
         began: When the device could begin: it had been given the run, and had ended the one before.
@@ -40,7 +40,7 @@ class TracedRun:
     """
 
     flow: Dataflow
-    stage: int
+    part: int
     execution: int
     device: str
     began: float
@@ -140,12 +140,12 @@ def _names(process: int, title: str, rows: Mapping[str, int]) -> Iterator[Event]
 
 
 def _run_events(run: TracedRun, row: int) -> Iterator[Event]:
-    stage = run.flow.stages[run.stage].network
+    part = run.flow.parts[run.part].deployable
     yield {
         "ph": "X",
         "pid": _DEVICES,
         "tid": row,
-        "name": stage.name,
+        "name": part.name,
         "cat": "run",
         "ts": _micro(run.began),
         "dur": _micro(run.ended - run.began),
@@ -153,8 +153,8 @@ def _run_events(run: TracedRun, row: int) -> Iterator[Event]:
             "network": run.flow.name,
             "execution": run.execution,
             "batch": run.flow.rows,
-            "bytes in": sum(type.size_bytes for _, type in stage.inputs),
-            "bytes out": sum(type.size_bytes for _, type in stage.outputs),
+            "bytes in": sum(type.size_bytes for _, type in part.inputs),
+            "bytes out": sum(type.size_bytes for _, type in part.outputs),
         },
     }
 
@@ -164,19 +164,24 @@ def _transfers(runs: list[TracedRun], devices: Mapping[str, int]) -> Iterator[Ev
     made: dict[tuple[str, int, str], TracedRun] = {}
     number = 0
     for run in sorted(runs, key=lambda run: run.ended):
-        stage = run.flow.stages[run.stage]
-        for name, type in stage.network.inputs:
+        part = run.flow.parts[run.part]
+        for name, type in part.deployable.inputs:
             maker = made.get((run.flow.name, run.execution, name))
             if maker is None:  # an input of the whole network
                 continue
             number += 1
             arrow: Event = {"pid": _DEVICES, "name": name, "cat": "transfer", "id": number}
             arrow["args"] = {"bytes": type.size_bytes, "from": maker.device, "to": run.device}
-            yield {**arrow, "ph": "s", "tid": devices[maker.device], "ts": _micro(maker.ended)}
+            yield {**arrow, "ph": "s", "tid": devices[maker.device], "ts": _last_moment(maker)}
             end: Event = {"ph": "f", "bp": "e", "tid": devices[run.device]}
             yield {**arrow, **end, "ts": _micro(run.began)}
-        for name in stage.outputs:
+        for name in part.outputs:
             made[run.flow.name, run.execution, name] = run
+
+
+def _last_moment(run: TracedRun) -> float:
+    """Return a time at the end of *run*, and in it: viewers draw an arrow from what runs then."""
+    return max(_micro(run.began), _micro(run.ended) - 0.001)
 
 
 def _request_events(request: TracedRequest, number: int, row: int) -> Iterator[Event]:

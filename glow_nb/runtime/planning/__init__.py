@@ -1,1 +1,1 @@
-"""Where the parts of a network run: cuts, plans and their bounds (paper section 6)."""
+"""Planning: a network is cut into parts, and each gets a device (the partitioner, section 6)."""

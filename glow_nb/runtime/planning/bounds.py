@@ -1,4 +1,4 @@
-"""What no plan can be better than, whatever its parts are."""
+"""Lower bounds of each objective: no plan can be better, whatever its parts are."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def latency_bound(fleet: Fleet) -> float:
 def throughput_bound(fleet: Fleet) -> float:
     """Return the seconds that the busiest device must work for a request.
 
-    It has an even share of all work, where a device does in a second as much as it does of the unit
-    that suits it best; or the longest unit.
+    It has the longest unit, or an even share of all work. The share supposes that each device works
+    as fast on all units as on the unit that suits it best.
     """
     times = fleet.seconds + fleet.host_seconds
     least = times.min(axis=0)

@@ -1,4 +1,4 @@
-"""The best way from the first cut to the last, each part on a device of its own.
+"""The best plan in which each device has at most one part: a dynamic program over cuts.
 
 A state of the search is how many devices of each kind have a part, and the kind of the last one;
 for each cut it knows the best value of what comes before. For a chain that is the classic dynamic
@@ -23,8 +23,7 @@ MOST_WORK = 3_000_000_000
 """Pairs of cuts that the exact search may look at, over all its states: some seconds."""
 
 Combine = Callable[[Floats, Floats], Floats]
-"""What a plan is worth with one part more: ``np.add`` or ``np.maximum``."""
-
+"""How the value of a plan follows from those of its parts: ``np.add`` or ``np.maximum``."""
 
 State = tuple[tuple[int, ...], int]
 """How many devices of each kind have a part, and the kind of the last one."""
@@ -44,10 +43,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Walk:
-    """A way through the cuts.
+    """A plan in which each device has at most one part: a way through the cuts.
 
     Attributes:
-        value: What it is worth, by the numbers that the search was given.
+        value: Its value, by the costs that the search was given.
         steps: The parts in order.
         is_exact: Whether no other way is better.
     """
@@ -63,8 +62,8 @@ def best_walk(
     """Return the best way; None if there is none.
 
     Args:
-        costs: ``costs[before][kind][first cut, last cut]``: what a part on a device of a *kind* is
-            worth behind one on a device of another; infinite where none may lie.
+        costs: ``costs[before][kind][first cut, last cut]``: the value of a part on a device of one
+            *kind* behind a part on a device of the kind *before*; infinite where no part may lie.
         counts: How many devices there are of each kind.
         combine: How the values of parts make that of a plan.
     """

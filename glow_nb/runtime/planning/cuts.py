@@ -1,8 +1,8 @@
-"""Where a network can be cut: sets of units that hold, with each unit, all that it reads from.
+"""Where a network can be cut. A cut is the set of units before it.
 
-A part is what lies between two such cuts. Where there are few of them, all are taken, so that no
-part is forgotten whose units can follow each other without a gap; of a network with too many, those
-that the order of its units has.
+With each unit, the set holds all units that it reads from; a part is what lies between two cuts. A
+network with few cuts is planned by all of them, so that no part is forgotten. Of a network with too
+many, only the cuts between units that follow each other in its order are used.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def most_units(devices: int) -> int:
 def merged_to(units: Units, count: int, weights: Sequence[float]) -> Units:
     """Return at most *count* units of neighbours, cut where the fewest bytes go on.
 
-    The order is divided into stretches of about equal *weights*, and each is cut once.
+    The order is divided into segments of about equal *weights*, and each is cut once.
     """
     if len(units.units) <= count:
         return units
@@ -80,10 +80,10 @@ def merged_to(units: Units, count: int, weights: Sequence[float]) -> Units:
             crossing[value.readers[-1] + 1] -= value.size_bytes
     crossing = np.cumsum(crossing)  # bytes that cross in front of each unit
     share = np.cumsum(weights) / max(float(np.sum(weights)), 1e-30)
-    stretch = np.minimum((share * count).astype(int), count - 1)
+    segment = np.minimum((share * count).astype(int), count - 1)
     groups = np.zeros(len(units.units), int)
     for number in range(1, count):
-        inside = np.flatnonzero(stretch == number)
+        inside = np.flatnonzero(segment == number)
         if len(inside):
             groups[inside[np.argmin(crossing[inside])] :] += 1
     return units.merged(groups.tolist())

@@ -17,7 +17,7 @@ from glow_nb.runtime.planning.units import Units
 
 @dataclass(frozen=True)
 class Kind:
-    """Devices between which a plan sees no difference.
+    """Devices that are alike for a plan: the same rates, links, limits and operators.
 
     Attributes:
         devices: All of them.
@@ -106,9 +106,9 @@ def fleet_of(
     named = {name for device in devices for name in device.links}
     kinds: dict[object, list[DeviceDescription]] = {}
     for device in devices:
-        own_ways = device.name if device.links or device.name in named else ""
+        own_links = device.name if device.links or device.name in named else ""
         alike = dataclasses.replace(device, name="", links={}, options={}, kind="")
-        key = (str(alike), own_ways, _room(device, limits), tuple(barred[device.name]))
+        key = (str(alike), own_links, _room(device, limits), tuple(barred[device.name]))
         kinds.setdefault(key, []).append(device)
     return Fleet(
         units,

@@ -1,10 +1,10 @@
-"""A bound of latency for networks that fork and join: side by side has its price.
+"""A lower bound of latency for networks that fork and join: other devices need transfers.
 
-Where all paths meet in one unit, then fork, and meet again, the time from one meeting to the next
-is looked at by itself. Some of the units between run on the device of the second meeting, one after
-the other, with all that they take in; the others run elsewhere, shared out evenly at best.
-A path that goes from one side to the other takes its tensor along. No plan is faster than the best
-choice of sides.
+A meeting is a unit that all paths go through. Each piece from one meeting to the next has a bound
+of its own, and these add up. In a piece, some units run on the device of the second meeting, one
+after the other, with the transfers that they need; the others run elsewhere, at best in even
+shares. A path from one side to the other has a transfer. No plan is faster than the best choice of
+sides.
 """
 
 from __future__ import annotations

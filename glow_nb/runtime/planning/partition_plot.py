@@ -1,8 +1,9 @@
 """A plan as a picture: one request on its way through the devices, and their memory.
 
-Each device is a row. To the right goes the time of one request: a bar for what its device takes in
-and hands out, and one for the kernels of each part. An arrow is what goes from part to part, with
-its bytes. Beside it stands what each device holds, and how much it may hold.
+Each device is a row, and time goes to the right. Each part has a grey bar, while its device
+receives and sends tensors, and a coloured one with its number, while its kernels run. An arrow is
+what goes from one device to another, with its bytes where there is room for them. On the right is
+the memory of each device, as a share of its limit.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from glow_nb.files import replace_file
-from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, MEBIBYTE, PALETTE, REST
+from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE, REST
 from glow_nb.runtime.planning.partitioning import Partitioning
-from glow_nb.runtime.planning.timing import Stage, begins_of, memory_bytes, stages_of
+from glow_nb.runtime.planning.timing import TimedPart, begins_of, memory_bytes, timed_parts
 from glow_nb.text import format_name
 
 MOST_ROWS = 40
-"""Devices that are drawn; those without a part go first."""
+"""Devices that are drawn at most; those without a part are left out first."""
 
 MOST_ARROWS = 60
-"""Arrows that are drawn, those of most bytes."""
+"""Arrows that are drawn at most, those of most bytes."""
+
+LABEL_WIDTH, NUMBER_WIDTH = 0.09, 0.02
+"""Widths of the bytes of an arrow and of the number of a part, as shares of the time that is drawn:
+what finds no room is not written."""
 
 
 def draw_partitioning(plan: Partitioning, path: Path, title: str = "") -> None:
@@ -54,7 +59,7 @@ def _make_figure(plan: Partitioning, title: str) -> Figure:
     times, sizes = figure.subplots(1, 2, width_ratios=(3, 1), sharey=True)
     height = figure.get_figheight()
     figure.subplots_adjust(
-        left=0.1, right=0.97, top=1 - 1.1 / height, bottom=0.65 / height, wspace=0.04
+        left=0.1, right=0.89, top=1 - 1.1 / height, bottom=0.65 / height, wspace=0.04
     )
     _draw_times(times, plan, rows)
     _draw_memory(sizes, plan, rows)
@@ -71,60 +76,82 @@ def _make_figure(plan: Partitioning, title: str) -> Figure:
 
 
 def _draw_times(axes: Axes, plan: Partitioning, rows: list[str]) -> None:
-    """Draw when each device takes in, computes and hands out for one request."""
+    """Draw when each device receives, computes and sends for one request."""
     row = {name: number for number, name in enumerate(rows)}
-    stages = stages_of(plan)
-    begins = begins_of(stages)
-    drawn = [stage for stage in stages if stage.part.device in row]
-    for index, stage in enumerate(drawn):
-        y, begin = row[stage.part.device], begins[stage.part.name] * 1e3
-        moved = (stage.seconds - stage.part.seconds) * 1e3
-        colour = PALETTE[index % len(PALETTE)]
+    parts = timed_parts(plan)
+    begins = begins_of(parts)
+    drawn = [timed for timed in parts if timed.part.device in row]
+    span = max((begins[timed.part.name] + timed.seconds for timed in drawn), default=0.0) * 1e3
+    for index, timed in enumerate(drawn):
+        y, begin = row[timed.part.device], begins[timed.part.name] * 1e3
+        worked = timed.part.seconds * 1e3
+        moved = timed.seconds * 1e3 - worked
         axes.barh(y, moved, left=begin, height=0.5, color=REST, zorder=2)
-        axes.barh(
-            y, stage.part.seconds * 1e3, left=begin + moved, height=0.5, color=colour, zorder=2
-        )
+        begin += moved
+        colour = PALETTE[index % len(PALETTE)]
+        axes.barh(y, worked, left=begin, height=0.5, color=colour, zorder=2)
+        if worked > NUMBER_WIDTH * span:
+            number = timed.part.name.rpartition(".")[2]
+            axes.text(
+                begin + worked / 2, y, format_name(number),
+                fontsize=8, color="white", ha="center", va="center", zorder=4, clip_on=True,
+            )  # fmt: skip
     _draw_arrows(axes, drawn, begins, row)
-    _style(axes, "time of one request, ms; grey: transfers")
+    _style(axes, "time of one request, ms; grey: transfers; in a bar: the number of the part")
 
 
 def _draw_arrows(
-    axes: Axes, stages: list[Stage], begins: dict[str, float], row: dict[str, int]
+    axes: Axes, parts: list[TimedPart], begins: dict[str, float], row: dict[str, int]
 ) -> None:
-    ends = {s.part.name: (begins[s.part.name] + s.seconds) * 1e3 for s in stages}
+    ends = {s.part.name: (begins[s.part.name] + s.seconds) * 1e3 for s in parts}
     arrows: list[tuple[int, Any, Any]] = []
-    for stage in stages:
-        for name in stage.needs:
-            source = next((s for s in stages if s.part.name == name), None)
-            if source is None or source.part.device == stage.part.device:
+    for timed in parts:
+        for name in timed.needs:
+            source = next((s for s in parts if s.part.name == name), None)
+            if source is None or source.part.device == timed.part.device:
                 continue
             made = {output for output, _ in source.part.outputs}
-            size = sum(t.size_bytes for t in stage.transfers if t.name in made)
+            size = sum(t.size_bytes for t in timed.transfers if t.name in made)
             start = (ends[name], row[source.part.device])
-            arrows.append((size, start, (begins[stage.part.name] * 1e3, row[stage.part.device])))
+            arrows.append((size, start, (begins[timed.part.name] * 1e3, row[timed.part.device])))
+    width = LABEL_WIDTH * max(ends.values(), default=0.0)
+    written: list[tuple[float, float]] = []
     for size, start, end in sorted(arrows, key=lambda arrow: -arrow[0])[:MOST_ARROWS]:
         style = {"arrowstyle": "->", "color": INK, "linewidth": 0.8}
         axes.annotate("", end, start, arrowprops=style, zorder=3)
-        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-        axes.annotate(
-            _bytes(size), middle, xytext=(4, 0), textcoords="offset points",
-            fontsize=7.5, va="center", zorder=4,
-        )  # fmt: skip
+        place = _beside_target(start, end)
+        if all(place[1] != y or abs(place[0] - x) > width for x, y in written):
+            written.append(place)
+            axes.annotate(
+                _bytes(size), place, xytext=(4, 0), textcoords="offset points",
+                fontsize=7.5, va="center", zorder=4,
+            )  # fmt: skip
+
+
+def _beside_target(start: tuple[float, int], end: tuple[float, int]) -> tuple[float, float]:
+    """Return the point of an arrow in the gap between the row of its target and the next one."""
+    y = end[1] - 0.5 if end[1] > start[1] else end[1] + 0.5
+    share = (y - start[1]) / (end[1] - start[1])
+    return start[0] + share * (end[0] - start[0]), y
 
 
 def _draw_memory(axes: Axes, plan: Partitioning, rows: list[str]) -> None:
-    """Draw what each device holds beside what it may hold."""
+    """Draw the memory that each device uses as a share of its limit, and write both numbers."""
     used = memory_bytes(plan)
     for y, name in enumerate(rows):
-        room = plan.devices[name].memory_bytes / MEBIBYTE
-        axes.barh(y, room, height=0.5, color="white", edgecolor=FAINT, linewidth=0.8, zorder=1)
-        kept = sum(part.constant_bytes for part in plan.parts if part.device == name) / MEBIBYTE
-        axes.barh(y, kept, height=0.5, color=PALETTE[0], zorder=2)
-        axes.barh(
-            y, used[name] / MEBIBYTE - kept, left=kept, height=0.5, color=PALETTE[1], zorder=2
-        )
+        limit = plan.devices[name].memory_bytes
+        kept = sum(part.constant_bytes for part in plan.parts if part.device == name)
+        shares = 100 * kept / limit, 100 * (used[name] - kept) / limit
+        axes.barh(y, 100, height=0.5, color="white", edgecolor=FAINT, linewidth=0.8, zorder=1)
+        axes.barh(y, shares[0], height=0.5, color=PALETTE[0], zorder=2)
+        axes.barh(y, shares[1], left=shares[0], height=0.5, color=PALETTE[1], zorder=2)
+        axes.text(
+            1.03, y, f"{_bytes(used[name])}\nof {_bytes(limit)}",
+            transform=axes.get_yaxis_transform(), fontsize=8, va="center",
+        )  # fmt: skip
     axes.tick_params(axis="y", left=False, labelleft=False)
-    _style(axes, "MiB; blue: weights, orange: runs, frame: limit")
+    _style(axes, "memory, % of the limit; blue: weights, orange: runs")
+    axes.set_xlim(0, 100.5)
 
 
 def _style(axes: Axes, label: str) -> None:
@@ -140,7 +167,13 @@ def _style(axes: Axes, label: str) -> None:
 
 
 def _bytes(size: int) -> str:
-    return f"{size / MEBIBYTE:.3g} MiB" if size >= MEBIBYTE / 10 else f"{size / 1024:.3g} KiB"
+    """Return *size* with the unit that suits it, and three digits where that is enough."""
+    amount, unit = size / 1024, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if amount < 100:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.3g} {unit}"
 
 
 def _short(name: str) -> str:

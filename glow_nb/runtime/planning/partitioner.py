@@ -1,4 +1,4 @@
-"""Cutting a network into parts for devices (paper section 6): the partitioner."""
+"""The partitioner (paper section 6): cuts a network into parts and chooses a device for each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def partition(
         devices: Where it may run; each name once.
         objective: ``"latency"``: one request is answered soonest. ``"throughput"``: requests that
             overlap follow each other fastest. ``"memory"``: the fullest device holds least.
-        limits: Bytes that may be used on some devices, by name, of those they have.
+        limits: For some devices by name, how many bytes of their memory may be used.
         assignment: Devices of some nodes, by name or pattern; each has one part of what is
             assigned.
 

@@ -68,7 +68,7 @@ class Partitioning:
             part, or an input that is handed through.
         devices: What was planned for, by name.
         objective: ``latency``, ``throughput`` or ``memory``.
-        value: What the plan reaches by the cost model: seconds of one request, seconds between
+        value: How good the plan is by the cost model: seconds of one request, seconds between
             requests, or the bytes on the fullest device.
         lower_bound: No plan can reach less by the cost model. Where each device has one part, no
             other such plan can.
@@ -100,7 +100,8 @@ class Partitioning:
             "memory": f"the fullest device holds {self.value / 2**20:.4g} MiB",
         }[self.objective]
         above = f"{100 * self.gap:.2f} % above the lower bound"
-        return f"for {self.objective}: {reached}, {above}; {len(self.parts)} parts"
+        parts = "1 part" if len(self.parts) == 1 else f"{len(self.parts)} parts"
+        return f"for {self.objective}: {reached}, {above}; {parts}"
 
     def plot(self, path: str | os.PathLike[str], *, title: str = "") -> None:
         """Draw one request on its way through the devices, and their memory, to a PNG file.

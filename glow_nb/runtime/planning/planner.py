@@ -44,7 +44,7 @@ ROUNDING = 1e-9
 """By how much sums of the same times in another order may be apart."""
 
 MOST_ASKED = 1000
-"""Kernels that are written before there is a plan, for what they need."""
+"""The longest program whose kernels are asked for their working memory before there is a plan."""
 
 MOST_REPAIRS = 4
 """How often units are spread anew because a device turned out to hold too much."""
@@ -64,9 +64,9 @@ class Planner:
     """Looks for the best plan for one network on some devices."""
 
     def __init__(self, fleet: Fleet, objective: str, whole: Fleet | None = None) -> None:
-        """Prepare to plan what *fleet* says for *objective*.
+        """Prepare to plan the units of *fleet* on its devices for *objective*.
 
-        If its units are merged ones, the *whole* has them as they were, for the bounds.
+        If these units are merged ones, *whole* is the fleet before that, for the bounds.
         """
         self._is_merged = whole is not None
         self._fleet, self._objective = fleet, objective

@@ -1,9 +1,9 @@
-"""Requests on their way through plans, in virtual time: no thread, no clock, no number computed.
+"""A simulation: requests go through plans in virtual time, and no network is computed.
 
 The rules are those of :mod:`glow_nb.runtime.planning.timing`. A request goes to the duplicate of
-its network that has the fewest to answer. A device takes what has become ready first of the
-requests that came first, and does one thing after the other. A device that fails loses what it was
-doing, and does it again when it is back.
+its network that has the fewest open requests. A device runs one part after the other: of the parts
+that are ready, one of the earliest request. A device that fails loses the part that it was running,
+and runs it again when it is back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 
 from glow_nb.errors import OptionError
 from glow_nb.runtime.planning.partitioning import Partitioning
-from glow_nb.runtime.planning.timing import Stage, stages_of
+from glow_nb.runtime.planning.timing import TimedPart, timed_parts
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class _Request:
         order: Its place among all requests.
         arrival: When it came.
         copy: The number of its duplicate.
-        waits: For each stage, how many of those that it needs are not done.
-        left: Stages that are not done.
+        waits: For each part, how many of the parts that it needs are not done.
+        left: How many parts are not done.
     """
 
     load: int
@@ -130,9 +130,9 @@ class _Device:
     """A device: what it does, and what waits for it.
 
     Attributes:
-        ready: Stages that could run, by the order of their requests.
-        running: The stage that runs, and since when; None if none does.
-        run: Counts what it began: an end of something earlier is none.
+        ready: A heap of parts that could run, those of the earliest request first.
+        running: The number of the part that runs, its request, and since when; None if none does.
+        run: How many runs it has begun; it tells the end of this run from that of a lost one.
         is_up: Whether it is there.
         busy: How long it worked.
     """
@@ -152,8 +152,8 @@ class _World:
     ) -> None:
         self._loads, self._slowdown = loads, slowdown
         self._devices = {name: _Device() for name in devices}
-        self._stages = [[stages_of(plan) for plan in load.duplicates] for load in loads]
-        self._followers = [[_followers(stages) for stages in copies] for copies in self._stages]
+        self._parts = [[timed_parts(plan) for plan in load.duplicates] for load in loads]
+        self._followers = [[_followers(parts) for parts in copies] for copies in self._parts]
         self._open = [[0] * len(load.duplicates) for load in loads]
         self._latencies: list[list[float]] = [[] for _ in loads]
         self._events: list[tuple[float, int, _Action]] = []
@@ -185,21 +185,21 @@ class _World:
     def _arrive(self, load: int, order: int, now: float) -> None:
         waiting = self._open[load]
         copy = min(range(len(waiting)), key=lambda number: waiting[number])
-        stages = self._stages[load][copy]
-        waits = [len(stage.needs) for stage in stages]
-        request = _Request(load, order, now, copy, waits, len(stages))
+        parts = self._parts[load][copy]
+        waits = [len(timed.needs) for timed in parts]
+        request = _Request(load, order, now, copy, waits, len(parts))
         waiting[copy] += 1
-        if not stages:
+        if not parts:
             self._answer(request, now)
         for number, missing in enumerate(waits):
             if not missing:
                 self._queue(request, number, now)
 
-    def _stage(self, request: _Request, number: int) -> Stage:
-        return self._stages[request.load][request.copy][number]
+    def _part(self, request: _Request, number: int) -> TimedPart:
+        return self._parts[request.load][request.copy][number]
 
     def _queue(self, request: _Request, number: int, now: float) -> None:
-        name = self._stage(request, number).part.device
+        name = self._part(request, number).part.device
         heapq.heappush(self._devices[name].ready, (request.order, number, request))
         self._begin(name, now)
 
@@ -210,7 +210,7 @@ class _World:
             return
         _, number, request = heapq.heappop(device.ready)
         device.running, device.run = (number, request, now), device.run + 1
-        seconds = self._stage(request, number).seconds * self._slowdown.get(name, 1.0)
+        seconds = self._part(request, number).seconds * self._slowdown.get(name, 1.0)
         self._at(now + seconds, partial(self._finish, name, device.run))
 
     def _finish(self, name: str, run: int, now: float) -> None:
@@ -250,11 +250,11 @@ class _World:
         self._begin(name, now)
 
 
-def _followers(stages: Sequence[Stage]) -> list[list[int]]:
-    """Return, for each stage, those that need it."""
-    number = {stage.part.name: index for index, stage in enumerate(stages)}
-    found: list[list[int]] = [[] for _ in stages]
-    for index, stage in enumerate(stages):
-        for need in stage.needs:
+def _followers(parts: Sequence[TimedPart]) -> list[list[int]]:
+    """Return, for each part, the parts that need it."""
+    number = {timed.part.name: index for index, timed in enumerate(parts)}
+    found: list[list[int]] = [[] for _ in parts]
+    for index, timed in enumerate(parts):
+        for need in timed.needs:
             found[number[need]].append(index)
     return found

@@ -1,4 +1,4 @@
-"""Cutting a program into programs: what one makes and another one reads becomes a bound tensor."""
+"""Makes a program of each part: what goes between parts becomes its inputs and outputs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Units spread over devices that may get several parts each: earliest finish first.
+"""Plans in which a device may have several parts: each unit goes to the device that ends it first.
 
-Where branches of a network can run side by side, or where no device can hold a stretch of it, a
-part for each device is not the best, or not enough. The unit with the longest way to the end goes
-to the device that is done with it first (HEFT: Topcuoglu, Hariri and Wu, 2002), among those that
-have room for it. What holds many weights has its device before, so that it finds room.
+They are needed where branches of a network can run side by side, and where one part for each device
+does not fit. Units are placed in the order of their longest path to the end, each on the device
+that ends it first (HEFT: Topcuoglu, Hariri and Wu, 2002), among those that have room for it. Units
+with many weights can get their devices before, so that they find room.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Placed:
 
 @dataclass
 class _Spreading:
-    """Where units are so far.
+    """Where the units are that have been placed so far.
 
     Attributes:
         fleet: The devices, and what they run.
         room: Bytes that are left on each device.
-        homes: Units whose device is decided.
+        homes: The device of each unit for which it was decided before.
         device: The device of each unit that has its time.
         begin: When it begins there.
         end: When it is done there.
@@ -63,7 +63,7 @@ def spread(fleet: Fleet, room: Sequence[float], *, homes: Mapping[int, int]) -> 
     Args:
         fleet: The devices, and what they run.
         room: Bytes that may be kept on each device.
-        homes: Units whose device is decided.
+        homes: The device of each unit for which it is decided already.
     """
     devices = fleet.devices
     state = _Spreading(
@@ -134,7 +134,7 @@ def _keeps(fleet: Fleet) -> list[list[tuple[object, int]]]:
 
 
 def _urgent_first(fleet: Fleet) -> list[int]:
-    """Return the units, that with the longest way to the end first; none before what it reads."""
+    """Return the units in the order of their longest path to the end, behind what they read."""
     least = fleet.seconds.min(axis=0)
     way = least.copy()
     for unit in reversed(range(len(way))):
@@ -144,7 +144,7 @@ def _urgent_first(fleet: Fleet) -> list[int]:
 
 
 def _open_devices(state: _Spreading, unit: int) -> list[int]:
-    """Return the devices to look at: of those of a kind that have nothing yet, one."""
+    """Return the devices to try: of the empty ones, one of each kind, and all others."""
     if unit in state.homes:
         return [state.homes[unit]]
     found, seen = [], set()

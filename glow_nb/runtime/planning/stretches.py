@@ -1,7 +1,7 @@
-"""Every part that lies between two cuts: what goes into it and out of it, and what it takes.
+"""Stretches: what lies between any two cuts, each a part that there could be.
 
-All numbers are arrays ``[cut before, cut behind]``. Those that are not known before a part is made
-are lower bounds, so that what is best by them is a bound of what there is.
+All numbers are arrays ``[cut before, cut behind]``: transfers, time and memory. What is not known
+before a part is made is a lower bound, so that the best plan by these numbers is one, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Tensors that go a way, and their bytes."""
+    """Transfers of each stretch in one direction: how many tensors, and their bytes."""
 
     count: Floats
     size_bytes: Floats
@@ -34,10 +34,10 @@ class Traffic:
 
 
 class Stretches:
-    """The parts between any two of some cuts.
+    """The stretches between any two of some cuts.
 
     Attributes:
-        is_part: Whether a part lies there.
+        is_part: Whether the second cut comes behind the first one, so that there is a part.
         taken: What comes from other parts.
         fed: What comes from the caller.
         given: What goes to the caller.

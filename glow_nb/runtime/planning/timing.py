@@ -1,7 +1,7 @@
-"""What a plan is worth: how long a request takes, how often one can come, how full devices are.
+"""How good a plan is: the time of a request, the time between requests, the memory of devices.
 
-A device does one thing after the other: it takes in what a part reads from other devices and from
-the host, computes, and hands the host its results. A part begins when all that it reads is made and
+A device does one thing after the other: it receives what a part reads from other devices and from
+the host, computes, and sends the host its results. A part begins when all that it reads is made and
 its device is free. The simulator (:mod:`glow_nb.runtime.planning.simulate`) goes by the same rules.
 """
 
@@ -33,13 +33,13 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A part in time.
+class TimedPart:
+    """A part, what it waits for, and what its device receives and sends for it.
 
     Attributes:
         part: The part.
         needs: The parts whose results it reads, by name.
-        transfers: What it takes in from elsewhere, and what it gives to the host.
+        transfers: What its device receives for it, and what it sends to the host.
     """
 
     part: Part
@@ -52,13 +52,13 @@ class Stage:
         return self.part.seconds + sum(transfer.seconds for transfer in self.transfers)
 
 
-def stages_of(plan: Partitioning) -> list[Stage]:
-    """Return the parts of *plan* in time, in their order."""
+def timed_parts(plan: Partitioning) -> list[TimedPart]:
+    """Return the parts of *plan*, in their order, with what they wait for and transfer."""
     makers = {name: part for part in plan.parts for name, _ in part.outputs}
     for name, _ in plan.inputs:
         makers.pop(name, None)  # an input that is an output as well is fed by the caller
     results = {name for name, _ in plan.outputs}
-    stages = []
+    parts = []
     for part in plan.parts:
         device = plan.devices[part.device]
         transfers = []
@@ -76,27 +76,27 @@ def stages_of(plan: Partitioning) -> list[Stage]:
                 seconds = device.link.seconds(type.size_bytes)
                 transfers.append(Transfer(name, device.name, None, type.size_bytes, seconds))
         needs = dict.fromkeys(makers[name].name for name, _ in part.inputs if name in makers)
-        stages.append(Stage(part, tuple(needs), tuple(transfers)))
-    return stages
+        parts.append(TimedPart(part, tuple(needs), tuple(transfers)))
+    return parts
 
 
-def begins_of(stages: Sequence[Stage]) -> dict[str, float]:
-    """Return when each part begins to take in what it reads, if there is one request alone."""
+def begins_of(parts: Sequence[TimedPart]) -> dict[str, float]:
+    """Return when each part begins to receive what it reads, if there is one request alone."""
     ends: dict[str, float] = {}
     begins: dict[str, float] = {}
     free: dict[str, float] = {}
-    for stage in stages:
-        name, device = stage.part.name, stage.part.device
-        begins[name] = max([free.get(device, 0.0), *(ends[need] for need in stage.needs)])
-        ends[name] = free[device] = begins[name] + stage.seconds
+    for timed in parts:
+        name, device = timed.part.name, timed.part.device
+        begins[name] = max([free.get(device, 0.0), *(ends[need] for need in timed.needs)])
+        ends[name] = free[device] = begins[name] + timed.seconds
     return begins
 
 
 def latency(plan: Partitioning) -> float:
     """Return the seconds from a request to its last result, on devices that do nothing else."""
-    stages = stages_of(plan)
-    begins = begins_of(stages)
-    return max((begins[stage.part.name] + stage.seconds for stage in stages), default=0.0)
+    parts = timed_parts(plan)
+    begins = begins_of(parts)
+    return max((begins[timed.part.name] + timed.seconds for timed in parts), default=0.0)
 
 
 def period(plan: Partitioning) -> float:
@@ -107,8 +107,8 @@ def period(plan: Partitioning) -> float:
 def busy_seconds(plan: Partitioning) -> dict[str, float]:
     """Return how long each device works for one request."""
     busy = dict.fromkeys(plan.devices, 0.0)
-    for stage in stages_of(plan):
-        busy[stage.part.device] += stage.seconds
+    for timed in timed_parts(plan):
+        busy[timed.part.device] += timed.seconds
     return busy
 
 
@@ -130,4 +130,4 @@ VALUES: Mapping[str, Callable[[Partitioning], float]] = {
     "throughput": period,
     "memory": fullest,
 }
-"""What a plan is worth for each objective; less is better."""
+"""The value of a plan for each objective; less is better."""

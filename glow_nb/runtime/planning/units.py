@@ -7,7 +7,6 @@ outputs whose size a run decides stay with their counts.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +27,7 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.stack import members_of
 from glow_nb.llir.traits import NO_TRAITS, Traits
+from glow_nb.runtime.planning.groups import in_order, joined
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Unit:
 
     Attributes:
         instructions: Their numbers in the program's ``work``, ascending.
-        costs: What each of them costs that is not known to vanish.
+        costs: The cost of each; without copies, which other passes may remove.
         operators: The operators that they compute.
         nodes: The nodes of the model that they compute.
         inner_bytes: The most memory that its own activations take at a time.
-        shared_bytes: By how much less its results take because they lie on what it reads.
+        shared_bytes: Bytes of its results that need no memory, since they lie on what it reads.
     """
 
     instructions: tuple[int, ...]
@@ -120,14 +120,14 @@ class Units:
 def units_of(program: Program, traits: Traits = NO_TRAITS) -> Units:
     """Return the units of *program*, whose memory is not placed; *traits* are of its kernels."""
     touched = _Touched(program)
-    group_of = _joined(len(touched.work), touched.together())
+    group_of = joined(len(touched.work), touched.together())
     edges = [
         (group_of[writer], group_of[reader])
         for root, writers in touched.writers.items()
         for writer in writers[:1]
         for reader in touched.readers.get(root, ())
     ]
-    return _units_from(program, _in_order(group_of, edges), traits)
+    return _units_from(program, in_order(group_of, edges), traits)
 
 
 class _Touched:
@@ -167,83 +167,6 @@ class _Touched:
         if isinstance(instruction, CopyInst) and len(self.writers[instruction.dest.root]) == 1:
             return self.writers.get(instruction.src.root, [])[:1]
         return []
-
-
-def _joined(count: int, together: Iterable[list[int]]) -> list[int]:
-    """Return the smallest number that stays with each of *count* numbers."""
-    parent = list(range(count))
-
-    def find(number: int) -> int:
-        while parent[number] != number:
-            parent[number] = number = parent[parent[number]]
-        return number
-
-    for numbers in together:
-        for other in numbers[1:]:
-            low, high = sorted((find(numbers[0]), find(other)))
-            parent[high] = low
-    return [find(number) for number in range(count)]
-
-
-def _in_order(group_of: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the number of the group of each instruction, each behind those that it reads from.
-
-    Groups that read from each other in a circle become one.
-    """
-    after: dict[int, set[int]] = {group: set() for group in group_of}
-    for source, target in edges:
-        if source != target:
-            after[source].add(target)
-    circle = _circles(after)
-    merged: dict[int, set[int]] = {found: set() for found in circle.values()}
-    for source, targets in after.items():
-        merged[circle[source]] |= {circle[t] for t in targets} - {circle[source]}
-    missing = dict.fromkeys(merged, 0)
-    for targets in merged.values():
-        for target in targets:
-            missing[target] += 1
-    ready = [group for group, count in missing.items() if not count]
-    heapq.heapify(ready)
-    number: dict[int, int] = {}
-    while ready:
-        group = heapq.heappop(ready)
-        number[group] = len(number)
-        for target in merged[group]:
-            missing[target] -= 1
-            if not missing[target]:
-                heapq.heappush(ready, target)
-    return [number[circle[group]] for group in group_of]
-
-
-def _circles(after: Mapping[int, set[int]]) -> dict[int, int]:
-    """Return the smallest of those that each one reaches and is reached by (after Kosaraju)."""
-    finished: list[int] = []
-    seen: set[int] = set()
-    for root in after:
-        stack = [(root, False)]
-        while stack:
-            one, is_done = stack.pop()
-            if is_done:
-                finished.append(one)
-            elif one not in seen:
-                seen.add(one)
-                stack.append((one, True))
-                stack += [(other, False) for other in after[one] if other not in seen]
-    before: dict[int, list[int]] = {one: [] for one in after}
-    for one, others in after.items():
-        for other in others:
-            before[other].append(one)
-    found: dict[int, int] = {}
-    for root in reversed(finished):
-        members, stack_of = [], [root]
-        while stack_of:
-            one = stack_of.pop()
-            if one not in found:
-                found[one] = root
-                members.append(one)
-                stack_of += before[one]
-        found.update(dict.fromkeys(members, min(members, default=root)))
-    return found
 
 
 def _units_from(program: Program, group_of: Sequence[int], traits: Traits) -> Units:

@@ -1,4 +1,4 @@
-"""Connections to the server: how many there may be, and how long a request may be on its way."""
+"""Connections to the server: how many there may be, and how long the headers may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands before all requests: the token, how many there may be, and ends of broken ones."""
+"""The guard before all pages: it asks for the token, and limits how many requests there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client may ask of the server."""
+"""The limits of the server: sizes, times and numbers of requests."""
 
 from __future__ import annotations
 

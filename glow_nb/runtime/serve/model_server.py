@@ -12,7 +12,7 @@ from typing import Protocol
 import glow_nb
 from glow_nb.errors import GlowError, UnboundDimension
 from glow_nb.feeds import Feeds
-from glow_nb.runtime.hosting.host import NetworkInfo
+from glow_nb.runtime.hosting.network_info import NetworkInfo
 from glow_nb.runtime.hosting.network_source import Servable
 from glow_nb.runtime.hosting.statistics import Statistics
 from glow_nb.runtime.serve.refusal import Refusal

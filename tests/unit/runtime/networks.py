@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,6 @@ def residual(width: int, depth: int = 3, rows: int = 4) -> Function:
     return b.function()
 
 
-def devices(count: int, **changes: object) -> list[DeviceDescription]:
+def devices(count: int, **changes: Any) -> list[DeviceDescription]:
     """Return *count* devices that are alike, called ``d0``, ``d1``, ..."""
-    return [DeviceDescription(f"d{index}", **changes) for index in range(count)]  # type: ignore[arg-type]
+    return [DeviceDescription(f"d{index}", **changes) for index in range(count)]

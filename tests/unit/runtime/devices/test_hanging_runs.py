@@ -49,6 +49,35 @@ def test_a_run_can_be_cancelled_until_it_begins(hanging: Any) -> None:
         second.result(30)
 
 
+def test_a_run_gets_the_reason_of_its_end_even_if_the_device_is_back(hanging: Any) -> None:
+    run, engine = started(hanging), hanging._engine
+    kill = engine.kill
+
+    def kill_and_restart() -> None:
+        kill()
+        hanging.restart()
+
+    engine.kill = kill_and_restart
+    hanging.kill("it was late")
+    assert hanging.health().alive
+    with pytest.raises(DeviceError, match="'d': it was late; network 'net'"):
+        run.result(30)
+
+
+def test_a_network_stays_if_its_eviction_is_interrupted(
+    hanging: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    started(hanging)
+    with monkeypatch.context() as patched:
+        patched.setattr(hanging._changed, "wait_for", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            hanging.evict("net")
+    assert hanging.submit("net", [feed(0)]).cancel()
+
+
 def test_a_killed_device_is_dead_until_it_is_restarted(hanging: Any, native: Deployable) -> None:
     run = started(hanging)
     hanging.kill("it was late")

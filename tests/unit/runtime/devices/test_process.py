@@ -158,6 +158,42 @@ def test_a_process_that_dies_while_it_loads(opened: Open, native: Deployable) ->
     assert "device 'd': its process was ended by signal 9" in errors[0]
 
 
+def test_a_process_that_hangs_while_it_loads_is_killed(
+    device: Any, native: Deployable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "LOAD_SECONDS", 0.05)
+    worker = worker_of(device)
+    os.kill(worker, signal.SIGSTOP)
+    with pytest.raises(DeviceError, match="'d': killed, .* has not loaded network 'more' within"):
+        device.add("more", native)
+    wait_until(lambda: has_ended(worker))
+    wait_until(lambda: not device.health().alive)
+
+
+def test_loading_waits_for_a_long_run(
+    device: Any, native: Deployable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "LOAD_SECONDS", 0.8)
+    worker = worker_of(device)
+    os.kill(worker, signal.SIGSTOP)
+    future = device.submit("net", [feed(3)])
+    threading.Timer(1.0, os.kill, (worker, signal.SIGCONT)).start()
+    device.add("more", native)
+    np.testing.assert_array_equal(future.result(30)[0], feed(3) ** 2)
+    np.testing.assert_array_equal(device.run("more", [feed(2)])[0], feed(2) ** 2)
+
+
+def test_a_process_that_hangs_keeps_nobody_from_evicting_and_closing(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "END_SECONDS", 0.05)
+    worker = worker_of(device)
+    os.kill(worker, signal.SIGSTOP)
+    device.evict("net")
+    device.close()
+    assert has_ended(worker)
+
+
 def test_a_process_that_ends_by_itself(
     opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -271,6 +307,7 @@ def test_a_network_that_is_evicted_leaves_no_memory(device: Any, native: Deploya
         device.run("more", [feed(0)])
         assert mapped() > held
         device.evict("more")
+        device.run("net", [feed(0)])  # until it has forgotten the other one
     assert mapped() == held
     assert len(descriptors()) <= before
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from typing import Any
 
@@ -22,11 +22,18 @@ from glow_nb.errors import (
     PartitionError,
     RefusedError,
 )
+from glow_nb.runtime.devices.device import Device
 from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.hosting import host as host_module
+from glow_nb.runtime.hosting import timer
+from glow_nb.runtime.hosting.effects import Effects
 from glow_nb.runtime.hosting.host import HostManager
+from glow_nb.runtime.hosting.hosted_device import open_all
 from glow_nb.types import Array
 from tests.unit.runtime.scripted_device import ScriptedDevice, wait_until
 from tests.unit.runtime.small_networks import diamond, pipeline, row, running_sum, scaled
+
+INTERPRETER = DeviceDescription("a", kind="interpreter", backend="interpreter")
 
 
 @pytest.fixture
@@ -75,8 +82,10 @@ def test_numbers_of_numpy_count_as_those_of_python(
     host: HostManager, device: ScriptedDevice
 ) -> None:
     device.may_run.clear()
-    first = host.submit("double", row(0), deadline=np.float32(20.0))  # type: ignore[arg-type]
-    late = host.submit("double", row(1), priority=np.uint8(1))  # type: ignore[arg-type]
+    seconds: Any = np.float32(20.0)
+    priority: Any = np.uint8(1)
+    first = host.submit("double", row(0), deadline=seconds)
+    late = host.submit("double", row(1), priority=priority)
     device.may_run.set()
     assert (type(first.deadline), type(late.priority)) == (float, int)
     assert [float(r.result(30)["y"][0, 0]) for r in (first, late)] == [0.0, 2.0]
@@ -95,12 +104,13 @@ def test_what_cannot_be_is_refused_and_the_host_goes_on(host: HostManager) -> No
         host.run("double", {"z": row(1)["x"]})
     with pytest.raises(DeadlineError, match="deadline=-1 s is in the past"):
         host.submit("double", row(1), deadline=-1)
-    with pytest.raises(OptionError, match="deadline='soon': give a number of seconds"):
-        host.submit("double", row(1), deadline="soon")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="deadline=1000.*: give a number of seconds"):
-        host.submit("double", row(1), deadline=10**400)
+    wrong: Any
+    for wrong in ("soon", 10**400):
+        with pytest.raises(OptionError, match=f"deadline={wrong!r:.4}.*: give a number of seconds"):
+            host.submit("double", row(1), deadline=wrong)
+    wrong = 1.5
     with pytest.raises(OptionError, match="priority=1.5: give a whole number"):
-        host.submit("double", row(1), priority=1.5)  # type: ignore[arg-type]
+        host.submit("double", row(1), priority=wrong)
     with pytest.raises(OptionError, match="the host has one of this name"):
         host.add_network("double", scaled(3.0))
     with pytest.raises(OptionError, match="name=''"):
@@ -298,6 +308,62 @@ def test_two_who_remove_a_network_do_it_once(host: HostManager, device: Scripted
         thread.join(30)
     assert request.result(0)["y"][0, 0] == 2.0
     assert not device.keys
+
+
+def test_closing_goes_on_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    host = HostManager([INTERPRETER])
+    with monkeypatch.context() as patched:
+        patched.setattr(host._dispatcher, "drain", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            host.close()
+    assert host.health()["a"].alive
+    host.close()
+    assert not host.health()["a"].alive
+
+
+def test_devices_are_closed_where_the_system_gives_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[Device] = []
+
+    def open_and_tell(devices: Sequence[DeviceDescription]) -> tuple[list[Device], list[Device]]:
+        own, used = open_all(devices)
+        opened.extend(own)
+        return own, used
+
+    def refuse(name: str, work: Callable[[], None]) -> threading.Thread:
+        raise DeviceError(f"{name}: the system gives no thread for it")
+
+    monkeypatch.setattr(host_module, "open_all", open_and_tell)
+    monkeypatch.setattr(timer, "start_thread", refuse)
+    with pytest.raises(DeviceError, match="glow_nb host: the system gives no thread"):
+        HostManager([INTERPRETER])
+    assert [device.health().alive for device in opened] == [False]
+
+
+def test_an_interrupt_keeps_no_answer_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: Effects) -> None:
+        patched.undo()
+        raise KeyboardInterrupt
+
+    device = ScriptedDevice("a")
+    with HostManager([device]) as host:
+        host.add_network("double", scaled(2.0))
+        device.may_run.clear()
+        request = host.submit("double", row(1))
+        effects = Effects()
+        with host._dispatcher._lock:
+            network = host._schedule.networks["double"]
+            host._schedule.fail_network(network, RefusedError("enough"), effects)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(host._dispatcher, "_begin_runs", interrupt)
+            host._dispatcher._carry_out(effects)
+        with pytest.raises(RefusedError, match="enough"):
+            request.result(30)
+        device.may_run.set()
 
 
 def test_closing_answers_what_came_and_leaves_devices_of_others_open() -> None:

@@ -48,9 +48,9 @@ def test_the_emptiest_device_is_taken() -> None:
 def test_a_plan_is_followed_and_its_copies_are_elsewhere() -> None:
     host = Host(a=2 * ONE, b=2 * ONE, c=2 * ONE, d=2 * ONE)
     (flow,) = host.provisioner.load("net", {1: pipeline("d", "b")}, 2)
-    for stage, first in zip(flow.stages, "db", strict=True):
-        assert stage.copies[0].device.name == first
-        assert len({copy.device.name for copy in stage.copies}) == 2
+    for part, first in zip(flow.parts, "db", strict=True):
+        assert part.copies[0].device.name == first
+        assert len({copy.device.name for copy in part.copies}) == 2
     assert sum(host.held()) == 4
     host.provisioner.unload([flow])
     assert host.held() == [0, 0, 0, 0]
@@ -128,13 +128,15 @@ def test_only_devices_of_the_same_backend_and_cores_get_copies() -> None:
 
 
 @pytest.mark.parametrize("error", [MemoryLimitError("full"), CompileError("damaged")])
-def test_what_was_loaded_is_evicted_when_a_step_fails(error: Exception) -> None:
+def test_what_was_loaded_is_evicted_when_a_step_fails(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = Host(a=4 * ONE, b=4 * ONE)
 
     def refuse(key: str, network: object) -> None:
         raise error
 
-    host.devices[1].add = refuse  # type: ignore[method-assign]
+    monkeypatch.setattr(host.devices[1], "add", refuse)
     with pytest.raises(type(error), match=str(error)):
         host.provisioner.load("net", {1: pipeline("a", "a", "b")}, 1)
     assert host.held() == [0, 0]
@@ -151,7 +153,7 @@ def test_a_device_that_dies_meanwhile_does_not_keep_the_others(
         first.kill("power cut")
         raise DeviceError("b: it has died")
 
-    host.devices[1].add = die  # type: ignore[method-assign]
+    monkeypatch.setattr(host.devices[1], "add", die)
     with pytest.raises(DeviceError, match="b: it has died"):
         host.provisioner.load("net", {1: pipeline("a", "b")}, 1)
 
@@ -165,7 +167,7 @@ def test_what_was_on_a_lost_device_is_moved_as_far_as_there_is_room() -> None:
     (flow,) = host.provisioner.load("net", {1: pipeline("a", "a")}, 1)
     host.hosted[0].is_up = False
     host.provisioner.move(host.hosted[0])
-    assert sorted(names(stage.copies) for stage in flow.stages) == [[], ["b"]]
+    assert sorted(names(part.copies) for part in flow.parts) == [[], ["b"]]
     assert not host.hosted[0].copies
 
 
@@ -204,7 +206,7 @@ def test_a_network_that_no_device_can_take_whole_is_cut() -> None:
     needed = compile_part(chain(), DEVICE).memory_bytes
     host = Host(a=needed * 2 // 3, b=needed * 2 // 3)
     (flow,) = host.provisioner.load("net", {1: chain()}, 1)
-    assert len(flow.stages) > 1
+    assert len(flow.parts) > 1
     assert all(host.held())
     feed = np.ones((1, 16), np.float32)
     whole = glow_nb.compile(chain(), backend="interpreter").run({"x": feed})

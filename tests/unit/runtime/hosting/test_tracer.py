@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.hosting.tracer import Tracer
 from tests.unit.runtime.scripted_device import ScriptedDevice
 from tests.unit.runtime.small_networks import diamond, row
+
+Event = dict[str, Any]
 
 
 def test_a_trace_has_requests_runs_and_what_goes_between_them(tmp_path: Path) -> None:
@@ -32,7 +35,14 @@ def test_a_trace_has_requests_runs_and_what_goes_between_them(tmp_path: Path) ->
     ):
         assert start["id"] == end["id"]
         assert start["ts"] <= end["ts"]
+        assert sum(e["ph"] == "X" and _is_during(e, start) for e in events) == 1
     assert all(run.began <= run.ended for run in tracer.runs)
+
+
+def _is_during(run: Event, moment: Event) -> bool:
+    """Whether *moment* is in the bar of *run*, whose end belongs to the next bar."""
+    inside: bool = run["ts"] <= moment["ts"] < run["ts"] + run["dur"]
+    return inside and bool(run["tid"] == moment["tid"])
 
 
 def test_a_tracer_keeps_no_more_than_it_may() -> None:

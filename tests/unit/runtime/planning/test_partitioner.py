@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -199,9 +200,9 @@ def test_nodes_of_one_kernel_go_to_one_device() -> None:
         ({"assignment": {"layr0": "d0"}}, "no node is called so.*layer0"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments: dict[str, object], message: str) -> None:
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        partition(chain([8, 8]), devices(2, backend="interpreter"), **arguments)  # type: ignore[arg-type]
+        partition(chain([8, 8]), devices(2, backend="interpreter"), **arguments)
 
 
 @pytest.mark.parametrize(

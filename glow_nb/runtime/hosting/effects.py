@@ -1,0 +1,40 @@
+"""What a change of the schedule is told, and what is to be done after it."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import CancelledError
+
+from glow_nb.errors import GlowError
+from glow_nb.runtime.hosting.executor import Execution, Run
+from glow_nb.runtime.hosting.hosted_device import HostedDevice
+from glow_nb.runtime.hosting.request import Request
+from glow_nb.types import Array
+
+Outcome = list[Array] | GlowError | CancelledError
+"""How a run ended: with outputs, with an error, or cancelled."""
+
+
+class Effects:
+    """What is to be done, after a change of the schedule and outside the lock.
+
+    Attributes:
+        own: The request that this thread waits for, if there is one.
+        runs: Runs to give to their devices.
+        finished: Executions that have ended, each with the requests to answer.
+        failed: Requests to answer with an error.
+        dropped: Runs to cancel, since nobody waits for them any more.
+        lost: Devices to restart.
+        wake: When :meth:`Schedule.expire` is to be called at the latest.
+    """
+
+    __slots__ = ("dropped", "failed", "finished", "lost", "own", "runs", "wake")
+
+    def __init__(self, own: Request | None = None) -> None:
+        """Have nothing to do."""
+        self.own, self.wake = own, math.inf
+        self.runs: list[Run] = []
+        self.finished: list[tuple[Execution, list[Request]]] = []
+        self.failed: list[tuple[Request, GlowError]] = []
+        self.dropped: list[Run] = []
+        self.lost: list[HostedDevice] = []
