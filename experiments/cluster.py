@@ -27,6 +27,7 @@ from rich.table import Table
 
 from experiments.twins import load_light
 from glow_nb import load
+from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import PartitionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.cost import total_cost
@@ -269,12 +270,10 @@ def _outages(devices: Sequence[str], seconds: float, per_hour: float) -> Iterato
             yield Outage(device, random.random() * seconds, seconds / 100)
 
 
-def table(title: str, rows: Sequence[Row]) -> Table:
+def table(console: Console, title: str, rows: Sequence[Row]) -> Table:
     """Return *rows* for people."""
-    made = Table(title=title, title_justify="left")
-    names = ("cluster", "devices", "group", "planning s", "requests/s", "of the bound")
-    for name in (*names, "alone ms", "median ms", "p99 ms", "repeated"):
-        made.add_column(name, justify="left" if name == "cluster" else "right")
+    names = ("cluster", "#devices", "#group", "#planning s", "#requests/s", "#of the bound")
+    made = make_table(console, title, [*names, "#alone ms", "#median ms", "#p99 ms", "#repeated"])
     for each in rows:
         made.add_row(
             each.cluster,
@@ -296,7 +295,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--failures-per-hour", type=float, default=3600.0)
     arguments = parser.parse_args()
-    console = Console()
+    console = make_console()
     for name in arguments.only:
         functions = NETWORKS[name]()
         rows = [
@@ -305,7 +304,7 @@ def main() -> None:
             for count in arguments.devices
             if count >= len(functions)
         ]
-        console.print(table(name, [each for each in rows if each is not None]))
+        print_table(console, table(console, name, [each for each in rows if each is not None]))
 
 
 if __name__ == "__main__":
