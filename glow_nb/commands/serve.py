@@ -81,6 +81,12 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     help="Largest body of a request, in MiB; a larger one is refused.",
 )
 @click.option(
+    "--max-bodies",
+    type=click.IntRange(min=1),
+    metavar="MIB",
+    help="What bodies of all requests under way may have together.  [default: 8 times --max-body]",
+)
+@click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=60.0,
@@ -104,6 +110,7 @@ def serve(
     max_delay: float,
     max_queued: int,
     max_body: int,
+    max_bodies: int | None,
     timeout: float,
     token_file: Path | None,
 ) -> None:
@@ -123,7 +130,11 @@ def serve(
 
     repository = ModelRepository(models)
     token = None if token_file is None else _token(token_file)
-    limits = Limits(body_bytes=max_body << 20, request_seconds=seconds("--timeout", timeout))
+    limits = Limits(
+        body_bytes=max_body << 20,
+        bodies_bytes=_max_bodies(max_body, max_bodies) << 20,
+        request_seconds=seconds("--timeout", timeout),
+    )
     devices = [_this_process()] if device_file is None else read_devices(device_file)
     listening = listen(address, port)
     options = LoadOptions(duplicates, max_batch, max_delay / 1000)
@@ -156,6 +167,18 @@ def _require_extra() -> None:
         raise OptionError(
             f"serve: {error.name} is not installed; pip install 'glow_nb[serve]'"
         ) from error
+
+
+def _max_bodies(max_body: int, max_bodies: int | None) -> int:
+    """Return what all bodies may have, which is enough for one."""
+    if max_bodies is None:
+        return 8 * max_body
+    if max_bodies < 2 * max_body:
+        raise OptionError(
+            f"--max-bodies={max_bodies}: must be at least {2 * max_body}, twice --max-body, as a "
+            "compressed body counts twice; give more, or a smaller --max-body"
+        )
+    return max_bodies
 
 
 def _this_process() -> DeviceDescription:

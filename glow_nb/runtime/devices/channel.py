@@ -8,8 +8,10 @@ memory follow the frame ``LOAD``.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
+import threading
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -20,12 +22,15 @@ _DESCRIPTORS = 2
 
 
 class Verb(IntEnum):
-    """What a frame says: three orders to the process, and its answers; ``UNLOAD`` has none."""
+    """What a frame says: three orders to the process, its heartbeat, and its answers.
+
+    ``UNLOAD`` has no answer.
+    """
 
     LOAD = 1
     UNLOAD = 2
     RUN = 3
-    READY = 4
+    ALIVE = 4
     LOADED = 5
     DONE = 6
     FAILED = 7
@@ -50,20 +55,30 @@ class Frame(NamedTuple):
 class Channel:
     """One end of the connection."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        """Speak through *connection*."""
-        self._socket = connection
+    def __init__(self, connection: socket.socket, timeouts: int = 1) -> None:
+        """Speak through *connection*; the other end is silent after so many *timeouts* in a row.
+
+        Several short ones are not one that is long: where the whole machine was put to sleep, at
+        most one of them has passed meanwhile.
+        """
+        self._socket, self._timeouts = connection, timeouts
+        self._sending = threading.Lock()
 
     def send(self, frame: Frame, descriptors: tuple[int, ...] = ()) -> None:
         """Send *frame*, and *descriptors* behind it; raise OSError if the other end has gone."""
         verb, network, slot, text = frame
         content = text.encode()
-        self._socket.sendall(_HEADER.pack(verb, network, slot, len(content)) + content)
-        if descriptors:
-            socket.send_fds(self._socket, [b"\0"], descriptors)
+        with self._sending:
+            self._socket.sendall(_HEADER.pack(verb, network, slot, len(content)) + content)
+            if descriptors:
+                socket.send_fds(self._socket, [b"\0"], descriptors)
 
     def receive(self) -> Frame | None:
-        """Return the next frame; None if the other end has gone."""
+        """Return the next frame; None if the other end has gone.
+
+        Raises:
+            TimeoutError: The other end is silent.
+        """
         try:
             header = self._exactly(_HEADER.size)
             if header is None:
@@ -80,12 +95,18 @@ class Channel:
         return descriptors
 
     def _exactly(self, count: int) -> bytes | None:
-        content = self._socket.recv(count)
+        content = self._some(count)
         while 0 < len(content) < count:
-            if not (more := self._socket.recv(count - len(content))):
+            if not (more := self._some(count - len(content))):
                 return None
             content += more
         return content or None
+
+    def _some(self, most: int) -> bytes:
+        for _ in range(1, self._timeouts):
+            with contextlib.suppress(TimeoutError):
+                return self._socket.recv(most)
+        return self._socket.recv(most)
 
 
 _CARRIED = (GlowError, CompileError, FeedError, MemoryLimitError, StateError)

@@ -22,6 +22,7 @@ from glow_nb.runtime.devices.channel import Channel, Frame, Verb, error_of
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.device_thread import start_thread
 from glow_nb.runtime.devices.engine import Died, Ended, Engine, HeldNetwork, Outcome, Run
+from glow_nb.runtime.devices.heartbeat import HEARTBEATS, check_heartbeat_timeout, silence
 from glow_nb.runtime.devices.managed_device import ManagedDevice
 from glow_nb.runtime.devices.native import native_of
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
@@ -32,8 +33,6 @@ from glow_nb.runtime.devices.shared_memory import AnonymousFile, Slots, slots_by
 WORKER_MODULE = "glow_nb.runtime.devices.process_worker"
 START_SECONDS = 60.0
 """A process that does not answer for so long has not started."""
-LOAD_SECONDS = 60.0
-"""A process that has not loaded a network after so long is killed: it hangs."""
 END_SECONDS = 5.0
 """A process that is told to end, and has not after so long, is killed."""
 
@@ -45,9 +44,17 @@ class ProcessOptions(DeviceOptions):
     Attributes:
         processors: Numbers of the processors that it may use, one for each core of the device; by
             default those that this process may use.
+        heartbeat_timeout: Seconds after which a process that gives no sign of life is killed.
     """
 
     processors: tuple[int, ...] = ()
+    heartbeat_timeout: float = 10.0
+
+    @override
+    def __post_init__(self) -> None:
+        """Raise OptionError for a value that means nothing."""
+        super().__post_init__()
+        check_heartbeat_timeout(self.heartbeat_timeout)
 
 
 class ProcessDevice(ManagedDevice):
@@ -66,12 +73,12 @@ class ProcessDevice(ManagedDevice):
         """
         options = read_options(description, ProcessOptions)
         _check_processors(description, options.processors)
-        self._processors = options.processors
+        self._process_options = options
         super().__init__(description)
 
     @override
     def _start(self) -> Engine:
-        return _ProcessEngine(str(self), self._processors, self._ended, self._died)
+        return _ProcessEngine(str(self), self._process_options, self._ended, self._died)
 
 
 def _check_processors(description: DeviceDescription, processors: tuple[int, ...]) -> None:
@@ -91,8 +98,8 @@ class _ProcessEngine:
 
     slots = SLOTS
 
-    def __init__(self, name: str, processors: tuple[int, ...], ended: Ended, died: Died) -> None:
-        self._name, self._ended, self._died = name, ended, died
+    def __init__(self, name: str, options: ProcessOptions, ended: Ended, died: Died) -> None:
+        self._name, self._options, self._ended, self._died = name, options, ended, died
         self._networks: dict[int, Slots] = {}
         self._programs: dict[int, AnonymousFile] = {}  # for other processes that load the same
         self._begun: list[Run | None] = [None] * SLOTS
@@ -103,8 +110,7 @@ class _ProcessEngine:
             self._socket, self._theirs = socket.socketpair()
         except OSError as error:
             raise DeviceError(f"{name}: its process does not start: {error}") from error
-        self._channel = Channel(self._socket)
-        self._processors = processors
+        self._channel = Channel(self._socket, HEARTBEATS)
         self._is_served = threading.Event()
         started: Future[ChildProcess] = Future()
         try:
@@ -133,14 +139,14 @@ class _ProcessEngine:
             return
         started.set_result(child)
         self._is_served.wait()
-        self._read()
-        reason = _last_words(child)
+        reason = self._read(child)
         with self._lock:
             self._has_ended = True
             answers = list(self._answers.values())
         for answer in answers:
             answer.set_exception(DeviceError(f"{self._name}: {reason}"))
         self._died(self, reason)
+        child.process.wait()
         child.close()
         self._close()
 
@@ -151,7 +157,8 @@ class _ProcessEngine:
                 f"{self._name}: this program cannot start Python again; use a device of the kind "
                 "'local'"
             )
-        numbers = (self._theirs.fileno(), os.getpid(), *self._processors)
+        beat = self._options.heartbeat_timeout / HEARTBEATS
+        numbers = (self._theirs.fileno(), os.getpid(), beat, *self._options.processors)
         try:
             child = ChildProcess(
                 WORKER_MODULE,
@@ -172,14 +179,14 @@ class _ProcessEngine:
         return child
 
     def _wait_until_ready(self, child: ChildProcess) -> None:
-        self._socket.settimeout(START_SECONDS)
+        self._socket.settimeout(START_SECONDS / HEARTBEATS)
         try:
             ready = self._channel.receive()
         except TimeoutError as error:
             raise DeviceError(
                 f"{self._name}: its process has not started within {START_SECONDS:g} seconds"
             ) from error
-        self._socket.settimeout(None)
+        self._socket.settimeout(self._options.heartbeat_timeout / HEARTBEATS)
         if ready is None:
             raise DeviceError(f"{self._name}: {_last_words(child)}")
 
@@ -216,29 +223,15 @@ class _ProcessEngine:
             if self._has_ended:
                 raise DeviceError(f"{self._name}: its process has ended; network {held.key!r}")
             self._answers[held.number] = answer
-            earlier = [run for run in self._begun if run is not None]
             with contextlib.suppress(OSError):  # the reader will see that it has ended
                 self._channel.send(order, descriptors)
         try:
-            frame = self._in_time(answer, held, earlier)
-        except BaseException:  # it hangs, or an interrupt: nobody would know what it holds
+            frame = answer.result()
+        except BaseException:  # an interrupt: nobody would know what it holds
             self.kill()
             raise
         if frame.verb == Verb.FAILED:
             raise error_of(frame.text)
-
-    def _in_time(self, answer: Future[Frame], held: HeldNetwork, earlier: list[Run]) -> Frame:
-        """Return the *answer*; *earlier* runs come before it, and may take as long as they like."""
-        while True:
-            has_to_wait = any(run in self._begun for run in earlier)
-            try:
-                return answer.result(LOAD_SECONDS)
-            except TimeoutError as error:
-                if not has_to_wait:
-                    raise DeviceError(
-                        f"{self._name}: killed, since its process has not loaded network "
-                        f"{held.key!r} within {LOAD_SECONDS:g} s"
-                    ) from error
 
     def _send(self, order: Frame) -> None:
         with self._lock, contextlib.suppress(OSError):  # the reader will see that it has ended
@@ -255,16 +248,24 @@ class _ProcessEngine:
         self._begun[slot] = run
         self._send(Frame(Verb.RUN, number, slot))
 
-    def _read(self) -> None:
-        while frame := self._channel.receive():
-            answer = self._answers.pop(frame.network, None)  # no runs are under way meanwhile
-            if answer is None:
+    def _read(self, child: ChildProcess) -> str:
+        """Read what the process says until it has ended, or hangs and is killed; return why."""
+        try:
+            while frame := self._channel.receive():
                 self._tell(frame)
-            else:
-                answer.set_result(frame)
+        except TimeoutError:
+            child.process.kill()
+            return f"its process {silence(self._options.heartbeat_timeout)}"
+        return _last_words(child)
 
     def _tell(self, frame: Frame) -> None:
-        """Tell how the run of *frame* has ended."""
+        """Tell who waits for it what the process says."""
+        if frame.verb == Verb.ALIVE:
+            return
+        answer = self._answers.pop(frame.network, None)  # no runs are under way meanwhile
+        if answer is not None:
+            answer.set_result(frame)
+            return
         run = self._begun[frame.slot]
         assert run is not None
         self._begun[frame.slot] = None

@@ -1,13 +1,15 @@
-"""The process of a process device: ``python -m ... SOCKET PARENT PROCESSORS``.
+"""The process of a process device: ``python -m ... SOCKET PARENT BEAT PROCESSORS``.
 
 It loads programs that lie in memory which it shares with its parent, and runs them, one run after
-another, on inputs and outputs that lie there, too. It knows neither numba nor the graph.
+another, on inputs and outputs that lie there, too. It knows neither numba nor the graph. Every BEAT
+seconds a thread of its own says that the process is alive, whatever the others are doing.
 
 It ends with its parent, or when the other end of its socket is closed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -51,22 +53,30 @@ class _Network:
 
 def main() -> None:
     """Do what the parent orders until it has gone."""
-    descriptor, parent, *processors = map(int, sys.argv[1:])
+    descriptor, parent, beat, *processors = sys.argv[1:]
     if processors:
-        os.sched_setaffinity(0, processors)
-    connection = socket.socket(fileno=descriptor)
-    _end_with(parent)
+        os.sched_setaffinity(0, map(int, processors))
+    channel = Channel(socket.socket(fileno=int(descriptor)))
+    _end_with(int(parent))
     gc.freeze()  # what is imported stays: do not look through it again and again
+    threading.Thread(target=_beat, args=(channel, float(beat)), daemon=True).start()
     try:
-        serve(Channel(connection))
+        serve(channel)
     except BrokenPipeError:  # nobody is there for the answer
         return
+
+
+def _beat(channel: Channel, seconds: float) -> None:
+    """Say now, and every so many *seconds*, that this process is alive."""
+    with contextlib.suppress(OSError):  # the other end has gone
+        while True:
+            channel.send(Frame(Verb.ALIVE))
+            time.sleep(seconds)
 
 
 def serve(channel: Channel) -> None:
     """Answer each frame of *channel* until its other end has gone."""
     networks: dict[int, _Network] = {}
-    channel.send(Frame(Verb.READY))
     while frame := channel.receive():
         verb, number, slot, _ = frame
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future
+import threading
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +17,9 @@ from glow_nb.foreign import foreign
 from glow_nb.memory_limit import within_memory
 from glow_nb.runtime.devices.channel import error_of
 from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.devices.device_thread import start_thread
 from glow_nb.runtime.devices.engine import Died, Ended, Engine, HeldNetwork, Outcome, Run
+from glow_nb.runtime.devices.heartbeat import HEARTBEATS, check_heartbeat_timeout, silence
 from glow_nb.runtime.devices.managed_device import ManagedDevice
 from glow_nb.runtime.devices.native import native_of
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
@@ -24,6 +27,8 @@ from glow_nb.runtime.devices.ray_worker import RayWorker
 
 START_SECONDS = 120.0
 """An actor that Ray has not placed and started after so long is given up."""
+WATCH = "watch"
+"""The group of methods of an actor that has a thread of its own."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class RayOptions(DeviceOptions):
         namespace: Likewise.
         placement_group: A placement group, or its name.
         placement_group_bundle_index: The bundle in it.
+        heartbeat_timeout: Seconds after which an actor that gives no sign of life is killed.
         num_cpus: An option of Ray's actors, as all that follow; the cores of the device if it is
             not given.
     """
@@ -43,6 +49,7 @@ class RayOptions(DeviceOptions):
     namespace: object = None
     placement_group: object = None
     placement_group_bundle_index: object = -1
+    heartbeat_timeout: float = 30.0
     num_cpus: object = None
     num_gpus: object = None
     memory: object = None
@@ -54,7 +61,8 @@ class RayOptions(DeviceOptions):
 
     @override
     def __post_init__(self) -> None:
-        """Leave it to Ray to look at them."""
+        """Look at ours, and leave it to Ray to look at its options."""
+        check_heartbeat_timeout(self.heartbeat_timeout)
 
     @property
     def of_cluster(self) -> dict[str, object]:
@@ -104,7 +112,8 @@ class RayDevice(ManagedDevice):
         with foreign(OptionError, f"{self}: Ray"):
             _connect(ray, self._options)
             actor = _new_actor(ray, self._options, self.description.cores)
-        return _RayEngine(str(self), ray, actor, self._ended, self._died)
+        heartbeat_timeout = self._options.heartbeat_timeout
+        return _RayEngine(str(self), ray, actor, heartbeat_timeout, self._ended, self._died)
 
 
 def _import_ray(name: str) -> Any:
@@ -139,22 +148,34 @@ def _new_actor(ray: Any, options: RayOptions, cores: int) -> Any:
             placement_group=get_placement_group(group) if isinstance(group, str) else group,
             placement_group_bundle_index=options.placement_group_bundle_index,
         )
-    remote = ray.remote(concurrency_groups={"watch": 1}, max_restarts=0)(RayWorker)
+    remote = ray.remote(concurrency_groups={WATCH: 1}, max_restarts=0)(RayWorker)
     return remote.options(**given).remote()
 
 
 class _RayEngine:
-    """An actor, and the references to what it is doing."""
+    """An actor, the references to what it is doing, and a thread that waits for signs of life."""
 
     slots = 2
 
-    def __init__(self, name: str, ray: Any, actor: Any, ended: Ended, died: Died) -> None:
+    def __init__(
+        self, name: str, ray: Any, actor: Any, heartbeat_timeout: float, ended: Ended, died: Died
+    ) -> None:
         """Wait until *actor* is there."""
         self._name, self._ray, self._actor = name, ray, actor
-        self._ended, self._died = ended, died
+        self._heartbeat_timeout, self._ended, self._died = heartbeat_timeout, ended, died
         self._programs: dict[int, Any] = {}  # references to what the actor has in use
+        self._is_served = threading.Event()
+        self._wait_until_ready()
         try:
-            ray.get(actor.__ray_ready__.remote(), timeout=START_SECONDS)
+            start_thread(name, self._watch)
+        except DeviceError:
+            self.kill()
+            raise
+
+    def _wait_until_ready(self) -> None:
+        ray, name = self._ray, self._name
+        try:
+            ray.get(self._actor.__ray_ready__.remote(), timeout=START_SECONDS)
         except ray.exceptions.GetTimeoutError as error:
             self.kill()
             raise DeviceError(
@@ -165,12 +186,29 @@ class _RayEngine:
             raise DeviceError(f"{name}: its actor does not start: {_first_line(error)}") from error
 
     def serve(self) -> None:
-        """Be told when the actor ends."""
-        watch = self._actor.watch.options(concurrency_group="watch").remote()
-        watch.future().add_done_callback(self._actor_ended)
+        """Watch the actor."""
+        self._is_served.set()
 
-    def _actor_ended(self, watch: Future[None]) -> None:
-        self._died(self, f"its actor has ended: {_first_line(watch.exception())}")
+    def _watch(self) -> None:
+        """Wait for one sign of life after the other; tell why there is no other one."""
+        self._is_served.wait()
+        while not (reason := self._next_beat()):
+            pass
+        self._died(self, reason)
+
+    def _next_beat(self) -> str:
+        """Wait for the next sign of life; return why there is none, or an empty text."""
+        pause = self._heartbeat_timeout / HEARTBEATS
+        try:
+            with foreign(DeviceError, "Ray"):
+                beat = self._actor.beat.options(concurrency_group=WATCH).remote(pause).future()
+        except DeviceError as error:  # Ray was shut down
+            return str(error)
+        if not any(wait([beat], pause).done for _ in range(HEARTBEATS)):
+            self.kill()
+            return f"its actor {silence(self._heartbeat_timeout)}"
+        end = beat.exception()
+        return "" if end is None else f"its actor has ended: {_first_line(end)}"
 
     def load(self, held: HeldNetwork) -> None:
         """Put the program of a network where all actors of a node can map it, and load it."""

@@ -7,12 +7,13 @@ import asyncio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from glow_nb.errors import GlowError
 from glow_nb.runtime.serve import descriptions, replies
 from glow_nb.runtime.serve.body import read_body
+from glow_nb.runtime.serve.body_memory import BodyMemory
 from glow_nb.runtime.serve.guard import METRICS, Guard
 from glow_nb.runtime.serve.inference import Inference
 from glow_nb.runtime.serve.json_fields import Object, flag_field, object_field, parse_object
@@ -20,6 +21,8 @@ from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.metrics import Metrics
 from glow_nb.runtime.serve.model_server import ModelServer, ServedModel
 from glow_nb.runtime.serve.refusal import Refusal, bad_request
+from glow_nb.runtime.serve.replies import json_response
+from glow_nb.runtime.serve.repository import ALL_MODELS
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 UNLOAD_PARAMETER = "unload_dependents"
@@ -31,7 +34,8 @@ def application(models: ModelServer, limits: Limits, token: str | None = None) -
 
     With a *token*, each request but those for health must have it as bearer token.
     """
-    pages = _Pages(models, limits)
+    bodies = BodyMemory(limits.bodies_bytes)
+    pages = _Pages(models, limits, bodies)
     app = Starlette(
         routes=pages.routes(),
         exception_handlers={
@@ -43,7 +47,7 @@ def application(models: ModelServer, limits: Limits, token: str | None = None) -
     )
     app.router.redirect_slashes = False
     guard = Guard(app, limits, token)
-    pages.metrics = Metrics(models, guard)
+    pages.metrics = Metrics(models, guard, bodies)
     return guard
 
 
@@ -52,20 +56,20 @@ class _Pages:
 
     metrics: Metrics
 
-    def __init__(self, models: ModelServer, limits: Limits) -> None:
-        self._models, self._limits = models, limits
+    def __init__(self, models: ModelServer, limits: Limits, bodies: BodyMemory) -> None:
+        self._models, self._limits, self._bodies = models, limits, bodies
         # What waits for another change waits here, and keeps no thread from those that only look.
         self._changing = asyncio.Lock()
 
     def routes(self) -> list[Route]:
         """Return which path leads where."""
         model, repository = "/v2/models/{name}", "/v2/repository/models/{name}"
-        inference = Inference(self._models, self._limits)
+        inference = Inference(self._models, self._limits, self._bodies)
         routes = [
             Route("/v2", self.server),
             Route("/v2/health/live", self.live),
             Route("/v2/health/ready", self.ready),
-            Route("/v2/models/stats", self.all_statistics),
+            Route(f"/v2/models/{ALL_MODELS}", self.all_statistics),
             Route("/v2/repository/index", self.index, methods=["POST"]),
             Route(f"{repository}/load", self.load, methods=["POST"]),
             Route(f"{repository}/unload", self.unload, methods=["POST"]),
@@ -85,29 +89,29 @@ class _Pages:
         return self._models.find(request.path_params["name"], request.path_params.get("version"))
 
     async def server(self, _: Request) -> Response:
-        return JSONResponse(descriptions.server_metadata())
+        return json_response(descriptions.server_metadata())
 
     async def live(self, _: Request) -> Response:
-        return JSONResponse({"live": True})
+        return json_response({"live": True})
 
     async def ready(self, _: Request) -> Response:
         if await asyncio.to_thread(self._models.is_ready):
-            return JSONResponse({"ready": True})
+            return json_response({"ready": True})
         raise Refusal(503, "a model that is loaded has no device that is up; see /metrics")
 
     async def model(self, request: Request) -> Response:
         model = self._model(request)
         versions = list(self._models.served.get(model.file.name, ()))
-        return JSONResponse(descriptions.model_metadata(model, versions))
+        return json_response(descriptions.model_metadata(model, versions))
 
     async def model_ready(self, request: Request) -> Response:
         model = self._model(request)
         if await asyncio.to_thread(self._models.is_ready, model):
-            return JSONResponse({"ready": True, "name": model.file.name})
+            return json_response({"ready": True, "name": model.file.name})
         raise Refusal(503, f"model {model.file.name!r}: it has no device that is up")
 
     async def configuration(self, request: Request) -> Response:
-        return JSONResponse(descriptions.model_configuration(self._model(request)))
+        return json_response(descriptions.model_configuration(self._model(request)))
 
     async def statistics(self, request: Request) -> Response:
         return await self._statistics([self._model(request)])
@@ -123,25 +127,25 @@ class _Pages:
             for model in models
             if model.network in networks
         ]
-        return JSONResponse({"model_stats": listed})
+        return json_response({"model_stats": listed})
 
     async def index(self, request: Request) -> Response:
         fields = await self._object(request)
         wants_ready = flag_field("the request", fields, "ready", default=False)
         entries = await asyncio.to_thread(self._models.index)
-        return JSONResponse([e for e in entries if not wants_ready or e["state"] == "READY"])
+        return json_response([e for e in entries if not wants_ready or e["state"] == "READY"])
 
     async def load(self, request: Request) -> Response:
         await self._refuse_parameters(request)
         async with self._changing:
             await asyncio.to_thread(self._models.load, request.path_params["name"])
-        return JSONResponse({})
+        return json_response({})
 
     async def unload(self, request: Request) -> Response:
         await self._refuse_parameters(request)
         async with self._changing:
             await asyncio.to_thread(self._models.unload, request.path_params["name"])
-        return JSONResponse({})
+        return json_response({})
 
     async def _refuse_parameters(self, request: Request) -> None:
         parameters = object_field("the request", await self._object(request), "parameters")
@@ -154,8 +158,9 @@ class _Pages:
 
     async def _object(self, request: Request) -> Object:
         """Return the JSON object in the body; an empty body is an empty one."""
-        body = await read_body(request, self._limits)
-        return parse_object("the request", body.data) if len(body) else {}
+        with self._bodies.share() as share:
+            body = await read_body(request, self._limits, share)
+            return parse_object("the request", body.data) if len(body) else {}
 
     async def show_metrics(self, _: Request) -> Response:
         return Response(await asyncio.to_thread(self.metrics.text), media_type=PROMETHEUS)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 from starlette.requests import Request
+from typing_extensions import Buffer
 
+from glow_nb.runtime.serve.body_memory import Share
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.refusal import Refusal, bad_request
 from glow_nb.runtime.serve.tensors import Bytes
@@ -15,15 +18,20 @@ from glow_nb.runtime.serve.tensors import Bytes
 ALIGNMENT = 64
 WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 """How zlib is told to undo each content coding."""
+STEP_BYTES = 1 << 20
+"""So much of a compressed body is expanded before it is looked whether there is memory for more."""
 
 
-async def read_body(request: Request, limits: Limits, header_bytes: int | None = None) -> Bytes:
-    """Return the body of *request*, with its compression undone.
+async def read_body(
+    request: Request, limits: Limits, share: Share, header_bytes: int | None = None
+) -> Bytes:
+    """Return the body of *request*, with its compression undone; its memory comes from *share*.
 
     What is behind its first *header_bytes* is aligned, so that arrays can lie in it.
 
     Raises:
-        Refusal: It is larger than it says, or larger, slower or otherwise compressed than allowed.
+        Refusal: It is larger than it says, or larger, slower or otherwise compressed than allowed,
+            or all bodies together are too large.
         ClientDisconnect: The client goes away.
     """
     coding = request.headers.get("content-encoding", "identity").lower()
@@ -34,7 +42,7 @@ async def read_body(request: Request, limits: Limits, header_bytes: int | None =
     declared = _declared_bytes(request, limits)
     try:
         async with asyncio.timeout(limits.body_seconds):
-            raw = await _read(request, declared, limits, header_bytes)
+            raw = await _read(request, declared, limits, share, header_bytes)
     except TimeoutError as error:
         raise Refusal(
             408, f"the body did not come within {limits.body_seconds:g} s; send it faster"
@@ -42,7 +50,7 @@ async def read_body(request: Request, limits: Limits, header_bytes: int | None =
     if coding == "identity":
         return raw
     # not here, where all other requests would wait for it
-    return await asyncio.to_thread(_expanded, raw, coding, limits, header_bytes)
+    return await asyncio.to_thread(_expanded, raw, coding, limits, share, header_bytes)
 
 
 def _declared_bytes(request: Request, limits: Limits) -> int | None:
@@ -56,7 +64,7 @@ def _declared_bytes(request: Request, limits: Limits) -> int | None:
 
 
 async def _read(
-    request: Request, declared: int | None, limits: Limits, header_bytes: int | None
+    request: Request, declared: int | None, limits: Limits, share: Share, header_bytes: int | None
 ) -> Bytes:
     """Return the bytes that come, written where they will stay if their number is known."""
     if declared is None:
@@ -64,9 +72,10 @@ async def _read(
         async for chunk in request.stream():
             if len(chunks) + len(chunk) > limits.body_bytes:
                 raise _too_large(f"more than {limits.body_bytes}", limits)
+            share.take(len(chunk))
             chunks += chunk
-        return _placed(chunks, header_bytes)
-    memory = _place(declared, header_bytes)
+        return _placed(chunks, share, header_bytes)
+    memory = _place(declared, share, header_bytes)
     used = 0
     async for chunk in request.stream():
         if used + len(chunk) > declared:
@@ -78,33 +87,50 @@ async def _read(
     return memory
 
 
-def _expanded(raw: Bytes, coding: str, limits: Limits, header_bytes: int | None) -> Bytes:
+def _expanded(
+    raw: Bytes, coding: str, limits: Limits, share: Share, header_bytes: int | None
+) -> Bytes:
     """Return what *raw* is compressed from; never more than a body may have."""
-    undo = zlib.decompressobj(WINDOW_BITS[coding])
+    data = bytearray()
     try:
-        data = undo.decompress(raw.data, limits.body_bytes + 1)
+        for piece in _pieces(raw, coding):
+            if len(data) + len(piece) > limits.body_bytes:
+                raise _too_large(f"more than {limits.body_bytes} without its compression", limits)
+            share.take(len(piece))
+            data += piece
     except zlib.error as error:
         raise bad_request(f"the body is no {coding}: {error!s:.100}") from error
-    if len(data) > limits.body_bytes:
-        raise _too_large(f"more than {limits.body_bytes} without its compression", limits)
+    return _placed(data, share, header_bytes)
+
+
+def _pieces(raw: Bytes, coding: str) -> Iterator[bytes]:
+    """Yield what *raw* is compressed from; raise Refusal at the end unless it is one whole."""
+    undo, behind = zlib.decompressobj(WINDOW_BITS[coding]), 0
+    for end in range(STEP_BYTES, len(raw) + STEP_BYTES, STEP_BYTES):
+        rest: Buffer = raw[end - STEP_BYTES : end].data
+        while not undo.eof and (piece := undo.decompress(rest, STEP_BYTES)):
+            yield piece
+            rest = undo.unconsumed_tail
+        if undo.eof:
+            behind = len(undo.unused_data) + max(0, len(raw) - end)
+            break
     if not undo.eof:
         raise bad_request(f"the body is no whole {coding}: its end is missing")
-    if undo.unused_data:
-        count = len(undo.unused_data)
+    if behind:
         raise bad_request(
-            f"the body has {count} bytes behind the end of its {coding}; send one piece"
+            f"the body has {behind} bytes behind the end of its {coding}; send one piece"
         )
-    return _placed(data, header_bytes)
 
 
-def _placed(data: bytes | bytearray, header_bytes: int | None) -> Bytes:
-    memory = _place(len(data), header_bytes)
+def _placed(data: bytearray, share: Share, header_bytes: int | None) -> Bytes:
+    memory = _place(len(data), share, header_bytes)
     memory[:] = np.frombuffer(data, np.uint8)
     return memory
 
 
-def _place(size_bytes: int, header_bytes: int | None) -> Bytes:
+def _place(size_bytes: int, share: Share, header_bytes: int | None) -> Bytes:
     """Return memory for a body; what is behind its header is aligned."""
+    share.take(size_bytes)
     memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
     begin = -(memory.ctypes.data + (header_bytes or 0)) % ALIGNMENT
     return memory[begin : begin + size_bytes]

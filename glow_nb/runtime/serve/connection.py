@@ -14,11 +14,16 @@ from glow_nb.runtime.serve.limits import Limits
 
 
 class Connection(H11Protocol):
-    """A connection that is closed when it brings no whole head of a request in time."""
+    """A connection that is closed when it brings no whole head of a request in time.
+
+    It is closed, too, when its client does not take a response in time: until then, the response is
+    in our memory.
+    """
 
     limits = Limits()
     """Of the server; a subclass has its own."""
     _late: asyncio.TimerHandle | None = None
+    _untaken: asyncio.TimerHandle | None = None
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -26,6 +31,7 @@ class Connection(H11Protocol):
         # Head and body are written one after the other. asyncio sets this only where the socket
         # names its protocol, which that of socket.create_server does not.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport.set_write_buffer_limits(0)  # writing pauses as soon as something is not taken
         most = self.limits.connections
         if len(self.connections) > most:
             self._refuse(503, f"more than {most} connections are open; try again later")
@@ -43,7 +49,24 @@ class Connection(H11Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._take_all()
         super().connection_lost(exc)
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._untaken = self.loop.call_later(self.limits.reply_seconds, self.transport.abort)
+
+    @override
+    def resume_writing(self) -> None:
+        self._take_all()
+        super().resume_writing()
+
+    def _take_all(self) -> None:
+        """Know that the client has taken all that was sent."""
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None
 
     @override
     def send_400_response(self, msg: str) -> None:

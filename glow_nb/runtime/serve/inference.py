@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from glow_nb.errors import DeadlineError, OptionError, RefusedError
 from glow_nb.runtime.serve.body import read_body
+from glow_nb.runtime.serve.body_memory import BodyMemory, Share
 from glow_nb.runtime.serve.infer_request import InferRequest, parse_infer_request
 from glow_nb.runtime.serve.infer_response import infer_response
 from glow_nb.runtime.serve.limits import Limits
@@ -21,29 +22,33 @@ from glow_nb.types import Array
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 LONG_JSON_BYTES = 1 << 16
-"""JSON that is longer is read and written on another thread, so that other requests go on."""
+"""JSON that is longer is read and written on another thread, so that other requests go on.
 
-Result = TypeVar("Result")
+Reading takes up to 30 times its size, as for ``[{},{},...]``, and keeps other threads of Python
+waiting, so that one after the other is as fast as all at a time."""
 
 
 class Inference:
     """Runs requests for inference on the models of a server."""
 
-    def __init__(self, models: ModelServer, limits: Limits) -> None:
-        """Run on *models* what is within *limits*."""
-        self._models, self._limits = models, limits
+    def __init__(self, models: ModelServer, limits: Limits, bodies: BodyMemory) -> None:
+        """Run on *models* what is within *limits*, with *bodies* as memory for what is sent."""
+        self._models, self._limits, self._bodies = models, limits, bodies
+        self._reading = asyncio.Lock()
 
     async def answer(self, request: Request) -> Response:
         """Answer *request*; its path names the model, and may name the version."""
+        with self._bodies.share() as share:
+            return await self._answer_within(request, share)
+
+    async def _answer_within(self, request: Request, share: Share) -> Response:
         name, version = request.path_params["name"], request.path_params.get("version")
         self._models.find(name, version)  # before a body is read for nothing
         json_bytes = _json_bytes(request)
-        body = await read_body(request, self._limits, json_bytes)
-        is_long = (len(body) if json_bytes is None else json_bytes) > LONG_JSON_BYTES
+        body = await read_body(request, self._limits, share, json_bytes)
         while True:
             model = self._models.find(name, version)
-            parse = partial(_parse, model, body, json_bytes)
-            call = await _away(is_long, parse)
+            call = await self._parsed(model, body, json_bytes)
             try:
                 future = self._submitted(model, call)
             except (OptionError, RefusedError):
@@ -53,6 +58,17 @@ class Inference:
             break
         outputs = await self._answer(request, future, call)
         return await _response(model, call, outputs)
+
+    async def _parsed(
+        self, model: ServedModel, body: Bytes, json_bytes: int | None
+    ) -> InferRequest:
+        """Return what *body* asks of *model*; long JSON is read alone, since it takes memory."""
+        types = model.info
+        parse = partial(parse_infer_request, body, json_bytes, types.inputs, types.outputs)
+        if (len(body) if json_bytes is None else json_bytes) <= LONG_JSON_BYTES:
+            return parse()
+        async with self._reading:
+            return await asyncio.to_thread(parse)
 
     def _submitted(
         self, model: ServedModel, call: InferRequest
@@ -92,10 +108,6 @@ class Inference:
             future.cancel()
 
 
-def _parse(model: ServedModel, body: Bytes, json_bytes: int | None) -> InferRequest:
-    return parse_infer_request(body, json_bytes, model.info.inputs, model.info.outputs)
-
-
 async def _response(model: ServedModel, call: InferRequest, outputs: dict[str, Array]) -> Response:
     is_long = any(
         outputs[name].nbytes > LONG_JSON_BYTES
@@ -105,16 +117,11 @@ async def _response(model: ServedModel, call: InferRequest, outputs: dict[str, A
     make = partial(
         infer_response, model.file.name, model.file.version, call.id, outputs, call.outputs
     )
-    body, json_bytes = await _away(is_long, make)
+    body, json_bytes = await asyncio.to_thread(make) if is_long else make()
     if json_bytes is None:
         return Response(body, media_type="application/json")
     headers = {JSON_LENGTH: str(json_bytes)}
     return Response(body, headers=headers, media_type="application/octet-stream")
-
-
-async def _away(is_long: bool, work: partial[Result]) -> Result:
-    """Do *work*, on another thread if it takes long."""
-    return await asyncio.to_thread(work) if is_long else work()
 
 
 def _json_bytes(request: Request) -> int | None:

@@ -11,22 +11,27 @@ class Limits:
 
     Attributes:
         body_bytes: Of a body, as it is sent and with its compression undone.
+        bodies_bytes: Of all bodies that are under way; one of unknown length, or compressed, counts
+            twice.
         head_seconds: From the first byte of a connection, or from the end of its last response, to
             the end of the headers.
         body_seconds: From the headers to the end of the body.
         request_seconds: From the end of the body to the answer.
         linger_seconds: How long what a refused client still sends is thrown away, so that it gets
             to read why.
+        reply_seconds: From when a client leaves some of a response untaken until it has taken all.
         in_flight: Requests that are read or computed at a time; more are refused.
         connections: Open at a time; more are refused.
         stop_seconds: For requests under way when the server is stopped.
     """
 
     body_bytes: int = 64 << 20
+    bodies_bytes: int = 512 << 20
     head_seconds: float = 10.0
     body_seconds: float = 30.0
     request_seconds: float = 60.0
     linger_seconds: float = 2.0
+    reply_seconds: float = 30.0
     in_flight: int = 256
     connections: int = 1024
     stop_seconds: float = 30.0

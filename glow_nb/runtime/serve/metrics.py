@@ -26,6 +26,7 @@ from glow_nb.runtime.hosting.statistics import (
     NetworkCounters,
     NetworkStatistics,
 )
+from glow_nb.runtime.serve.body_memory import BodyMemory
 from glow_nb.runtime.serve.guard import Guard
 from glow_nb.runtime.serve.model_server import ModelServer
 
@@ -43,9 +44,9 @@ OUTCOMES: Mapping[str, Callable[[NetworkCounters], int]] = {
 class Metrics(Collector):
     """The metrics of a server, made when they are asked for."""
 
-    def __init__(self, models: ModelServer, guard: Guard) -> None:
-        """Show what *models* and *guard* count."""
-        self._models, self._guard = models, guard
+    def __init__(self, models: ModelServer, guard: Guard, bodies: BodyMemory) -> None:
+        """Show what *models*, *guard* and *bodies* count."""
+        self._models, self._guard, self._bodies = models, guard, bodies
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -66,6 +67,11 @@ class Metrics(Collector):
         yield from _of_models(models)
         yield from _of_devices(statistics.devices)
         yield from _of_http(self._guard)
+        yield GaugeMetricFamily(
+            "glow_http_body_bytes",
+            "Memory for the bodies of requests under way.",
+            self._bodies.used_bytes,
+        )
 
 
 def _of_models(models: Models) -> Iterator[Metric]:

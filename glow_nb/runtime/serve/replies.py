@@ -1,16 +1,30 @@
-"""Responses over HTTP that say what was wrong."""
+"""Responses over HTTP: JSON, and what was wrong."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from glow_nb.errors import GlowError
 from glow_nb.runtime.serve.refusal import status_of
 
 BUSY_SECONDS = "1"
 """When a client may try again that was refused because too much was going on."""
+
+
+def json_response(
+    content: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return the response that is *content* in JSON.
+
+    All of it is ASCII: a name of a file may have bytes that are no text, and UTF-8 has none for
+    what Python makes of them.
+    """
+    return Response(json.dumps(content), status, headers, media_type="application/json")
 
 
 def refused(error: GlowError) -> Response:
@@ -25,7 +39,7 @@ def error_response(status: int, message: str) -> Response:
         headers["WWW-Authenticate"] = "Bearer"
     elif status == 503:
         headers["Retry-After"] = BUSY_SECONDS
-    return JSONResponse({"error": message}, status, headers)
+    return json_response({"error": message}, status, headers)
 
 
 async def glow_error(_: Request, error: Exception) -> Response:

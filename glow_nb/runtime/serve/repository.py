@@ -15,6 +15,8 @@ Model = TypeVar("Model")
 ONLY_VERSION = "1"
 """The version of a model that is a file of its own."""
 MODEL_FILE = "model"
+ALL_MODELS = "stats"
+"""What the protocol calls all models where it asks for their statistics: no model has this name."""
 SUFFIXES = (".onnx", ".glow")
 
 
@@ -105,6 +107,23 @@ def _models_named(name: str, folder: Path) -> Iterator[ModelFile]:
     yield from (_model_file(name, folder.name, path) for path in paths if path.exists())
 
 
+def _check_name(name: str, path: Path) -> None:
+    """Raise OptionError if no request can name a model so."""
+    if name == ALL_MODELS:
+        raise OptionError(
+            f"{path}: no model can be called {name!r}, since /v2/models/{name} means the "
+            "statistics of all models; rename it"
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise OptionError(
+            f"{str(path)!r}: the name has bytes that are not UTF-8, so that no request could name "
+            "the model; rename it"
+        ) from error
+
+
 def _model_file(name: str, version: str, path: Path) -> ModelFile:
+    _check_name(name, path)
     status = path.stat()
     return ModelFile(name, version, path, (status.st_mtime_ns, status.st_size))

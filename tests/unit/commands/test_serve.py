@@ -66,6 +66,11 @@ def test_a_wrong_token_file_is_an_error(
         ("--timeout", "inf", "--timeout=inf: give 0 seconds or more"),
         ("--timeout", "nan", "--timeout=nan: give 0 seconds or more"),
         ("--address", "a..b", "a..b:0: cannot listen: "),
+        (
+            "--max-bodies",
+            "127",
+            "--max-bodies=127: must be at least 128, twice --max-body, as a com",
+        ),
     ],
 )
 def test_a_value_that_no_request_could_be_answered_with_is_an_error(

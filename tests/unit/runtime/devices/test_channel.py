@@ -26,7 +26,7 @@ def test_frames_in_order(ends: tuple[socket.socket, socket.socket]) -> None:
     frames = [
         Frame(Verb.RUN, 3, 1),
         Frame(Verb.FAILED, (1 << 32) - 1, 0, "ein Übel\n" * 20_000),
-        Frame(Verb.READY),
+        Frame(Verb.ALIVE),
     ]
     ours, theirs = map(Channel, ends)
     sender = threading.Thread(target=lambda: list(map(ours.send, frames)))

@@ -132,6 +132,21 @@ def test_a_killed_actor_is_named_and_comes_back(opened: Open, native: Deployable
     device.close()
 
 
+def test_an_actor_that_gives_no_sign_of_life_is_killed(opened: Open, native: Deployable) -> None:
+    device = opened(options={"heartbeat_timeout": 1.0})
+    device.add("net", native)
+    process = process_of(device)
+    os.kill(process, signal.SIGSTOP)
+    future = device.submit("net", [feed(0)])
+    with pytest.raises(DeviceError, match="'far': its actor gave no sign of life for 1 seconds"):
+        future.result(60)
+    device.restart()
+    device.add("net", native)
+    assert_right(device, 3)
+    device.close()
+    wait_until(lambda: has_ended(process))
+
+
 def test_a_device_that_is_given_up(opened: Open, native: Deployable) -> None:
     device = opened()
     device.add("net", native)
@@ -171,6 +186,7 @@ def test_an_actor_without_a_place(opened: Open, monkeypatch: pytest.MonkeyPatch)
     ("options", "message"),
     [
         ({"resource": {"special": 1}}, "unknown option 'resource'; did you mean 'resources'"),
+        ({"heartbeat_timeout": 0}, "heartbeat_timeout=0: give 0.1 to 1e\\+06 seconds"),
         ({"num_cpus": -1}, "Ray: ValueError: "),
         ({"placement_group": "nobody"}, "Ray: ValueError: .*nobody"),
     ],

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def device() -> ScriptedDevice:
-    return ScriptedDevice("one")
+    return ScriptedDevice("one", memory_bytes=1 << 26)
 
 
 @pytest.fixture

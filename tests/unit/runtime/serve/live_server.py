@@ -38,10 +38,11 @@ def exchange(port: int, *pieces: bytes, ends: bool = False, seconds: float = 10.
                 connection.shutdown(socket.SHUT_WR)
         except (BrokenPipeError, ConnectionResetError):
             pass  # the server has closed its end, and may have said why
-        return _all_from(connection)
+        return all_from(connection)
 
 
-def _all_from(connection: socket.socket) -> bytes:
+def all_from(connection: socket.socket) -> bytes:
+    """Return all that comes from *connection* until it is closed."""
     received = bytearray()
     try:
         while piece := connection.recv(1 << 16):

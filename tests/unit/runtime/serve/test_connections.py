@@ -11,15 +11,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import glow_nb
 from glow_nb.errors import OptionError
 from glow_nb.runtime.serve.connection import Connection
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.server import listen
 from tests.unit.runtime.serve.conftest import Served
-from tests.unit.runtime.serve.live_server import exchange, live
-from tests.unit.runtime.serve.requests import DOUBLE, tensor
+from tests.unit.runtime.serve.live_server import all_from, exchange, live
+from tests.unit.runtime.serve.requests import DOUBLE, JSON_LENGTH, binary, tensor
+from tests.unit.runtime.small_networks import scaled
 
 LIMITS = Limits(body_bytes=4096, body_seconds=0.4, head_seconds=0.4, connections=3)
 BODY = json.dumps({"inputs": [tensor()]}).encode()
@@ -115,6 +118,31 @@ def test_too_many_connections_are_refused(port: int) -> None:
         connection.close()
     time.sleep(0.1)
     assert exchange(port, post(BODY)).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_response_that_is_not_taken_is_thrown_away(served: Served) -> None:
+    """Its client would otherwise keep it, and the connection, as long as it likes."""
+    glow_nb.save_text(scaled(1.0, rows=1 << 20), served.folder / "large.glow")
+    served.models.load("large")
+    raw = np.zeros((1 << 20, 2), np.float32)
+    head = json.dumps({"inputs": [binary(raw)], "parameters": {"binary_data_output": True}})
+    lines = (
+        "POST /v2/models/large/infer HTTP/1.1",
+        *("Host: h", f"{JSON_LENGTH}: {len(head)}", f"Content-Length: {len(head) + raw.nbytes}"),
+    )
+    request = "\r\n".join(lines).encode() + b"\r\n\r\n" + head.encode() + raw.tobytes()
+    limits = replace(LIMITS, body_bytes=32 << 20, body_seconds=10.0, reply_seconds=0.3)
+    with live(served.models, limits) as port:
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(30)
+            connection.connect(("127.0.0.1", port))
+            connection.sendall(request)
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            time.sleep(1.0)
+            assert len(all_from(connection)) < raw.nbytes  # what the system had taken
+        taken = exchange(port, request.replace(b"Host: h", b"Host: h\r\nConnection: close"))
+        assert len(taken) > raw.nbytes
 
 
 def test_a_port_that_is_taken_is_an_error(port: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,20 @@ def test_a_compressed_body_is_taken(served: Served, coding: str, pack: Any) -> N
     assert "more than 4096 without its compression" in reply.error
     reply = call(served.app, "POST", DOUBLE, b"plain", headers)
     assert reply.error.startswith(f"the body is no {coding}: ")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, partial(gzip.compress, compresslevel=0)])
+def test_a_large_compressed_body_is_taken_piece_by_piece(served: Served, pack: Any) -> None:
+    app = application(served.models, Limits(body_bytes=8 << 20))
+    head = json.dumps({"inputs": [binary(ROW)], "id": "x" * 10} | {"padding": "y" * (3 << 20)})
+    headers = {"Content-Encoding": "gzip", JSON_LENGTH: str(len(head))}
+    body = pack(head.encode() + ROW.tobytes())
+    np.testing.assert_array_equal(arrays_of(call(app, "POST", DOUBLE, body, headers))["y"], 2 * ROW)
+    reply = call(app, "POST", DOUBLE, body + bytes(2 << 20), headers)
+    assert (reply.status, reply.error) == (
+        400,
+        f"the body has {2 << 20} bytes behind the end of its gzip; send one piece",
+    )
 
 
 def test_a_body_in_chunks_of_unknown_length_is_taken(served: Served) -> None:

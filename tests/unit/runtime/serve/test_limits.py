@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import time
+from typing import Any
+
+import pytest
 
 from glow_nb.runtime.serve.application import application
+from glow_nb.runtime.serve.infer_request import InferRequest, parse_infer_request
+from glow_nb.runtime.serve.inference import LONG_JSON_BYTES
 from glow_nb.runtime.serve.limits import Limits
 from tests.unit.runtime.serve.asgi_client import Reply, call, call_async
 from tests.unit.runtime.serve.conftest import Served
@@ -67,6 +74,63 @@ def test_too_many_requests_are_refused(served: Served) -> None:
     (error,) = {reply.error for reply in replies if reply.status == 503}
     assert error == "4 requests are under way, of 4 at most; try again later"
     assert infer(served.app).status == 200
+
+
+def test_bodies_that_are_too_large_together_are_refused(served: Served) -> None:
+    app = application(served.models, Limits(body_bytes=4096, bodies_bytes=3 * len(BODY)))
+
+    async def crowd() -> list[Reply]:
+        slow = [call_async(app, "POST", DOUBLE, [BODY[:9], BODY[9:]], pause=0.1) for _ in range(5)]
+        return await asyncio.gather(*slow)
+
+    replies = asyncio.run(crowd())
+    assert sorted(reply.status for reply in replies) == [200] * 3 + [503] * 2
+    (error,) = {reply.error for reply in replies if reply.status == 503}
+    used, size = 3 * len(BODY), len(BODY)
+    assert error == (
+        f"bodies of {used} bytes are under way, {size} more would exceed the {used} that all may "
+        "have; try again later"
+    )
+    assert "glow_http_body_bytes 0.0" in call(app, "GET", "/metrics").body.decode().splitlines()
+    assert infer(app).status == 200
+
+
+def test_a_body_whose_length_comes_late_counts_as_it_comes(served: Served) -> None:
+    app = application(served.models, Limits(body_bytes=1 << 20, bodies_bytes=1000))
+    for headers, body in (
+        ({}, [bytes(600)] * 2),
+        ({"Content-Encoding": "gzip"}, [gzip.compress(bytes(100_000))]),
+    ):
+        reply = call(app, "POST", DOUBLE, body, headers, sends_length=False)
+        assert reply.status == 503
+        assert reply.headers["retry-after"] == "1"
+    chunks = [BODY[:9], BODY[9:]]
+    assert call(app, "POST", DOUBLE, chunks, sends_length=False).status == 200
+
+
+def test_long_json_is_read_one_after_the_other(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes many times its size meanwhile."""
+    reading = most = 0
+
+    def counted(*arguments: Any) -> InferRequest:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        time.sleep(0.02)
+        reading -= 1
+        return parse_infer_request(*arguments)
+
+    monkeypatch.setattr("glow_nb.runtime.serve.inference.parse_infer_request", counted)
+    app = application(served.models, Limits())
+    body = json.dumps({"inputs": [tensor()], "padding": "x" * LONG_JSON_BYTES}).encode()
+
+    async def crowd() -> list[Reply]:
+        return await asyncio.gather(*(call_async(app, "POST", DOUBLE, body) for _ in range(5)))
+
+    assert [reply.status for reply in asyncio.run(crowd())] == [200] * 5
+    assert most == 1
 
 
 def test_a_client_that_goes_away_is_forgotten(served: Served) -> None:

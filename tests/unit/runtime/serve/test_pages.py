@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 import glow_nb
 from glow_nb.errors import OptionError
+from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.serve.application import application
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.model_server import ModelServer
@@ -209,6 +212,36 @@ def test_a_folder_without_models_is_an_error(tmp_path: Path) -> None:
         ModelRepository([tmp_path])
     with pytest.raises(OptionError, match="cannot be read: No such file or directory; give a fol"):
         ModelRepository([tmp_path / "nothing"])
+
+
+@pytest.mark.parametrize("path", ["stats.glow", "stats/1/model.glow"])
+def test_a_model_that_is_called_as_a_page_is_an_error(folder: Path, path: str) -> None:
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    glow_nb.save_text(scaled(1.0), folder / path)
+    with pytest.raises(
+        OptionError, match=f"{path}: no model can be called 'stats', since .*rename"
+    ):
+        ModelRepository([folder])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
+def test_names_that_are_no_text(folder: Path, host: HostManager) -> None:
+    """One of a model is an error; one of a folder that holds models is shown as it is."""
+    odd = Path(os.fsdecode(b"b\xffd"))
+    bad = folder / odd.with_suffix(".glow")
+    bad.write_text("nonsense")
+    with pytest.raises(
+        OptionError, match=r"b\\udcffd.glow': the name has bytes that are not UTF-8"
+    ):
+        ModelRepository([folder])
+    bad.unlink()
+    (folder / "broken.glow").write_text("nonsense")
+    models = ModelServer(host, ModelRepository([folder.rename(folder.parent / odd)]))
+    assert len(models.load_all()) == 1
+    app = application(models, Limits())
+    entry = next(e for e in call(app, "POST", INDEX).json if e["name"] == "broken")
+    assert str(odd) in entry["reason"]
+    assert str(odd) in load(app, "broken").error
 
 
 def test_two_files_of_the_same_name_are_an_error(folder: Path) -> None:

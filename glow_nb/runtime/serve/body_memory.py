@@ -1,0 +1,60 @@
+"""Memory for bodies of requests: what all of them that are under way may take together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from glow_nb.runtime.serve.refusal import Refusal
+
+
+class BodyMemory:
+    """Counts the bytes of bodies; requests take shares of them, from any thread.
+
+    Attributes:
+        used_bytes: What is taken now.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        """Give shares of *limit_bytes*."""
+        self._limit_bytes, self.used_bytes = limit_bytes, 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def share(self) -> Iterator[Share]:
+        """Return the share of a request, which is given back at the end of the statement."""
+        share = Share(self)
+        try:
+            yield share
+        finally:
+            with self._lock:
+                self.used_bytes -= share.size_bytes
+
+    def take(self, size_bytes: int) -> None:
+        """Take *size_bytes*; raise Refusal if so many are not left."""
+        with self._lock:
+            if self.used_bytes + size_bytes > self._limit_bytes:
+                raise Refusal(
+                    503,
+                    f"bodies of {self.used_bytes} bytes are under way, {size_bytes} more would "
+                    f"exceed the {self._limit_bytes} that all may have; try again later",
+                )
+            self.used_bytes += size_bytes
+
+
+class Share:
+    """What the body of one request has of the memory for bodies.
+
+    Attributes:
+        size_bytes: How much that is.
+    """
+
+    def __init__(self, memory: BodyMemory) -> None:
+        """Have nothing of *memory*."""
+        self._memory, self.size_bytes = memory, 0
+
+    def take(self, size_bytes: int) -> None:
+        """Have *size_bytes* more; raise Refusal if so many are not left."""
+        self._memory.take(size_bytes)
+        self.size_bytes += size_bytes
