@@ -90,6 +90,16 @@ class Groups:
         loaded = self._lanes(builder, load_vector(builder, place, memory.kind, lanes), memory.kind)
         return loaded if memory.kind.bits == self.bits else convert(loaded, INT16)
 
+    def moved_up(self, groups: Lanes, places: int) -> Lanes:
+        """Return *groups* with each factor so many places further up in its group, above zeros."""
+        if not places:
+            return groups
+        form = ir.VectorType(I32, groups.lanes // self.factors)
+        whole = groups.builder.bitcast(groups.value, form)
+        bits = ir.Constant(form, [places * self.bits] * form.count)
+        moved = groups.builder.shl(whole, bits)
+        return groups.like(groups.builder.bitcast(moved, groups.value.type))
+
     def add(self, total: Lanes, x: Any, w: Any) -> Lanes:
         """Return the sums *total* with the products added."""
         return self.multiply_add(total, x, w)

@@ -17,11 +17,11 @@ from glow_nb.simd.outer_product import FORMS, Groups
 from glow_nb.simd.tile import offset
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile, Vec
 
-MEANING = """``{name}(t, x, i, stride, phase, phases, w, j)``.
+MEANING = """``{name}(t, x, i, stride, phase, phases, w, j, shift)``.
 
-``t[r * phases + phase, v] += sum over f < {factors} of x[i + r * stride + v * {factors} + f] *
-w[j + v * {factors} + f]`` for every such row of t and every column v. Literals are *stride*,
-*phase* and *phases*.
+``t[r * phases + phase, v] += sum over f from shift to below {factors} of
+x[i + r * stride + v * {factors} + f] * w[j + v * {factors} + f - shift]`` for every such row of t
+and every column v. Literals are *stride*, *phase*, *phases* and *shift*.
 """
 
 
@@ -38,12 +38,13 @@ def taps_in(name: str, form: Groups) -> Any:
         phases: Any,
         weights: Any,
         index: Any,
+        shift: Any,
     ) -> Any:
-        if not (isinstance(tile, RegisterTile) and are_literal(stride, phase, phases)):
+        if not (isinstance(tile, RegisterTile) and are_literal(stride, phase, phases, shift)):
             return None
         if not (isinstance(source, Pointer) and isinstance(weights, Pointer)):
             return None
-        operands = (tile, source, start, stride, phase, phases, weights, index)
+        operands = (tile, source, start, stride, phase, phases, weights, index, shift)
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             first = to_index(context, builder, arguments[2], signature.args[2])
@@ -54,7 +55,10 @@ def taps_in(name: str, form: Groups) -> Any:
                 return form.right(builder, (pointer, memory, at), tile, None)
 
             value, columns = arguments[0], range(tile.vectors)
-            factors = [vector(arguments[6], weights, place, column) for column in columns]
+            factors = [
+                form.moved_up(vector(arguments[6], weights, place, column), literal(shift))
+                for column in columns
+            ]
             for number, row in enumerate(range(literal(phase), tile.rows, literal(phases))):
                 begin = builder.add(first, ir.Constant(INDEX, number * literal(stride)))
                 for column in columns:

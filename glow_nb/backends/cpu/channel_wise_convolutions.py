@@ -22,7 +22,7 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.operators.channel_wise import pack_taps, tap_groups
 from glow_nb.kernels.operators.panels import pack_depthwise_filter, pack_grouped_filter
-from glow_nb.kernels.products.channel_wise import suits_steps
+from glow_nb.kernels.products.channel_wise_plan import suits_steps
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.depthwise import suits_lanes
 from glow_nb.kernels.target import Target

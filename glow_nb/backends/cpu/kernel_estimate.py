@@ -1,6 +1,7 @@
 """About how long a kernel takes, before it is made.
 
-Products with packed weights are estimated as when their form was chosen
+Products with packed weights are estimated as when their form was chosen, and channel-wise
+convolutions of integers by the same prices
 (:mod:`glow_nb.kernels.products.convolution_cost`), all else by its arithmetic and its bytes
 (:func:`glow_nb.codegen.sharing.estimate_ns`).
 """
@@ -13,9 +14,16 @@ from glow_nb.codegen.sharing import CALL_NS, MULTIPLY_ADD_NS, estimate_ns
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
-from glow_nb.kernels.operators import PackedConvolution, PackedMatMul, WinogradConvolution
+from glow_nb.kernels.operators import (
+    ChannelWiseConvolution,
+    PackedConvolution,
+    PackedMatMul,
+    WinogradConvolution,
+)
 from glow_nb.kernels.products.blocking import FMA_PER_CYCLE
+from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan
 from glow_nb.kernels.products.convolution_cost import (
+    channel_wise_cycles,
     direct_candidate,
     product_candidate,
     winograd_candidate,
@@ -63,6 +71,8 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             kind, form = _factors(node, node.input.type.kind, node.filter.type.kind, target)
             kinds = ProductKinds.of(kind, form=form)
             return direct_candidate(_shape_of(node), kinds, target, block, 1).cycles
+        case ChannelWiseConvolution():
+            return channel_wise_cycles(ChannelWisePlan(node, target))
         case WinogradConvolution(block=block, tile=tile):
             nest = WinogradNest(_shape_of(node), tile, node.input.type.kind, block)
             return winograd_candidate(nest, target, 1).cycles

@@ -11,7 +11,6 @@ from typing_extensions import override
 from glow_nb.costs import Cost
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import (
     SHORT_INTEGERS,
     bounds_of,
@@ -26,15 +25,15 @@ from glow_nb.hlir.ops.windows import check_window, pad_spatial
 from glow_nb.kernels.operators.tap_groups import WIDEST, Entry, TapGroups
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, Out, define_instruction
-from glow_nb.types import Array, ElementKind, TensorType
+from glow_nb.types import Array, TensorType
 
 
 @define_node("channel_wise_convolution")
 class ChannelWiseConvolution(Node):
     """Convolve channels by themselves, or in small groups, by groups of neighbouring factors.
 
-    ``filter`` is ``[*outer, entries, channels * factors]`` with the sizes *outer* of the kernel but
-    the last, the entries of :class:`~glow_nb.kernels.operators.tap_groups.TapGroups` for a line of
+    ``filter`` is ``[*outer, rows, channels * factors]`` with the sizes *outer* of the kernel but
+    the last, the rows of :class:`~glow_nb.kernels.operators.tap_groups.TapGroups` for a line of
     taps, and ``K`` channels, filled up with zeros to a multiple of 16. ``bias`` is ``[K]`` and the
     result ``[N, *out, K]``. If *size* is 1, output channel ``k`` reads input channel
     ``k // multiplier``; if not, it reads those from ``k - k % size`` on.
@@ -89,7 +88,7 @@ class ChannelWiseConvolution(Node):
             f"bias is {bias}, but groups of {self.size} of {channels} channels need as many",
         )
         width = whole_vectors(depth) * self.factors
-        sizes = (*self.kernel[:-1], len(self.groups.entries), width)
+        sizes = (*self.kernel[:-1], len(self.groups.rows), width)
         wanted = TensorType(filter.kind, sizes)
         self.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
         wanted = TensorType(kind, (depth,))
@@ -105,8 +104,8 @@ class ChannelWiseConvolution(Node):
     def evaluate(self, input: Array, filter: Array, bias: Array) -> Array:
         """Add up ``weight * cell`` of all entries and factors.
 
-        Of a packed filter that is a convolution; another one may hold, for each phase, other
-        weights.
+        Of a packed filter that is a convolution; another one may hold other weights where zeros
+        would be.
         """
         groups, rank, batch = self.groups, len(self.kernel), input.shape[0]
         out, depth = self.type.shape[1:-1], bias.size
@@ -117,11 +116,15 @@ class ChannelWiseConvolution(Node):
         padded = pad_spatial(widest(input), pads, self.outside)
         weights = widest(filter).reshape(*filter.shape[:-1], -1, groups.factors)[..., :depth, :]
         with np.errstate(all="ignore"):
-            for *line, number, place in np.ndindex(*weights.shape[:rank], groups.factors):
+            for *line, number, place in np.ndindex(
+                *self.kernel[: rank - 1], len(groups.entries), groups.factors
+            ):
                 entry = groups.entries[number]
+                if place < entry.shift:
+                    continue
                 cells = self._cells(padded, line, entry, place)
                 result[..., entry.phase :: groups.phases, :] += (
-                    cells * weights[*line, number, :, place]
+                    cells * weights[*line, entry.row, :, place - entry.shift]
                 )
             return fitted(result, self.type)
 
@@ -153,7 +156,7 @@ class ChannelWiseConvolution(Node):
 class ChannelWiseConvolutionInst(NodeInstruction):
     """Convolve channels by themselves, or in groups of *size*, by groups of *factors*.
 
-    Input ``[N, *spatial, C]``, filter ``[*outer, entries, channels * factors]``, bias ``[K]``, dest
+    Input ``[N, *spatial, C]``, filter ``[*outer, rows, channels * factors]``, bias ``[K]``, dest
     ``[N, *out, K]``; the filter's channels are filled up with zeros to a multiple of 16.
     """
 
@@ -189,23 +192,18 @@ def whole_vectors(depth: int) -> int:
 
 
 def pack_taps(builder: Builder, filter: Value, groups: TapGroups) -> Value:
-    """Emit the nodes that pack a ``[K, *kernel, size]`` *filter* for ChannelWiseConvolution.
-
-    Weights that are multiplied in pairs are widened to 16 bits, as which they are multiplied.
-    """
+    """Emit the nodes that pack a ``[K, *kernel, size]`` *filter* for ChannelWiseConvolution."""
     depth, *kernel, size = filter.type.shape
     weights = kernel[-1] * size
     rows: Value = builder.emit(Reshape(filter, (depth, prod(kernel[:-1]), weights)))
     rows = builder.emit(Transpose(rows, (1, 2, 0)))
     # a row of zeros is the weight of a factor that does not count
     rows = builder.emit(Pad(rows, (0, 0, 0, 0, 1, whole_vectors(depth) - depth)))
-    if groups.factors == 2:
-        rows = builder.emit(ConvertTo(rows, ElementKind.INT16))
-    numbers = [weights if n is None else n for entry in groups.entries for n in entry.weights]
+    numbers = [weights if n is None else n for row in groups.rows for n in row]
     places = builder.constant("places", np.array(numbers, np.int64), is_weight=False)
     rows = builder.emit(Gather(rows, places, axis=1))
-    entries, channels = len(groups.entries), rows.type.shape[-1]
+    stored, channels = len(groups.rows), rows.type.shape[-1]
     outer = prod(kernel[:-1])
-    rows = builder.emit(Reshape(rows, (outer, entries, groups.factors, channels)))
+    rows = builder.emit(Reshape(rows, (outer, stored, groups.factors, channels)))
     rows = builder.emit(Transpose(rows, (0, 1, 3, 2)))
-    return builder.emit(Reshape(rows, (*kernel[:-1], entries, channels * groups.factors)))
+    return builder.emit(Reshape(rows, (*kernel[:-1], stored, channels * groups.factors)))

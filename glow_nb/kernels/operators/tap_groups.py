@@ -5,14 +5,21 @@ channels, and each lane needs its own factors side by side. So the input is copi
 *steps*: for each channel the factors of one group. Of single channels these are neighbouring pixels
 of a line, of which several outputs (*phases*) are made; of groups of channels they are neighbouring
 channels, and a step has as many *parts* as it takes to hold a group.
+
+The weights of a later phase are often those of the first one, some places further up. They are
+stored once, in one *row*.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 WIDEST = 16
 """Weights lie in whole vectors of so many channels, which is a multiple of what any target has."""
+
+
+Weights = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -23,14 +30,15 @@ class Entry:
         step: Steps behind the first one of the outputs.
         part: Part of the step.
         phase: The output that the products are added to.
-        weights: For each factor the number of the weight in its line, ``tap * size + channel``;
-            None for a factor that does not count.
+        row: Number of the stored vector that the weights are made of.
+        shift: Places that they lie further up in each group; zeros come below.
     """
 
     step: int
     part: int
     phase: int
-    weights: tuple[int | None, ...]
+    row: int
+    shift: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,8 @@ class TapGroups:
         advance: Steps from the first *phases* outputs to the next.
         parts: Vectors of groups of one step.
         entries: The vectors of weights.
+        rows: The vectors that are stored: for each factor the number of the weight in its line,
+            ``tap * size + channel``; None for a factor that does not count.
     """
 
     factors: int
@@ -52,6 +62,7 @@ class TapGroups:
     advance: int
     parts: int
     entries: tuple[Entry, ...]
+    rows: tuple[Weights, ...]
 
     @classmethod
     def of(
@@ -74,13 +85,10 @@ def _of_channels(
     if size % factors:
         return None
     parts = size // factors
-    entries = [
-        Entry(tap * dilation, part, 0, tuple(range(first, first + factors)))
-        for tap in range(taps)
-        for part in range(parts)
-        for first in [tap * size + part * factors]
-    ]
-    return TapGroups(factors, 1, 1, stride, parts, tuple(entries))
+    starts = [tap * size + part * factors for tap in range(taps) for part in range(parts)]
+    rows = [tuple(range(first, first + factors)) for first in starts]
+    entries = [Entry(row // parts * dilation, row % parts, 0, row) for row in range(len(rows))]
+    return TapGroups(factors, 1, 1, stride, parts, tuple(entries), tuple(rows))
 
 
 def _of_pixels(taps: int, stride: int, dilation: int, factors: int) -> TapGroups | None:
@@ -93,6 +101,23 @@ def _of_pixels(taps: int, stride: int, dilation: int, factors: int) -> TapGroups
         for tap in range(taps):
             group, place = divmod(phase + tap * dilation, factors)
             step = group * factors // pixels
-            found.setdefault((step, phase), [None] * factors)[place] = tap
-    entries = (Entry(step, 0, phase, tuple(taps)) for (step, phase), taps in sorted(found.items()))
-    return TapGroups(factors, phases, pixels, 1, 1, tuple(entries))
+            found.setdefault((phase, step), [None] * factors)[place] = tap
+    entries, rows = [], list[Weights]()
+    for (phase, step), numbers in sorted(found.items()):
+        weights = tuple(numbers)
+        stored = next(_places(rows, weights), None)
+        if stored is None:
+            stored = len(rows), 0
+            rows.append(weights)
+        entries.append(Entry(step, 0, phase, *stored))
+    entries.sort(key=lambda entry: (entry.step, entry.phase))
+    return TapGroups(factors, phases, pixels, 1, 1, tuple(entries), tuple(rows))
+
+
+def _places(rows: Sequence[Weights], weights: Weights) -> Iterator[tuple[int, int]]:
+    """Yield in which of *rows*, moved up by how many places, *weights* are found."""
+    for number, row in enumerate(rows):
+        for shift in range(len(row)):
+            below, kept = (None,) * shift, len(row) - shift
+            if below + row[:kept] == weights and set(row[kept:]) <= {None}:
+                yield number, shift

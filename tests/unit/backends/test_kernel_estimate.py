@@ -16,7 +16,12 @@ from glow_nb.backends.cpu.select_packed_operators import candidates_of
 from glow_nb.codegen.sharing import CALL_NS, estimate_ns
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Convolution, MatMul, Relu
-from glow_nb.kernels.operators import PackedConvolution, PackedMatMul, WinogradConvolution
+from glow_nb.kernels.operators import (
+    ChannelWiseConvolution,
+    PackedConvolution,
+    PackedMatMul,
+    WinogradConvolution,
+)
 from glow_nb.kernels.target import Target
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.program import Instruction
@@ -76,6 +81,43 @@ def test_a_product_takes_as_long_as_the_candidate_that_was_chosen(
     beside = estimated_ns(kernel, AVX2) - CYCLE_NS * chosen.cycles - CALL_NS
     moved = cost.read_bytes + cost.written_bytes
     assert 0 < beside < 0.01 * moved + cost.executed.others
+
+
+def channel_wise(
+    pixels: int, channels: int, taps: int, *, size: int = 1, stride: int = 1
+) -> Function:
+    b = glow_nb.Builder("channel_wise")
+    x = b.input("x", f"uint8<1 x {pixels} x {pixels} x {channels}>")
+    filter = constant(b, "int8", channels, taps, taps, size)
+    bias = b.constant("b", np.zeros(channels, "int32"))
+    window: Any = (taps, taps), (stride,) * 2, (taps // 2,) * 4, (1, 1), channels // size
+    b.save(b.emit(Convolution(x, filter, bias, *window)), "y")
+    return b.function()
+
+
+VNNI = Target("x86_64-unknown-linux-gnu", "znver4", "+avx,+avx2,+fma,+avxvnni", lanes=8)
+
+
+@pytest.mark.parametrize("target", [AVX2, VNNI], ids=["AVX2", "VNNI"])
+@pytest.mark.parametrize("size", [1, 4])
+def test_more_work_of_a_channel_wise_convolution_takes_longer(target: Target, size: int) -> None:
+    sizes = [(14, 64, 3), (15, 64, 3), (28, 64, 3), (28, 72, 3), (28, 128, 3), (28, 128, 5)]
+    times = []
+    for each in sizes:
+        (kernel,) = kernels(channel_wise(*each, size=size), target)
+        assert isinstance(kernel.as_node(), ChannelWiseConvolution)  # type: ignore[attr-defined]
+        times.append(estimated_ns(kernel, target))
+    assert times == sorted(set(times))
+    (strided,) = kernels(channel_wise(28, 128, 3, size=size, stride=2), target)
+    assert estimated_ns(strided, target) < times[4]
+
+
+def test_larger_groups_of_factors_take_less() -> None:
+    times = []
+    for target in (AVX2, VNNI):
+        (kernel,) = kernels(channel_wise(28, 128, 3), target)
+        times.append(estimated_ns(kernel, target))
+    assert times[1] < times[0]
 
 
 def test_integers_are_estimated_to_take_less() -> None:

@@ -23,9 +23,8 @@ from glow_nb.kernels.operators.channel_wise import (
     whole_vectors,
 )
 from glow_nb.kernels.operators.tap_groups import TapGroups
-from glow_nb.kernels.products.channel_wise import ChannelWiseWriter, suits_steps
+from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan, suits_steps
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer, View
 from glow_nb.llir.stack import StackInst
@@ -36,7 +35,7 @@ from tests.unit.kernels.running import RunningKernel
 
 INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
 AVX2 = "+sse2,+ssse3,+sse4.1,+avx,+avx2,+fma"
-KINDS = {4: (UINT8, INT8), 2: (INT8, INT16)}
+KINDS = {4: (UINT8, INT8), 2: (INT8, INT8)}
 """Kinds of input and filter for groups of so many factors."""
 
 SHAPES = {
@@ -72,12 +71,12 @@ def packed(plain: Array, groups: TapGroups) -> Array:
     """Return a filter ``[outer, weights, channels]`` in groups, zeros for what does not count."""
     outer, _, channels = plain.shape
     width = whole_vectors(channels)
-    found = np.zeros((outer, len(groups.entries), width, groups.factors), plain.dtype)
-    for number, entry in enumerate(groups.entries):
-        for place, weight in enumerate(entry.weights):
+    found = np.zeros((outer, len(groups.rows), width, groups.factors), plain.dtype)
+    for number, row in enumerate(groups.rows):
+        for place, weight in enumerate(row):
             if weight is not None:
                 found[:, number, :channels, place] = plain[:, weight]
-    return found.reshape(outer, len(groups.entries), width * groups.factors)
+    return found.reshape(outer, len(groups.rows), width * groups.factors)
 
 
 def convolution_of(
@@ -91,7 +90,7 @@ def convolution_of(
         ChannelWiseConvolutionInst,
         [
             TensorType(left, (shape.batch, *shape.input, shape.channels)),
-            TensorType(right, (*shape.kernel[:-1], len(groups.entries), width)),
+            TensorType(right, (*shape.kernel[:-1], len(groups.rows), width)),
             TensorType(ElementKind.INT32, (shape.depth,)),
         ],
         kernel=shape.kernel,
@@ -230,13 +229,8 @@ def test_the_instruction_is_that_of_the_processor(features: str, lanes: int, wan
 def test_many_channels_are_taken_in_chunks_that_fit_the_cache(lanes: int) -> None:
     shape = conv(1, 200, 200, (6, 40), (3, 3), pads=1, group=200)
     target = replace(Target.host(lanes), l1_bytes=32 * 1024)
-    writer = ChannelWiseWriter(
-        convolution_of(shape, (UINT8, INT8), 4, 0),
-        target,
-        Fusion.of(convolution_of(shape, (UINT8, INT8), 4, 0)).named_by_field(),
-    )
-    assert writer.chunk < 200
-    assert writer.chunk >= 64
+    plan = ChannelWisePlan(convolution_of(shape, (UINT8, INT8), 4, 0), target)
+    assert 64 <= plan.chunk < 200
     check_shape(shape, target, (UINT8, INT8), 4)
 
 
@@ -254,8 +248,18 @@ def test_each_weight_has_its_place_for_each_phase(
         return
     for phase in range(groups.phases):
         entries = [e for e in groups.entries if e.phase == phase]
-        found = [n for entry in entries for n in entry.weights if n is not None]
-        assert sorted(found) == list(range(taps * size))
+        found = [n for e in entries for n in groups.rows[e.row][: factors - e.shift]]
+        assert sorted(n for n in found if n is not None) == list(range(taps * size))
+
+
+def test_weights_that_lie_further_up_in_the_next_output_are_stored_once() -> None:
+    groups = TapGroups.of(3, stride=1, dilation=1, size=1, factors=4)
+    assert groups is not None
+    assert groups.rows == ((0, 1, 2, None),)
+    assert [(e.phase, e.row, e.shift) for e in groups.entries] == [(0, 0, 0), (1, 0, 1)]
+    longer = TapGroups.of(5, stride=1, dilation=1, size=1, factors=4)
+    assert longer is not None
+    assert longer.rows[2:] == ((None, 0, 1, 2), (3, 4, None, None))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +284,7 @@ def test_bad_operators_are_refused(change: dict[str, Any], message: str) -> None
         "factors": 4,
         "outside": 0,
     }
-    operands = (b.input("x", "uint8<1 x 9 x 9 x 8>"), b.input("w", "int8<3 x 2 x 64>"))
+    operands = (b.input("x", "uint8<1 x 9 x 9 x 8>"), b.input("w", "int8<3 x 1 x 64>"))
     bias = b.input("b", "int32<8>")
     b.emit(ChannelWiseConvolution(*operands, bias, **fields))
     with pytest.raises(VerifyError, match=message):
