@@ -63,7 +63,7 @@ def _make_figure(plan: Partitioning, title: str) -> Figure:
     )
     _draw_times(times, plan, rows)
     _draw_memory(sizes, plan, rows)
-    times.set_yticks(range(len(rows)), [_short(name) for name in rows])
+    times.set_yticks(range(len(rows)), [short_name(name) for name in rows])
     times.set_ylim(len(rows) - 0.45, -0.55)
     left_out = len(plan.devices) - len(rows)
     figure.text(
@@ -123,7 +123,7 @@ def _draw_arrows(
         if all(place[1] != y or abs(place[0] - x) > width for x, y in written):
             written.append(place)
             axes.annotate(
-                _bytes(size), place, xytext=(4, 0), textcoords="offset points",
+                short_bytes(size), place, xytext=(4, 0), textcoords="offset points",
                 fontsize=7.5, va="center", zorder=4,
             )  # fmt: skip
 
@@ -146,7 +146,7 @@ def _draw_memory(axes: Axes, plan: Partitioning, rows: list[str]) -> None:
         axes.barh(y, shares[0], height=0.5, color=PALETTE[0], zorder=2)
         axes.barh(y, shares[1], left=shares[0], height=0.5, color=PALETTE[1], zorder=2)
         axes.text(
-            1.03, y, f"{_bytes(used[name])}\nof {_bytes(limit)}",
+            1.03, y, f"{short_bytes(used[name])}\nof {short_bytes(limit)}",
             transform=axes.get_yaxis_transform(), fontsize=8, va="center",
         )  # fmt: skip
     axes.tick_params(axis="y", left=False, labelleft=False)
@@ -166,7 +166,7 @@ def _style(axes: Axes, label: str) -> None:
     axes.tick_params(which="both", color=FAINT, labelsize=9)
 
 
-def _bytes(size: int) -> str:
+def short_bytes(size: int) -> str:
     """Return *size* with the unit that suits it, and three digits where that is enough."""
     amount, unit = size / 1024, "KiB"
     for larger in ("MiB", "GiB", "TiB"):
@@ -176,6 +176,7 @@ def _bytes(size: int) -> str:
     return f"{amount:.3g} {unit}"
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """Return *name* in at most 16 letters; its end stays, where devices of a kind differ."""
     text = format_name(name)
-    return text if len(text) <= 16 else f"{text[:15]}…"
+    return text if len(text) <= 16 else f"{text[:8]}…{text[-7:]}"
