@@ -8,7 +8,6 @@ memory follow the frame ``LOAD``.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import struct
 import threading
@@ -16,6 +15,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from glow_nb.errors import CompileError, FeedError, GlowError, MemoryLimitError, StateError
+from glow_nb.runtime.devices.heartbeat import HEARTBEATS
 
 _HEADER = struct.Struct("=IIII")
 _DESCRIPTORS = 2
@@ -55,14 +55,17 @@ class Frame(NamedTuple):
 class Channel:
     """One end of the connection."""
 
-    def __init__(self, connection: socket.socket, timeouts: int = 1) -> None:
-        """Speak through *connection*; the other end is silent after so many *timeouts* in a row.
-
-        Several short ones are not one that is long: where the whole machine was put to sleep, at
-        most one of them has passed meanwhile.
-        """
-        self._socket, self._timeouts = connection, timeouts
+    def __init__(self, connection: socket.socket) -> None:
+        """Speak through *connection*."""
+        self._socket = connection
         self._sending = threading.Lock()
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Let :meth:`receive` wait so many *seconds*, and not for ever."""
+        # Not settimeout: Python would ask the system before each call whether it has to wait.
+        whole, part = divmod(round(seconds / HEARTBEATS * 1e6), 1_000_000)
+        pause = struct.pack("ll", whole, part)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, pause)
 
     def send(self, frame: Frame, descriptors: tuple[int, ...] = ()) -> None:
         """Send *frame*, and *descriptors* behind it; raise OSError if the other end has gone."""
@@ -77,7 +80,7 @@ class Channel:
         """Return the next frame; None if the other end has gone.
 
         Raises:
-            TimeoutError: The other end is silent.
+            TimeoutError: The other end was silent for so long as :meth:`wait_at_most` says.
         """
         try:
             header = self._exactly(_HEADER.size)
@@ -103,10 +106,12 @@ class Channel:
         return content or None
 
     def _some(self, most: int) -> bytes:
-        for _ in range(1, self._timeouts):
-            with contextlib.suppress(TimeoutError):
+        for _ in range(HEARTBEATS):
+            try:
                 return self._socket.recv(most)
-        return self._socket.recv(most)
+            except BlockingIOError:
+                continue
+        raise TimeoutError
 
 
 _CARRIED = (GlowError, CompileError, FeedError, MemoryLimitError, StateError)

@@ -110,7 +110,7 @@ class _ProcessEngine:
             self._socket, self._theirs = socket.socketpair()
         except OSError as error:
             raise DeviceError(f"{name}: its process does not start: {error}") from error
-        self._channel = Channel(self._socket, HEARTBEATS)
+        self._channel = Channel(self._socket)
         self._is_served = threading.Event()
         started: Future[ChildProcess] = Future()
         try:
@@ -179,14 +179,14 @@ class _ProcessEngine:
         return child
 
     def _wait_until_ready(self, child: ChildProcess) -> None:
-        self._socket.settimeout(START_SECONDS / HEARTBEATS)
+        self._channel.wait_at_most(START_SECONDS)
         try:
             ready = self._channel.receive()
         except TimeoutError as error:
             raise DeviceError(
                 f"{self._name}: its process has not started within {START_SECONDS:g} seconds"
             ) from error
-        self._socket.settimeout(self._options.heartbeat_timeout / HEARTBEATS)
+        self._channel.wait_at_most(self._options.heartbeat_timeout)
         if ready is None:
             raise DeviceError(f"{self._name}: {_last_words(child)}")
 

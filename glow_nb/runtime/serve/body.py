@@ -74,8 +74,9 @@ async def _read(
                 raise _too_large(f"more than {limits.body_bytes}", limits)
             share.take(len(chunk))
             chunks += chunk
-        return _placed(chunks, share, header_bytes)
-    memory = _place(declared, share, header_bytes)
+        return _placed(chunks, header_bytes)
+    share.take(declared)
+    memory = _place(declared, header_bytes)
     used = 0
     async for chunk in request.stream():
         if used + len(chunk) > declared:
@@ -100,7 +101,7 @@ def _expanded(
             data += piece
     except zlib.error as error:
         raise bad_request(f"the body is no {coding}: {error!s:.100}") from error
-    return _placed(data, share, header_bytes)
+    return _placed(data, header_bytes)
 
 
 def _pieces(raw: Bytes, coding: str) -> Iterator[bytes]:
@@ -122,15 +123,14 @@ def _pieces(raw: Bytes, coding: str) -> Iterator[bytes]:
         )
 
 
-def _placed(data: bytearray, share: Share, header_bytes: int | None) -> Bytes:
-    memory = _place(len(data), share, header_bytes)
+def _placed(data: bytearray, header_bytes: int | None) -> Bytes:
+    memory = _place(len(data), header_bytes)
     memory[:] = np.frombuffer(data, np.uint8)
     return memory
 
 
-def _place(size_bytes: int, share: Share, header_bytes: int | None) -> Bytes:
+def _place(size_bytes: int, header_bytes: int | None) -> Bytes:
     """Return memory for a body; what is behind its header is aligned."""
-    share.take(size_bytes)
     memory = np.empty(size_bytes + ALIGNMENT, np.uint8)
     begin = -(memory.ctypes.data + (header_bytes or 0)) % ALIGNMENT
     return memory[begin : begin + size_bytes]

@@ -49,7 +49,7 @@ class Connection(H11Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
-        self._take_all()
+        self._end_untaken()
         super().connection_lost(exc)
 
     @override
@@ -59,11 +59,11 @@ class Connection(H11Protocol):
 
     @override
     def resume_writing(self) -> None:
-        self._take_all()
+        self._end_untaken()
         super().resume_writing()
 
-    def _take_all(self) -> None:
-        """Know that the client has taken all that was sent."""
+    def _end_untaken(self) -> None:
+        """Know that nothing waits to be taken by the client any more."""
         if self._untaken is not None:
             self._untaken.cancel()
             self._untaken = None

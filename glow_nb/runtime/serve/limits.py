@@ -11,8 +11,8 @@ class Limits:
 
     Attributes:
         body_bytes: Of a body, as it is sent and with its compression undone.
-        bodies_bytes: Of all bodies that are under way; one of unknown length, or compressed, counts
-            twice.
+        bodies_bytes: Of all bodies that are under way; a compressed one counts as it is sent and
+            with its compression undone.
         head_seconds: From the first byte of a connection, or from the end of its last response, to
             the end of the headers.
         body_seconds: From the headers to the end of the body.

@@ -88,6 +88,35 @@ def test_requests_are_counted(served: Served) -> None:
     assert any(line.startswith('glow_batches_total{model="double",size="1"') for line in lines)
 
 
+def test_prometheus_reads_the_metrics(served: Served) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    for _ in range(3):
+        infer(served.app)
+    text = call(served.app, "GET", "/metrics").body.decode()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    kinds = {name: family.type for name, family in families.items()}
+    assert kinds == dict.fromkeys(
+        (
+            *("glow_requests", "glow_requests_late", "glow_runs_retried", "glow_batches"),
+            *("glow_device_restarts", "glow_http_responses"),
+        ),
+        "counter",
+    ) | dict.fromkeys(
+        (
+            *("glow_requests_queued", "glow_requests_running", "glow_device_alive"),
+            *("glow_device_memory_used_bytes", "glow_device_memory_limit_bytes"),
+            *("glow_device_running", "glow_http_requests_in_flight", "glow_http_body_bytes"),
+        ),
+        "gauge",
+    ) | dict.fromkeys(("glow_request_seconds", "glow_queue_seconds"), "histogram")
+    for name in ("glow_request_seconds", "glow_queue_seconds"):
+        of_double = [s for s in families[name].samples if s.labels["model"] == "double"]
+        buckets = [s.value for s in of_double if s.name == f"{name}_bucket"]
+        assert buckets == sorted(buckets)
+        assert buckets[-1] == 3
+
+
 def test_names_that_clients_make_up_are_no_labels(served: Served) -> None:
     before = len(call(served.app, "GET", "/metrics").body.splitlines())
     for number in range(50):
