@@ -79,6 +79,11 @@ class Target:
         return frozenset(name for name, is_there in found.items() if is_there)
 
     @property
+    def has_byte_masks(self) -> bool:
+        """True if a part of a vector of bytes is read as fast as the whole, by AVX-512's masks."""
+        return {"avx512bw", "avx512vl"} <= self.enabled_features
+
+    @property
     def native_lanes(self) -> int:
         """``float32`` lanes of one hardware register."""
         if "+avx512f" in self.features:

@@ -16,17 +16,18 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from glow_nb.simd.convert import convert
-from glow_nb.simd.lanes import I32, Lanes, call_named, splat_value
+from glow_nb.simd.lanes import I32, Lanes, call_named, first_lanes, splat_value
 from glow_nb.simd.memory import (
     address,
     are_literal,
     literal,
     load_scalar,
     load_vector,
+    load_vector_masked,
     to_index,
 )
 from glow_nb.simd.tile import offset, read_vector
-from glow_nb.simd.types import Pointer, RegisterTile
+from glow_nb.simd.types import INDEX, Pointer, RegisterTile
 from glow_nb.types import ElementKind
 
 INT16 = ElementKind.INT16
@@ -83,11 +84,16 @@ class Groups:
 
     def right(self, builder: Any, row: Place, tile: RegisterTile, columns: int | None) -> Any:
         """Return the groups of a vector of sums; bytes are widened where groups are of 16 bits."""
-        assert columns is None or columns >= tile.lanes, "panels are padded"
         pointer, memory, start = row
         lanes = self.factors * tile.lanes
         place = address(builder, pointer, start, memory.kind)
-        loaded = self._lanes(builder, load_vector(builder, place, memory.kind, lanes), memory.kind)
+        if columns is None or columns >= tile.lanes:
+            vector = load_vector(builder, place, memory.kind, lanes)
+        else:
+            count = ir.Constant(INDEX, self.factors * max(0, columns))
+            mask = first_lanes(builder, count, lanes)
+            vector = load_vector_masked(builder, place, memory.kind, lanes, mask)
+        loaded = self._lanes(builder, vector, memory.kind)
         return loaded if memory.kind.bits == self.bits else convert(loaded, INT16)
 
     def moved_up(self, groups: Lanes, places: int) -> Lanes:

@@ -83,16 +83,23 @@ class Columns:
     ``full`` panels have ``vectors`` vectors; if ``tail`` is not 0, one more panel has ``tail``
     columns in use, computed in ``tail_vectors`` vectors.
 
+    Attributes:
+        depth: Columns of the product.
+        block: Columns of a panel in memory.
+        lanes: Columns of a vector.
+        is_dense: A panel may end within its last vector, of which no more is read.
+
     Raises:
-        UnsupportedError: A panel is not made of whole vectors.
+        UnsupportedError: A panel is not made of whole vectors, and not dense.
     """
 
     depth: int
     block: int
     lanes: int
+    is_dense: bool = False
 
     def __post_init__(self) -> None:
-        if self.block % self.lanes:
+        if self.block % self.lanes and not self.is_dense:
             raise UnsupportedError(
                 f"panels of {self.block} columns: no kernel for vectors of {self.lanes} lanes; "
                 f"pack the weights into panels of a multiple of {self.lanes}"
@@ -116,7 +123,12 @@ class Columns:
     @property
     def vectors(self) -> int:
         """Vectors of a whole panel."""
-        return self.block // self.lanes
+        return -(-self.block // self.lanes)
+
+    @property
+    def width(self) -> int:
+        """Columns of the vectors of a whole panel."""
+        return self.vectors * self.lanes
 
     @property
     def tail_vectors(self) -> int:
@@ -169,6 +181,21 @@ def line_cycles(cut: Cut, vectors: int, panel_bytes: int) -> float:
     return sum(
         (end - begin) * step_cycles(rows, vectors, panel_bytes) for begin, end, rows in cut.runs
     )
+
+
+def narrowest_block(depth: int, block: int, lanes: int) -> int:
+    """Return the least columns of a dense panel that take no more vectors than panels of *block*.
+
+    68 columns in panels of 80, five vectors of 16 lanes, become one panel of 68.
+    """
+
+    def vectors(width: int) -> int:
+        full, tail = divmod(depth, width)
+        return full * -(-width // lanes) + -(-tail // lanes)
+
+    panels = -(-depth // block)
+    widths = range(-(-depth // panels), block) if panels else ()
+    return next((width for width in widths if vectors(width) <= vectors(block)), block)
 
 
 def fetch_cycles(elements: int, kind: ElementKind) -> float:

@@ -24,6 +24,7 @@ from glow_nb.kernels.products.blocking import (
     fetch_cycles,
     lanes_of,
     line_cycles,
+    narrowest_block,
     rank_blocks,
     registers_of,
     row_limit,
@@ -135,9 +136,11 @@ def convolution_candidates(
         fetched=simple.new_inputs,
     )
     kinds = ProductKinds.of(kind, form=form)
-    candidates = [
-        direct_candidate(shape, kinds, target, block, threads) for block in widths[:blocks]
-    ]
+    tried = widths[:blocks]
+    if form.factors > 1 and target.has_byte_masks:
+        depth, lanes = simple.depth_per_group, lanes_of(kinds.total, target)
+        tried = tuple(narrowest_block(depth, block, lanes) for block in tried)
+    candidates = [direct_candidate(shape, kinds, target, block, threads) for block in tried]
     is_whole = kind in BYTES and form.factors > 1
     can_transform = kind is ElementKind.FLOAT32 or is_whole
     if winograd and can_transform and prod(shape.output) * shape.batch > 0:
@@ -233,7 +236,7 @@ def product_candidate(
     shape: MatMulShape, kind: ElementKind, target: Target, form: DotForm, block: int
 ) -> Candidate:
     """Return a matrix product whose right matrices lie in panels of *block* columns."""
-    columns = Columns(shape.depth, block, lanes_of(kind, target))
+    columns = Columns(shape.depth, block, lanes_of(kind, target), form.factors > 1)
     cycles = _product_cycles(columns, shape.rows, shape.inner, target, form)
     cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind)
     weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes

@@ -177,7 +177,7 @@ class ProductWriter:
         out, columns = self.out, self.plan.columns
         out.line(f"weights = {self._first_weight()}")
         if self.plan.is_cut:
-            waiting = block_pixels(self.shape, self.plan) * self.nest.block
+            waiting = block_pixels(self.shape, self.plan) * columns.width
             panel = times("(panel - panel_begin)", waiting) if self.plan.panels_inside else "0"
             out.line(f"waiting = {panel}")
         if not columns.tail:
@@ -280,7 +280,7 @@ class ProductWriter:
         self, name: str, rows: int, columns: int, origin: str, place: str, line: str
     ) -> None:
         """Sum up one tile, from pixel ``at_<name>`` on, and store it or let it wait."""
-        out, shape, plan = self.out, self.shape, self.plan
+        out, shape, plan, width = self.out, self.shape, self.plan, self.plan.columns.width
         pixel_step, step = tile_steps(self.nest, self.plan)
         pixel = f"at_{name}"
         if shape.rank == 1 and (plan.is_staged or self.plan.is_cut):
@@ -306,12 +306,12 @@ class ProductWriter:
         if not self.plan.is_cut:
             self._write_store(name, rows, columns, where)
             return
-        out.line(f"wait_{name} = {plus('waiting', times(f'near_{name}', self.nest.block))}")
+        out.line(f"wait_{name} = {plus('waiting', times(f'near_{name}', width))}")
         with out.block(f"if part > {begin}:"):
-            earlier = f"tile_load(sums, wait_{name}, {self.nest.block}, {size})"
+            earlier = f"tile_load(sums, wait_{name}, {width}, {size})"
             out.line(f"t_{name} = add(t_{name}, {earlier})")
         with out.block(f"if part < {end} - 1:"):
-            out.line(f"tile_store(sums, wait_{name}, {self.nest.block}, t_{name})")
+            out.line(f"tile_store(sums, wait_{name}, {width}, t_{name})")
         with out.block("else:"):
             self._write_store(name, rows, columns, where)
 
@@ -328,7 +328,7 @@ class ProductWriter:
         A chain of sums that began with the bias would round each time at its magnitude.
         """
         if self.bias:
-            end = "" if self.nest.right.is_padded else f", {columns}"
+            end = "" if self.reads_whole else f", {columns}"
             size = f"{rows}, {-(-columns // self.plan.lanes)}, {self.plan.lanes}{end}"
             form = "tile_bias_masked" if end else "tile_bias"
             bias = f"{form}({self.bias[0]}, panel * {self.nest.block}, {size})"
@@ -336,6 +336,11 @@ class ProductWriter:
         self.tiles.write(
             self.out, f"t_{name}", rows, columns=columns, pixel=pixel, channel="channel"
         )
+
+    @property
+    def reads_whole(self) -> bool:
+        """True if whole vectors of each panel may be read."""
+        return self.nest.right.is_padded and self.nest.block == self.plan.columns.width
 
     def _write_sum(self, name: str, columns: int) -> None:
         """Accumulate an inner block: loops over taps, and the dot."""
@@ -374,7 +379,7 @@ class ProductWriter:
         )
         source = "packed" if plan.panels_inside else self.source
         stride, step = tile_steps(self.nest, self.plan)
-        if right.is_padded:
+        if self.reads_whole:
             used = -(-columns // self.plan.lanes) * self.plan.lanes
         ahead, pace = self._next_weights(name)
         self.out.line(

@@ -95,7 +95,7 @@ class RightLayout:
             neighbouring columns.
         panel: From panel to panel.
         image: From the panels of one image to those of the next; 0 if they share them.
-        is_padded: The last panel has as many columns as the others, and may be read whole.
+        is_padded: The last panel has as many columns as the others, which may be read.
         is_swept: It is best read in its own order: a few rows at a time, from end to end.
     """
 

@@ -87,7 +87,7 @@ class Plan:
 def plan_product(nest: ProductNest, target: Target) -> Plan:
     """Cut up *nest* for *target*."""
     shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
-    columns = Columns(shape.depth_per_group, nest.block, lanes)
+    columns = Columns(shape.depth_per_group, nest.block, lanes, nest.kinds.factors > 1)
     registers = registers_of(target, nest.kinds.form)
     cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers))
     limit = longest_dot(nest.block * nest.kinds.factors * nest.kinds.right.size_bytes, target)
@@ -172,7 +172,7 @@ def waiting_elements(nest: ProductNest, plan: Plan) -> int:
     if not plan.is_cut:
         return 0
     panels = plan.columns.panels * nest.shape.group if plan.panels_inside else 1
-    return panels * block_pixels(nest.shape, plan) * nest.block
+    return panels * block_pixels(nest.shape, plan) * plan.columns.width
 
 
 def block_pixels(shape: ConvolutionShape, plan: Plan) -> int:
@@ -187,7 +187,7 @@ def block_bytes(nest: ProductNest, plan: Plan) -> int:
     """
     shape, pixels = nest.shape, block_pixels(nest.shape, plan)
     left = packed_elements(nest, plan) or _input_elements(shape, plan.cut, plan.block_units)
-    waiting = pixels * nest.block if plan.is_cut else 0
+    waiting = pixels * plan.columns.width if plan.is_cut else 0
     return left * nest.kinds.staged.size_bytes + waiting * nest.kinds.total.size_bytes
 
 

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.errors import UnsupportedError
-from glow_nb.kernels.products.blocking import Columns, Cut, rank_blocks, row_limit, step_cycles
+from glow_nb.kernels.products.blocking import (
+    Columns,
+    Cut,
+    narrowest_block,
+    rank_blocks,
+    row_limit,
+    step_cycles,
+)
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 
@@ -42,6 +49,30 @@ def test_panels_cover_all_columns(depth: int, vectors: int, lanes: int) -> None:
 def test_panels_are_made_of_whole_vectors() -> None:
     with pytest.raises(UnsupportedError, match="panels of 12 columns: no kernel .* 8 lanes; pack"):
         Columns(24, 12, 8)
+
+
+def test_dense_panels_end_within_a_vector() -> None:
+    columns = Columns(24, 12, 8, is_dense=True)
+    assert (columns.vectors, columns.width, columns.panels, columns.tail) == (2, 16, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("depth", "block", "narrow"), [(68, 80, 68), (136, 80, 72), (34, 48, 34), (64, 32, 32)]
+)
+def test_the_narrowest_panels_need_no_more_vectors(depth: int, block: int, narrow: int) -> None:
+    assert narrowest_block(depth, block, 16) == narrow
+
+
+@given(depth=COUNTS, vectors=st.integers(1, 12), lanes=st.sampled_from(LANE_COUNTS))
+def test_narrow_panels_take_as_many_vectors_and_less_memory(
+    depth: int, vectors: int, lanes: int
+) -> None:
+    wide = Columns(depth, vectors * lanes, lanes)
+    narrow = Columns(depth, narrowest_block(depth, wide.block, lanes), lanes, is_dense=True)
+    assert narrow.panels == wide.panels
+    assert narrow.block <= wide.block
+    taken = [each.full * each.vectors + each.tail_vectors for each in (narrow, wide)]
+    assert taken[0] <= taken[1]
 
 
 @given(depth=COUNTS, lanes=st.sampled_from(LANE_COUNTS), pixels=st.integers(0, 400))

@@ -71,6 +71,20 @@ def test_clear_cases_of_bytes(
     assert best.factors == (form.factors if tile is None else 2)
 
 
+@pytest.mark.parametrize(
+    ("features", "block"),
+    [("+avx512f,+avx512vl,+avx512bw,+avx512vnni", 68), ("+avx512f,+avx512vl,+avx512vnni", 80)],
+)
+def test_panels_of_bytes_are_dense_where_parts_of_vectors_are_read_as_fast(
+    features: str, block: int
+) -> None:
+    target = replace(AVX2, features=f"{AVX2.features},{features}", lanes=16)
+    shape = ConvolutionShape.of((1, 14, 14, 272), 272, (1, 1), (0,) * 4, group=4)
+    form = dot_form(UINT8, INT8, 4, target)
+    assert convolution_candidates(shape, UINT8, target, form=form)[0].block == block
+    assert convolution_candidates(shape, ElementKind.FLOAT32, target)[0].block == 80
+
+
 def test_the_least_estimate_is_first() -> None:
     ways = convolution_candidates(layer(28, 96, 100), FLOAT32, TARGET, blocks=3)
     assert len({(way.tile, way.block) for way in ways}) == len(ways) > 5

@@ -32,6 +32,9 @@ GROUPS = [
 ]
 """Kinds of the two operands, and the factors of a group."""
 
+BLOCKS = st.sampled_from([16, 32, 48, 5, 18, 35])
+"""Columns of a panel: whole vectors, or dense panels that end within one."""
+
 AVX2 = "+sse2,+avx,+avx2,+fma"
 AVX512 = f"{AVX2},+avx512f,+avx512bw,+avx512vl"
 
@@ -162,7 +165,7 @@ def test_convolutions_of_groups_mean_the_same(data: st.DataObject) -> None:
         depth,
         kernel,
         group=group,
-        block=draw(st.sampled_from([16, 32])),
+        block=draw(BLOCKS),
         pad=draw(st.integers(0, 2)),
         stride=stride,
         dilation=dilation,
@@ -182,9 +185,7 @@ def test_convolutions_of_groups_mean_the_same(data: st.DataObject) -> None:
 def test_matrix_products_of_groups_mean_the_same(data: st.DataObject) -> None:
     draw = data.draw
     rows, inner, depth = (draw(st.integers(1, 70)) for _ in range(3))
-    instruction = matrices(
-        *draw(st.sampled_from(GROUPS)), (rows, inner, depth), draw(st.sampled_from([16, 48]))
-    )
+    instruction = matrices(*draw(st.sampled_from(GROUPS)), (rows, inner, depth), draw(BLOCKS))
     caches = draw(st.sampled_from([(256, 4096), (1, 1), (32768, 524288)]))
     lanes = st.sampled_from(LANE_COUNTS)
     with pytest.MonkeyPatch.context() as patch:
