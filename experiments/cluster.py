@@ -3,11 +3,12 @@
 On paper: plans are made by the cost model, and requests go through them in virtual time, so that
 one core is enough. A network is cut for throughput over so many devices as answer most requests a
 second in all, and each group of so many is a duplicate of it. Shown are requests a second, beside
-what all devices could do if their work were even, the median and 99th percentile of the latency at
-80 percent of that pace, beside that of a request alone, and how long planning took. Of several
-networks, each has devices by its share of the arithmetic. The clusters
-are devices that are alike, half of them at a third of the speed, slow links, one in twenty devices
-that takes twice as long, and devices that fail::
+what all devices could do if their work were even, the latency of a request alone, beside what no
+plan over such a group can be below, the median and 99th percentile of the latency at 80 percent of
+the pace, and how long planning took. Of several networks, each has devices by its share of the
+arithmetic, and the latency alone is that of the slowest. The clusters are devices that are alike,
+half of them at a third of the speed, slow links, one in twenty devices that takes twice as long,
+and devices that fail::
 
     python -m experiments.cluster --devices 8 64 1000
     python -m experiments.cluster --only decoder --failures-per-hour 10
@@ -20,27 +21,29 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from experiments.pages import replace_part
 from experiments.twins import load_light
 from glow_nb import load
-from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import PartitionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.cost import total_cost
 from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, Gelu, LayerNormalization, MatMul
 from glow_nb.runtime import DeviceDescription, Link, Partitioning, partition
-from glow_nb.runtime.planning.simulate import Load, Outage, simulate
+from glow_nb.runtime.planning.simulate import Load, Outage, Simulation, simulate
 from glow_nb.runtime.planning.timing import latency, period
 
 GROUPS = (1, 2, 4, 8, 16, 32, 64)
 """Sizes of a group of devices that answer requests together."""
 
-REQUESTS = 2_000
+REQUESTS, REQUESTS_EACH = 2_000, 50
+"""How many come at least, and how many for each duplicate."""
+
 LOADED = 0.8
 """The part of the pace at which latencies are looked at."""
 
@@ -136,10 +139,11 @@ class Row:
         cluster: Its name.
         devices: How many there are.
         group: Devices of one duplicate, of each network.
-        planning_seconds: How long lowering and planning took.
+        planning_seconds: What lowering and planning took of a processor, for all sizes of groups.
         throughput: Requests a second.
         bound: What no plan can exceed, all devices evenly at work.
         alone: Seconds of a request alone, the longest of all networks.
+        least: Lower bound of that latency, on as many devices that hold everything.
         median: The median of the latencies under load, in seconds.
         late: Their 99th percentile.
         repeated: Runs that were done again.
@@ -152,14 +156,17 @@ class Row:
     throughput: float
     bound: float
     alone: float
+    least: float
     median: float
     late: float
     repeated: int
 
 
-def plan_groups(
-    function: Function, devices: Sequence[DeviceDescription]
-) -> tuple[list[Partitioning], int]:
+Planned = tuple[list[Partitioning], int]
+"""The duplicates of a network, and the devices of each."""
+
+
+def plan_groups(function: Function, devices: Sequence[DeviceDescription]) -> Planned:
     """Return the duplicates that answer most requests, and the devices of each.
 
     Groups whose devices are alike, place by place, have the same plan.
@@ -204,42 +211,66 @@ def row(
     cluster: Cluster, functions: Sequence[Function], count: int, failures_per_hour: float
 ) -> Row | None:
     """Return what comes of *functions* on *count* devices; None if one finds no room."""
-    devices, began = cluster.devices(count), time.perf_counter()
+    devices, began = cluster.devices(count), time.process_time()
     shares = _shares(functions, devices)
     planned = [plan_groups(*pair) for pair in zip(functions, shares, strict=True)]
-    planning = time.perf_counter() - began
+    planning = time.process_time() - began
     if not all(copies for copies, _ in planned):
         return None
-    used = {name for copies, _ in planned for copy in copies for name in copy.devices}
-    slowdown = {d.name: cluster.slowdown(n) for n, d in enumerate(devices) if d.name in used}
-    paces = [sum(1 / period(copy) for copy in copies) for copies, _ in planned]
-    requests = [max(1, int(REQUESTS * pace / sum(paces))) for pace in paces]
-    full = [
-        Load(tuple(copies), (0.0,) * n) for (copies, _), n in zip(planned, requests, strict=True)
-    ]
-    spaced = [
-        Load(tuple(copies), tuple(k / (LOADED * pace) for k in range(n)))
-        for (copies, _), n, pace in zip(planned, requests, paces, strict=True)
-    ]
-    outages = list(
-        _outages(sorted(used), max(load.arrivals[-1] for load in spaced), failures_per_hour)
-    )
-    outages = outages if cluster.fails else []
-    saturated = simulate(full, slowdown=slowdown, outages=outages)
-    loaded = simulate(spaced, slowdown=slowdown, outages=outages)
+    run = partial(_simulated, cluster, devices, planned, failures_per_hour)
+    saturated = run(0.0)
+    loaded = run(sum(map(len, saturated.latencies)) / _steady(saturated) / LOADED)
     latencies = [each for of_load in loaded.latencies for each in of_load]
+    alone = [latency(copies[0]) for copies, _ in planned]
+    slowest = alone.index(max(alone))
     return Row(
         cluster=cluster.name,
         devices=count,
         group="+".join(str(size) for _, size in planned),
         planning_seconds=planning,
-        throughput=saturated.throughput,
+        throughput=_steady(saturated),
         bound=sum(map(_most_a_second, functions, shares)),
-        alone=max(latency(copies[0]) for copies, _ in planned),
+        alone=alone[slowest],
+        least=_least_latency(functions[slowest], shares[slowest][: planned[slowest][1]]),
         median=float(np.median(latencies)),
         late=float(np.percentile(latencies, 99)),
         repeated=saturated.repeated + loaded.repeated,
     )
+
+
+def _steady(saturated: Simulation) -> float:
+    """Return the requests a second that were answered behind the first tenth, before the last.
+
+    All came at once. While pipelines are filled, and while the slowest device ends alone, others
+    have nothing to do.
+    """
+    ends = np.concatenate(saturated.latencies)
+    first, last = np.quantile(ends, (0.1, 0.9))
+    return float(0.8 * len(ends) / (last - first))
+
+
+def _simulated(
+    cluster: Cluster,
+    devices: Sequence[DeviceDescription],
+    planned: Sequence[Planned],
+    failures_per_hour: float,
+    seconds: float,
+) -> Simulation:
+    """Return what comes of requests to all networks, by their paces, within so many *seconds*."""
+    used = {name for copies, _ in planned for copy in copies for name in copy.devices}
+    slowdown = {d.name: cluster.slowdown(n) for n, d in enumerate(devices) if d.name in used}
+    paces = [sum(1 / period(copy) for copy in copies) for copies, _ in planned]
+    total = max(REQUESTS, REQUESTS_EACH * sum(len(copies) for copies, _ in planned))
+    loads = []
+    for (copies, _), pace in zip(planned, paces, strict=True):
+        requests = max(1, int(total * pace / sum(paces)))
+        times = (seconds * number / requests for number in range(requests))
+        loads.append(Load(tuple(copies), tuple(times)))
+    outages: list[Outage] = []
+    if cluster.fails:
+        span = max(seconds, total / sum(paces))
+        outages += _outages(sorted(used), span, failures_per_hour)
+    return simulate(loads, slowdown=slowdown, outages=outages)
 
 
 def _shares(
@@ -253,13 +284,22 @@ def _shares(
 
 def _most_a_second(function: Function, devices: Sequence[DeviceDescription]) -> float:
     """Return the requests a second of *devices* that hold everything and never wait."""
-    roomy = [dataclasses.replace(device, memory_bytes=1 << 40) for device in devices]
+    roomy = _roomy(devices)
     alone = {device.multiply_adds_per_second: device for device in roomy}
     pace = {
         speed: 1 / sum(part.seconds for part in partition(function, [device]).parts)
         for speed, device in alone.items()
     }
     return sum(pace[device.multiply_adds_per_second] for device in roomy)
+
+
+def _least_latency(function: Function, devices: Sequence[DeviceDescription]) -> float:
+    """Return the lower bound of the seconds of a request on *devices* that hold everything."""
+    return partition(function, _roomy(devices), objective="latency").lower_bound
+
+
+def _roomy(devices: Sequence[DeviceDescription]) -> list[DeviceDescription]:
+    return [dataclasses.replace(device, memory_bytes=1 << 40) for device in devices]
 
 
 def _outages(devices: Sequence[str], seconds: float, per_hour: float) -> Iterator[Outage]:
@@ -270,41 +310,50 @@ def _outages(devices: Sequence[str], seconds: float, per_hour: float) -> Iterato
             yield Outage(device, random.random() * seconds, seconds / 100)
 
 
-def table(console: Console, title: str, rows: Sequence[Row]) -> Table:
-    """Return *rows* for people."""
-    names = ("cluster", "#devices", "#group", "#planning s", "#requests/s", "#of the bound")
-    made = make_table(console, title, [*names, "#alone ms", "#median ms", "#p99 ms", "#repeated"])
-    for each in rows:
-        made.add_row(
-            each.cluster,
-            str(each.devices),
-            each.group,
-            f"{each.planning_seconds:.2f}",
-            f"{each.throughput:.0f}",
-            f"{100 * each.throughput / each.bound:.1f} %",
-            *(f"{1e3 * time:.3f}" for time in (each.alone, each.median, each.late)),
-            str(each.repeated),
-        )
-    return made
+COLUMNS = (
+    *("network", "cluster", "devices", "group", "planning s", "requests/s", "of the bound"),
+    *("alone ms", "bound ms", "median ms", "p99 ms", "repeated"),
+)
 
 
-def main() -> None:
-    """Print a table for each network that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def line(network: str, row: Row) -> str:
+    """Return *row* as a line of a table in Markdown."""
+    times = (row.alone, row.least, row.median, row.late)
+    cells = (
+        *(network, row.cluster, str(row.devices), row.group, f"{row.planning_seconds:.1f}"),
+        *(f"{row.throughput:.0f}", f"{100 * row.throughput / row.bound:.0f} %"),
+        *(f"{1e3 * time:.3g}" for time in times),
+        str(row.repeated),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a line for each network that is asked for on each cluster."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--devices", nargs="+", type=int, default=[8, 64, 1000])
     parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS))
-    parser.add_argument("--failures-per-hour", type=float, default=3600.0)
-    arguments = parser.parse_args()
-    console = make_console()
-    for name in arguments.only:
+    parser.add_argument("--failures-per-hour", type=float, default=3600.0, help="of each device")
+    parser.add_argument("--page", type=Path, help="the page whose table is written anew")
+    options = parser.parse_args(arguments)
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|---|---{'|---:' * (len(COLUMNS) - 2)}|"]
+    print("\n".join(lines))
+    for name in options.only:
         functions = NETWORKS[name]()
-        rows = [
-            row(cluster, functions, count, arguments.failures_per_hour)
-            for cluster in CLUSTERS
-            for count in arguments.devices
-            if count >= len(functions)
-        ]
-        print_table(console, table(console, name, [each for each in rows if each is not None]))
+        for cluster in CLUSTERS:
+            for count in options.devices:
+                found = (
+                    row(cluster, functions, count, options.failures_per_hour)
+                    if count >= len(functions)
+                    else None
+                )
+                if found is None:
+                    print(f"{name}, {cluster.name}: {count} devices have no room", flush=True)
+                    continue
+                lines.append(line(name, found))
+                print(lines[-1], flush=True)
+    if options.page:
+        replace_part(options.page, "cluster", "\n".join(lines))
 
 
 if __name__ == "__main__":

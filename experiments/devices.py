@@ -9,7 +9,9 @@ rounds, so that all see the same drift of the clock::
 
 The first table has the median of what a run of a small network takes beside the network. The second
 one has the runs of resnet50 in a second by one device of one core, and by two; process devices have
-a processor each.
+a processor each. The third one says what two cores can do beside one at best: multiply-adds of
+registers, which share nothing but the clock, and reading from each level of the memory. No two
+devices do more than that.
 """
 
 from __future__ import annotations
@@ -29,10 +31,13 @@ from experiments.twins import make_twin
 from glow_nb import Builder, Cpu, Function, load
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.codegen.loaded_program import load as load_native
+from glow_nb.codegen.machine_limits import MachineLimits
+from glow_nb.codegen.measure_limits import measure_limits
 from glow_nb.codegen.native_program import NativeProgram
 from glow_nb.compiler import build_program, lower_for
 from glow_nb.hlir.ops import MatMul, Relu
 from glow_nb.kernels.host_caches import available_processors
+from glow_nb.kernels.target import Target
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Device
 from glow_nb.runtime.devices.device_description import DeviceDescription
@@ -186,8 +191,29 @@ def throughput(
     return rows
 
 
+def machine(*, rounds: int) -> list[str]:
+    """Return the rows of the third table: what one core and two of this machine can do at best."""
+    target = Target.host()
+    found: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(rounds):
+        one, two = (_rates(measure_limits(threads, target)) for threads in (1, 2))
+        for name, rate in one.items():
+            found.setdefault(name, []).append((rate, two[name]))
+    rows = []
+    for name, rates in found.items():
+        alone, both = (statistics.median(each) / 1e9 for each in zip(*rates, strict=True))
+        ratio = statistics.median(both / one for one, both in rates)
+        rows.append(f"| {name} | {alone:.1f} | {both:.1f} | {ratio:.2f} |")
+    return rows
+
+
+def _rates(limits: MachineLimits) -> dict[str, float]:
+    reading = {f"bytes read, {level.name}": level.read_rate for level in limits.levels}
+    return {"multiply-adds of registers": limits.flop_rate / 2, **reading}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", nargs="+", default=KINDS, help="kinds of devices")
     parser.add_argument("--rounds", type=int, default=5)
@@ -205,6 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     large = deploy(model)
     print("\n| kind | one device, runs/s | two | ratio |\n|---|---|---|---|")
     for row in throughput(options.kinds, large, rounds=options.rounds, seconds=options.seconds):
+        print(row)
+    print("\n| the machine, 1e9/s | one core | two | ratio |\n|---|---|---|---|")
+    for row in machine(rounds=options.rounds):
         print(row)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
@@ -23,7 +25,8 @@ from glow_nb.hlir.graph import Function
 from glow_nb.text import format_name
 
 if TYPE_CHECKING:
-    from glow_nb.runtime import Partitioning
+    from glow_nb.profile import Profile
+    from glow_nb.runtime import DeviceDescription, Partitioning
 
 OBJECTIVES = ("latency", "throughput", "memory")
 
@@ -58,7 +61,12 @@ glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --j
     metavar="PATTERN=DEVICE",
     help="Run nodes whose names fit the pattern on this device. Repeat it for each.",
 )
-@click.option("--measure", is_flag=True, help="Give all devices the rates of this machine.")
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Give all devices the rates of this machine, and plan by the times that kernels take on "
+    "it.",
+)
 @click.option(
     "--plot",
     "picture",
@@ -87,20 +95,23 @@ def partition(
 
     Prints the parts with the bytes that they receive and give to the host, the devices with their
     work for one request and their memory, and how far the plan is above a lower bound. Times are
-    estimates by the rates of the devices; memory is exact.
+    estimates by the rates of the devices; memory is exact. With --measure, the whole network is
+    compiled and run here on random inputs.
     """
     from glow_nb import runtime  # --help needs no planner
     from glow_nb.runtime.devices.device_file import read_devices
     from glow_nb.runtime.planning.costs import measured
 
     devices = read_devices(device_file)
-    if measure:
-        devices = [measured(device) for device in devices]
     function = load_model(model, as_shapes(shapes))
     if not isinstance(function, Function):
         raise OptionError(f"{model}: it is a program; give the graph that it was made of")
+    assignment, profile = _assignments(assigned), None
+    if measure:
+        devices = [measured(device) for device in devices]
+        profile = _profile(function, devices)
     plan = runtime.partition(
-        function, devices, objective=objective, assignment=_assignments(assigned)
+        function, devices, objective=objective, assignment=assignment, profile=profile
     )
     if picture is not None:
         plan.plot(picture)
@@ -109,6 +120,20 @@ def partition(
         click.echo(json.dumps(as_plain(plan), indent=2))
     else:
         _print(plan)
+
+
+def _profile(function: Function, devices: Sequence[DeviceDescription]) -> Profile:
+    """Return what the kernels of *function* take here on as many cores as the fastest device has.
+
+    It is fed random numbers.
+    """
+    import glow_nb
+    from glow_nb.commands.arrays import random_array
+
+    fastest = max(devices, key=lambda device: device.multiply_adds_per_second)
+    network = glow_nb.compile(function, backend=fastest.backend, threads=fastest.cores)
+    rng = np.random.default_rng(0)
+    return network.profile({value.name: random_array(value.type, rng) for value in function.inputs})
 
 
 def _assignments(texts: tuple[str, ...]) -> dict[str, str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.cluster import CLUSTERS, Cluster, decoder, moved, row, table, two_kinds
-from glow_nb.commands.wording import make_console
+from experiments.cluster import CLUSTERS, COLUMNS, Cluster, decoder, line, moved, row, two_kinds
 from glow_nb.runtime import partition
 from glow_nb.runtime.planning.timing import latency
 from tests.unit.runtime.networks import chain
@@ -17,10 +16,11 @@ def test_a_row_of_the_table(cluster: Cluster) -> None:
     found = row(cluster, functions, 6, failures_per_hour=1e12)
     assert found is not None
     assert 0 < found.throughput <= found.bound
+    assert 0 < found.least <= found.alone * (1 + 1e-9)
     assert found.alone <= found.median * (1 + 1e-9)
     assert found.median <= found.late
     assert (found.repeated > 0) == cluster.fails
-    assert table(make_console(), "title", [found]).row_count == 1
+    assert line("chain", found).count("|") == len(COLUMNS) + 1
 
 
 def test_a_plan_keeps_its_time_on_devices_that_are_alike() -> None:

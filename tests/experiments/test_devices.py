@@ -1,4 +1,4 @@
-"""The costs of devices are printed for each kind, and so is what two of them do."""
+"""The costs of devices are printed for each kind, and what two of them and two cores do."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ import pytest
 
 import glow_nb
 from experiments import devices
+from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
+from glow_nb.kernels.target import Target
 from tests.unit.runtime.deployables import SCALE, compile_text
 
 pytestmark = pytest.mark.jit
 
 
-def test_both_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def limits(threads: int, _: Target) -> MachineLimits:
+    """Return what so many threads of a machine could do that shares its memory and its clock."""
+    rates = {1: (100e9, 20e9), 2: (180e9, 25e9)}[threads]
+    return MachineLimits(threads, rates[0], (MemoryLevel("DRAM", 0, rates[1], rates[1]),))
+
+
+def test_all_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "measure_limits", limits)
     model = tmp_path / "net.glow"
     model.write_text(SCALE.format(size=50))
     devices.main(["--rounds", "1", "--runs", "3", "--seconds", "0.05", "--model", str(model)])
@@ -23,8 +34,13 @@ def test_both_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert first == [
         *("way", "local, run", "local, submit", "process, run", "process, submit"),
         *("kind", "local", "process"),
+        *("the machine, 1e9/s", "multiply-adds of registers", "bytes read, DRAM"),
     ]
-    one, two, ratio = map(float, lines[-1].split("|")[2:5])
+    assert lines[-2:] == [
+        "| multiply-adds of registers | 50.0 | 90.0 | 1.80 |",
+        "| bytes read, DRAM | 20.0 | 25.0 | 1.25 |",
+    ]
+    one, two, ratio = map(float, lines[-6].split("|")[2:5])
     assert one > 0
     assert two > 0
     assert ratio == pytest.approx(two / one, rel=0.01)

@@ -23,6 +23,7 @@ from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Engine
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
 from glow_nb.runtime.devices.thread_device import Runner, ThreadDevice
+from glow_nb.runtime.planning.costs import KernelWork, kernel_seconds
 from glow_nb.types import Array
 
 
@@ -109,14 +110,7 @@ class SimulatedDevice(ThreadDevice):
         description = self.description
         tensors = (*network.inputs, *network.outputs)
         transfers = sum(description.link.seconds(type.size_bytes) for _, type in tensors)
-        return transfers + sum(self._kernel_seconds(cost) for cost in _costs(network))
-
-    def _kernel_seconds(self, cost: InstructionCost) -> float:
-        """Return how long a kernel takes: as long as its arithmetic, or as what it moves."""
-        return max(
-            cost.executed.flops / 2 / self.description.multiply_adds_per_second,
-            cost.bytes / self.description.memory_bytes_per_second,
-        )
+        return transfers + kernel_seconds(map(KernelWork, _costs(network)), description)
 
 
 def _costs(network: Deployable) -> list[InstructionCost]:

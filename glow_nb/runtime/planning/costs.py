@@ -1,15 +1,18 @@
-"""How long kernels and transfers take, by the numbers of a device's description (a roofline).
+"""How long kernels take, by the numbers of a device's description (a roofline).
 
 A kernel takes as long as its arithmetic or its bytes, whichever is longer, and a little time of its
 own. Arithmetic that is no multiply-add takes more of a vector's time, in the ratio that
-:mod:`glow_nb.codegen.sharing` has measured.
+:mod:`glow_nb.codegen.sharing` has measured. Where it is known which part of that speed a kernel
+reaches, it takes as much longer.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from glow_nb.arguments import whole_number
 from glow_nb.codegen.sharing import CALL_NS, MULTIPLY_ADD_NS, OTHER_NS
 from glow_nb.costs import InstructionCost
 from glow_nb.runtime.devices.device_description import DeviceDescription
@@ -21,26 +24,51 @@ OTHER = OTHER_NS / MULTIPLY_ADD_NS
 """Multiply-adds that take as long as another operation."""
 
 
-def kernel_seconds(costs: Iterable[InstructionCost], device: DeviceDescription) -> float:
-    """Return how long kernels of these costs take on *device*, one after the other."""
-    total = 0.0
-    for cost in costs:
-        work = cost.executed.multiply_adds + OTHER * cost.executed.others
-        computing = work / device.multiply_adds_per_second
-        total += KERNEL_SECONDS + max(computing, cost.bytes / device.memory_bytes_per_second)
-    return total
+@dataclass(frozen=True)
+class KernelWork:
+    """What a kernel does, as far as its time depends on it.
+
+    Attributes:
+        cost: Its arithmetic and the bytes that it moves.
+        efficiency: The part of the roofline's speed that it reaches.
+    """
+
+    cost: InstructionCost
+    efficiency: float = 1.0
+
+    def seconds(self, device: DeviceDescription) -> float:
+        """Return how long it takes on *device*."""
+        arithmetic = self.cost.executed.multiply_adds + OTHER * self.cost.executed.others
+        computing = arithmetic / device.multiply_adds_per_second
+        moving = self.cost.bytes / device.memory_bytes_per_second
+        return (KERNEL_SECONDS + max(computing, moving)) / self.efficiency
 
 
-def measured(device: DeviceDescription) -> DeviceDescription:
-    """Return *device* with the rates of this machine for as many cores, which are measured once.
+def kernel_seconds(kernels: Iterable[KernelWork], device: DeviceDescription) -> float:
+    """Return how long *kernels* take on *device*, one after the other."""
+    return sum((kernel.seconds(device) for kernel in kernels), 0.0)
+
+
+def measured(device: DeviceDescription, *, busy_cores: int | None = None) -> DeviceDescription:
+    """Return *device* with the rates that its cores have on this machine, which are measured once.
 
     What is read comes from the level of memory that holds most: weights seldom stay in a cache.
+
+    Args:
+        device: The device.
+        busy_cores: Cores that work at the same time, those of other devices among them: they share
+            the memory, and the clock is slower. By default those of *device* alone.
+
+    Raises:
+        OptionError: *busy_cores* is no whole number, or less than the device has.
     """
     from glow_nb.codegen.measure_limits import machine_limits  # loads the code generator
 
-    limits = machine_limits(device.cores)
+    busy = device.cores if busy_cores is None else busy_cores
+    limits = machine_limits(whole_number("busy_cores", busy, device.cores))
+    share = device.cores / limits.threads
     return dataclasses.replace(
         device,
-        multiply_adds_per_second=limits.flop_rate / 2,
-        memory_bytes_per_second=limits.levels[-1].read_rate,
+        multiply_adds_per_second=share * limits.flop_rate / 2,
+        memory_bytes_per_second=share * limits.levels[-1].read_rate,
     )

@@ -65,7 +65,7 @@ class Fleet:
         """
         times = np.array(
             [
-                [kernel_seconds(unit.costs, kind.device) for unit in self.units.units]
+                [kernel_seconds(unit.kernels, kind.device) for unit in self.units.units]
                 for kind in self.kinds
             ]
         ).reshape(len(self.kinds), len(self.units.units))

@@ -14,11 +14,13 @@ from glow_nb.fuse.check_traits import check_traits
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import members_of
+from glow_nb.profile import Profile
 from glow_nb.runtime.deploy import backend_of
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.assignment import Assignment, assigned_devices
 from glow_nb.runtime.planning.bounds import unit_bytes
 from glow_nb.runtime.planning.cuts import merged_to, most_units
+from glow_nb.runtime.planning.efficiency import UNMEASURED, efficiencies
 from glow_nb.runtime.planning.fleet import Fleet, fleet_of
 from glow_nb.runtime.planning.partitioning import Partitioning
 from glow_nb.runtime.planning.planner import Planner
@@ -35,6 +37,7 @@ def partition(
     objective: str = "latency",
     limits: Mapping[str, int] | None = None,
     assignment: Assignment | None = None,
+    profile: Profile | None = None,
 ) -> Partitioning:
     """Return a plan that runs *function* on *devices*, or on some of them.
 
@@ -51,6 +54,9 @@ def partition(
         limits: For some devices by name, how many bytes of their memory may be used.
         assignment: Devices of some nodes, by name or pattern; each has one part of what is
             assigned.
+        profile: What ``net.profile(feeds)`` shows of the same network, compiled for as many threads
+            as the fastest device has cores: kernels are estimated to be as far from the roofline on
+            all devices as they were there. By default they are as fast as the roofline.
 
     Raises:
         OptionError: An argument has no meaning.
@@ -70,7 +76,10 @@ def partition(
         )
     backend = _lowering_backend(devices)
     lowered = lower_for(function, backend)
-    units = units_of(stacked_program(lowered, backend), backend.traits)
+    known = UNMEASURED if profile is None else efficiencies(profile)
+    program = stacked_program(lowered, backend)
+    known.require_known(program.work)
+    units = units_of(program, backend.traits, known)
     assigned = assigned_devices(units, assignment or {}, named)
     barred = _barred(units, function, devices, backend)
     for unit, device in assigned.items():

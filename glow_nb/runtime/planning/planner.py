@@ -15,14 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from glow_nb.backends import Backend
-from glow_nb.costs import InstructionCost
-from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.program import Program
 from glow_nb.runtime.deploy import backend_of, memory_beside, planned_memory
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.bounds import BOUNDS, longest_path, path_bound
 from glow_nb.runtime.planning.chains import Walk, best_walk
-from glow_nb.runtime.planning.costs import kernel_seconds
+from glow_nb.runtime.planning.costs import KernelWork, kernel_seconds
 from glow_nb.runtime.planning.cuts import all_cuts, ordered_cuts
 from glow_nb.runtime.planning.fleet import Fleet
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
@@ -57,7 +55,7 @@ class _Made:
     program: Program
     constant_bytes: int
     run_bytes: int
-    costs: tuple[InstructionCost, ...]
+    kernels: tuple[KernelWork, ...]
 
 
 class Planner:
@@ -135,7 +133,7 @@ class Planner:
             for first, last, kind in new:
                 made = self._make(stretches.members(first, last), kinds[kind].device)
                 memory[kind][first, last] = made.constant_bytes + made.run_bytes
-                seconds[kind][first, last] = kernel_seconds(made.costs, kinds[kind].device)
+                seconds[kind][first, last] = kernel_seconds(made.kernels, kinds[kind].device)
             known |= new
 
     def _is_bound(self, walk: Walk) -> bool:
@@ -228,7 +226,7 @@ class Planner:
                     device=device.name,
                     constant_bytes=made.constant_bytes,
                     run_bytes=made.run_bytes,
-                    seconds=kernel_seconds(made.costs, device),
+                    seconds=kernel_seconds(made.kernels, device),
                 )
             )
         plan = Partitioning(
@@ -274,6 +272,6 @@ class Planner:
             numbers = [n for unit in units for n in self._units.units[unit].instructions]
             program = placed_program(self._splitter.part(numbers, self._program.name), backend)
             held, run = planned_memory(program, backend, device.cores)
-            costs = tuple(instruction_cost(instruction) for instruction in program.work)
-            self._made[key] = _Made(program, held, run, costs)
+            kernels = tuple(map(self._units.efficiencies.work_of, program.work))
+            self._made[key] = _Made(program, held, run, kernels)
         return self._made[key]

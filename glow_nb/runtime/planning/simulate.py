@@ -1,14 +1,17 @@
 """A simulation: requests go through plans in virtual time, and no network is computed.
 
-The rules are those of :mod:`glow_nb.runtime.planning.timing`. A request goes to the duplicate of
-its network that has the fewest open requests. A device runs one part after the other: of the parts
-that are ready, one of the earliest request. A device that fails loses the part that it was running,
-and runs it again when it is back.
+The rules are those of :mod:`glow_nb.runtime.planning.timing`, and of a host. Requests wait in the
+order in which they come. The first of them goes to the duplicate of its network that has the fewest
+to answer, as soon as one has less than its devices can take. A device takes what has become ready
+first of the requests that came first, and does one thing after the other. A device that fails loses
+what it was doing, and does it again when it is back. Devices that share a machine are slower while
+others of it work.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +19,7 @@ from itertools import count
 from typing import Protocol
 
 from glow_nb.errors import OptionError
+from glow_nb.runtime.hosting.hosted_device import DEPTH
 from glow_nb.runtime.planning.partitioning import Partitioning
 from glow_nb.runtime.planning.timing import TimedPart, timed_parts
 
@@ -53,6 +57,29 @@ class Outage:
 
 
 @dataclass(frozen=True)
+class Machine:
+    """Devices that share the memory and the clock of one machine.
+
+    Attributes:
+        devices: Their names.
+        slowdown: How many times longer everything takes while all of them work. Each that does
+            nothing takes an even share of the difference away.
+    """
+
+    devices: tuple[str, ...]
+    slowdown: float
+
+    def __post_init__(self) -> None:
+        if not self.slowdown >= 1:
+            raise OptionError(f"machine: slowdown={self.slowdown}: give 1 or more")
+
+    def pace(self, busy: int) -> float:
+        """Return how many times longer everything takes while *busy* devices work."""
+        others = max(1, len(self.devices) - 1)
+        return 1 + (self.slowdown - 1) * (busy - 1) / others
+
+
+@dataclass(frozen=True)
 class Simulation:
     """What came of some requests.
 
@@ -80,6 +107,7 @@ def simulate(
     *,
     slowdown: Mapping[str, float] | None = None,
     outages: Sequence[Outage] = (),
+    machines: Sequence[Machine] = (),
 ) -> Simulation:
     """Return what comes of the requests of *loads*.
 
@@ -87,15 +115,19 @@ def simulate(
         loads: Networks with their requests.
         slowdown: How many times longer everything takes on some devices, by name.
         outages: When devices fail; those of one device do not overlap.
+        machines: Devices that share a machine; a device that is on none has one of its own.
 
     Raises:
-        OptionError: A device that no plan knows is slow or fails.
+        OptionError: A device that no plan knows is slow, fails or is on a machine, or it is on two.
     """
     known = {name for load in loads for plan in load.duplicates for name in plan.devices}
-    for name in (*(slowdown or {}), *(outage.device for outage in outages)):
+    shared = [name for machine in machines for name in machine.devices]
+    for name in (*(slowdown or {}), *(outage.device for outage in outages), *shared):
         if name not in known:
             raise OptionError(f"simulation: no plan has a device {name!r}")
-    return _World(loads, slowdown or {}, known).run(outages)
+        if shared.count(name) > 1:
+            raise OptionError(f"simulation: the device {name!r} is on several machines")
+    return _World(loads, slowdown or {}, machines, known).run(outages)
 
 
 @dataclass(eq=False)
@@ -130,16 +162,24 @@ class _Device:
     """A device: what it does, and what waits for it.
 
     Attributes:
+        machine: What it is on.
         ready: A heap of parts that could run, those of the earliest request first.
         running: The number of the part that runs, its request, and since when; None if none does.
-        run: How many runs it has begun; it tells the end of this run from that of a lost one.
+        left: How long that would still take from *seen* on if no other device worked.
+        seen: When that was looked at.
+        pace: How many times longer it takes since then.
+        ends: Counts the ends that were foreseen: only the last one comes.
         is_up: Whether it is there.
         busy: How long it worked.
     """
 
+    machine: Machine
     ready: list[tuple[int, int, _Request]] = field(default_factory=list)
     running: tuple[int, _Request, float] | None = None
-    run: int = 0
+    left: float = 0.0
+    seen: float = 0.0
+    pace: float = 1.0
+    ends: int = 0
     is_up: bool = True
     busy: float = 0.0
 
@@ -148,13 +188,20 @@ class _World:
     """The state of a simulation."""
 
     def __init__(
-        self, loads: Sequence[Load], slowdown: Mapping[str, float], devices: set[str]
+        self,
+        loads: Sequence[Load],
+        slowdown: Mapping[str, float],
+        machines: Sequence[Machine],
+        devices: set[str],
     ) -> None:
         self._loads, self._slowdown = loads, slowdown
-        self._devices = {name: _Device() for name in devices}
+        shared = {name: machine for machine in machines for name in machine.devices}
+        self._devices = {n: _Device(shared.get(n) or Machine((n,), 1.0)) for n in devices}
         self._parts = [[timed_parts(plan) for plan in load.duplicates] for load in loads]
         self._followers = [[_followers(parts) for parts in copies] for copies in self._parts]
         self._open = [[0] * len(load.duplicates) for load in loads]
+        self._room = [[DEPTH * max(1, len(parts)) for parts in copies] for copies in self._parts]
+        self._waiting: list[deque[tuple[int, float]]] = [deque() for _ in loads]
         self._latencies: list[list[float]] = [[] for _ in loads]
         self._events: list[tuple[float, int, _Action]] = []
         self._numbers = count()
@@ -183,12 +230,24 @@ class _World:
         heapq.heappush(self._events, (time, next(self._numbers), action))
 
     def _arrive(self, load: int, order: int, now: float) -> None:
-        waiting = self._open[load]
-        copy = min(range(len(waiting)), key=lambda number: waiting[number])
+        self._waiting[load].append((order, now))
+        if len(self._waiting[load]) == 1:  # where others wait, there is no room
+            self._admit(load, now)
+
+    def _admit(self, load: int, now: float) -> None:
+        """Let requests that wait begin, as long as a duplicate has room."""
+        opened, room = self._open[load], self._room[load]
+        while self._waiting[load]:
+            copy = min(range(len(opened)), key=lambda number: opened[number] / room[number])
+            if opened[copy] == room[copy]:
+                return
+            opened[copy] += 1
+            self._start(load, copy, *self._waiting[load].popleft(), now)
+
+    def _start(self, load: int, copy: int, order: int, arrival: float, now: float) -> None:
         parts = self._parts[load][copy]
         waits = [len(timed.needs) for timed in parts]
-        request = _Request(load, order, now, copy, waits, len(parts))
-        waiting[copy] += 1
+        request = _Request(load, order, arrival, copy, waits, len(parts))
         if not parts:
             self._answer(request, now)
         for number, missing in enumerate(waits):
@@ -209,17 +268,33 @@ class _World:
         if device.running or not device.ready or not device.is_up:
             return
         _, number, request = heapq.heappop(device.ready)
-        device.running, device.run = (number, request, now), device.run + 1
-        seconds = self._part(request, number).seconds * self._slowdown.get(name, 1.0)
-        self._at(now + seconds, partial(self._finish, name, device.run))
+        device.running, device.seen = (number, request, now), now
+        device.left = self._part(request, number).seconds * self._slowdown.get(name, 1.0)
+        self._foresee(device.machine, now)
 
-    def _finish(self, name: str, run: int, now: float) -> None:
-        device = self._devices[name]
-        if device.run != run or device.running is None:
-            return  # it failed meanwhile
+    def _foresee(self, machine: Machine, now: float) -> None:
+        """Say anew when the devices of *machine* will have done what they do."""
+        busy = {n: self._devices[n] for n in machine.devices if self._devices[n].running}
+        for name, device in busy.items():
+            device.left -= (now - device.seen) / device.pace
+            device.seen, device.pace = now, machine.pace(len(busy))
+            device.ends += 1
+            self._at(now + device.left * device.pace, partial(self._finish, name, device.ends))
+
+    def _stop(self, device: _Device, now: float) -> tuple[int, _Request]:
+        """Let *device* do nothing; return what it was doing."""
+        assert device.running is not None
         number, request, begun = device.running
-        device.running = None
+        device.running, device.ends = None, device.ends + 1
         device.busy += now - begun
+        self._foresee(device.machine, now)
+        return number, request
+
+    def _finish(self, name: str, end: int, now: float) -> None:
+        device = self._devices[name]
+        if device.ends != end:
+            return  # it failed meanwhile, or another device began or ended
+        number, request = self._stop(device, now)
         request.left -= 1
         if not request.left:
             self._answer(request, now)
@@ -233,14 +308,13 @@ class _World:
         self._open[request.load][request.copy] -= 1
         self._latencies[request.load].append(now - request.arrival)
         self._end = max(self._end, now)
+        self._admit(request.load, now)
 
     def _fail(self, outage: Outage, now: float) -> None:
         device = self._devices[outage.device]
         device.is_up = False
         if device.running is not None:
-            number, request, begun = device.running
-            device.busy += now - begun
-            device.running, device.run = None, device.run + 1
+            number, request = self._stop(device, now)
             heapq.heappush(device.ready, (request.order, number, request))
             self._repeated += 1
         self._at(now + outage.seconds, partial(self._come_back, outage.device))

@@ -65,7 +65,7 @@ class Stretches:
 
     def seconds(self, device: DeviceDescription) -> Floats:
         """Return how long the kernels of each part take on *device*."""
-        each = np.array([kernel_seconds(unit.costs, device) for unit in self.units.units])
+        each = np.array([kernel_seconds(unit.kernels, device) for unit in self.units.units])
         before = self._has @ each
         between: Floats = np.maximum(before[None] - before[:, None], 0)
         return between

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from glow_nb.costs import InstructionCost
-from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.in_place import candidates
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import (
@@ -27,6 +25,8 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.stack import members_of
 from glow_nb.llir.traits import NO_TRAITS, Traits
+from glow_nb.runtime.planning.costs import KernelWork
+from glow_nb.runtime.planning.efficiency import UNMEASURED, Efficiencies
 from glow_nb.runtime.planning.groups import in_order, joined
 
 
@@ -36,7 +36,7 @@ class Unit:
 
     Attributes:
         instructions: Their numbers in the program's ``work``, ascending.
-        costs: The cost of each; without copies, which other passes may remove.
+        kernels: What each of them does; without copies, which other passes may remove.
         operators: The operators that they compute.
         nodes: The nodes of the model that they compute.
         inner_bytes: The most memory that its own activations take at a time.
@@ -44,7 +44,7 @@ class Unit:
     """
 
     instructions: tuple[int, ...]
-    costs: tuple[InstructionCost, ...]
+    kernels: tuple[KernelWork, ...]
     operators: frozenset[str]
     nodes: tuple[str, ...]
     inner_bytes: int
@@ -83,6 +83,7 @@ class Units:
         values: What goes between them.
         kept: Weights and states, each with the units that need it.
         traits: What the kernels can do.
+        efficiencies: How fast the kernels are.
     """
 
     program: Program
@@ -90,6 +91,7 @@ class Units:
     values: tuple[Value, ...]
     kept: Mapping[Buffer, tuple[int, ...]] = field(repr=False)
     traits: Traits = field(repr=False)
+    efficiencies: Efficiencies = field(repr=False)
 
     @cached_property
     def before(self) -> list[set[int]]:
@@ -114,11 +116,16 @@ class Units:
         for unit, group in zip(self.units, groups, strict=True):
             for number in unit.instructions:
                 group_of[number] = group
-        return _units_from(self.program, group_of, self.traits)
+        return _units_from(self.program, group_of, self.traits, self.efficiencies)
 
 
-def units_of(program: Program, traits: Traits = NO_TRAITS) -> Units:
-    """Return the units of *program*, whose memory is not placed; *traits* are of its kernels."""
+def units_of(
+    program: Program, traits: Traits = NO_TRAITS, efficiencies: Efficiencies = UNMEASURED
+) -> Units:
+    """Return the units of *program*, whose memory is not placed.
+
+    *traits* say what its kernels can do, *efficiencies* how fast they are.
+    """
     touched = _Touched(program)
     group_of = joined(len(touched.work), touched.together())
     edges = [
@@ -127,7 +134,7 @@ def units_of(program: Program, traits: Traits = NO_TRAITS) -> Units:
         for writer in writers[:1]
         for reader in touched.readers.get(root, ())
     ]
-    return _units_from(program, in_order(group_of, edges), traits)
+    return _units_from(program, in_order(group_of, edges), traits, efficiencies)
 
 
 class _Touched:
@@ -169,7 +176,9 @@ class _Touched:
         return []
 
 
-def _units_from(program: Program, group_of: Sequence[int], traits: Traits) -> Units:
+def _units_from(
+    program: Program, group_of: Sequence[int], traits: Traits, efficiencies: Efficiencies
+) -> Units:
     """Return the units of *program*, given the number of that of each instruction."""
     touched = _Touched(program)
     members: list[list[int]] = [[] for _ in range(max(group_of, default=-1) + 1)]
@@ -193,20 +202,25 @@ def _units_from(program: Program, group_of: Sequence[int], traits: Traits) -> Un
                 readers = () if root in inputs else tuple(sorted(users - writers))
                 values.append(Value(root, writer, readers, root in outputs))
     units = tuple(
-        _unit(touched.work, numbers, inner[group], traits) for group, numbers in enumerate(members)
+        _unit(touched.work, numbers, inner[group], traits, efficiencies)
+        for group, numbers in enumerate(members)
     )
-    return Units(program, units, tuple(values), kept, traits)
+    return Units(program, units, tuple(values), kept, traits, efficiencies)
 
 
 def _unit(
-    work: Sequence[Instruction], numbers: Sequence[int], inner: set[Buffer], traits: Traits
+    work: Sequence[Instruction],
+    numbers: Sequence[int],
+    inner: set[Buffer],
+    traits: Traits,
+    efficiencies: Efficiencies,
 ) -> Unit:
     parts = [work[number] for number in numbers]
     operators = {member.opcode for part in parts for member in members_of(part)}
     nodes = dict.fromkeys(name for part in parts for name in part.imported_names)
     return Unit(
         instructions=tuple(numbers),
-        costs=tuple(instruction_cost(part) for part in parts if not _may_vanish(part)),
+        kernels=tuple(efficiencies.work_of(part) for part in parts if not _may_vanish(part)),
         operators=frozenset(operators),
         nodes=tuple(nodes),
         inner_bytes=_peak(parts, inner) if inner else 0,

@@ -51,6 +51,20 @@ def test_json_says_the_same(files: tuple[str, str]) -> None:
     assert all(part["nodes"] for part in plan["parts"])
 
 
+@pytest.mark.jit  # the limits of the machine are measured by compiled kernels
+def test_times_are_measured(files: tuple[str, str]) -> None:
+    model, devices = files
+    arguments = ["partition", model, "--devices", devices, "--objective", "throughput", "--json"]
+    seconds = []
+    for extra in ([], ["--measure"]):
+        result = CliRunner().invoke(main, [*arguments, *extra])
+        assert result.exit_code == 0, result.output
+        plan = json.loads(result.output)
+        seconds.append(sum(part["seconds"] for part in plan["parts"]))
+    estimated, taken = seconds
+    assert taken > 2 * estimated, "NumPy takes microseconds for each kernel"
+
+
 def test_nodes_are_assigned(files: tuple[str, str]) -> None:
     model, devices = files
     arguments = ["partition", model, "--devices", devices, "--json", "--assign", "up0=two"]

@@ -11,18 +11,19 @@ import pytest
 from glow_nb.errors import DeviceError, OptionError
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device_description import Link
+from glow_nb.runtime.planning.costs import KERNEL_SECONDS, OTHER
 from tests.unit.runtime.deployables import feed
 from tests.unit.runtime.devices.conftest import Open
 
 pytestmark = pytest.mark.jit
 
 SLOW = {
-    "multiply_adds_per_second": 1e5,
+    "multiply_adds_per_second": 1e6,
     "memory_bytes_per_second": 8e5,
     "link": Link(4e5, 0.001),
 }
 TRANSFERS = 2 * (0.001 + 4000 / 4e5)
-SECONDS = TRANSFERS + 8000 / 8e5
+SECONDS = TRANSFERS + KERNEL_SECONDS + 8000 / 8e5
 """Of a run of ``y = x * x``: input and output are 4000 bytes each, and it does 1000 products."""
 
 
@@ -44,7 +45,7 @@ def test_arithmetic_takes_time_too(opened: Open, native: Deployable) -> None:
     device = opened("simulated", **SLOW | {"multiply_adds_per_second": 1e3})
     device.add("net", native)
     device.run("net", [feed(0)])
-    assert device.busy_seconds == pytest.approx(TRANSFERS + 0.5)
+    assert device.busy_seconds == pytest.approx(TRANSFERS + KERNEL_SECONDS + OTHER)
 
 
 def test_scaled_time_is_spent(opened: Open, native: Deployable) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from glow_nb.errors import OptionError
 from glow_nb.runtime import Link, Partitioning, partition
-from glow_nb.runtime.planning.simulate import Load, Outage, simulate
+from glow_nb.runtime.planning.simulate import Load, Machine, Outage, simulate
 from glow_nb.runtime.planning.timing import latency, period
 from tests.unit.runtime.networks import branches, chain, devices
 
@@ -42,6 +42,15 @@ def test_duplicates_share_the_requests() -> None:
     assert two.seconds == pytest.approx(one.seconds / 2)
 
 
+def test_a_slow_duplicate_gets_fewer_requests() -> None:
+    plan = plan_of(1)
+    twin = partition(
+        chain([64] * 7, rows=64), devices(2, backend="interpreter", link=Link(1e12))[1:]
+    )
+    result = simulate([Load((plan, twin), (0.0,) * 100)], slowdown={"d1": 4.0})
+    assert result.throughput == pytest.approx(1.25 / period(plan), rel=0.05)
+
+
 def test_a_slow_device_is_the_bottleneck() -> None:
     plan = plan_of(3)
     slow = plan.parts[1].device
@@ -72,3 +81,51 @@ def test_what_has_no_meaning_is_refused() -> None:
         simulate([Load((plan,), (0.0,))], slowdown={"d9": 2.0})
     with pytest.raises(OptionError, match="times of requests in order"):
         Load((plan,), (1.0, 0.0))
+
+
+def on_one_machine(*arrivals: float) -> tuple[list[Load], list[Machine], float]:
+    """Return loads for two devices of a machine, and how long a request takes on one of them."""
+    plans = [
+        partition(chain([64] * 7, rows=64), [device], objective="throughput")
+        for device in devices(2, backend="interpreter", link=Link(1e12))
+    ]
+    loads = [Load((plan,), (time,)) for plan, time in zip(plans, arrivals, strict=True)]
+    return loads, [Machine(("d0", "d1"), 1.5)], latency(plans[0])
+
+
+def test_devices_of_one_machine_slow_each_other_down() -> None:
+    loads, machines, alone = on_one_machine(0.0, 0.0)
+    result = simulate(loads, machines=machines)
+    assert [*result.latencies[0], *result.latencies[1]] == pytest.approx([1.5 * alone] * 2)
+    assert result.busy["d0"] == pytest.approx(1.5 * alone)
+
+
+def test_a_device_is_slower_only_while_the_other_one_works() -> None:
+    *_, alone = on_one_machine(0.0, 0.0)
+    loads, machines, _ = on_one_machine(0.0, alone / 2)
+    result = simulate(loads, machines=machines)
+    assert result.latencies[0] == pytest.approx([alone / 2 + 1.5 * alone / 2])
+    assert result.latencies[1] == pytest.approx([1.5 * alone / 2 + alone / 2])
+
+
+def test_a_device_that_has_failed_slows_nobody_down() -> None:
+    loads, machines, alone = on_one_machine(0.0, 0.0)
+    outages = [Outage("d1", alone * 0.75, alone * 10)]
+    result = simulate(loads, machines=machines, outages=outages)
+    assert result.latencies[0] == pytest.approx([alone * 0.75 + alone * 0.5])
+    assert result.repeated == 1
+
+
+def test_each_device_of_a_machine_does_its_share() -> None:
+    machine = Machine(("a", "b", "c"), 1.3)
+    assert [machine.pace(busy) for busy in (1, 2, 3)] == pytest.approx([1.0, 1.15, 1.3])
+
+
+def test_machines_that_have_no_meaning_are_refused() -> None:
+    loads, (machine,), _ = on_one_machine(0.0, 0.0)
+    with pytest.raises(OptionError, match="give 1 or more"):
+        Machine(("d0",), 0.5)
+    with pytest.raises(OptionError, match="no plan has a device 'd2'"):
+        simulate(loads, machines=[Machine(("d2",), 1.0)])
+    with pytest.raises(OptionError, match="the device 'd0' is on several machines"):
+        simulate(loads, machines=[machine, Machine(("d0",), 1.0)])
