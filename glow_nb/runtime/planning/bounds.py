@@ -9,14 +9,29 @@ import numpy as np
 
 from glow_nb.runtime.planning.chains import best_walk
 from glow_nb.runtime.planning.fleet import Fleet
-from glow_nb.runtime.planning.forks import fork_bound
+from glow_nb.runtime.planning.forks import steps_of
 from glow_nb.runtime.planning.stretches import Floats
 
 
 def latency_bound(fleet: Fleet) -> float:
-    """Return the seconds that a request takes on devices that hold everything."""
-    least = (fleet.seconds + fleet.host_seconds).min(axis=0)
-    return max(fork_bound(fleet), float(least.sum()) / len(fleet.devices))
+    """Return the seconds of a request: what forks take, or an even share of all units."""
+    return max(fork_bound(fleet), float(fleet.least.sum()) / len(fleet.devices))
+
+
+def fork_bound(fleet: Fleet) -> float:
+    """Return the seconds that any plan takes for a request.
+
+    All parts together have no more bytes than the devices hold beside the weights, each of which is
+    somewhere. The fewest seconds for so many bytes are those of a knapsack, in which each fork has
+    several layouts to choose from; what is returned are those of its linear relaxation.
+    """
+    seconds, room = sum(fork.seconds for fork in fleet.forks), fleet.free_bytes
+    for step in steps_of(fleet.forks):
+        share = min(1.0, max(room, 0.0) / step.size_bytes) if step.size_bytes else 1.0
+        seconds, room = seconds - share * step.seconds, room - share * step.size_bytes
+        if share < 1:
+            break
+    return seconds
 
 
 def throughput_bound(fleet: Fleet) -> float:
@@ -96,7 +111,7 @@ def path_bound(fleet: Fleet) -> float:
 
 def longest_path(fleet: Fleet) -> list[int]:
     """Return the units of the path that takes longest, each on its fastest device."""
-    least = (fleet.seconds + fleet.host_seconds).min(axis=0)
+    least = fleet.least
     end = np.zeros(len(least))
     came: list[int | None] = [None] * len(least)
     for unit, before in enumerate(fleet.units.before):

@@ -66,13 +66,14 @@ def most_units(devices: int) -> int:
     return min(MOST_MERGED, max(FEWEST_MERGED, MERGED_PER_DEVICE * devices))
 
 
-def merged_to(units: Units, count: int, weights: Sequence[float]) -> Units:
-    """Return at most *count* units of neighbours, cut where the fewest bytes go on.
+def neighbours(units: Units, count: int, weights: Sequence[float]) -> list[int]:
+    """Return for each unit the number of its group: at most *count* groups of neighbours.
 
-    The order is divided into segments of about equal *weights*, and each is cut once.
+    The order is divided into segments of about equal *weights*, and each is cut once, where the
+    fewest bytes go on.
     """
     if len(units.units) <= count:
-        return units
+        return list(range(len(units.units)))
     crossing = np.zeros(len(units.units) + 1)
     for value in units.values:
         if value.producer is not None and value.readers:
@@ -86,4 +87,5 @@ def merged_to(units: Units, count: int, weights: Sequence[float]) -> Units:
         inside = np.flatnonzero(segment == number)
         if len(inside):
             groups[inside[np.argmin(crossing[inside])] :] += 1
-    return units.merged(groups.tolist())
+    found: list[int] = groups.tolist()
+    return found

@@ -9,10 +9,16 @@ from functools import cached_property
 
 import numpy as np
 
+from glow_nb.runtime.deploy import backend_of, memory_beside
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.costs import kernel_seconds
+from glow_nb.runtime.planning.forks import Fork, bytes_of_stretch, forks_of
+from glow_nb.runtime.planning.split import Splitter
 from glow_nb.runtime.planning.stretches import Floats
 from glow_nb.runtime.planning.units import Units
+
+MOST_ASKED = 1000
+"""Kernels that are written before there is a plan, for what they need."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,76 @@ class Fleet:
                 elif value.is_output:
                     times[number, value.producer] += seconds
         return times
+
+    @cached_property
+    def least(self) -> Floats:
+        """How long each unit takes on its fastest device, with the host's tensors."""
+        least: Floats = (self.seconds + self.host_seconds).min(axis=0)
+        return least
+
+    @cached_property
+    def scratch(self) -> list[list[int]]:
+        """The working memory that each unit needs at least, ``[kind][unit]``.
+
+        Of a program with thousands of kernels, whose plans are no longer the best, it is not asked.
+        """
+        splitter = Splitter(self.units.program)
+        return [self._scratch_on(kind.device, splitter) for kind in self.kinds]
+
+    def _scratch_on(self, device: DeviceDescription, splitter: Splitter) -> list[int]:
+        if len(self.units.program.work) > MOST_ASKED:
+            return [0] * len(self.units.units)
+        backend = backend_of(device)
+        sizes = []
+        for unit in self.units.units:
+            alone = (splitter.part([number], "") for number in unit.instructions)
+            known = (
+                memory_beside(program, backend, device.cores).scratch_bytes
+                for program in alone
+                if not program.activations  # which have no place yet
+            )
+            sizes.append(max(known, default=0))
+        return sizes
+
+    @cached_property
+    def forks(self) -> list[Fork]:
+        """Where paths of the units fork and meet."""
+        return forks_of(
+            self.units,
+            self.least.tolist(),
+            self._least_scratch,
+            len(self.devices),
+            self._way_seconds,
+        )
+
+    @property
+    def free_bytes(self) -> float:
+        """What all devices hold beside weights, states, and a run before the first fork."""
+        rooms = sum(kind.memory_bytes * len(kind.devices) for kind in self.kinds)
+        kept = sum(buffer.type.size_bytes for buffer in self.units.kept)
+        begin = next((f.between.start for f in self.forks if f.layouts), len(self.units.units))
+        return rooms - kept - bytes_of_stretch(self.units, range(begin), self._least_scratch)
+
+    @cached_property
+    def _least_scratch(self) -> list[float]:
+        least: list[float] = np.min(self.scratch, axis=0).tolist()
+        return least
+
+    def merged(self, groups: Sequence[int]) -> Fleet:
+        """Return the fleet with larger units: *groups* has the number of that of each unit."""
+        kinds = []
+        for kind in self.kinds:
+            barred = [False] * (max(groups, default=-1) + 1)
+            for group, is_barred in zip(groups, kind.barred, strict=True):
+                barred[group] |= is_barred
+            kinds.append(dataclasses.replace(kind, barred=tuple(barred)))
+        return Fleet(self.units.merged(groups), tuple(kinds))
+
+    def _way_seconds(self, size_bytes: int) -> float:
+        """Return how long so many bytes take on the fastest way between two devices."""
+        devices = [kind.device for kind in self.kinds]
+        links = [link for device in devices for link in (device.link, *device.links.values())]
+        return min(link.seconds(size_bytes) for link in links)
 
 
 def fleet_of(

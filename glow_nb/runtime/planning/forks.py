@@ -1,45 +1,203 @@
-"""A lower bound of latency for networks that fork and join: other devices need transfers.
+"""Where paths fork and meet again, and how much time is won for how much memory.
 
-A meeting is a unit that all paths go through. Each piece from one meeting to the next has a bound
-of its own, and these add up. In a piece, some units run on the device of the second meeting, one
-after the other, with the transfers that they need; the others run elsewhere, at best in even
-shares. A path from one side to the other has a transfer. No plan is faster than the best choice of
-sides.
+A *meeting* is a unit that all others come before or behind; from one meeting to the next, there is
+a *fork*. A part that has both meetings has all units between, since other parts would both wait for
+it and be waited for: they run one after the other. If the meetings are in two parts, the units
+between may run side by side (:mod:`glow_nb.runtime.planning.layouts`); a part that has no meeting
+has units of one fork alone. So both the seconds of a plan and the bytes of its parts are at least
+sums over all forks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from glow_nb.runtime.planning.fleet import Fleet
-from glow_nb.runtime.planning.stretches import Floats
-from glow_nb.runtime.planning.units import Value
-
-MOST_BETWEEN = 12
-"""Units between two meetings of which all choices are tried; for more, the longest path counts."""
+from glow_nb.runtime.planning.layouts import Crossing, Inner, Layout, layouts_of
+from glow_nb.runtime.planning.units import Units, Value
 
 
-def fork_bound(fleet: Fleet) -> float:
-    """Return the seconds that any plan takes for a request."""
-    least = (fleet.seconds + fleet.host_seconds).min(axis=0)
-    meetings = _meetings(fleet.units.before)
-    if not meetings:
-        return _longest(fleet, least, range(len(least)))
-    read_by: list[list[Value]] = [[] for _ in fleet.units.units]
-    for value in fleet.units.values:
-        for reader in value.readers if value.producer is not None else ():
-            read_by[reader].append(value)
-    total = _longest(fleet, least, range(meetings[0] + 1))
-    for first, last in pairwise(meetings):
-        between = range(first + 1, last + 1)
-        if len(between) > MOST_BETWEEN:
-            total += _longest(fleet, least, between)
-        else:
-            total += _fastest_choice(fleet, least, read_by, between)
-    return total + _longest(fleet, least, range(meetings[-1] + 1, len(least)))
+@dataclass(frozen=True)
+class Fork:
+    """What lies between two meetings.
+
+    Attributes:
+        between: The units between, without the meetings.
+        last: The second meeting; None behind the last one.
+        seconds: How long these units take one after the other; of a fork that has too many
+            layouts, how long the longest path takes.
+        layouts: In which other ways they take less time, that with the fewest bytes first; each
+            takes less time than the one before.
+    """
+
+    between: range
+    last: int | None
+    seconds: float
+    layouts: tuple[Layout, ...]
+
+
+def forks_of(
+    units: Units,
+    least: Sequence[float],
+    scratch: Sequence[float],
+    devices: int,
+    way: Callable[[int], float],
+) -> list[Fork]:
+    """Return the forks in order. There is one before the first meeting, and one behind the last.
+
+    Args:
+        units: What runs.
+        least: How long each unit takes on its fastest device.
+        scratch: The working memory of each unit, at least.
+        devices: How many devices there are.
+        way: How long so many bytes take on the fastest way between two devices.
+    """
+    before, made = units.before, units.made
+    known: dict[Inner, list[Layout] | None] = {}
+    forks = []
+    for first, last in pairwise([None, *_meetings(before), None]):
+        between = range(0 if first is None else first + 1, len(before) if last is None else last)
+        view = _View(between, last, way)
+        values = [] if first is None else [view.crossing(value, None) for value in made[first]]
+        values += [view.crossing(value, unit) for unit in between for value in made[unit]]
+        inner = Inner(
+            seconds=tuple(least[unit] for unit in between),
+            behind=0.0 if last is None else least[last],
+            scratch=tuple(scratch[unit] for unit in between),
+            before=tuple(
+                tuple(n - between.start for n in before[u] if n in between) for u in between
+            ),
+            values=tuple(values),
+            devices=devices,
+        )
+        if inner not in known:
+            known[inner] = layouts_of(inner)
+        layouts = known[inner]
+        seconds = _longest(inner) if layouts is None else inner.total
+        forks.append(Fork(between, last, seconds, tuple(layouts or ())))
+    return _with_what_follows(forks, units, scratch)
+
+
+@dataclass(frozen=True)
+class _View:
+    """Values as they are seen from the units *between* two meetings."""
+
+    between: range
+    last: int | None
+    way: Callable[[int], float]
+
+    def crossing(self, value: Value, unit: int | None) -> Crossing:
+        """Return *value*, made by *unit*, or by the first meeting if that is None."""
+        begin, end = self.between.start, self.between.stop
+        return Crossing(
+            producer=None if unit is None else unit - begin,
+            readers=tuple(reader - begin for reader in value.readers if begin <= reader < end),
+            is_read_last=self.last in value.readers,
+            is_read_behind=any(reader >= end for reader in value.readers),
+            size_bytes=value.size_bytes,
+            seconds=self.way(value.size_bytes),
+        )
+
+
+def _with_what_follows(forks: Sequence[Fork], units: Units, scratch: Sequence[float]) -> list[Fork]:
+    """Return *forks* with layouts that count what the units need up to the next fork with layouts.
+
+    If a fork runs side by side, parts begin behind it that have none of the units before it.
+    """
+    found: list[Fork] = []
+    stop = len(units.units)
+    for fork in reversed(forks):
+        found.append(fork)
+        if fork.layouts:
+            needed = bytes_of_stretch(units, range(fork.between.stop, stop), scratch)
+            layouts = (
+                dataclasses.replace(x, size_bytes=x.size_bytes + needed) for x in fork.layouts
+            )
+            found[-1] = dataclasses.replace(fork, layouts=tuple(layouts))
+            stop = fork.between.start
+    return found[::-1]
+
+
+def bytes_of_stretch(units: Units, stretch: range, scratch: Sequence[float]) -> float:
+    """Return the bytes of a run that a part has at least, if it has any unit of the *stretch*.
+
+    Values that come from the forks at both ends, or go there, are not counted.
+    """
+    needs = (_bytes_within(units, unit, stretch) + scratch[unit] for unit in stretch)
+    return max(needs, default=0.0)
+
+
+def _bytes_within(units: Units, unit: int, stretch: range) -> float:
+    """Return what *unit* needs for values that units of the *stretch* make, and they alone read."""
+    adjacent = [*units.made[unit], *units.read[unit]]
+    total = sum(
+        value.size_bytes
+        for value in adjacent
+        if value.producer in stretch
+        and all(n in stretch and not units.units[n].shared_bytes for n in value.readers)
+    )
+    one = units.units[unit]
+    return one.inner_bytes + max(0.0, total - one.shared_bytes)
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one layout of a fork to a faster one.
+
+    Attributes:
+        fork: The number of the fork.
+        layout: The faster one.
+        seconds: What it saves.
+        size_bytes: What it takes beside what the other one takes.
+    """
+
+    fork: int
+    layout: Layout
+    seconds: float
+    size_bytes: float
+
+    @property
+    def rate(self) -> float:
+        """Seconds that are saved for a byte."""
+        return self.seconds / self.size_bytes if self.size_bytes else np.inf
+
+
+def steps_of(forks: Sequence[Fork]) -> list[Step]:
+    """Return the steps of all *forks*, those that save most for a byte first.
+
+    The first ones that fit into some bytes, and a share of the next, save at least as much as any
+    layouts that do, or any mixture of them: they are on the lower convex hull of each fork.
+    """
+    found = [step for number, fork in enumerate(forks) for step in _hull(number, fork)]
+    return sorted(found, key=lambda step: -step.rate)
+
+
+def _hull(number: int, fork: Fork) -> list[Step]:
+    """Return the steps of one fork, each with a smaller rate than the one before."""
+    steps: list[Step] = []
+    seconds, size = fork.seconds, 0.0
+    for layout in fork.layouts:
+        step = Step(number, layout, seconds - layout.seconds, layout.size_bytes - size)
+        seconds, size = layout.seconds, layout.size_bytes
+        while steps and steps[-1].rate <= step.rate:
+            less = steps.pop()
+            step = Step(
+                number, layout, step.seconds + less.seconds, step.size_bytes + less.size_bytes
+            )
+        steps.append(step)
+    return steps
+
+
+def _longest(inner: Inner) -> float:
+    """Return the seconds of the longest path, without transfers."""
+    ends: list[float] = []
+    for seconds, before in zip(inner.seconds, inner.before, strict=True):
+        ends.append(seconds + max((ends[other] for other in before), default=0.0))
+    return max(ends, default=0.0) + inner.behind
 
 
 def _meetings(before: Sequence[set[int]]) -> list[int]:
@@ -58,66 +216,3 @@ def _meetings(before: Sequence[set[int]]) -> list[int]:
         if (above[number] | below[number]).bit_count() == count - 1
     )
     return list(met)
-
-
-def _longest(fleet: Fleet, least: Floats, units: range) -> float:
-    """Return the seconds of the longest path through *units*, without transfers."""
-    end: dict[int, float] = {}
-    for unit in units:
-        earlier = (end[other] for other in fleet.units.before[unit] if other in end)
-        end[unit] = float(least[unit]) + max(earlier, default=0.0)
-    return max(end.values(), default=0.0)
-
-
-def _fastest_choice(
-    fleet: Fleet, least: Floats, read_by: Sequence[Sequence[Value]], between: range
-) -> float:
-    """Return the least seconds from the end of a meeting to that of the last unit *between*.
-
-    ``here[unit]`` says for each choice whether a unit is on the device of the last one.
-    """
-    choices, first = np.arange(1 << len(between)), between[0] - 1
-    names = [first, *between[:-1]]
-    here = {unit: (choices >> place & 1).astype(bool) for place, unit in enumerate(names)}
-    here[between[-1]] = np.ones(len(choices), bool)
-    alone = np.zeros(len(choices))  # what the device of the last unit does one after the other
-    away = np.zeros(len(choices))  # what the others do, with a transfer behind it
-    others, transfers = max(1, len(fleet.devices) - 1), [np.inf]
-    entering = {unit: np.zeros(len(choices)) for unit in between}
-    ways: dict[int, list[tuple[int, Floats]]] = {unit: [] for unit in between}
-    for value, readers in _values(read_by, between):
-        source, seconds = value.producer, _least_seconds(fleet, value)
-        assert source is not None
-        transfers.append(seconds)
-        if source not in here:
-            continue  # it was there before the fork
-        taken = np.zeros(len(choices), bool)
-        for reader in readers:
-            crosses = here[source] != here[reader]
-            ways[reader].append((source, np.where(crosses, seconds, 0.0)))
-            entering[reader] = np.maximum(entering[reader], ways[reader][-1][1])
-            taken |= crosses & here[reader]
-        alone += np.where(taken, seconds, 0.0)
-    end = {first: np.zeros(len(choices))}
-    for unit in between:
-        came = [end[source] for source, _ in ways[unit]]
-        end[unit] = np.max(came, axis=0) + entering[unit] + least[unit]
-        alone += np.where(here[unit], least[unit], 0.0)
-        away += np.where(here[unit], 0.0, least[unit] / others)
-    away = np.where(away > 0, away + min(transfers) + least[between[-1]], 0.0)
-    return float(np.maximum.reduce([end[between[-1]], alone, away]).min())
-
-
-def _values(
-    read_by: Sequence[Sequence[Value]], between: range
-) -> Iterator[tuple[Value, list[int]]]:
-    """Yield what units *between* read of others, with those that read it."""
-    for value in dict.fromkeys(value for unit in between for value in read_by[unit]):
-        yield value, [reader for reader in value.readers if reader in between]
-
-
-def _least_seconds(fleet: Fleet, value: Value) -> float:
-    """Return how long *value* takes on the fastest way between two devices."""
-    devices = [kind.device for kind in fleet.kinds]
-    links = [link for device in devices for link in (device.link, *device.links.values())]
-    return min(link.seconds(value.size_bytes) for link in links)

@@ -19,7 +19,7 @@ from glow_nb.runtime.deploy import backend_of
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.assignment import Assignment, assigned_devices
 from glow_nb.runtime.planning.bounds import unit_bytes
-from glow_nb.runtime.planning.cuts import merged_to, most_units
+from glow_nb.runtime.planning.cuts import most_units, neighbours
 from glow_nb.runtime.planning.efficiency import UNMEASURED, efficiencies
 from glow_nb.runtime.planning.fleet import Fleet, fleet_of
 from glow_nb.runtime.planning.partitioning import Partitioning
@@ -88,7 +88,7 @@ def partition(
     fleet = fleet_of(units, devices, rooms, barred)
     _refuse_unsupported(fleet)
     if len(units.units) > most_units(len(devices)):
-        planner = Planner(_merged(fleet, devices, rooms, barred), objective, whole=fleet)
+        planner = Planner(_merged(fleet), objective, whole=fleet)
     else:
         planner = Planner(fleet, objective)
     plan = planner.best()
@@ -193,12 +193,7 @@ def _refuse_unsupported(fleet: Fleet) -> None:
         )
 
 
-def _merged(
-    fleet: Fleet,
-    devices: Sequence[DeviceDescription],
-    limits: Mapping[str, int],
-    barred: Mapping[str, Sequence[bool]],
-) -> Fleet:
+def _merged(fleet: Fleet) -> Fleet:
     """Return *fleet* with neighbouring units merged, so that a search over them takes seconds."""
     units = fleet.units
     least = fleet.seconds.min(axis=0)
@@ -206,13 +201,7 @@ def _merged(
     for buffer, users in units.kept.items():
         kept[users[0]] += buffer.type.size_bytes
     weights = least / max(least.sum(), 1e-30) + kept / max(kept.sum(), 1)
-    merged = merged_to(units, most_units(len(devices)), weights.tolist())
-    group_of = {n: group for group, unit in enumerate(merged.units) for n in unit.instructions}
-    of_groups = {name: [False] * len(merged.units) for name in barred}
-    for name, bars in barred.items():
-        for unit, is_barred in zip(units.units, bars, strict=True):
-            of_groups[name][group_of[unit.instructions[0]]] |= is_barred
-    return fleet_of(merged, devices, limits, of_groups)
+    return fleet.merged(neighbours(units, most_units(len(fleet.devices)), weights.tolist()))
 
 
 def _what_is_missing(fleet: Fleet, assigned: Mapping[int, str]) -> str:

@@ -9,14 +9,15 @@ parts were made; the lower bound of the plan says what may be left.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from glow_nb.backends import Backend
 from glow_nb.llir.program import Program
-from glow_nb.runtime.deploy import backend_of, memory_beside, planned_memory
+from glow_nb.runtime.deploy import backend_of, planned_memory
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.bounds import BOUNDS, longest_path, path_bound
 from glow_nb.runtime.planning.chains import Walk, best_walk
@@ -24,8 +25,9 @@ from glow_nb.runtime.planning.costs import KernelWork, kernel_seconds
 from glow_nb.runtime.planning.cuts import all_cuts, ordered_cuts
 from glow_nb.runtime.planning.fleet import Fleet
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
+from glow_nb.runtime.planning.side_by_side import Piece, chosen_layouts, pieces_of
 from glow_nb.runtime.planning.split import Splitter, placed_program
-from glow_nb.runtime.planning.spread import Placed, homes_by_size, spread
+from glow_nb.runtime.planning.spread import Needs, Placed, homes_by_size, kept_bytes, spread
 from glow_nb.runtime.planning.stretches import Floats, Stretches
 from glow_nb.runtime.planning.timing import VALUES, memory_bytes
 
@@ -41,11 +43,19 @@ WORTH_SPREADING = 1.05
 ROUNDING = 1e-9
 """By how much sums of the same times in another order may be apart."""
 
-MOST_ASKED = 1000
-"""The longest program whose kernels are asked for their working memory before there is a plan."""
-
 MOST_REPAIRS = 4
 """How often units are spread anew because a device turned out to hold too much."""
+
+
+LESS = 0.15
+"""By which share forks take less memory, if their parts find no room on the devices."""
+
+PIECES = 16
+"""How many pieces with many weights a device has room for at least: the more, the fuller it gets,
+and the more bytes go from piece to piece."""
+
+FindHomes = Callable[[Fleet, Sequence[float]], Mapping[int, int] | None]
+"""Returns the devices of some units, if each device has so many bytes; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,11 @@ class _Made:
     constant_bytes: int
     run_bytes: int
     kernels: tuple[KernelWork, ...]
+
+    @property
+    def held_bytes(self) -> int:
+        """What a device needs for it."""
+        return self.constant_bytes + self.run_bytes
 
 
 class Planner:
@@ -73,18 +88,21 @@ class Planner:
         self._backends: dict[tuple[str, int], Backend] = {}
         self._made: dict[tuple[tuple[int, ...], str, int], _Made] = {}
         self._walked: list[Placed] = []
+        self._room = [float(fleet.kinds[kind].memory_bytes) for kind in fleet.kind_of_device]
         self._bound = BOUNDS[objective](whole or fleet)
         is_path = objective == "latency" and not self._is_merged
         self._own_bound = path_bound(fleet) if is_path else 0.0
 
     def best(self) -> Partitioning | None:
         """Return the best plan found; None if none was."""
-        best = min(self._walks(), key=lambda plan: plan.value, default=None)
-        if best is None or (
-            best.value > self._bound * WORTH_SPREADING and self._may_be_better_spread()
-        ):
-            plans = [*self._spreads(), *([best] if best else ())]
+        plans = list(self._walks())
+        for more in (self._side_by_side, self._spreads):
             best = min(plans, key=lambda plan: plan.value, default=None)
+            if best is None or (
+                best.value > self._bound * WORTH_SPREADING and self._may_be_better_spread()
+            ):
+                plans += more()
+        best = min(plans, key=lambda plan: plan.value, default=None)
         if best is None:
             return None
         bound = self._bound
@@ -108,7 +126,7 @@ class Planner:
         cuts = all_cuts(self._units)
         stretches = Stretches(self._units, ordered_cuts(self._units) if cuts is None else cuts)
         kinds = self._fleet.kinds
-        memory = [stretches.memory_bytes + stretches.most(self._scratch(k.device)) for k in kinds]
+        memory = [stretches.memory_bytes + stretches.most(asked) for asked in self._fleet.scratch]
         seconds = [stretches.seconds(kind.device) for kind in kinds]
         combine = np.add if self._objective == "latency" else np.maximum
         counts = [len(kind.devices) for kind in kinds]
@@ -122,7 +140,8 @@ class Planner:
             if self._is_bound(walk) and cuts is not None:
                 self._own_bound = max(self._own_bound, walk.value)
             placed = self._placed(stretches, walk)
-            for plan in self._plans(placed):
+            plan = self.plan_of(placed)
+            if not any(self._missing(plan)):
                 self._walked = placed
                 yield plan
                 if plan.value <= walk.value * (1 + tolerance + ROUNDING):
@@ -132,7 +151,7 @@ class Planner:
                 return
             for first, last, kind in new:
                 made = self._make(stretches.members(first, last), kinds[kind].device)
-                memory[kind][first, last] = made.constant_bytes + made.run_bytes
+                memory[kind][first, last] = made.held_bytes
                 seconds[kind][first, last] = kernel_seconds(made.kernels, kinds[kind].device)
             known |= new
 
@@ -174,24 +193,90 @@ class Planner:
             for step in walk.steps
         ]
 
+    def _side_by_side(self) -> Iterable[Partitioning]:
+        """Yield a plan in which as many forks run side by side as find room, if there is one."""
+        fleet = self._fleet
+        budget = fleet.free_bytes
+        while layouts := chosen_layouts(fleet.forks, budget):
+            pieces = pieces_of(fleet.units, fleet.forks, layouts, min(self._room) / PIECES)
+            needs = self._needs(pieces)
+            fills = needs.least() / sum(self._room)
+            plan = (
+                self._fitting(partial(self._spread_pieces, pieces, needs)) if fills <= 1 else None
+            )
+            if plan:
+                yield plan
+                return
+            taken = sum(layout.size_bytes for layout in layouts.values())
+            budget = taken * (1 - max(LESS, fills - 1))
+
+    def _needs(self, pieces: Sequence[Piece]) -> Needs:
+        """Return what *pieces* take; those that go on have room for a run of all of them."""
+        runs: list[tuple[int, ...]] = []
+        for number, piece in enumerate(pieces):
+            goes_on = number and pieces[number - 1].is_continued
+            runs.append((*(runs[-1] if goes_on else ()), *piece.units))
+        for number in reversed(range(len(pieces))):
+            if pieces[number].is_continued:
+                runs[number] = runs[number + 1]
+        kinds = self._fleet.kinds
+        kept = [[self._make(p.units, k.device).constant_bytes for p in pieces] for k in kinds]
+        ran = [[self._make(run, kind.device).run_bytes for run in runs] for kind in kinds]
+        return Needs(
+            np.array(kept, np.float64), np.array(ran, np.float64), [p.is_continued for p in pieces]
+        )
+
+    def _spread_pieces(
+        self, pieces: Sequence[Piece], needs: Needs, room: Sequence[float]
+    ) -> list[Placed] | None:
+        """Return parts of *pieces* on devices; None if one finds no room."""
+        group_of = {unit: number for number, piece in enumerate(pieces) for unit in piece.units}
+        merged = self._fleet.merged([group_of[unit] for unit in range(len(group_of))])
+        placed = spread(merged, needs, room, homes={})
+        return placed and [
+            Placed(tuple(sorted(u for n in part.units for u in pieces[n].units)), part.device)
+            for part in placed
+        ]
+
     def _spreads(self) -> Iterable[Partitioning]:
         """Yield plans in which a device may have several parts."""
-        limits = [self._fleet.kinds[kind].memory_bytes for kind in self._fleet.kind_of_device]
-        finders = (self._no_homes, self._homes_of_path, homes_by_size)
-        for find_homes in finders:
-            room = [float(limit) for limit in limits]
-            for _ in range(MOST_REPAIRS):
-                homes = find_homes(self._fleet, room)
-                placed = None if homes is None else spread(self._fleet, room, homes=homes)
-                if placed is None:
-                    break
-                plans = list(self._plans(placed))
-                if plans:
-                    yield from plans
-                    break
-                used = memory_bytes(self.plan_of(placed))
-                for number, device in enumerate(self._fleet.devices):
-                    room[number] -= max(0, used[device.name] - limits[number])
+        for find_homes in (self._no_homes, self._homes_of_path, homes_by_size):
+            plan = self._fitting(partial(self._spread_from, find_homes))
+            if plan:
+                yield plan
+
+    def _spread_from(self, find_homes: FindHomes, room: Sequence[float]) -> list[Placed] | None:
+        homes = find_homes(self._fleet, room)
+        if homes is None:
+            return None
+        return spread(self._fleet, kept_bytes(self._fleet), room, homes=homes)
+
+    def _fitting(
+        self, place: Callable[[Sequence[float]], Sequence[Placed] | None]
+    ) -> Partitioning | None:
+        """Return the plan of what *place* returns for the bytes of each device, or for fewer.
+
+        What a device turns out to hold too much is not there the next time.
+        """
+        room = list(self._room)
+        for _ in range(MOST_REPAIRS):
+            placed = place(room)
+            if placed is None:
+                return None
+            plan = self.plan_of(placed)
+            missing = self._missing(plan)
+            if not any(missing):
+                return plan
+            room = [size - less for size, less in zip(room, missing, strict=True)]
+        return None
+
+    def _missing(self, plan: Partitioning) -> list[float]:
+        """Return how many bytes each device holds too much."""
+        used = memory_bytes(plan)
+        return [
+            max(0.0, used[device.name] - limit)
+            for device, limit in zip(self._fleet.devices, self._room, strict=True)
+        ]
 
     def _no_homes(self, _: Fleet, __: Sequence[float]) -> dict[int, int]:
         return {}
@@ -200,17 +285,6 @@ class Planner:
         """Return where the units of the longest path are if each device has one part."""
         device = {unit: part.device for part in self._walked for unit in part.units}
         return {unit: device[unit] for unit in longest_path(fleet)} if device else None
-
-    def _plans(self, placed: Sequence[Placed]) -> Iterable[Partitioning]:
-        """Yield the plan that *placed* is, if no device holds more than it may."""
-        plan = self.plan_of(placed)
-        used = memory_bytes(plan)
-        if all(
-            used[device.name] <= kind.memory_bytes
-            for kind in self._fleet.kinds
-            for device in kind.devices
-        ):
-            yield plan
 
     def plan_of(self, placed: Sequence[Placed]) -> Partitioning:
         """Return the plan with its parts made."""
@@ -241,25 +315,6 @@ class Planner:
             counted={b.name: b.counted for b in program.outputs if b.counted},
         )
         return dataclasses.replace(plan, value=VALUES[self._objective](plan))
-
-    def _scratch(self, device: DeviceDescription) -> list[int]:
-        """Return the working memory that each unit needs at least on devices like *device*.
-
-        Of a program with thousands of kernels, whose plans are no longer the best, it is not asked.
-        """
-        if len(self._program.work) > MOST_ASKED:
-            return [0] * len(self._units.units)
-        backend = self._backend(device)
-        sizes = []
-        for unit in self._units.units:
-            alone = (self._splitter.part([number], "") for number in unit.instructions)
-            known = (
-                memory_beside(program, backend, device.cores).scratch_bytes
-                for program in alone
-                if not program.activations  # which have no place yet
-            )
-            sizes.append(max(known, default=0))
-        return sizes
 
     def _backend(self, device: DeviceDescription) -> Backend:
         return self._backends.setdefault((device.backend, device.cores), backend_of(device))

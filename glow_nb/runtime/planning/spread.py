@@ -16,6 +16,7 @@ import numpy as np
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.bounds import unit_bytes
 from glow_nb.runtime.planning.fleet import Fleet
+from glow_nb.runtime.planning.stretches import Floats
 from glow_nb.runtime.planning.units import Value
 
 
@@ -32,60 +33,99 @@ class Placed:
     device: int
 
 
+@dataclass(frozen=True)
+class Needs:
+    """Bytes of each unit on a device of each kind, ``[kind, unit]``.
+
+    Attributes:
+        kept: For weights and states.
+        runs: For a run.
+        is_continued: For each unit, whether the next one goes on with it: on the same device, that
+            needs no more for a run.
+    """
+
+    kept: Floats
+    runs: Floats
+    is_continued: Sequence[bool]
+
+    def on(self, kind: int, unit: int, before: int | None) -> float:
+        """Return the bytes of *unit* on a device of a *kind* that has the unit *before* it."""
+        goes_on = before is not None and self.is_continued[before]
+        return float(self.kept[kind, unit] + (0.0 if goes_on else self.runs[kind, unit]))
+
+    def least(self) -> float:
+        """Return the bytes of all units together, where they take least."""
+        return sum(
+            min(self.on(kind, unit, unit - 1 if unit else None) for kind in range(len(self.kept)))
+            for unit in range(self.kept.shape[1])
+        )
+
+
 @dataclass
 class _Spreading:
     """Where the units are that have been placed so far.
 
     Attributes:
         fleet: The devices, and what they run.
+        needs: What units take on devices.
         room: Bytes that are left on each device.
         homes: The device of each unit for which it was decided before.
         device: The device of each unit that has its time.
         begin: When it begins there.
         end: When it is done there.
         free: When each device has nothing more to do.
-        held: What each device keeps.
     """
 
     fleet: Fleet
+    needs: Needs
     room: list[float]
     homes: Mapping[int, int]
     device: dict[int, int] = field(default_factory=dict)
     begin: dict[int, float] = field(default_factory=dict)
     end: dict[int, float] = field(default_factory=dict)
     free: list[float] = field(default_factory=list)
-    held: list[set[object]] = field(default_factory=list)
 
 
-def spread(fleet: Fleet, room: Sequence[float], *, homes: Mapping[int, int]) -> list[Placed] | None:
+def spread(
+    fleet: Fleet, needs: Needs, room: Sequence[float], *, homes: Mapping[int, int]
+) -> list[Placed] | None:
     """Return parts in an order in which they can run; None if some unit finds no room.
 
     Args:
         fleet: The devices, and what they run.
-        room: Bytes that may be kept on each device.
+        needs: What units take on devices.
+        room: Bytes that each device has for that.
         homes: The device of each unit for which it is decided already.
     """
-    devices = fleet.devices
-    state = _Spreading(
-        fleet, list(room), homes, free=[0.0] * len(devices), held=[set() for _ in devices]
-    )
-    reads = _reads(fleet)
-    keeps = _keeps(fleet)
+    state = _Spreading(fleet, needs, list(room), homes, free=[0.0] * len(fleet.devices))
+    reads = fleet.units.read
     for unit in _urgent_first(fleet):
         options = [
-            (*_times(state, reads[unit], unit, device), device)
-            for device in _open_devices(state, unit)
-            if _needs(state, keeps[unit], device) <= state.room[device]
+            (*_times(state, reads[unit], unit, device), -state.room[device], device)
+            for device in _open_devices(state, unit, room)
+            if _needed(state, unit, device) <= state.room[device]
         ]
         options = [option for option in options if np.isfinite(option[0])]
         if not options:
             return None
-        end, begin, device = min(options)
-        state.room[device] -= _needs(state, keeps[unit], device)
-        state.held[device].update(buffer for buffer, _ in keeps[unit])
+        end, begin, _, device = min(options)
+        state.room[device] -= _needed(state, unit, device)
         state.device[unit], state.begin[unit], state.end[unit] = device, begin, end
         state.free[device] = end
     return _parts(state, reads)
+
+
+def _needed(state: _Spreading, unit: int, device: int) -> float:
+    before = unit - 1 if state.device.get(unit - 1) == device else None
+    return state.needs.on(state.fleet.kind_of_device[device], unit, before)
+
+
+def kept_bytes(fleet: Fleet) -> Needs:
+    """Return the needs of units by their weights and states alone."""
+    kept = np.zeros((len(fleet.kinds), len(fleet.units.units)))
+    for buffer, users in fleet.units.kept.items():
+        kept[:, list(users)] += buffer.type.size_bytes
+    return Needs(kept, np.zeros_like(kept), [False] * kept.shape[1])
 
 
 def homes_by_size(fleet: Fleet, room: Sequence[float]) -> dict[int, int] | None:
@@ -94,8 +134,7 @@ def homes_by_size(fleet: Fleet, room: Sequence[float]) -> dict[int, int] | None:
     Each goes where most room is left.
     """
     left, homes = list(room), {}
-    keeps = _keeps(fleet)
-    sizes = [sum(size for _, size in kept) for kept in keeps]
+    sizes = kept_bytes(fleet).kept[0]
     least = unit_bytes(fleet)
     kinds = fleet.kind_of_device
     for unit in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
@@ -114,25 +153,6 @@ def homes_by_size(fleet: Fleet, room: Sequence[float]) -> dict[int, int] | None:
     return homes
 
 
-def _reads(fleet: Fleet) -> list[list[Value]]:
-    """Return the values that each unit reads from others."""
-    reads: list[list[Value]] = [[] for _ in fleet.units.units]
-    for value in fleet.units.values:
-        if value.producer is not None:
-            for reader in value.readers:
-                reads[reader].append(value)
-    return reads
-
-
-def _keeps(fleet: Fleet) -> list[list[tuple[object, int]]]:
-    """Return the weights and states of each unit, with their bytes."""
-    keeps: list[list[tuple[object, int]]] = [[] for _ in fleet.units.units]
-    for buffer, users in fleet.units.kept.items():
-        for user in users:
-            keeps[user].append((buffer, buffer.type.size_bytes))
-    return keeps
-
-
 def _urgent_first(fleet: Fleet) -> list[int]:
     """Return the units in the order of their longest path to the end, behind what they read."""
     least = fleet.seconds.min(axis=0)
@@ -143,21 +163,19 @@ def _urgent_first(fleet: Fleet) -> list[int]:
     return sorted(range(len(way)), key=lambda unit: (-way[unit], unit))
 
 
-def _open_devices(state: _Spreading, unit: int) -> list[int]:
+def _open_devices(state: _Spreading, unit: int, room: Sequence[float]) -> list[int]:
     """Return the devices to try: of the empty ones, one of each kind, and all others."""
     if unit in state.homes:
         return [state.homes[unit]]
-    found, seen = [], set()
+    found: list[int] = []
+    seen: set[tuple[int, float]] = set()
     for device, kind in enumerate(state.fleet.kind_of_device):
-        if state.free[device] or state.held[device] or kind not in seen:
+        is_new = not state.free[device] and state.room[device] == room[device]
+        if not is_new or (kind, room[device]) not in seen:
             found.append(device)
-        if not state.free[device] and not state.held[device]:
-            seen.add(kind)
+        if is_new:
+            seen.add((kind, room[device]))
     return found
-
-
-def _needs(state: _Spreading, kept: Sequence[tuple[object, int]], device: int) -> int:
-    return sum(size for buffer, size in kept if buffer not in state.held[device])
 
 
 def _times(

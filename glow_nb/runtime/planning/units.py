@@ -103,10 +103,28 @@ class Units:
                     found[reader].add(value.producer)
         return found
 
+    @cached_property
+    def made(self) -> list[list[Value]]:
+        """The values that each unit makes."""
+        found: list[list[Value]] = [[] for _ in self.units]
+        for value in self.values:
+            if value.producer is not None:
+                found[value.producer].append(value)
+        return found
+
+    @cached_property
+    def read(self) -> list[list[Value]]:
+        """The values that each unit reads from others."""
+        found: list[list[Value]] = [[] for _ in self.units]
+        for value in self.values:
+            for reader in value.readers if value.producer is not None else ():
+                found[reader].append(value)
+        return found
+
     @property
     def is_chain(self) -> bool:
-        """Whether each unit reads from the one before it alone."""
-        return all(before <= {number - 1} for number, before in enumerate(self.before)) and all(
+        """Whether each unit but the first reads from the one before it, and from no other."""
+        return all(found == set(range(n)[-1:]) for n, found in enumerate(self.before)) and all(
             len(value.readers) <= 1 for value in self.values if value.producer is not None
         )
 

@@ -15,7 +15,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Add, MatMul, Tanh
 from glow_nb.hlir.parse import parse_function
 from glow_nb.hlir.save import Save
-from glow_nb.runtime.planning.cuts import all_cuts, merged_to, ordered_cuts
+from glow_nb.runtime.planning.cuts import all_cuts, neighbours, ordered_cuts
 from glow_nb.runtime.planning.split import stacked_program
 from glow_nb.runtime.planning.units import Units, units_of
 from tests.unit.runtime.networks import branches, chain, product, residual
@@ -125,7 +125,7 @@ def test_too_many_cuts_are_not_listed() -> None:
 
 def test_neighbours_are_merged_where_little_goes_on() -> None:
     units = units_for(chain([8, 64, 8, 64, 8, 64, 8]))
-    merged = merged_to(units, 3, [1.0] * len(units.units))
+    merged = units.merged(neighbours(units, 3, [1.0] * len(units.units)))
     assert len(merged.units) == 3
     between = [v for v in merged.values if v.producer is not None and v.readers]
     assert [value.size_bytes for value in between] == [4 * 8 * 4] * 2

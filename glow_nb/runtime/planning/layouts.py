@@ -1,0 +1,281 @@
+"""The ways in which the units between two meetings may run side by side.
+
+A unit is ``BEFORE``, in the part with the first meeting; ``BEHIND``, in the part with the second
+one; or in another part, on some device. Those other parts begin when the first part has ended, and
+the second part begins when all of them have ended. So the units between and the second meeting add
+to the seconds of a plan at least
+
+- the units ``BEFORE`` and ``BEHIND`` and the second meeting, one after the other;
+- and what one device does between, with each tensor that it takes in, or the longest path there,
+  with the tensors that each unit on it takes in;
+- and the tensors that the second part takes in from devices that are not its own.
+
+A unit counts as on its fastest device, and a tensor as on the fastest way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from glow_nb.runtime.planning.stretches import Floats
+
+BEFORE, BEHIND = -2, -1
+"""Places in the parts with the meetings. Others are devices: 0 is that of the first meeting."""
+
+MOST_CHOICES = 20_000
+"""Choices of places that are looked at, between two meetings."""
+
+ROUNDING = 1e-9
+"""By which share of its time a layout must be faster, to be better."""
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the units between two meetings run.
+
+    Attributes:
+        places: For each of them ``BEFORE``, ``BEHIND`` or the number of a device.
+        seconds: How long they and the second meeting take, at least.
+        size_bytes: What is input, output or working memory of parts because of them, at least.
+        is_plain: Whether no device waits for another one in between.
+    """
+
+    places: tuple[int, ...]
+    seconds: float
+    size_bytes: float
+    is_plain: bool
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A value that is made by the first meeting or between.
+
+    Attributes:
+        producer: The unit between that makes it; None for the first meeting.
+        readers: The units between that read it.
+        is_read_last: Whether the second meeting reads it.
+        is_read_behind: Whether that or any unit behind it does.
+        size_bytes: Its size.
+        seconds: How long it takes from one device to another, on the fastest way.
+    """
+
+    producer: int | None
+    readers: tuple[int, ...]
+    is_read_last: bool
+    is_read_behind: bool
+    size_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Inner:
+    """The units between two meetings, numbered from 0.
+
+    Attributes:
+        seconds: How long each of them takes on its fastest device.
+        behind: How long the second meeting takes.
+        scratch: The working memory of each of them.
+        before: Which of them each one reads from.
+        values: What they read, and what is read of them.
+        devices: How many devices there are.
+    """
+
+    seconds: tuple[float, ...]
+    behind: float
+    scratch: tuple[float, ...]
+    before: tuple[tuple[int, ...], ...]
+    values: tuple[Crossing, ...]
+    devices: int
+
+    @property
+    def total(self) -> float:
+        """How long all of it takes, one after the other."""
+        return sum(self.seconds) + self.behind
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """Places of the first units between, a row for each choice.
+
+    Attributes:
+        places: Of each unit.
+        serial: How long all units take that are ``BEFORE`` or ``BEHIND``.
+        loads: What each device does, ``[choice, device]``.
+        ends: When each unit is done, if it is on a device and nothing else keeps it waiting.
+    """
+
+    places: npt.NDArray[np.int8]
+    serial: Floats
+    loads: Floats
+    ends: Floats
+
+    def only(self, rows: Flags) -> _Choices:
+        return _Choices(self.places[rows], self.serial[rows], self.loads[rows], self.ends[rows])
+
+
+def layouts_of(inner: Inner) -> list[Layout] | None:
+    """Return the layouts that take less time than one after the other; None if too many may.
+
+    They are those of which no other has as few seconds and bytes: that with fewer bytes first.
+    Plain ones are looked for at first: there are few, and they spare most of the others.
+    """
+    slowest = Layout((), inner.total, 0.0, is_plain=True)
+    plain = _front(inner, [slowest], only_plain=True)
+    found = None if plain is None else _front(inner, plain, only_plain=False)
+    return None if found is None else [layout for layout in found if layout.places]
+
+
+def _front(inner: Inner, known: list[Layout], *, only_plain: bool) -> list[Layout] | None:
+    """Return the *known* layouts with better ones; None if there are too many choices."""
+    devices = min(inner.devices, len(inner.seconds))
+    choices = _Choices(
+        np.zeros((1, 0), np.int8), np.zeros(1), np.zeros((1, devices)), np.zeros((1, 0))
+    )
+    for unit in range(len(inner.seconds)):
+        choices = _with_unit(inner, choices, unit, only_plain=only_plain)
+        is_known = _is_known(_seconds(inner, choices), _bytes(inner, choices), known)
+        choices = choices.only(~is_known)
+        if len(choices.serial) > MOST_CHOICES:
+            return None
+    seconds, sizes = _seconds(inner, choices), _bytes(inner, choices)
+    found = [
+        Layout(tuple(places), float(took), float(size), only_plain)
+        for places, took, size in zip(choices.places.tolist(), seconds, sizes, strict=True)
+    ]
+    front: list[Layout] = []
+    for layout in sorted([*known, *found], key=lambda layout: (layout.size_bytes, layout.seconds)):
+        if not front or layout.seconds < front[-1].seconds * (1 - ROUNDING):
+            front.append(layout)
+    return front
+
+
+def _with_unit(inner: Inner, choices: _Choices, unit: int, *, only_plain: bool) -> _Choices:
+    """Return *choices* with *unit* at each place where it may be."""
+    places = choices.places
+    earlier = places[:, list(inner.before[unit])]
+    opened = places.max(axis=1, initial=0)
+    more = []
+    for place in range(BEFORE, min(choices.loads.shape[1], opened.max(initial=0) + 2)):
+        if place == BEFORE:
+            may = (earlier == BEFORE).all(axis=1)
+        elif place == BEHIND:
+            may = np.ones(len(places), bool)
+        else:
+            may = (earlier != BEHIND).all(axis=1) & (place <= opened + 1)
+            if only_plain:
+                may &= ((earlier == BEFORE) | (earlier == place)).all(axis=1)
+        more.append(_placed(inner, choices.only(may), unit, place))
+    return _Choices(
+        np.concatenate([some.places for some in more]),
+        np.concatenate([some.serial for some in more]),
+        np.concatenate([some.loads for some in more]),
+        np.concatenate([some.ends for some in more]),
+    )
+
+
+def _is_known(seconds: Floats, sizes: Floats, known: Sequence[Layout]) -> Flags:
+    """Return for which choices there is a layout as good; the *known* have ascending bytes."""
+    place = np.searchsorted([layout.size_bytes for layout in known], sizes, side="right") - 1
+    least = np.array([layout.seconds for layout in known])[place]
+    found: Flags = seconds >= least * (1 - ROUNDING)
+    return found
+
+
+def _placed(inner: Inner, choices: _Choices, unit: int, place: int) -> _Choices:
+    """Return *choices* with *unit* at *place*."""
+    places, serial, loads = choices.places, choices.serial, choices.loads.copy()
+    end = np.zeros(len(serial))
+    if place < 0:
+        serial = serial + inner.seconds[unit]
+    else:
+        for value in (value for value in inner.values if unit in value.readers):
+            enters = _device(choices, value.producer) != place
+            end += np.where(enters, value.seconds, 0.0)
+            known = [places[:, r] == place for r in value.readers if r < unit]
+            new = enters & ~np.any(known, axis=0) if known else enters
+            loads[:, place] += np.where(new, value.seconds, 0.0)
+        loads[:, place] += inner.seconds[unit]
+        came = choices.ends[:, list(inner.before[unit])].max(axis=1, initial=0)
+        end += came + inner.seconds[unit]
+    column = np.full((len(serial), 1), place, np.int8)
+    return _Choices(
+        np.hstack([places, column]), serial, loads, np.hstack([choices.ends, end[:, None]])
+    )
+
+
+def _device(choices: _Choices, producer: int | None) -> npt.NDArray[np.int8]:
+    """Return where what *producer* makes is: on a device, or ``BEHIND``."""
+    if producer is None:
+        return np.zeros(len(choices.serial), np.int8)
+    made = choices.places[:, producer]
+    return np.where(made == BEFORE, np.int8(0), made)
+
+
+def _seconds(inner: Inner, choices: _Choices) -> Floats:
+    """Return how long *choices* take at least, whatever follows."""
+    between = np.maximum(choices.loads.max(axis=1, initial=0), choices.ends.max(axis=1, initial=0))
+    total: Floats = choices.serial + between + _taken_behind(inner, choices) + inner.behind
+    return total
+
+
+def _taken_behind(inner: Inner, choices: _Choices) -> Floats:
+    """Return how long the part with the second meeting takes in what others have made.
+
+    It is on the device that has most of it.
+    """
+    total = np.zeros(len(choices.serial))
+    devices = np.arange(choices.loads.shape[1], dtype=np.int8)
+    present: Floats = np.zeros((len(total), len(devices)))
+    for value in _made(inner, choices):
+        device = _device(choices, value.producer)
+        is_taken = _is_read_behind(choices, value, value.is_read_last) & (device != BEHIND)
+        taken = np.where(is_taken, value.seconds, 0.0)
+        total += taken
+        present += np.where(device.reshape(-1, 1) == devices, taken.reshape(-1, 1), 0.0)
+    least: Floats = total - present.max(axis=1, initial=0)
+    return least
+
+
+def _bytes(inner: Inner, choices: _Choices) -> Floats:
+    """Return the bytes of what each part takes and gives, and of its working memory.
+
+    A value is an output of the part that makes it, and an input of each part that reads it.
+    """
+    devices = np.arange(choices.loads.shape[1], dtype=np.int8)
+    scratch = np.array(inner.scratch[: choices.places.shape[1]]).reshape(1, -1, 1)
+    is_there = choices.places.reshape(*choices.places.shape, 1) == devices
+    total: Floats = np.where(is_there, scratch, 0.0).max(axis=1, initial=0).sum(axis=1)
+    for value in _made(inner, choices):
+        made = np.full((len(total), 1), BEFORE, np.int8)
+        if value.producer is not None:
+            made = choices.places[:, [value.producer]]
+        behind = _is_read_behind(choices, value, value.is_read_behind) & (made[:, 0] != BEHIND)
+        readers = _places(choices, value)
+        taken = (readers.reshape(*readers.shape, 1) == devices).any(axis=1) & (made != devices)
+        count = behind + taken.sum(axis=1)
+        total += value.size_bytes * (count + (count > 0))
+    return total
+
+
+def _made(inner: Inner, choices: _Choices) -> list[Crossing]:
+    """Return the values that are made by units that have a place."""
+    count = choices.places.shape[1]
+    return [value for value in inner.values if value.producer is None or value.producer < count]
+
+
+def _places(choices: _Choices, value: Crossing) -> npt.NDArray[np.int8]:
+    """Return where those readers of *value* are that have a place."""
+    count = choices.places.shape[1]
+    return choices.places[:, [reader for reader in value.readers if reader < count]]
+
+
+def _is_read_behind(choices: _Choices, value: Crossing, is_read: bool) -> Flags:
+    """Return whether the second meeting, if *is_read*, or a unit ``BEHIND`` reads *value*."""
+    found: Flags = (_places(choices, value) == BEHIND).any(axis=1) | is_read
+    return found
