@@ -47,7 +47,7 @@ MOST_REPAIRS = 4
 """How often units are spread anew because a device turned out to hold too much."""
 
 
-LESS = 0.15
+LESS = 0.35
 """By which share forks take less memory, if their parts find no room on the devices."""
 
 PIECES = 16
