@@ -403,3 +403,19 @@ def test_a_table_is_gathered_from(kind: Literal["int8", "uint8"]) -> None:
     every = np.arange(limits.min, limits.max + 1).astype(kind)
     found = run(glow_nb.export_onnx(b.function()), x=every)["y"]
     np.testing.assert_array_equal(found, np.arange(256))
+
+
+@pytest.mark.parametrize("block", [1, 3])
+def test_packed_weights_of_bytes_raise_the_operator_set(block: int) -> None:
+    b = Builder()
+    weights = b.constant("weights", np.arange(6, dtype=np.uint8).reshape(3, 2))
+    scale = b.constant("scale", np.full((3 // block, 2), 0.5, np.float32))
+    b.save(
+        b.emit(ops.DequantizingMatMul(b.input("x", "float32<4 x 3>"), weights, scale, None, block)),
+        "y",
+    )
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    model = glow_nb.export_onnx(b.function())
+    assert model.opset_import[0].version == 21
+    found = evaluate(import_onnx(model), {"x": x})["y"]  # ONNX Runtime rounds x to bytes here
+    np.testing.assert_array_equal(found, x @ (weights.array * np.float32(0.5)))

@@ -181,7 +181,9 @@ def product_with_blocks(ctx: Writer, node: ops.DequantizingMatMul) -> Value:
 
 @composes(ops.DequantizingMatMul)
 def product_of_float32(node: ops.DequantizingMatMul, rewriter: Rewriter) -> Replacement:
-    """A product of float32; weights of two bits are bytes."""
+    """A product of float32; weights of two bits are bytes. Decline for one that is so already."""
+    if _has_blocks(node):
+        return None
     kind = node.weights.type.kind
     if kind in _BITS_OF_TWO:
         kind = ElementKind.INT8 if kind.is_signed else ElementKind.UINT8
