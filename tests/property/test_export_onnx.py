@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
@@ -26,7 +26,7 @@ from glow_nb.hlir.rounding import is_narrow
 from glow_nb.importers.onnx import import_onnx
 from glow_nb.schema import attributes_of, operands_of
 from glow_nb.types import Array, ElementKind
-from tests.property.drawn_operators import DrawnGraph, draw_graph
+from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph
 from tests.property.test_drawn_operators import check_close
 
 OPERATORS = sorted(cls.opcode for cls in map(ops.__dict__.get, ops.__all__) if cls is not None)
@@ -125,15 +125,33 @@ def check_export(drawn: DrawnGraph) -> bool:
     model = export_onnx(function)
     onnx.checker.check_model(model, full_check=True)
     if not any(isinstance(node, PADDED) for node in function.nodes):
-        check_close(evaluate(import_onnx(model), feeds), expected)
+        check_outputs(function, evaluate(import_onnx(model), feeds), expected)
     found = in_onnxruntime(model, feeds) if is_comparable(function) else None
     if found is not None:
-        check_close({n: np.asarray(a) for n, a in found.items()}, expected)
+        check_outputs(function, {n: np.asarray(a) for n, a in found.items()}, expected)
     return found is not None
+
+
+def check_outputs(function: Function, found: dict[str, Array], expected: dict[str, Array]) -> None:
+    """Check outputs as everywhere, but for quantized ones: these may be one step apart.
+
+    ONNX says them by floats, whose sums round a number beside a half to either side.
+    """
+    for output in function.outputs:
+        got, want = found[output.name], expected[output.name]
+        if output.type.is_quantized and got.dtype == want.dtype and got.shape == want.shape:
+            apart = np.abs(got.astype(np.int64) - want)
+            assert apart.max(initial=0) <= 1, (output.name, got, want)
+            expected = expected | {output.name: got}
+    check_close(found, expected)
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 @given(seed=SEEDS)
 @settings(max_examples=PART)
 def test_every_operator_means_the_same_in_onnx(name: str, seed: int) -> None:
-    check_export(with_indices_inside(draw_graph([NODES[name]], seed, is_in_onnx)))
+    try:
+        drawn = draw_graph([NODES[name]], seed, is_in_onnx)
+    except NotDrawnError:  # patience has an end
+        reject()
+    check_export(with_indices_inside(drawn))

@@ -56,11 +56,14 @@ def convolution_of_integers(node: ops.Convolution, rewriter: Rewriter) -> Replac
     return emit(ops.Add(sums, bias))
 
 
-def _spreads_something(node: ops.TransposedConvolution) -> bool:
-    return node.input.type.size > 0 and node.type.size > 0
+def _has_transposed(node: ops.TransposedConvolution) -> bool:
+    """True if there is something to spread, and a float holds every number of its kind."""
+    kind = node.type.kind
+    is_held = kind.is_float or kind.bits <= 32
+    return is_held and node.input.type.size > 0 and node.type.size > 0
 
 
-@exports_channels_first(ops.TransposedConvolution, "input", "filter", says=_spreads_something)
+@exports_channels_first(ops.TransposedConvolution, "input", "filter", says=_has_transposed)
 def transposed_convolution(ctx: Writer, node: Any) -> Value:
     """The gradient of a convolution for its input; the size of the result decides the rest."""
     rank = len(node.size)
