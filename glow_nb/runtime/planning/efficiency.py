@@ -36,13 +36,13 @@ class Efficiencies:
 
     def work_of(self, instruction: Instruction) -> KernelWork:
         """Return what the kernel of *instruction* does."""
-        cost = instruction_cost(instruction)
-        key = (instruction.opcode, instruction.imported_names, cost)
+        key = _key_of(instruction)
+        *_, cost = key
         return KernelWork(cost, self.known.get(key, self.of_others))
 
     def require_known(self, instructions: Iterable[Instruction]) -> None:
         """Raise OptionError if none of *instructions* was measured, but something else was."""
-        keys = {(i.opcode, i.imported_names, instruction_cost(i)) for i in instructions}
+        keys = set(map(_key_of, instructions))
         if self.known and keys and keys.isdisjoint(self.known):
             raise OptionError(
                 "profile: it has none of the kernels that are to be planned; make it of the same "
@@ -78,6 +78,10 @@ def efficiencies(profile: Profile) -> Efficiencies:
         kernels.setdefault((report.opcode, report.origins, report.cost), []).append(kernel)
     known = {key: _efficiency(found, machine) for key, found in kernels.items()}
     return Efficiencies(known, _efficiency(profile.kernels, machine))
+
+
+def _key_of(instruction: Instruction) -> _Key:
+    return instruction.opcode, instruction.imported_names, instruction_cost(instruction)
 
 
 def _efficiency(kernels: Iterable[KernelTime], machine: DeviceDescription) -> float:

@@ -24,6 +24,7 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.target import Target
 from glow_nb.llir.cost import instruction_cost
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import StackInst
 
@@ -73,7 +74,8 @@ def test_a_product_takes_as_long_as_the_candidate_that_was_chosen(
     function: Function, form: type[Any]
 ) -> None:
     (kernel,) = kernels(function)
-    assert isinstance(kernel.as_node(), form)  # type: ignore[attr-defined]
+    assert isinstance(kernel, NodeInstruction)
+    assert isinstance(kernel.as_node(), form)
     node = function["product"]
     assert isinstance(node, Convolution | MatMul)
     chosen = candidates_of(node, AVX2, "auto")[0]
@@ -105,7 +107,8 @@ def test_more_work_of_a_channel_wise_convolution_takes_longer(target: Target, si
     times = []
     for each in sizes:
         (kernel,) = kernels(channel_wise(*each, size=size), target)
-        assert isinstance(kernel.as_node(), ChannelWiseConvolution)  # type: ignore[attr-defined]
+        assert isinstance(kernel, NodeInstruction)
+        assert isinstance(kernel.as_node(), ChannelWiseConvolution)
         times.append(estimated_ns(kernel, target))
     assert times == sorted(set(times))
     (strided,) = kernels(channel_wise(28, 128, 3, size=size, stride=2), target)

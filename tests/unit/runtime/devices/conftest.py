@@ -42,6 +42,14 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> Deployable:
     return square(tmp_path_factory.mktemp("interpreted"), backend="interpreter")
 
 
+@pytest.fixture
+def device(opened: Open, native: Deployable) -> Any:
+    """Return a process device with the network ``net``, which is ``y = x * x``."""
+    device = opened("process")
+    device.add("net", native)
+    return device
+
+
 @pytest.fixture(params=["local", "process", "interpreter", "simulated"])
 def kind(request: pytest.FixtureRequest) -> str:
     """Return each kind of device that needs nothing but this package."""

@@ -1,4 +1,4 @@
-"""A process device: what it shares, how it dies, and that nothing of it stays behind."""
+"""A process device: what it shares, how it dies, and what it says of that."""
 
 from __future__ import annotations
 
@@ -27,43 +27,13 @@ from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices import process
 from tests.unit.runtime.deployables import feed
 from tests.unit.runtime.devices.conftest import Open
-from tests.unit.runtime.devices.waiting import has_ended, wait_until
+from tests.unit.runtime.devices.waiting import wait_until, worker_of
 
 pytestmark = [
     pytest.mark.jit,
     pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's /proc"),
 ]
 ROOT = Path(__file__).parents[4]
-
-
-def worker_of(device: Any) -> int:
-    """Return the number of the device's process."""
-    number: int = device._engine._child.process.pid
-    return number
-
-
-def descriptors() -> list[str]:
-    """Return what the open descriptors of this process lead to."""
-    folder = Path("/proc/self/fd")
-    found = []
-    for entry in folder.iterdir():
-        try:
-            found.append(str(entry.readlink()))
-        except OSError:  # that of this very listing
-            continue
-    return found
-
-
-def segments() -> set[str]:
-    """Return the shared memory that has names."""
-    return set(os.listdir("/dev/shm"))
-
-
-@pytest.fixture
-def device(opened: Open, native: Deployable) -> Any:
-    device = opened("process")
-    device.add("net", native)
-    return device
 
 
 def test_the_process_knows_neither_numba_nor_the_graph() -> None:
@@ -125,116 +95,6 @@ def test_a_restarted_device_is_empty_and_works(device: Any, native: Deployable) 
             device.submit("net", [feed(0)])
         device.add("net", native)
         np.testing.assert_array_equal(device.run("net", [feed(1)])[0], feed(1) ** 2)
-
-
-def test_a_process_that_gives_no_sign_of_life_is_killed(opened: Open, native: Deployable) -> None:
-    device = opened("process", options={"heartbeat_timeout": 0.5})
-    device.add("net", native)
-    worker = worker_of(device)
-    os.kill(worker, signal.SIGSTOP)
-    futures = [device.submit("net", [feed(0)]) for _ in range(3)]
-    for future in futures:
-        with pytest.raises(
-            DeviceError, match="gave no sign of life for 0.5 seconds and was killed"
-        ):
-            future.result(30)
-    assert "no sign of life" in device.health().reason
-    wait_until(lambda: has_ended(worker))
-
-
-SLOW_WORKER = """
-import ctypes
-from glow_nb.runtime.devices import process_worker
-
-class Slow(process_worker._Network):
-    def run(self, slot):
-        ctypes.CDLL(None).usleep(1_500_000)  # on this thread, as machine code
-        super().run(slot)
-
-process_worker._Network = Slow
-process_worker.main()
-"""
-
-
-def test_a_run_takes_as_long_as_it_likes(
-    opened: Open, native: Deployable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A process is killed for its silence, not for its work."""
-    (tmp_path / "slow_worker.py").write_text(SLOW_WORKER)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(process, "WORKER_MODULE", "slow_worker")
-    device = opened("process", options={"heartbeat_timeout": 0.5})
-    device.add("net", native)
-    np.testing.assert_array_equal(device.run("net", [feed(0)])[0], feed(0) ** 2)
-    assert device.health().restarts == 0
-
-
-@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
-def test_wrong_heartbeat_timeouts(opened: Open, seconds: float) -> None:
-    with pytest.raises(OptionError, match="'d': heartbeat_timeout=.*: give 0.1 to 1e\\+06 seconds"):
-        opened("process", options={"heartbeat_timeout": seconds})
-
-
-def test_a_process_that_hangs_is_killed_by_who_waits(device: Any) -> None:
-    worker = worker_of(device)
-    os.kill(worker, signal.SIGSTOP)
-    future = device.submit("net", [feed(0)])
-    with pytest.raises(TimeoutError):
-        future.result(0.05)
-    assert device.health().alive, "that it hangs, only its user knows so soon"
-    device.kill("it did not answer within 0.05 seconds")
-    with pytest.raises(DeviceError, match="'d': it did not answer within 0.05 seconds; network"):
-        future.result(30)
-    wait_until(lambda: has_ended(worker))
-
-
-def test_a_process_that_dies_while_it_loads(opened: Open, native: Deployable) -> None:
-    device = opened("process")
-    os.kill(worker_of(device), signal.SIGSTOP)
-    errors: list[str] = []
-
-    def add() -> None:
-        with pytest.raises(DeviceError) as raised:
-            device.add("net", native)
-        errors.append(str(raised.value))
-
-    thread = threading.Thread(target=add)
-    thread.start()
-    wait_until(lambda: device.health().memory_used_bytes)
-    os.kill(worker_of(device), signal.SIGKILL)
-    thread.join(30)
-    assert "device 'd': its process was ended by signal 9" in errors[0]
-
-
-def test_a_process_that_hangs_while_it_loads_is_killed(opened: Open, native: Deployable) -> None:
-    device = opened("process", options={"heartbeat_timeout": 0.5})
-    worker = worker_of(device)
-    os.kill(worker, signal.SIGSTOP)
-    with pytest.raises(DeviceError, match="'d': its process gave no sign of life for 0.5 seconds"):
-        device.add("more", native)
-    wait_until(lambda: has_ended(worker))
-    wait_until(lambda: not device.health().alive)
-
-
-def test_loading_waits_for_a_long_run(device: Any, native: Deployable) -> None:
-    worker = worker_of(device)
-    os.kill(worker, signal.SIGSTOP)
-    future = device.submit("net", [feed(3)])
-    threading.Timer(1.0, os.kill, (worker, signal.SIGCONT)).start()
-    device.add("more", native)
-    np.testing.assert_array_equal(future.result(30)[0], feed(3) ** 2)
-    np.testing.assert_array_equal(device.run("more", [feed(2)])[0], feed(2) ** 2)
-
-
-def test_a_process_that_hangs_keeps_nobody_from_evicting_and_closing(
-    device: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "END_SECONDS", 0.05)
-    worker = worker_of(device)
-    os.kill(worker, signal.SIGSTOP)
-    device.evict("net")
-    device.close()
-    assert has_ended(worker)
 
 
 def test_a_process_that_ends_by_itself(
@@ -321,89 +181,6 @@ def test_a_program_is_shared_by_the_processes_that_have_it(
     first, second = map(mapped, devices)
     assert first == second
     assert len(first) == 1
-
-
-def test_nothing_stays_behind(opened: Open, native: Deployable) -> None:
-    names, before = segments(), descriptors()
-    devices = [opened("process", name=name) for name in ("a", "b", "c")]
-    workers = [worker_of(device) for device in devices]
-    for device in devices:
-        device.add("net", native)
-        device.run("net", [feed(0)])
-    os.kill(workers[0], signal.SIGKILL)
-    devices[1].kill("it is not wanted")
-    for device in devices:
-        device.close()
-    wait_until(lambda: all(map(has_ended, workers)))
-    assert segments() == names
-    del device, devices
-    wait_until(lambda: len(descriptors()) <= len(before))
-
-
-def test_a_network_that_is_evicted_leaves_no_memory(device: Any, native: Deployable) -> None:
-    def mapped() -> int:
-        return Path(f"/proc/{worker_of(device)}/maps").read_text(encoding="ascii").count("memfd")
-
-    held, before = mapped(), len(descriptors())
-    for _ in range(3):
-        device.add("more", native)
-        device.run("more", [feed(0)])
-        assert mapped() > held
-        device.evict("more")
-        device.run("net", [feed(0)])  # until it has forgotten the other one
-    assert mapped() == held
-    assert len(descriptors()) <= before
-
-
-PARENT = """
-import sys, time
-from pathlib import Path
-from glow_nb.runtime.devices.device_description import DeviceDescription
-from glow_nb.runtime.devices.open_device import open_device
-from tests.unit.runtime.deployables import feed, square
-
-device = open_device(DeviceDescription("d", kind="process"))
-device.add("net", square(Path(sys.argv[1])))
-device.run("net", [feed(0)])
-print(device._engine._child.process.pid, flush=True)
-time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("is_stopped", [False, True])
-def test_nothing_stays_behind_a_parent_that_is_killed(tmp_path: Path, is_stopped: bool) -> None:
-    names = segments()
-    assert_ends_with_its_parent(PARENT, tmp_path, is_stopped)
-    assert segments() == names
-
-
-def test_a_system_that_sends_no_signal_at_the_end_of_a_parent(tmp_path: Path) -> None:
-    text = "import sys\nsys.platform = 'other'\n"
-    text += "from glow_nb.runtime.devices.process_worker import main\nmain()\n"
-    (tmp_path / "other_worker.py").write_text(text)
-    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-    script += "from glow_nb.runtime.devices import process\n"
-    script += f"process.WORKER_MODULE = 'other_worker'\n{PARENT}"
-    assert_ends_with_its_parent(script, tmp_path, is_stopped=False)
-
-
-def assert_ends_with_its_parent(script: str, folder: Path, is_stopped: bool) -> None:
-    """Kill the parent, with a worker that was perhaps stopped, and wait for the worker's end."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", script, str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    assert parent.stdout is not None
-    worker = int(parent.stdout.readline())
-    if is_stopped:
-        os.kill(worker, signal.SIGSTOP)
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    wait_until(lambda: has_ended(worker))
 
 
 def test_a_device_outlives_the_thread_that_opened_it(opened: Open, native: Deployable) -> None:

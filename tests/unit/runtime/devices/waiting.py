@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def wait_until(holds: Callable[[], object]) -> None:
@@ -21,3 +22,9 @@ def has_ended(number: int) -> bool:
     except OSError:
         return True
     return status.rpartition(")")[2].split()[0] == "Z"
+
+
+def worker_of(device: Any) -> int:
+    """Return the number of the device's process."""
+    number: int = device._engine._child.process.pid
+    return number

@@ -77,31 +77,17 @@ def test_a_device_that_does_not_come_back_is_replaced() -> None:
         assert host.networks()["net"].ready
 
 
-def test_a_device_whose_restart_raises_anything_is_given_up(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("method", ["restart", "add"])
+def test_a_device_that_raises_anything_while_it_is_recovered_is_given_up(
+    method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> None:
+    def fail(*_: object) -> None:
         raise KeyError("no such plug")
 
     device = ScriptedDevice("a")
     with HostManager([device]) as host:
         host.add_network("double", scaled(2.0))
-        monkeypatch.setattr(device, "restart", fail)
-        device.kill("power cut")
-        with pytest.raises(DeviceError, match="a: it could not be restarted.*KeyError"):
-            host.submit("double", row(1)).result(30)
-
-
-def test_a_device_whose_networks_cannot_be_loaded_again_is_given_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(*_: object) -> None:
-        raise KeyError("no such slot")
-
-    device = ScriptedDevice("a")
-    with HostManager([device]) as host:
-        host.add_network("double", scaled(2.0))
-        monkeypatch.setattr(device, "add", fail)
+        monkeypatch.setattr(device, method, fail)
         device.kill("power cut")
         with pytest.raises(DeviceError, match="a: it could not be restarted.*KeyError"):
             host.submit("double", row(1)).result(30)
