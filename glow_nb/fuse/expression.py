@@ -26,7 +26,9 @@ from glow_nb.types import ElementKind
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
 _NARROW = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
 _CONVERT, _NEG = SCALAR_FUNCTIONS["convert"], SCALAR_FUNCTIONS["neg"]
-_LOOK_UP = SCALAR_FUNCTIONS["look_up"]
+_LOOK_UP, _RINT = SCALAR_FUNCTIONS["look_up"], SCALAR_FUNCTIONS["rint"]
+_SATURATE, _CONVERT_FLOAT32 = SCALAR_FUNCTIONS["saturate"], SCALAR_FUNCTIONS["convert_float32"]
+_ADD = SCALAR_FUNCTIONS["add"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,9 @@ class VectorCode:
         self.lines: list[str] = []
         self.calls: set[tuple[ScalarFunction, ElementKind]] = set()
         self._known: dict[str, Vector] = {}
+        self._rounded: set[Vector] = set()
+        self._integers: set[Vector] = set()
+        self._saturated: dict[Vector, Vector] = {}
 
     def assign(self, text: str, kind: ElementKind) -> Vector:
         """Return a variable that holds the vector *text* of *kind*."""
@@ -74,9 +79,43 @@ class VectorCode:
 
     def call(self, function: ScalarFunction, kind: ElementKind, *operands: Vector) -> Vector:
         """Return the result, of *kind*, of *function*."""
-        self.calls.add((function, operands[0].kind))
+        first = operands[0]
+        self.calls.add((function, first.kind))
         arguments = ", ".join(operand.name for operand in operands)
-        return self.assign(f"{function.name_for(kind)}({arguments})", kind)
+        text = f"{function.name_for(kind)}({arguments})"
+        if function is _SATURATE:
+            result = Vector(text, kind)  # written where it is read, if it is read as integers
+            self._saturated[result] = first
+            return result
+        if function in (_CONVERT, _CONVERT_FLOAT32) and kind is FLOAT32:
+            return self._in_float32(first, text)
+        result = self.assign(text, kind)
+        if function is _RINT:
+            self._rounded.add(result)
+        if function is _ADD and self._are_integers(*operands):
+            self._integers.add(result)
+        return result
+
+    def _are_integers(self, *summands: Vector) -> bool:
+        """True if a sum is an integer and not -0.0, which not all of *summands* may be then."""
+        integers = self._integers.intersection(summands)
+        return bool(integers) and (integers | self._rounded).issuperset(summands)
+
+    def _in_float32(self, vector: Vector, text: str) -> Vector:
+        """Return *vector* in float32, which *text* would convert.
+
+        Where integers of at most 16 bits are saturated floats, those are bounded instead: narrowing
+        and widening them again would take several instructions.
+        """
+        if vector.kind is FLOAT32:
+            return vector
+        source = self._saturated.get(vector)
+        if source in self._integers and vector.kind.size_bytes <= 2:
+            return self.assign(f"clamp_{vector.kind.value}({source.name})", FLOAT32)
+        result = self.assign(text, FLOAT32)
+        if not vector.kind.is_float:
+            self._integers.add(result)
+        return result
 
     def convert(self, vector: Vector, kind: ElementKind) -> Vector:
         """Return *vector* with elements of *kind*."""

@@ -55,10 +55,20 @@ def saturate(x: Lanes, kind: ElementKind) -> Lanes:
     if kind.size_bytes <= 2 and not kind.is_storage and x.kind is FLOAT32:
         return _packed(x, kind) or _round_few_bits(x, kind)
     whole = rint(x)
-    above = (whole > least).select(whole, whole.full(least))  # a NaN is not above
     if greatest >= 1 << 24 and x.kind is FLOAT32:  # which would round it up
+        above = (whole > least).select(whole, whole.full(least))  # a NaN is not above
         return convert(above, kind)
-    return convert((above < greatest).select(above, above.full(greatest)), kind)
+    return convert(clamp(whole, kind), kind)
+
+
+def clamp(x: Lanes, kind: ElementKind) -> Lanes:
+    """Return every lane of *x* as the nearest number between the limits of *kind*; least for NaN.
+
+    The kind of *x* holds both limits of *kind*, and stays.
+    """
+    least, greatest = kind.limits
+    above = (x > least).select(x, x.full(least))  # a NaN is not above
+    return (above < greatest).select(above, above.full(greatest))
 
 
 def saturate_all(parts: Sequence[Lanes], kind: ElementKind) -> list[Lanes]:
@@ -90,10 +100,7 @@ def _round_few_bits(x: Lanes, kind: ElementKind) -> Lanes:
     Added to a number whose last bit stands for one, a small number is rounded, and is what the last
     bits are. That is one operation in place of several.
     """
-    least, greatest = kind.limits
-    above = (x > least).select(x, x.full(least))  # a NaN is not above
-    inside = (above < greatest).select(above, above.full(greatest))
-    bits = (inside + _LAST_BIT_IS_ONE).bits()
+    bits = (clamp(x, kind) + _LAST_BIT_IS_ONE).bits()
     return _cast(bits, x.builder.trunc, kind)
 
 

@@ -15,8 +15,10 @@ CONVENTIONS = """
 p, q: pointer arguments. i, j: places, counted in elements. lanes: elements of a vector. A tile is a
 grid of vectors in registers, rows x vectors. Functions that are not listed (add, exp, where, ...)
 work on each element of a vector or tile; splat_<kind>(x, lanes) repeats one number,
-iota_<kind>(lanes) counts 0, 1, 2, ..., convert_<kind>(v) changes the element kind, as_<kind>(p)
-reads memory as another kind, and reduce_<operation>(v) combines all elements of a vector to one.
+iota_<kind>(lanes) counts 0, 1, 2, ..., convert_<kind>(v) changes the element kind,
+saturate_<kind>(v) rounds to the nearest integer of the kind, clamp_<kind>(v) takes the nearest
+number within the limits of the kind and stays a float, as_<kind>(p) reads memory as another kind,
+and reduce_<operation>(v) combines all elements of a vector to one.
 """
 
 

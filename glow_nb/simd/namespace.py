@@ -19,7 +19,7 @@ functions
     ``exp exp2 exp_nonpositive expm1 log log1p tanh erf sigmoid softplus gelu inverse_erf
     inverse_fourth_root pow sin cos tan asin acos atan sinh cosh asinh acosh atanh``
 conversion
-    ``convert_<kind>(v)`` ``bit_cast_<kind>(v)`` ``saturate_<kind>(v)``
+    ``convert_<kind>(v)`` ``bit_cast_<kind>(v)`` ``saturate_<kind>(v)`` ``clamp_<kind>(v)``
 over lanes, to a plain number
     ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``
 indices
@@ -77,7 +77,7 @@ from glow_nb.simd import (
     window,
     winograd,
 )
-from glow_nb.simd.convert import bit_cast, convert, in_float32, saturate, saturate_all
+from glow_nb.simd.convert import bit_cast, clamp, convert, in_float32, saturate, saturate_all
 from glow_nb.simd.inverse_erf import inverse_erf
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.types import Pointer, RegisterTile, Vec, is_narrow, kernel_signature, scalar_type
@@ -273,6 +273,11 @@ def _conversion(operation: Callable[[Lanes, ElementKind], Lanes], kind: ElementK
     return _unary(lambda x: operation(x, kind), kind)
 
 
+def _clamp(kind: ElementKind) -> Any:
+    """Make the intrinsic of one vector or tile that stays within the limits of *kind*."""
+    return _unary(lambda x: clamp(x, kind))
+
+
 def _saturation(kind: ElementKind) -> Any:
     """Make the intrinsic of one vector or tile that rounds to the nearest numbers of *kind*."""
 
@@ -370,6 +375,7 @@ def _namespace() -> dict[str, object]:
         names[f"convert_{kind.value}"] = _conversion(convert, kind)
         names[f"saturate_{kind.value}"] = _saturation(kind)
         names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
+        names[f"clamp_{kind.value}"] = _clamp(kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
     return names | dot.DOTS | taps.TAPS

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from math import prod
 
 from glow_nb.alignment import CACHE_LINE_BYTES
-from glow_nb.kernels.products.caches import LEVEL_3_SHARE
+from glow_nb.kernels.products.caches import level_2_bytes
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.product_plan import (
     block_pixels,
@@ -54,8 +54,8 @@ class ProductWriter:
         self.nest, self.shape, self.fusion = nest, nest.shape, fusion
         self.plan = plan = plan_product(nest, target)
         self.tiles = TileStore(fusion, plan.lanes)
-        # what the tiles write and their epilogues read comes from main memory
-        self.is_far = self.tiles.touched_bytes > LEVEL_3_SHARE * target.l3_bytes
+        # what the tiles write and their epilogues read comes from beyond the second-level cache
+        self.is_far = self.tiles.touched_bytes > level_2_bytes(target)
         _, *operands = kernel_operands(fusion.head)
         self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
         self.out = SourceWriter()

@@ -7,6 +7,7 @@ from glow_nb.hlir import ops
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Instruction
+from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS
 from glow_nb.types import ElementKind, TensorType
 
 AddInst = instruction_for(ops.Add)
@@ -15,10 +16,12 @@ ClipInst = instruction_for(ops.Clip)
 ConvertToInst = instruction_for(ops.ConvertTo)
 HardSwishInst = instruction_for(ops.HardSwish)
 IsInfInst = instruction_for(ops.IsInf)
+DequantizeInst = instruction_for(ops.DequantizeLinear)
 LeakyReluInst = instruction_for(ops.LeakyRelu)
 LessInst = instruction_for(ops.Less)
 ModuloInst = instruction_for(ops.Modulo)
 MulInst = instruction_for(ops.Mul)
+QuantizeInst = instruction_for(ops.QuantizeLinear)
 ReluInst = instruction_for(ops.Relu)
 
 BOOL, FLOAT16, FLOAT32 = ElementKind.BOOL, ElementKind.FLOAT16, ElementKind.FLOAT32
@@ -99,6 +102,44 @@ def test_narrow_floats_are_computed_in_float32_and_rounded_once() -> None:
     assert lines[0] == "v0 = convert_float32(x)"
     assert sum("convert" in line for line in lines) == 2
     assert result.kind is FLOAT16
+
+
+def _quantized(code: VectorCode, kind: ElementKind) -> Vector:
+    """Return what code makes of quantizing float32 numbers x to *kind*."""
+    instruction = QuantizeInst(_buffer(kind), _buffer(), _buffer(), _buffer(kind), kind=kind)
+    x, scale, offset = Vector("x", FLOAT32), Vector("scale", FLOAT32), Vector("offset", kind)
+    return write_scalar(code, instruction, {"input": x, "scale": scale, "offset": offset})
+
+
+def _dequantized(code: VectorCode, integers: Vector) -> Vector:
+    kind = integers.kind
+    instruction = DequantizeInst(_buffer(), _buffer(kind), _buffer(), _buffer(kind))
+    scale, offset = Vector("scale", FLOAT32), Vector("offset", kind)
+    return write_scalar(code, instruction, {"input": integers, "scale": scale, "offset": offset})
+
+
+def test_what_is_quantized_and_dequantized_at_once_stays_float() -> None:
+    code = VectorCode(8)
+    integers = _quantized(code, UINT8)
+    assert integers == Vector("saturate_uint8(v3)", UINT8)  # written where it is read
+    assert _dequantized(code, integers) == Vector("v6", FLOAT32)
+    assert code.lines == [
+        "v0 = div(x, scale)",
+        "v1 = rint(v0)",
+        "v2 = convert_float32(offset)",
+        "v3 = add(v1, v2)",
+        "v4 = clamp_uint8(v3)",
+        "v5 = sub(v4, v2)",
+        "v6 = mul(v5, scale)",
+    ]
+
+
+def test_what_may_be_minus_zero_becomes_an_integer_before_it_is_a_float_again() -> None:
+    code = VectorCode(8)
+    rounded = code.call(SCALAR_FUNCTIONS["rint"], FLOAT32, Vector("x", FLOAT32))
+    integers = code.call(SCALAR_FUNCTIONS["saturate"], UINT8, rounded)
+    code.call(SCALAR_FUNCTIONS["convert_float32"], FLOAT32, integers)
+    assert code.lines == ["v0 = rint(x)", "v1 = convert_float32(saturate_uint8(v0))"]
 
 
 def test_copy_computes_nothing() -> None:
