@@ -89,8 +89,7 @@ def with_profiles(function: Function, bins: int) -> tuple[Function, Profiles]:
         if value.type.size:
             counts = builder.state(f"{value.name}.counts", np.zeros(bins, np.int64))
             bounds = builder.state(f"{value.name}.bounds", nothing)
-            size = builder.constant(f"{value.name}.size", np.array([value.type.size]))
-            node = builder.emit(Profile(value, counts, bounds, size), name=f"{value.name}_profile")
+            node = builder.emit(Profile(value, counts, bounds), name=f"{value.name}_profile")
             for state, result in zip((counts, bounds), node.results, strict=True):
                 builder.update(state, result)
             profiles[value] = counts, bounds

@@ -153,11 +153,12 @@ class Histogram:
 def updated(numbers: Array, counts: Array, bounds: Array) -> tuple[Any, Any]:
     """Return *counts* and *bounds* (least and greatest number) with *numbers* counted, too.
 
-    Bounds of which the first is greater say that nothing was counted yet. As soon as a number is
-    NaN or infinite, the bounds are NaN for good, and nothing more is counted.
+    Bounds of which the first is greater say that nothing was counted yet. As soon as a number, or
+    one of other bounds, is NaN or infinite, the bounds are NaN for good, and nothing more is
+    counted.
     """
     least, greatest = (float(bound) for bound in bounds)
-    if not (np.isfinite(numbers).all() and not np.isnan(bounds).any()):
+    if not (np.isfinite(numbers).all() and (least > greatest or np.isfinite(bounds).all())):
         return counts.copy(), np.full_like(bounds, np.nan)
     known = Histogram(least, greatest, counts if least <= greatest else np.zeros_like(counts))
     merged = known.merged(Histogram.of(numbers, len(counts)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from typing_extensions import override
 
 from glow_nb.costs import Cost
-from glow_nb.hlir.graph import Constant, Node, Value, define_node
+from glow_nb.fuse.expression import number_text
+from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.rules import no_gradient
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
@@ -30,8 +33,6 @@ class Profile(Node):
         counts: int64 ``[bins]``.
         bounds: float32 ``[2]``, the least and the greatest number so far: infinite and minus
             infinite before the first, NaN once a number was not finite.
-        size: int64 ``[1]``, a constant: how many elements *input* has. The kernel reads it, so that
-            inputs of all shapes share one.
 
     Results: the new counts and bounds.
     """
@@ -39,7 +40,6 @@ class Profile(Node):
     input: Value
     counts: Value
     bounds: Value
-    size: Value
 
     @override
     def infer_types(self) -> tuple[TensorType, ...]:
@@ -52,21 +52,10 @@ class Profile(Node):
         vector = TensorType(INT64, (size,))
         self.require(counts == vector, f"'counts' is {counts}, but must be a vector of int64")
         self.require(size >= 2, f"'counts' is {counts}; make at least 2 bins")
-        self._check_size()
         return vector, pair
 
-    def _check_size(self) -> None:
-        input, one = self.input.type, TensorType(INT64, (1,))
-        found = self.size.type
-        self.require(found == one, f"'size' is {found}, but must be {one}")
-        if isinstance(self.size, Constant):
-            told = int(self.size.array[0])
-            self.require(told == input.size, f"'size' is {told}, not that of input {input}")
-
     @override
-    def evaluate(
-        self, input: Array, counts: Array, bounds: Array, size: Array
-    ) -> tuple[Array, ...]:
+    def evaluate(self, input: Array, counts: Array, bounds: Array) -> tuple[Array, ...]:
         return updated(input, counts, bounds)
 
     @override
@@ -87,45 +76,50 @@ class ProfileInst(NodeInstruction):
     input: In
     counts: In
     bounds: In
-    size: In
 
 
 @kernel_for(ProfileInst, traits=SERIAL)
 def profile_source(instruction: ProfileInst, target: Target) -> KernelSource:
-    """Return the kernel ``(counted, limits, input, counts, bounds, size)``.
+    """Return the kernel ``(counted, limits, input, counts, bounds)``.
 
-    All widths are powers of two, so that nothing is rounded in float64.
+    All widths are powers of two, so that nothing is rounded in float64. Of the shape of the input,
+    only the number of elements stands in the text, so that inputs of as many elements share a
+    kernel.
     """
-    bins = instruction.counts.type.size
+    size, bins = instruction.input.type.size, instruction.counts.type.size
+    nan = number_text(math.nan)
     out = SourceWriter()
-    arguments = "counted, limits, input, counts, bounds, size, scratch, thread, threads"
-    with out.block(f"def kernel({arguments}):"):
+    with out.block("def kernel(counted, limits, input, counts, bounds, scratch, thread, threads):"):
         with out.block("if thread == 0:"):
-            _write_bounds(out)
+            _write_bounds(out, size)
             with out.block("if not is_finite:"):
                 out.line(f"copy(counted, 0, counts, 0, {bins})")
-                out.line("put(limits, 0, low - low)\nput(limits, 1, low - low)")
+                out.line(f"put(limits, 0, {nan})\nput(limits, 1, {nan})")
             with out.block("else:"):
                 out.line(f"clear(counted, 0, {bins})")
                 with out.block("if low <= high:"):
                     _write_width(out, "width", "low", "high", bins)
                     out.line(f"first = {_floor('low / width')}")
                     _write_old_counts(out, bins)
-                    _write_count(out)
+                    _write_count(out, size)
                 out.line("put(limits, 0, low)\nput(limits, 1, high)")
-    kinds = (INT64, FLOAT32, FLOAT32, INT64, FLOAT32, INT64)
+    kinds = (INT64, FLOAT32, FLOAT32, INT64, FLOAT32)
     return KernelSource("profile", out.text, kinds)
 
 
-def _write_bounds(out: SourceWriter) -> None:
-    """Write the new bounds; where a number is not finite, ``low - low`` is NaN."""
+def _write_bounds(out: SourceWriter, size: int) -> None:
+    """Write the new bounds, and whether all numbers so far are finite.
+
+    Where ``x`` is not finite, ``x - x`` is NaN, which differs from itself.
+    """
     out.line("old_low = get(bounds, 0)\nold_high = get(bounds, 1)")
-    out.line("low = old_low\nhigh = old_high\nis_finite = old_low == old_low")
-    with out.block("for i in range(get(size, 0)):"):
+    out.line("low = old_low\nhigh = old_high")
+    out.line("is_finite = old_low > old_high or old_low - old_low == old_high - old_high")
+    with out.block(f"for i in range({size}):"):
         out.line("x = get(input, i)")
         out.line("low = x if x < low else low\nhigh = x if x > high else high")
         with out.block("if x - x != x - x:"):
-            out.line("is_finite = False\nlow = x - x")
+            out.line("is_finite = False")
 
 
 def _floor(number: str) -> str:
@@ -157,8 +151,8 @@ def _write_old_counts(out: SourceWriter, bins: int) -> None:
             out.line("put(counted, place, get(counted, place) + get(counts, i))")
 
 
-def _write_count(out: SourceWriter) -> None:
+def _write_count(out: SourceWriter, size: int) -> None:
     out.line("inverse = 1.0 / width")
-    with out.block("for i in range(get(size, 0)):"):
+    with out.block(f"for i in range({size}):"):
         out.line(f"place = {_floor('get(input, i) * inverse')} - first")
         out.line("put(counted, place, get(counted, place) + 1)")

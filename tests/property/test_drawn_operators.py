@@ -50,9 +50,6 @@ NOT_GENERATED = {
 }
 """Instructions that no drawn node becomes, and why."""
 
-NOT_RUN = {"profile": "its kernel trusts an operand that must tell how many elements another has"}
-"""Operators that are not drawn for the test of machine code, and why."""
-
 OPERATORS = sorted(
     name
     for name, node_class in NODES.items()
@@ -174,8 +171,7 @@ def has_kernels(node: Node) -> None:
     phases=set(Phase) - {Phase.shrink},  # a smaller seed is no smaller case, and costs minutes
 )
 def test_machine_code_of_every_operator_keeps_its_meaning(seed: int, threads: int) -> None:
-    names = [name for name in OPERATORS if name not in NOT_RUN]
-    drawn = draw_graph([NODES[name] for name in names], seed, has_kernels)
+    drawn = draw_graph([NODES[name] for name in OPERATORS], seed, has_kernels)
     found = glow_nb.compile(drawn.function, threads=threads).run(drawn.feeds)
     check_close(found, evaluate(drawn.function, drawn.feeds))
 

@@ -9,14 +9,12 @@ import pytest
 
 import glow_nb
 from glow_nb.errors import VerifyError
-from glow_nb.hlir.graph import Value
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
-from glow_nb.quant.calibration import with_profiles
 from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.profile_node import Profile, ProfileInst
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of
-from tests.unit.quant.networks import dense
 
 NOTHING = np.array([np.inf, -np.inf], np.float32)
 TINY = np.float32(2.0**-149)
@@ -25,7 +23,6 @@ HUGE = np.finfo(np.float32).max
 
 def check_kernel(numbers: Array, counts: Array, bounds: Array) -> None:
     operands = [np.asarray(numbers, np.float32), counts, np.asarray(bounds, np.float32)]
-    operands.append(np.array([len(numbers)]))
     instruction = instruction_of(ProfileInst, [TensorType.of(array) for array in operands])
     check(instruction, Target.host(), operands=operands)
 
@@ -60,13 +57,25 @@ def test_the_kernel_does_what_the_node_means(numbers: Any, known: list[float]) -
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize("numbers", [[], [1.0, -2.0], [np.inf]])
+@pytest.mark.parametrize(
+    "bounds",
+    [(5, -3), (-3, -np.inf), (np.inf, 3), (0, np.inf), (-np.inf, -np.inf), (0, np.nan), (2, -2)],
+)
+def test_bounds_that_no_run_has_written_end_and_stay_inside(
+    numbers: list[float], bounds: tuple[float, float]
+) -> None:
+    check_kernel(np.array(numbers), np.arange(-4, 4), np.array(bounds))
+
+
+@pytest.mark.jit
 @pytest.mark.parametrize("backend", ["interpreter", "cpu"])
 def test_a_histogram_grows_from_run_to_run(backend: str) -> None:
     builder = glow_nb.Builder()
     x = builder.input("x", "float32<30>")
     counts = builder.state("counts", np.zeros(64, np.int64))
     bounds = builder.state("bounds", NOTHING)
-    node = builder.emit(Profile(x, counts, bounds, builder.constant("size", np.array([30]))))
+    node = builder.emit(Profile(x, counts, bounds))
     for state, value in zip((counts, bounds), node.results, strict=True):
         builder.update(state, value)
     network = glow_nb.compile(builder.function(), backend=backend, threads=1)
@@ -89,32 +98,19 @@ def test_a_histogram_grows_from_run_to_run(backend: str) -> None:
             ("float32<3>", "int64<8>", "float32<3>"),
             "'bounds' is float32<3>, but must be float32<2>",
         ),
-        (
-            ("float32<3>", "int64<8>", "float32<2>", "int64<2>"),
-            "'size' is int64<2>, but must be int64<1>",
-        ),
     ],
 )
 def test_operands_of_other_types_are_refused(types: tuple[str, ...], message: str) -> None:
     builder = glow_nb.Builder()
-    operands: list[Value] = [builder.input("x", type) for type in types]
-    operands += [builder.constant("size", np.array([3]))] * (4 - len(operands))
     with pytest.raises(VerifyError, match=message):
-        Profile(*operands)
+        Profile(*(builder.input("x", type) for type in types))
 
 
-def test_a_size_that_is_not_the_inputs_is_refused() -> None:
-    builder = glow_nb.Builder()
-    x, counts, bounds = (
-        builder.input("x", f"{t}") for t in ("float32<3>", "int64<8>", "float32<2>")
-    )
-    with pytest.raises(VerifyError, match="'size' is 4, not that of input float32<3>"):
-        Profile(x, counts, bounds, builder.constant("size", np.array([4])))
+def test_inputs_of_as_many_elements_share_a_kernel() -> None:
+    def symbol(*shape: int) -> str:
+        counts, bounds = TensorType(ElementKind.INT64, (8,)), TensorType(ElementKind.FLOAT32, (2,))
+        types = [TensorType(ElementKind.FLOAT32, shape), counts, bounds]
+        return generate_kernel(instruction_of(ProfileInst, types), Target.host()).symbol
 
-
-@pytest.mark.jit
-def test_inputs_of_all_shapes_share_a_kernel() -> None:
-    network = glow_nb.compile(with_profiles(dense(), 16)[0], threads=1)
-    kernels = [kernel.symbol for kernel in network.kernels if kernel.family == "profile"]
-    assert len(kernels) == 4
-    assert len(set(kernels)) == 1
+    assert symbol(2, 6) == symbol(12) == symbol(3, 2, 2)
+    assert symbol(12) != symbol(13)
