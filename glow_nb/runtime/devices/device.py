@@ -22,6 +22,9 @@ class Health:
         running: Runs that it has been given and has not ended.
         memory_used_bytes: Memory of the networks on it.
         restarts: How often it has come back.
+        away_since: On a host, when it was lost, by ``time.time``; None while it is there.
+        next_attempt: And when the host tries next to bring it back; the time of the last attempt
+            while that is under way.
     """
 
     alive: bool
@@ -29,6 +32,8 @@ class Health:
     running: int = 0
     memory_used_bytes: int = 0
     restarts: int = 0
+    away_since: float | None = None
+    next_attempt: float | None = None
 
 
 class Device(Protocol):

@@ -21,11 +21,13 @@ class Copy:
         part: The part.
         device: The device.
         key: What the device calls it.
+        network: The name of the network.
     """
 
     part: HostedPart
     device: HostedDevice
     key: str
+    network: str
 
 
 @dataclass(eq=False)

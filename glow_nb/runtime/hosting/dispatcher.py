@@ -73,11 +73,15 @@ class Dispatcher:
 
     def revive(self, device: HostedDevice) -> None:
         """Let *device*, which holds all that it should hold, take runs again."""
-        self._change(lambda _: setattr(device, "is_up", True))
+        self._change(lambda _: self._schedule.revive(device))
 
     def bury(self, device: HostedDevice, reason: str) -> None:
-        """Know that *device* will not come back."""
+        """Let no request wait for *device*."""
         self._change(partial(self._schedule.bury, device, reason))
+
+    def resume(self) -> None:
+        """Take requests to networks that are on devices again."""
+        self._change(lambda _: self._schedule.resume())
 
     def fail(self, network: ServedNetwork, error: GlowError) -> None:
         """Answer all requests to *network* with *error*."""

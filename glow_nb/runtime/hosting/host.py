@@ -47,10 +47,10 @@ class HostManager:
             outputs = request.result()          # or: await request
 
     Requests of a higher priority go first; among networks whose requests have the same priority,
-    the one that has had the least time of devices. A device that dies is restarted and gets its
-    networks back, or its networks go to others; what it was doing is done again elsewhere, since
-    runs are pure. A network with state is the exception: it runs its requests one by one, has one
-    copy, and is lost with its device.
+    the one that has had the least time of devices. A device that dies is restarted, as often as it
+    takes, and gets its networks back, or its networks go to others; what it was doing is done again
+    elsewhere, since runs are pure. A network with state is the exception: it runs its requests one
+    by one, has one copy, and is lost with its device.
     """
 
     def __init__(

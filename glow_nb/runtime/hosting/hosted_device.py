@@ -27,7 +27,8 @@ device need not wait for the host. What more there is waits in the host, where p
 class HostedDevice:
     """A device, with the runs and the parts that it has been given.
 
-    The host's lock guards all attributes but ``copies``, which is the provisioner's.
+    The host's lock guards all attributes but ``copies``, which is the provisioner's, and
+    ``away_since`` and ``next_attempt``, which are the recovery's.
 
     Attributes:
         device: The device, which may be of a class of the user.
@@ -37,7 +38,9 @@ class HostedDevice:
         running: The runs that it has been given and has not ended, in order.
         is_up: Whether it takes runs; while it is being restarted it does not.
         losses: How often it has been lost.
-        lost: Why it will not come back; empty while it may.
+        lost: Why it does not come back for now; empty while requests wait for it.
+        away_since: When it was lost last, by ``time.time``.
+        next_attempt: When an attempt to restart it begins, by ``time.time``; None if nobody tries.
         freed: When a run on it ended last.
         used: The number of the last run that it was given, among those of all devices.
         copies: The copies of parts that are to be on it.
@@ -52,6 +55,8 @@ class HostedDevice:
         self.is_up = True
         self.losses = 0
         self.lost = ""
+        self.away_since: float | None = None
+        self.next_attempt: float | None = None
         self.freed = 0.0
         self.used = 0
         self.copies: list[Copy] = []
@@ -67,8 +72,16 @@ class HostedDevice:
             with self.border:
                 health = self.device.health()
         except GlowError as error:
-            return Health(alive=False, reason=str(error))
-        return replace(health, alive=False, reason=self.lost) if self.lost else health
+            health = Health(alive=False, reason=str(error))
+        if self.is_up:
+            return health
+        return replace(
+            health,
+            alive=False,
+            reason=self.lost or health.reason or "it is being restarted",
+            away_since=self.away_since,
+            next_attempt=self.next_attempt,
+        )
 
     def kill(self, reason: str) -> None:
         """Give the device up, for *reason*; it is lost, whatever that raises."""

@@ -42,6 +42,7 @@ class Provisioner:
         self._devices = devices
         self._lock = threading.Lock()
         self._keys = count()
+        self._rest: list[Copy] = []  # what has lost its device, and has found no other one
 
     def load(self, name: str, plans: Plans, copies: int | None) -> list[Dataflow]:
         """Compile *plans* and load them so often; return a dataflow for each.
@@ -145,7 +146,7 @@ class Provisioner:
                     key = f"{name}:{part.deployable.name}:{next(self._keys)}"
                     with device.border:
                         device.device.add(key, part.deployable)
-                    added.append(Copy(part, device, key))
+                    added.append(Copy(part, device, key, name))
         except BaseException:
             for copy in added:
                 _evict(copy)
@@ -157,7 +158,9 @@ class Provisioner:
     def unload(self, flows: Sequence[Dataflow]) -> None:
         """Evict *flows* from all devices; what has been evicted before stays so."""
         with self._lock:
-            for part in [part for flow in flows for part in flow.parts]:
+            parts = [part for flow in flows for part in flow.parts]
+            self._rest = [copy for copy in self._rest if copy.part not in parts]
+            for part in parts:
                 copies, part.copies = part.copies, ()
                 for copy in copies:
                     copy.device.copies.remove(copy)
@@ -176,16 +179,26 @@ class Provisioner:
                     device.device.add(copy.key, copy.part.deployable)
 
     def move(self, device: HostedDevice) -> None:
-        """Load what was on *device*, which will not come back, on others as far as they can."""
+        """Take from *device*, which is away, what was on it, and load that on others with room."""
         with self._lock:
             copies, device.copies = device.copies, []
             for copy in copies:
                 copy.part.copies = tuple(c for c in copy.part.copies if c is not copy)
-                try:
-                    bundle = Bundle((copy.part,), device, is_bound=False)
-                    self._add(copy.key, choose_places(copy.key, [bundle], self._devices, 1))
-                except GlowError:  # the host tells who is left without a copy
-                    continue
+            self._rest += copies
+            self._place_rest()
+
+    def place_rest(self) -> bool:
+        """Load what is on no device where there is room by now; return whether nothing is left."""
+        with self._lock:
+            self._place_rest()
+            return not self._rest
+
+    def _place_rest(self) -> None:
+        for copy in list(self._rest):
+            bundle = Bundle((copy.part,), copy.device, is_bound=False)
+            with suppress(GlowError):  # the host tells which network is left without a copy
+                self._add(copy.network, choose_places(copy.network, [bundle], self._devices, 1))
+                self._rest.remove(copy)
 
 
 def _flows_of(name: str, functions: Mapping[int, Function], bundle: Bundle) -> list[Dataflow]:

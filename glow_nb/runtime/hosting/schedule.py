@@ -220,8 +220,12 @@ class Schedule:
             network.counters.retried += 1
             network.make_ready(run.again())
 
+    def revive(self, device: HostedDevice) -> None:
+        """Let *device* take runs again."""
+        device.is_up, device.lost = True, ""
+
     def bury(self, device: HostedDevice, reason: str, effects: Effects) -> None:
-        """Know that *device* will not come back; a network that is nowhere else is lost."""
+        """Let nobody wait for *device*; a network that is nowhere else is lost for now."""
         device.lost = reason
         for network in self.networks.values():
             for execution in network.hopeless:
@@ -230,6 +234,13 @@ class Schedule:
                 self._lose_network(
                     network, f"{reason}; network {network.name!r} is on no other device", effects
                 )
+        self.resume()
+
+    def resume(self) -> None:
+        """Take requests to lost networks that are on devices again; lost states stay lost."""
+        for network in self.networks.values():
+            if network.lost and not network.has_state and network.is_somewhere:
+                network.lost = ""
 
     def _lose_network(self, network: ServedNetwork, reason: str, effects: Effects) -> None:
         network.lost = reason
