@@ -329,9 +329,10 @@ class ManagedDevice(ABC):
 
     def close(self) -> None:
         """End it for good, when its runs have ended; a second call does nothing."""
+        with self._lock:
+            self._is_closed = True  # which a restart that is under way may look at
         with self._lifecycle:
             with self._lock:
-                self._is_closed = True
                 self._changed.wait_for(lambda: not self._begun and not self._waiting)
                 engine = self._engine
                 self._give_up("it is closed")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +29,8 @@ from glow_nb.runtime.devices.ray_worker import RayWorker
 
 START_SECONDS = 120.0
 """An actor that Ray has not placed and started after so long is given up."""
+LOOK_SECONDS = 1.0
+"""How often it is looked meanwhile whether the device was closed."""
 WATCH = "watch"
 """The group of methods of an actor that has a thread of its own."""
 
@@ -112,6 +116,7 @@ class RayDevice(ManagedDevice):
         with foreign(OptionError, f"{self}: Ray"):
             _connect(ray, self._options)
             actor = _new_actor(ray, self._options, self.description.cores)
+        _wait_until_ready(ray, actor, str(self), lambda: self._is_closed)
         heartbeat_timeout = self._options.heartbeat_timeout
         return _RayEngine(str(self), ray, actor, heartbeat_timeout, self._ended, self._died)
 
@@ -152,6 +157,30 @@ def _new_actor(ray: Any, options: RayOptions, cores: int) -> Any:
     return remote.options(**given).remote()
 
 
+def _wait_until_ready(ray: Any, actor: Any, name: str, is_closed: Callable[[], bool]) -> None:
+    """Wait until *actor* has started.
+
+    Raises:
+        DeviceError: It does not start, or not in time, or the device is closed meanwhile.
+    """
+    end = time.monotonic() + START_SECONDS
+    started = actor.__ray_ready__.remote()
+    try:
+        while not ray.wait([started], timeout=min(LOOK_SECONDS, START_SECONDS))[0]:
+            if is_closed():
+                ray.kill(actor)
+                raise DeviceError(f"{name}: it was closed while its actor was to start")
+            if time.monotonic() >= end:
+                ray.kill(actor)
+                raise DeviceError(
+                    f"{name}: Ray has not started its actor within {START_SECONDS:g} seconds; the "
+                    f"cluster has {ray.available_resources()} free"
+                )
+        ray.get(started)
+    except ray.exceptions.RayError as error:
+        raise DeviceError(f"{name}: its actor does not start: {_first_line(error)}") from error
+
+
 class _RayEngine:
     """An actor, the references to what it is doing, and a thread that waits for signs of life."""
 
@@ -160,30 +189,16 @@ class _RayEngine:
     def __init__(
         self, name: str, ray: Any, actor: Any, heartbeat_timeout: float, ended: Ended, died: Died
     ) -> None:
-        """Wait until *actor* is there."""
+        """Let *actor*, which has started, be the device's."""
         self._name, self._ray, self._actor = name, ray, actor
         self._heartbeat_timeout, self._ended, self._died = heartbeat_timeout, ended, died
         self._programs: dict[int, Any] = {}  # references to what the actor has in use
         self._is_served = threading.Event()
-        self._wait_until_ready()
         try:
             start_thread(name, self._watch)
         except DeviceError:
             self.kill()
             raise
-
-    def _wait_until_ready(self) -> None:
-        ray, name = self._ray, self._name
-        try:
-            ray.get(self._actor.__ray_ready__.remote(), timeout=START_SECONDS)
-        except ray.exceptions.GetTimeoutError as error:
-            self.kill()
-            raise DeviceError(
-                f"{name}: Ray has not started its actor within {START_SECONDS:g} seconds; the "
-                f"cluster has {ray.available_resources()} free"
-            ) from error
-        except ray.exceptions.RayError as error:
-            raise DeviceError(f"{name}: its actor does not start: {_first_line(error)}") from error
 
     def serve(self) -> None:
         """Watch the actor."""

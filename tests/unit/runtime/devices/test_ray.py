@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -180,6 +182,30 @@ def test_an_actor_without_a_place(opened: Open, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ray_device, "START_SECONDS", 0.5)
     with pytest.raises(DeviceError, match="'far': Ray has not started its actor within 0.5 sec"):
         opened(options={"resources": {"special": 100}})
+
+
+def test_closing_does_not_wait_for_an_actor_without_a_place(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    special = {"resources": {"special": 1}}
+    device = opened(options=special)
+    device.kill("it is not needed")
+    other = opened(options=special)
+    is_starting, new_actor = threading.Event(), ray_device._new_actor
+
+    def new_actor_and_tell(*arguments: Any) -> Any:
+        actor = new_actor(*arguments)
+        is_starting.set()
+        return actor
+
+    monkeypatch.setattr(ray_device, "_new_actor", new_actor_and_tell)
+    with ThreadPoolExecutor(1) as threads:
+        restart = threads.submit(device.restart)
+        assert is_starting.wait(30)
+        device.close()
+        with pytest.raises(DeviceError, match="'far': it was closed while its actor was to start"):
+            restart.result(30)
+    other.close()
 
 
 @pytest.mark.parametrize(
