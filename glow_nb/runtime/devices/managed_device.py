@@ -1,8 +1,7 @@
-"""What all kinds of devices share: keys, memory, the order of runs, one answer for each, death."""
+"""What all kinds of devices share: networks, the order of runs, one answer for each, death."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import weakref
@@ -21,21 +20,19 @@ from glow_nb.errors import (
     MemoryLimitError,
     OptionError,
 )
-from glow_nb.feeds import FeedCheck
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device import Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.devices.engine import Engine, HeldNetwork, LoadStatus, Outcome, Run
-from glow_nb.schema import closest
+from glow_nb.runtime.devices.held_networks import HeldNetworks
 from glow_nb.types import Array
 
 
 class ManagedDevice(ABC):
     """A device whose runs are done by an :class:`~glow_nb.runtime.devices.engine.Engine`.
 
-    One run works at a time, on all cores of the device, so that a network takes
-    ``Deployable.memory_bytes`` of its memory: constants and one run. Arrays of runs that wait, or
-    are on their way to or from the device, are memory of the host.
+    One run works at a time, on all cores of the device. Arrays of runs that wait, or are on their
+    way to or from the device, are memory of the host.
 
     A run is in ``_waiting`` or in ``_begun`` until it ends. The thread that takes it out, under the
     lock, answers it. So each run is answered once, even if its device dies as it ends.
@@ -61,11 +58,10 @@ class ManagedDevice(ABC):
         self._dispatching = threading.Lock()  # held to begin runs
         self._lock = threading.Lock()  # held to look at what follows
         self._changed = threading.Condition(self._lock)  # a run has ended, or the device
-        self._networks: dict[str, HeldNetwork] = {}
+        self._networks = HeldNetworks(str(self), self.description.memory_bytes)
         self._waiting: deque[Run] = deque()
         self._begun: set[Run] = set()
         self._free_slots: list[int] = []
-        self._numbers = itertools.count()
         self._is_closed = False
         self._reason = ""
 
@@ -83,10 +79,7 @@ class ManagedDevice(ABC):
     def memory_free_bytes(self) -> int:
         """What networks may still be added."""
         with self._lock:
-            return self.description.memory_bytes - self._used_bytes()
-
-    def _used_bytes(self) -> int:
-        return sum(held.network.memory_bytes for held in self._networks.values())
+            return self._networks.free_bytes
 
     # networks
 
@@ -94,14 +87,7 @@ class ManagedDevice(ABC):
         """Load *network* and call it *key*; see :class:`~glow_nb.runtime.devices.device.Device`."""
         with self._lock:
             engine = self._alive()
-            if there := self._networks.get(key):
-                raise OptionError(
-                    f"{self}: network {key!r} is there already, it {there.status.value}; evict it, "
-                    "or add this one by another key"
-                )
-            self._require_memory(key, network)
-            held = HeldNetwork(key, next(self._numbers), network, FeedCheck(network.inputs))
-            self._networks[key] = held
+            held = self._networks.claim(key, network)
         try:
             self._load_on(engine, held)
         except BaseException:
@@ -123,23 +109,12 @@ class ManagedDevice(ABC):
 
     def _remove(self, held: HeldNetwork) -> None:
         with self._lock:
-            if self._networks.get(held.key) is held:  # the device may be another one by now
-                del self._networks[held.key]
-
-    def _require_memory(self, key: str, network: Deployable) -> None:
-        free = self.description.memory_bytes - self._used_bytes()
-        if network.memory_bytes > free:
-            raise MemoryLimitError(
-                f"{self}: network {key!r} needs {network.memory_bytes} bytes "
-                f"({network.constant_bytes} of constants, {network.run_bytes} for a run), "
-                f"{free} of {self.description.memory_bytes} are free; evict another network, or "
-                "use a device with more memory"
-            )
+            self._networks.remove(held)
 
     def evict(self, key: str) -> None:
         """Forget the network *key*, when its runs have ended; an unknown one is an OptionError."""
         with self._lock:
-            engine, held = self._alive(), self._ready(key)
+            engine, held = self._alive(), self._networks.ready(key)
             held.status = LoadStatus.LEAVING
             try:
                 self._changed.wait_for(lambda: self._engine is not engine or not held.unfinished)
@@ -160,18 +135,6 @@ class ManagedDevice(ABC):
         """Raise DeviceError if the device has died, or was restarted, since it had *engine*."""
         if self._engine is not engine:
             raise self._error("it was restarted", key) if self._engine else self._death(key)
-
-    def _ready(self, key: str) -> HeldNetwork:
-        """Return the network *key*; raise OptionError unless it takes runs."""
-        held = self._networks.get(key)
-        if held is not None and held.status is LoadStatus.READY:
-            return held
-        if held is not None:
-            raise OptionError(f"{self}: network {key!r} {held.status.value}; wait for that")
-        raise OptionError(
-            f"{self}: it has no network {key!r}{closest(key, self._networks)}; it holds "
-            f"{list(self._networks)!s:.200}"
-        )
 
     def _death(self, key: str = "") -> DeviceError:
         """Return the error that says why the device does nothing, for *key* if one is given."""
@@ -205,13 +168,13 @@ class ManagedDevice(ABC):
         """Return the run that is asked for; raise DeviceError, OptionError or FeedError."""
         with self._lock:
             self._alive()
-            held = self._ready(key)
+            held = self._networks.ready(key)
         return Run(held, held.feeds.in_order(inputs), future)
 
     def _admit(self, run: Run) -> Engine:
         """Count a new *run*; raise DeviceError or OptionError if its network has gone meanwhile."""
         engine = self._alive()
-        if self._ready(run.held.key) is not run.held:
+        if self._networks.ready(run.held.key) is not run.held:
             raise OptionError(f"{self}: network {run.held.key!r} was replaced; run it again")
         run.held.unfinished += 1
         return engine
@@ -276,7 +239,7 @@ class ManagedDevice(ABC):
                 alive=is_alive,
                 reason="" if is_alive else self._reason or "it is closed",
                 running=len(self._begun) + len(self._waiting),
-                memory_used_bytes=self._used_bytes(),
+                memory_used_bytes=self._networks.used_bytes,
                 restarts=self._restarts,
             )
 
