@@ -1,11 +1,11 @@
 """A simulation: requests go through plans in virtual time, and no network is computed.
 
 The rules are those of :mod:`glow_nb.runtime.planning.timing`, and of a host. Requests wait in the
-order in which they come. The first of them goes to the duplicate of its network that has the fewest
-to answer, as soon as one has less than its devices can take. A device takes what has become ready
-first of the requests that came first, and does one thing after the other. A device that fails loses
-what it was doing, and does it again when it is back. Devices that share a machine are slower while
-others of it work.
+order in which they come. The first of them goes to the duplicate of its network whose devices have
+the fewest to answer, as soon as one has less than its devices can take; duplicates may share some
+of their devices. A device takes what has become ready first of the requests that came first, and
+does one thing after the other. A device that fails loses what it was doing, and does it again when
+it is back. Devices that share a machine are slower while others of it work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import count
 from typing import Protocol
 
 from glow_nb.errors import OptionError
-from glow_nb.runtime.hosting.hosted_device import DEPTH
+from glow_nb.runtime.planning.least_busy import LeastBusy
 from glow_nb.runtime.planning.partitioning import Partitioning
 from glow_nb.runtime.planning.timing import TimedPart, timed_parts
 
@@ -29,7 +29,8 @@ class Load:
     """The requests for one network.
 
     Attributes:
-        duplicates: Plans that answer its requests; several may use one device.
+        duplicates: Plans that answer its requests; several may use one device, such as one copy of
+            a part behind two copies of another.
         arrivals: When each request comes, in seconds, ascending.
     """
 
@@ -199,8 +200,7 @@ class _World:
         self._devices = {n: _Device(shared.get(n) or Machine((n,), 1.0)) for n in devices}
         self._parts = [[timed_parts(plan) for plan in load.duplicates] for load in loads]
         self._followers = [[_followers(parts) for parts in copies] for copies in self._parts]
-        self._open = [[0] * len(load.duplicates) for load in loads]
-        self._room = [[DEPTH * max(1, len(parts)) for parts in copies] for copies in self._parts]
+        self._least_busy = [LeastBusy(copies) for copies in self._parts]
         self._waiting: list[deque[tuple[int, float]]] = [deque() for _ in loads]
         self._latencies: list[list[float]] = [[] for _ in loads]
         self._events: list[tuple[float, int, _Action]] = []
@@ -236,12 +236,9 @@ class _World:
 
     def _admit(self, load: int, now: float) -> None:
         """Let requests that wait begin, as long as a duplicate has room."""
-        opened, room = self._open[load], self._room[load]
-        while self._waiting[load]:
-            copy = min(range(len(opened)), key=lambda number: opened[number] / room[number])
-            if opened[copy] == room[copy]:
-                return
-            opened[copy] += 1
+        least_busy = self._least_busy[load]
+        while self._waiting[load] and (copy := least_busy.number()) is not None:
+            least_busy.change(copy, 1)
             self._start(load, copy, *self._waiting[load].popleft(), now)
 
     def _start(self, load: int, copy: int, order: int, arrival: float, now: float) -> None:
@@ -305,7 +302,7 @@ class _World:
         self._begin(name, now)
 
     def _answer(self, request: _Request, now: float) -> None:
-        self._open[request.load][request.copy] -= 1
+        self._least_busy[request.load].change(request.copy, -1)
         self._latencies[request.load].append(now - request.arrival)
         self._end = max(self._end, now)
         self._admit(request.load, now)

@@ -129,3 +129,15 @@ def test_machines_that_have_no_meaning_are_refused() -> None:
         simulate(loads, machines=[Machine(("d2",), 1.0)])
     with pytest.raises(OptionError, match="the device 'd0' is on several machines"):
         simulate(loads, machines=[machine, Machine(("d0",), 1.0)])
+
+
+def test_a_copy_of_a_part_can_stand_behind_two_of_another() -> None:
+    function = chain([64] * 4, rows=64)
+    made = devices(3, backend="interpreter", link=Link(1e12))
+    two_to_one = {"layer[01]": "d0", "layer2": "d2"}
+    first = partition(function, made[::2], objective="throughput", assignment=two_to_one)
+    other = {part: {"d0": "d1"}.get(device, device) for part, device in two_to_one.items()}
+    second = partition(function, made[1:], objective="throughput", assignment=other)
+    one = simulate([Load((first,), (0.0,) * 200)])
+    both = simulate([Load((first, second), (0.0,) * 200)])
+    assert both.throughput == pytest.approx(2 * one.throughput, rel=0.05)
