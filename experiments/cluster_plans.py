@@ -1,8 +1,8 @@
 """Which plan answers most requests on all devices of a cluster?
 
 A network is cut for a few devices, and each part has as many copies as its work asks for: a part
-that takes twice as long as another one has twice as many devices. A request goes one way through
-the copies, and a device is on several ways where its part has fewer copies than another one.
+that takes twice as long as another one has twice as many devices. A way is one copy of each part; a
+device is on several ways where its part has fewer copies than another one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Deployment:
     """A network on the devices of a cluster.
 
     Attributes:
-        ways: The plan once for each way that a request can go through the copies of the parts.
+        ways: The plan once for each way through the copies of its parts.
         parts: How many devices are on a way.
         pace: Requests a second, if each part is evenly busy.
         least_latency: Lower bound of the seconds of a request alone, on devices that it is cut for.

@@ -1,11 +1,12 @@
 """A simulation: requests go through plans in virtual time, and no network is computed.
 
 The rules are those of :mod:`glow_nb.runtime.planning.timing`, and of a host. Requests wait in the
-order in which they come. The first of them goes to the duplicate of its network whose devices have
-the fewest to answer, as soon as one has less than its devices can take; duplicates may share some
-of their devices. A device takes what has become ready first of the requests that came first, and
-does one thing after the other. A device that fails loses what it was doing, and does it again when
-it is back. Devices that share a machine are slower while others of it work.
+order in which they come. The first of them goes to the duplicate of its network that has the fewest
+to answer, as soon as one has less than its devices can take. A part that several duplicates have in
+common runs on that of their devices which has least to do. A device takes what has become ready
+first of the requests that came first, and does one thing after the other. A device that fails loses
+what it was doing, and does it again when it is back. Devices that share a machine are slower while
+others of it work.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from functools import partial
 from itertools import count
 from typing import Protocol
 
+import numpy as np
+
 from glow_nb.errors import OptionError
-from glow_nb.runtime.planning.least_busy import LeastBusy
+from glow_nb.runtime.hosting.hosted_device import DEPTH
+from glow_nb.runtime.planning.copies import AWAY, Copies
 from glow_nb.runtime.planning.partitioning import Partitioning
 from glow_nb.runtime.planning.timing import TimedPart, timed_parts
 
@@ -29,8 +33,8 @@ class Load:
     """The requests for one network.
 
     Attributes:
-        duplicates: Plans that answer its requests; several may use one device, such as one copy of
-            a part behind two copies of another.
+        duplicates: Plans that answer its requests; several may use one device. Parts with the same
+            program and the same time are copies of one part, if their devices have no other part.
         arrivals: When each request comes, in seconds, ascending.
     """
 
@@ -200,7 +204,12 @@ class _World:
         self._devices = {n: _Device(shared.get(n) or Machine((n,), 1.0)) for n in devices}
         self._parts = [[timed_parts(plan) for plan in load.duplicates] for load in loads]
         self._followers = [[_followers(parts) for parts in copies] for copies in self._parts]
-        self._least_busy = [LeastBusy(copies) for copies in self._parts]
+        every = (part for copies in self._parts for parts in copies for part in parts)
+        self._copies = Copies(every, devices)
+        self._open = [np.zeros(len(load.duplicates)) for load in loads]
+        self._room = [
+            np.array([DEPTH * max(1, len(parts)) for parts in copies]) for copies in self._parts
+        ]
         self._waiting: list[deque[tuple[int, float]]] = [deque() for _ in loads]
         self._latencies: list[list[float]] = [[] for _ in loads]
         self._events: list[tuple[float, int, _Action]] = []
@@ -236,9 +245,12 @@ class _World:
 
     def _admit(self, load: int, now: float) -> None:
         """Let requests that wait begin, as long as a duplicate has room."""
-        least_busy = self._least_busy[load]
-        while self._waiting[load] and (copy := least_busy.number()) is not None:
-            least_busy.change(copy, 1)
+        opened, room = self._open[load], self._room[load]
+        while self._waiting[load]:
+            copy = int((opened / room).argmin())
+            if opened[copy] == room[copy]:
+                return
+            opened[copy] += 1
             self._start(load, copy, *self._waiting[load].popleft(), now)
 
     def _start(self, load: int, copy: int, order: int, arrival: float, now: float) -> None:
@@ -255,7 +267,8 @@ class _World:
         return self._parts[request.load][request.copy][number]
 
     def _queue(self, request: _Request, number: int, now: float) -> None:
-        name = self._part(request, number).part.device
+        name = self._copies.device(self._part(request, number))
+        self._copies.change(name, 1)
         heapq.heappush(self._devices[name].ready, (request.order, number, request))
         self._begin(name, now)
 
@@ -292,6 +305,7 @@ class _World:
         if device.ends != end:
             return  # it failed meanwhile, or another device began or ended
         number, request = self._stop(device, now)
+        self._copies.change(name, -1)
         request.left -= 1
         if not request.left:
             self._answer(request, now)
@@ -302,7 +316,7 @@ class _World:
         self._begin(name, now)
 
     def _answer(self, request: _Request, now: float) -> None:
-        self._least_busy[request.load].change(request.copy, -1)
+        self._open[request.load][request.copy] -= 1
         self._latencies[request.load].append(now - request.arrival)
         self._end = max(self._end, now)
         self._admit(request.load, now)
@@ -310,6 +324,7 @@ class _World:
     def _fail(self, outage: Outage, now: float) -> None:
         device = self._devices[outage.device]
         device.is_up = False
+        self._copies.change(outage.device, AWAY)
         if device.running is not None:
             number, request = self._stop(device, now)
             heapq.heappush(device.ready, (request.order, number, request))
@@ -318,6 +333,7 @@ class _World:
 
     def _come_back(self, name: str, now: float) -> None:
         self._devices[name].is_up = True
+        self._copies.change(name, -AWAY)
         self._begin(name, now)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from glow_nb.errors import OptionError
@@ -131,13 +133,34 @@ def test_machines_that_have_no_meaning_are_refused() -> None:
         simulate(loads, machines=[machine, Machine(("d0",), 1.0)])
 
 
+def copied(plan: Partitioning, *names: str) -> Partitioning:
+    """Return *plan* with its parts on the devices of these names."""
+    parts = [replace(part, device=name) for part, name in zip(plan.parts, names, strict=True)]
+    made = {name: replace(plan.devices[plan.parts[0].device], name=name) for name in names}
+    return replace(plan, parts=tuple(parts), devices=made)
+
+
+def two_parts() -> Partitioning:
+    """Return a plan whose first part takes twice as long as its second one."""
+    made = devices(2, backend="interpreter", link=Link(1e12))
+    assignment = {"layer[01]": "d0", "layer2": "d1"}
+    return partition(chain([64] * 4, rows=64), made, assignment=assignment)
+
+
 def test_a_copy_of_a_part_can_stand_behind_two_of_another() -> None:
-    function = chain([64] * 4, rows=64)
-    made = devices(3, backend="interpreter", link=Link(1e12))
-    two_to_one = {"layer[01]": "d0", "layer2": "d2"}
-    first = partition(function, made[::2], objective="throughput", assignment=two_to_one)
-    other = {part: {"d0": "d1"}.get(device, device) for part, device in two_to_one.items()}
-    second = partition(function, made[1:], objective="throughput", assignment=other)
-    one = simulate([Load((first,), (0.0,) * 200)])
-    both = simulate([Load((first, second), (0.0,) * 200)])
+    plan = two_parts()
+    one = simulate([Load((plan,), (0.0,) * 200)])
+    both = simulate([Load((plan, copied(plan, "d2", "d1")), (0.0,) * 200)])
     assert both.throughput == pytest.approx(2 * one.throughput, rel=0.05)
+
+
+def test_a_part_runs_on_the_copy_that_has_least_to_do() -> None:
+    plan = two_parts()
+    load = Load((plan, copied(plan, "d2", "d3")), (0.0,) * 200)
+    # a slow first part in one duplicate, a slow second one in the other: each by itself would
+    # answer a quarter and half of the requests, but the fast ones work together
+    slow = simulate([load], slowdown={"d0": 4.0, "d3": 4.0})
+    assert 1.1 / period(plan) < slow.throughput < 1.25 / period(plan)
+    away = simulate([load], outages=[Outage("d1", 0.0, 1e3)])
+    assert away.seconds < 1
+    assert away.busy["d1"] == 0
