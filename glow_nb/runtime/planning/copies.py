@@ -42,7 +42,7 @@ class Copies:
         places = self._places.get(_part_of(timed))
         if places is None:
             return timed.part.device
-        return self._names[places[self._to_do[places].argmin()]]
+        return self._names[int(places[self._to_do[places].argmin()])]
 
     def change(self, device: str, by: float) -> None:
         """Let a device have so much more to do: 1 for each run, ``AWAY`` while it is away."""
