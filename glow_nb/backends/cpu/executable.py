@@ -61,8 +61,9 @@ class CpuExecutable:
         stopwatch.lap("fill_constants")
         with constants.being_filled():  # while the kernels are written
             planned = plan_calls(program, places, target, threads)
+            self._uses, self._calls = planned.uses(), planned.calls
+            reports = planned.reports(self._uses)
             stopwatch.lap("generate_source")
-        self._uses, self._calls = planned.uses, planned.calls
         stopwatch.lap("fill_constants")
         self._cache = ObjectCache()
         self.native = make_native_program(
@@ -72,7 +73,7 @@ class CpuExecutable:
             _outputs(program),
             threads=planned.threads,
             target=target,
-            kernels=planned.reports,
+            kernels=reports,
             state=[InitialState(s.type, s.name, array=s.array) for s in program.state],
             cache=self._cache,
             stopwatch=stopwatch,

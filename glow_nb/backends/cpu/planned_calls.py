@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from glow_nb.backends.cpu.annotated_source import Use
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.codegen.entry import Call, plan_hazards, scratch_for
-from glow_nb.codegen.sharing import estimate_ns, plan_sharing
+from glow_nb.codegen.sharing import Sharing, estimate_ns, plan_sharing
 from glow_nb.kernel_report import KernelReport
 from glow_nb.kernels.cpu_kernels import CPU_KERNELS
 from glow_nb.kernels.target import Target
@@ -24,15 +24,13 @@ class PlannedCalls:
     """What a run of a program does, before any of it is compiled.
 
     Attributes:
-        calls: One for each instruction that computes; each says whether one thread makes it.
-        uses: The instructions, without the numbers of the weights.
-        reports: What is told of each call, but for the source and the estimate of its kernel.
+        work: The instructions that compute.
+        calls: One for each of them; each says whether one thread makes it.
         threads: How many threads are worth it.
     """
 
+    work: list[Instruction]
     calls: list[Call]
-    uses: list[Use]
-    reports: tuple[KernelReport, ...]
     threads: int
 
     @property
@@ -41,23 +39,34 @@ class PlannedCalls:
         size, threads = scratch_for(self.calls, self.threads)
         return size * threads
 
+    def uses(self) -> list[Use]:
+        """Return the instructions without the numbers of the weights: those are to be freed."""
+        return [Use(*numbered) for numbered in enumerate(_without_numbers(self.work))]
+
+    def reports(self, uses: Sequence[Use]) -> tuple[KernelReport, ...]:
+        """Return what is told of each call, but for the source and the estimate of its kernel."""
+        numbers = (1 if call.alone else self.threads for call in self.calls)
+        return tuple(map(_report, uses, self.calls, numbers))
+
 
 def plan_calls(program: Program, places: Places, target: Target, threads: int) -> PlannedCalls:
     """Write the kernels of *program*, and decide which of them up to *threads* threads share."""
     work = [i for i in program.work if _computes(i)]
     calls = [places.call(instruction, target) for instruction in work]
-    uses = [Use(*numbered) for numbered in enumerate(_without_numbers(work))]
-    reports = list(map(_report, uses, calls))
-    work_ns = [_shareable_ns(*one, target) for one in zip(work, reports, strict=True)]
+    sharing = _sharing(work, calls, target, threads)
+    made = [replace(call, alone=alone) for call, alone in zip(calls, sharing.alone, strict=True)]
+    return PlannedCalls(work, made, sharing.threads)
+
+
+def _sharing(
+    work: Sequence[Instruction], calls: Sequence[Call], target: Target, threads: int
+) -> Sharing:
+    """Return which of *calls*, those of *work*, up to *threads* threads share."""
+    if threads == 1:
+        return Sharing(1, (True,) * len(calls))
+    work_ns = [_shareable_ns(instruction, target) for instruction in work]
     hazards = plan_hazards(calls, [False] * len(calls))
-    sharing = plan_sharing(work_ns, [hazard is not None for hazard in hazards], threads)
-    numbers = (1 if alone else sharing.threads for alone in sharing.alone)
-    return PlannedCalls(
-        [replace(call, alone=alone) for call, alone in zip(calls, sharing.alone, strict=True)],
-        uses,
-        tuple(replace(report, threads=n) for report, n in zip(reports, numbers, strict=True)),
-        sharing.threads,
-    )
+    return plan_sharing(work_ns, [hazard is not None for hazard in hazards], threads)
 
 
 def used_weights(program: Program) -> list[Weight]:
@@ -72,21 +81,22 @@ def _computes(instruction: Instruction) -> bool:
 
 
 def _without_numbers(work: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """Return *work* with weights that have name and type alone: the model's own are to be freed."""
+    """Return *work* with weights that have name and type alone."""
     weights = {buffer.root for i in work for buffer in read(i) if isinstance(buffer.root, Weight)}
     return substitute(work, {weight: Weight(weight.name, weight.type) for weight in weights})
 
 
-def _shareable_ns(instruction: Instruction, report: KernelReport, target: Target) -> float:
+def _shareable_ns(instruction: Instruction, target: Target) -> float:
     """Return about how long one thread takes for what threads can share of *instruction*."""
     traits = traits_of(instruction, CPU_KERNELS.traits)
     if traits.is_serial:
         return 0.0
-    return estimate_ns(report.cost, 1 if traits.is_scalar else target.lanes)
+    lanes = 1 if traits.is_scalar else target.lanes
+    return estimate_ns(instruction_cost(instruction), lanes)
 
 
-def _report(use: Use, call: Call) -> KernelReport:
-    """Return what is told of one call, but for the source and the estimate of its kernel."""
+def _report(use: Use, call: Call, threads: int) -> KernelReport:
+    """Return what is told of one call that so many *threads* make."""
     instruction = use.instruction
     return KernelReport(
         instruction=print_instruction(instruction),
@@ -97,4 +107,5 @@ def _report(use: Use, call: Call) -> KernelReport:
         cost=instruction_cost(instruction),
         origins=instruction.imported_names,
         opcode=instruction.opcode,
+        threads=threads,
     )

@@ -64,7 +64,8 @@ def unit_bytes(fleet: Fleet) -> Floats:
         needed[list(users)] += buffer.type.size_bytes
     moved = np.zeros((2, len(needed)))
     for value in units.values:
-        moved[0, list(value.readers)] += value.size_bytes
+        for reader in value.readers:
+            moved[0, reader] += value.size_bytes * (value.buffer in units.at_once[reader])
         if value.producer is not None:
             moved[1, value.producer] += value.size_bytes
     shared = [unit.shared_bytes for unit in units.units]

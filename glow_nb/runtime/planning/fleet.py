@@ -132,7 +132,7 @@ class Fleet:
             self.least.tolist(),
             self._least_scratch,
             len(self.devices),
-            self._way_seconds,
+            self.way_seconds,
         )
 
     @property
@@ -158,7 +158,7 @@ class Fleet:
             kinds.append(dataclasses.replace(kind, barred=tuple(barred)))
         return Fleet(self.units.merged(groups), tuple(kinds))
 
-    def _way_seconds(self, size_bytes: int) -> float:
+    def way_seconds(self, size_bytes: int) -> float:
         """Return how long so many bytes take on the fastest way between two devices."""
         devices = [kind.device for kind in self.kinds]
         links = [link for device in devices for link in (device.link, *device.links.values())]

@@ -18,7 +18,8 @@ from itertools import pairwise
 import numpy as np
 
 from glow_nb.runtime.planning.layouts import Crossing, Inner, Layout, layouts_of
-from glow_nb.runtime.planning.units import Units, Value
+from glow_nb.runtime.planning.live import copiers_of
+from glow_nb.runtime.planning.units import Unit, Units, Value
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,16 @@ def forks_of(
     before, made = units.before, units.made
     known: dict[Inner, list[Layout] | None] = {}
     forks = []
-    for first, last in pairwise([None, *_meetings(before), None]):
+    for first, last in pairwise([None, *_meetings(units), None]):
         between = range(0 if first is None else first + 1, len(before) if last is None else last)
-        view = _View(between, last, way)
+        view = _View(units, between, last, way)
         values = [] if first is None else [view.crossing(value, None) for value in made[first]]
         values += [view.crossing(value, unit) for unit in between for value in made[unit]]
         inner = Inner(
             seconds=tuple(least[unit] for unit in between),
             behind=0.0 if last is None else least[last],
             scratch=tuple(scratch[unit] for unit in between),
+            shared=tuple(_shared(units.units[unit]) for unit in between),
             before=tuple(
                 tuple(n - between.start for n in before[u] if n in between) for u in between
             ),
@@ -84,8 +86,9 @@ def forks_of(
 
 @dataclass(frozen=True)
 class _View:
-    """Values as they are seen from the units *between* two meetings."""
+    """Values of *units* as they are seen from those *between* two meetings."""
 
+    units: Units
     between: range
     last: int | None
     way: Callable[[int], float]
@@ -99,6 +102,7 @@ class _View:
             is_read_last=self.last in value.readers,
             is_read_behind=any(reader >= end for reader in value.readers),
             size_bytes=value.size_bytes,
+            own_bytes=0 if copiers_of(self.units, value) else value.size_bytes,
             seconds=self.way(value.size_bytes),
         )
 
@@ -141,7 +145,7 @@ def _bytes_within(units: Units, unit: int, stretch: range) -> float:
         and all(n in stretch and not units.units[n].shared_bytes for n in value.readers)
     )
     one = units.units[unit]
-    return one.inner_bytes + max(0.0, total - one.shared_bytes)
+    return max(0.0, one.inner_bytes + total - one.shared_bytes)
 
 
 @dataclass(frozen=True)
@@ -192,6 +196,11 @@ def _hull(number: int, fork: Fork) -> list[Step]:
     return steps
 
 
+def _shared(unit: Unit) -> float:
+    """Return what *unit* need not have in memory twice, or at once if it is several kernels."""
+    return unit.shared_bytes if len(unit.instructions) == 1 else np.inf
+
+
 def _longest(inner: Inner) -> float:
     """Return the seconds of the longest path, without transfers."""
     ends: list[float] = []
@@ -200,19 +209,8 @@ def _longest(inner: Inner) -> float:
     return max(ends, default=0.0) + inner.behind
 
 
-def _meetings(before: Sequence[set[int]]) -> list[int]:
+def _meetings(units: Units) -> list[int]:
     """Return the units that all others come before or behind, in order."""
-    count = len(before)
-    above, below = [0] * count, [0] * count
-    for number, found in enumerate(before):
-        for other in found:
-            above[number] |= above[other] | 1 << other
-    for number in reversed(range(count)):
-        for other in before[number]:
-            below[other] |= below[number] | 1 << number
-    met = (
-        number
-        for number in range(count)
-        if (above[number] | below[number]).bit_count() == count - 1
-    )
-    return list(met)
+    others = len(units.units) - 1
+    related = (above | below for above, below in zip(units.above, units.below, strict=True))
+    return [number for number, found in enumerate(related) if found.bit_count() == others]

@@ -62,6 +62,7 @@ class Crossing:
         is_read_last: Whether the second meeting reads it.
         is_read_behind: Whether that or any unit behind it does.
         size_bytes: Its size.
+        own_bytes: What it takes in a part that has all who touch it, at least.
         seconds: How long it takes from one device to another, on the fastest way.
     """
 
@@ -70,6 +71,7 @@ class Crossing:
     is_read_last: bool
     is_read_behind: bool
     size_bytes: int
+    own_bytes: int
     seconds: float
 
 
@@ -81,6 +83,7 @@ class Inner:
         seconds: How long each of them takes on its fastest device.
         behind: How long the second meeting takes.
         scratch: The working memory of each of them.
+        shared: Bytes that each of them both reads and writes in one place, or more.
         before: Which of them each one reads from.
         values: What they read, and what is read of them.
         devices: How many devices there are.
@@ -89,6 +92,7 @@ class Inner:
     seconds: tuple[float, ...]
     behind: float
     scratch: tuple[float, ...]
+    shared: tuple[float, ...]
     before: tuple[tuple[int, ...], ...]
     values: tuple[Crossing, ...]
     devices: int
@@ -139,8 +143,10 @@ def _front(inner: Inner, known: list[Layout], *, only_plain: bool) -> list[Layou
     )
     for unit in range(len(inner.seconds)):
         choices = _with_unit(inner, choices, unit, only_plain=only_plain)
-        is_known = _is_known(_seconds(inner, choices), _bytes(inner, choices), known)
-        choices = choices.only(~is_known)
+        seconds = _seconds(inner, choices)
+        is_fast = seconds < inner.total * (1 - ROUNDING)  # bytes take longer to count
+        choices = choices.only(is_fast)
+        choices = choices.only(~_is_known(seconds[is_fast], _bytes(inner, choices), known))
         if len(choices.serial) > MOST_CHOICES:
             return None
     seconds, sizes = _seconds(inner, choices), _bytes(inner, choices)
@@ -243,14 +249,17 @@ def _taken_behind(inner: Inner, choices: _Choices) -> Floats:
 
 
 def _bytes(inner: Inner, choices: _Choices) -> Floats:
-    """Return the bytes of what each part takes and gives, and of its working memory.
+    """Return the bytes of what each part takes and gives, and of what its largest unit needs.
 
-    A value is an output of the part that makes it, and an input of each part that reads it.
+    A value is an output of the part that makes it, and an input of each part that reads it. One
+    that a device makes and reads for itself alone is in memory while units there touch it: in the
+    arena, or as an input and an output of several parts.
     """
     devices = np.arange(choices.loads.shape[1], dtype=np.int8)
-    scratch = np.array(inner.scratch[: choices.places.shape[1]]).reshape(1, -1, 1)
+    needs = np.array(inner.scratch[: choices.places.shape[1]]) + _inside(inner, choices)
     is_there = choices.places.reshape(*choices.places.shape, 1) == devices
-    total: Floats = np.where(is_there, scratch, 0.0).max(axis=1, initial=0).sum(axis=1)
+    largest = np.where(is_there, needs.reshape(*needs.shape, 1), 0.0)
+    total: Floats = largest.max(axis=1, initial=0).sum(axis=1)
     for value in _made(inner, choices):
         made = np.full((len(total), 1), BEFORE, np.int8)
         if value.producer is not None:
@@ -261,6 +270,20 @@ def _bytes(inner: Inner, choices: _Choices) -> Floats:
         count = behind + taken.sum(axis=1)
         total += value.size_bytes * (count + (count > 0))
     return total
+
+
+def _inside(inner: Inner, choices: _Choices) -> Floats:
+    """Return what each unit needs, at least, of values that its device makes for itself alone."""
+    total: Floats = np.zeros(choices.places.shape)
+    count = choices.places.shape[1]
+    for value in inner.values:
+        if value.producer is None or max((value.producer, *value.readers)) >= count:
+            continue
+        place = choices.places[:, [value.producer]]
+        alone = (_places(choices, value) == place).all(axis=1) & (not value.is_read_behind)
+        total[:, [value.producer, *value.readers]] += np.where(alone, value.own_bytes, 0)[:, None]
+    needed: Floats = np.maximum(total - np.array(inner.shared[:count]), 0)
+    return needed
 
 
 def _made(inner: Inner, choices: _Choices) -> list[Crossing]:

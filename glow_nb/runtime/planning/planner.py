@@ -22,14 +22,17 @@ from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.bounds import BOUNDS, longest_path, path_bound
 from glow_nb.runtime.planning.chains import Walk, best_walk
 from glow_nb.runtime.planning.costs import KernelWork, kernel_seconds
-from glow_nb.runtime.planning.cuts import all_cuts, ordered_cuts
+from glow_nb.runtime.planning.cuts import all_cuts, most_cuts, ordered_cuts
 from glow_nb.runtime.planning.fleet import Fleet
+from glow_nb.runtime.planning.forks import steps_of
+from glow_nb.runtime.planning.packing import Packer
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
 from glow_nb.runtime.planning.side_by_side import Piece, chosen_layouts, pieces_of
 from glow_nb.runtime.planning.split import Splitter, placed_program
 from glow_nb.runtime.planning.spread import Needs, Placed, homes_by_size, kept_bytes, spread
 from glow_nb.runtime.planning.stretches import Floats, Stretches
 from glow_nb.runtime.planning.timing import VALUES, memory_bytes
+from glow_nb.runtime.planning.ways import ways_of
 
 MOST_LEARNED = 60
 """Parts that are made, at most, to correct estimates by them."""
@@ -47,12 +50,15 @@ MOST_REPAIRS = 4
 """How often units are spread anew because a device turned out to hold too much."""
 
 
-LESS = 0.35
-"""By which share forks take less memory, if their parts find no room on the devices."""
-
 PIECES = 16
 """How many pieces with many weights a device has room for at least: the more, the fuller it gets,
 and the more bytes go from piece to piece."""
+
+WORTH_REPEATING = 0.005
+"""By which share of its seconds another packing must be better, for more to be tried."""
+
+RESERVES = (0.0, 0.03, 0.06, 0.08, 0.13)
+"""Shares of the weights that are kept free beside them: not all of the room can be filled."""
 
 FindHomes = Callable[[Fleet, Sequence[float]], Mapping[int, int] | None]
 """Returns the devices of some units, if each device has so many bytes; None if there are none."""
@@ -96,12 +102,12 @@ class Planner:
     def best(self) -> Partitioning | None:
         """Return the best plan found; None if none was."""
         plans = list(self._walks())
-        for more in (self._side_by_side, self._spreads):
-            best = min(plans, key=lambda plan: plan.value, default=None)
-            if best is None or (
-                best.value > self._bound * WORTH_SPREADING and self._may_be_better_spread()
-            ):
-                plans += more()
+        if self._may_improve(plans):
+            sides = list(self._side_by_side())
+            plans += sides
+            if self._may_improve(plans):
+                is_tight = not sides or self._is_tight()
+                plans += (is_tight and list(self._packings())) or self._spreads()
         best = min(plans, key=lambda plan: plan.value, default=None)
         if best is None:
             return None
@@ -111,8 +117,11 @@ class Planner:
         is_met = best.value <= bound * (1 + ROUNDING)
         return dataclasses.replace(best, lower_bound=best.value if is_met else bound)
 
-    def _may_be_better_spread(self) -> bool:
-        return self._objective == "memory" or self._may_run_side_by_side()
+    def _may_improve(self, plans: Sequence[Partitioning]) -> bool:
+        """Return whether devices with several parts may be better than *plans*."""
+        best = min((plan.value for plan in plans), default=np.inf)
+        may_be = self._objective == "memory" or self._may_run_side_by_side()
+        return bool(np.isinf(best)) or (best > self._bound * WORTH_SPREADING and may_be)
 
     def _may_run_side_by_side(self) -> bool:
         return (
@@ -126,8 +135,7 @@ class Planner:
         cuts = all_cuts(self._units)
         stretches = Stretches(self._units, ordered_cuts(self._units) if cuts is None else cuts)
         kinds = self._fleet.kinds
-        memory = [stretches.memory_bytes + stretches.most(asked) for asked in self._fleet.scratch]
-        seconds = [stretches.seconds(kind.device) for kind in kinds]
+        memory, seconds = self._estimates(stretches)
         combine = np.add if self._objective == "latency" else np.maximum
         counts = [len(kind.devices) for kind in kinds]
         known: set[tuple[int, int, int]] = set()
@@ -154,6 +162,11 @@ class Planner:
                 memory[kind][first, last] = made.held_bytes
                 seconds[kind][first, last] = kernel_seconds(made.kernels, kinds[kind].device)
             known |= new
+
+    def _estimates(self, stretches: Stretches) -> tuple[list[Floats], list[Floats]]:
+        """Return the memory and the seconds of each stretch on a device of each kind, at least."""
+        memory = [stretches.memory_bytes + stretches.most(asked) for asked in self._fleet.scratch]
+        return memory, [stretches.seconds(kind.device) for kind in self._fleet.kinds]
 
     def _is_bound(self, walk: Walk) -> bool:
         """True if no plan in which each device has one part is better than *walk* over all cuts."""
@@ -193,22 +206,58 @@ class Planner:
             for step in walk.steps
         ]
 
-    def _side_by_side(self) -> Iterable[Partitioning]:
-        """Yield a plan in which as many forks run side by side as find room, if there is one."""
-        fleet = self._fleet
-        budget = fleet.free_bytes
-        while layouts := chosen_layouts(fleet.forks, budget):
-            pieces = pieces_of(fleet.units, fleet.forks, layouts, min(self._room) / PIECES)
-            needs = self._needs(pieces)
-            fills = needs.least() / sum(self._room)
-            plan = (
-                self._fitting(partial(self._spread_pieces, pieces, needs)) if fills <= 1 else None
-            )
-            if plan:
-                yield plan
+    def _is_tight(self) -> bool:
+        """Return whether there is too little memory for all forks to run side by side."""
+        needed = sum(step.size_bytes for step in steps_of(self._fleet.forks))
+        return needed > self._fleet.free_bytes
+
+    def _packings(self) -> Iterable[Partitioning]:
+        """Yield plans of stems and branches that are packed into the devices, if there are any."""
+        ways = ways_of(self._units, self._fleet.forks)
+        has_splits = any(stop.splits for stop in ways.stops)
+        if (
+            self._objective != "latency"
+            or not has_splits
+            or len(ways.cuts) > most_cuts(self._units)
+        ):
+            return
+        stretches = Stretches(self._units, ways.cuts)
+        memory, seconds = self._estimates(stretches)
+        for kind, took in zip(self._fleet.kinds, seconds, strict=True):
+            took += stretches.fed.seconds(kind.device.link)
+            took += stretches.given.seconds(kind.device.link)
+            took[stretches.holds_any(kind.barred)] = np.inf
+        packer = Packer(self._fleet, ways, stretches, memory, seconds)
+        least = np.inf
+        for reserve in RESERVES:
+            packed = packer.best(reserve)
+            if packed is None:
+                continue
+            if packed.seconds >= least * (1 - WORTH_REPEATING):
                 return
-            taken = sum(layout.size_bytes for layout in layouts.values())
-            budget = taken * (1 - max(LESS, fills - 1))
+            plan = self.plan_of(packed.placed(stretches))
+            for (first, last, device), part in zip(packed.parts, plan.parts, strict=True):
+                memory[self._fleet.kind_of_device[device]][first, last] = part.memory_bytes
+            if not any(self._missing(plan)):
+                least = plan.value
+                yield plan
+                if least <= self._bound * WORTH_SPREADING:
+                    return
+
+    def _side_by_side(self) -> Iterable[Partitioning]:
+        """Yield a plan in which forks run side by side by what they save for a byte.
+
+        There is none if they find no room as they come.
+        """
+        fleet = self._fleet
+        layouts = chosen_layouts(fleet.forks, fleet.free_bytes)
+        if not layouts:
+            return
+        pieces = pieces_of(fleet.units, fleet.forks, layouts, min(self._room) / PIECES)
+        needs = self._needs(pieces)
+        if needs.least() <= sum(self._room):
+            plan = self._fitting(partial(self._spread_pieces, pieces, needs))
+            yield from [plan] if plan else []
 
     def _needs(self, pieces: Sequence[Piece]) -> Needs:
         """Return what *pieces* take; those that go on have room for a run of all of them."""

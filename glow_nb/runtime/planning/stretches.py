@@ -16,6 +16,7 @@ import numpy.typing as npt
 from glow_nb.runtime.devices.device_description import DeviceDescription, Link
 from glow_nb.runtime.planning.costs import kernel_seconds
 from glow_nb.runtime.planning.cuts import Cut
+from glow_nb.runtime.planning.live import copiers_of, live_values
 from glow_nb.runtime.planning.units import Units, Value
 
 Floats = npt.NDArray[np.float64]
@@ -41,7 +42,8 @@ class Stretches:
         taken: What comes from other parts.
         fed: What comes from the caller.
         given: What goes to the caller.
-        memory_bytes: What a part needs.
+        kept_bytes: The weights and states of a part.
+        memory_bytes: What a part needs, its weights and states included.
     """
 
     def __init__(self, units: Units, cuts: Sequence[Cut]) -> None:
@@ -56,7 +58,8 @@ class Stretches:
         self.taken = self._traffic(made)
         self.fed = self._traffic([value for value in units.values if value.producer is None])
         self.given = self._given([value for value in made if value.is_output])
-        self.memory_bytes = self._constants() + self._run_bytes(made)
+        self.kept_bytes = self._constants()
+        self.memory_bytes = self.kept_bytes + self._run_bytes(made)
 
     def members(self, first: int, last: int) -> list[int]:
         """Return the units of the part between two cuts."""
@@ -64,10 +67,15 @@ class Stretches:
         return [number for number in range(len(self.units.units)) if inside >> number & 1]
 
     def seconds(self, device: DeviceDescription) -> Floats:
-        """Return how long the kernels of each part take on *device*."""
+        """Return how long the kernels of each part take on *device*, with the copies that stay."""
         each = np.array([kernel_seconds(unit.kernels, device) for unit in self.units.units])
         before = self._has @ each
         between: Floats = np.maximum(before[None] - before[:, None], 0)
+        moves = self.units.moves
+        made = self._has[:, [move.producer for move in moves]]
+        moved = self._has[:, [move.unit for move in moves]]
+        took = np.array([move.kernel.seconds(device) for move in moves])
+        between += (made * (1 - moved) * took) @ moved.T
         return between
 
     def holds_any(self, units: Sequence[bool]) -> npt.NDArray[np.bool_]:
@@ -143,43 +151,33 @@ class Stretches:
         sizes = np.array([value.size_bytes for value in made], np.float64)
         begun = self._made(made)
         all_read = np.stack([self._read[v] == len(v.readers) for v in made], axis=1)
-        kept_inside = begun * all_read * np.array([not v.is_output for v in made])
-        bound = ((1 - begun) * sizes) @ (begun - kept_inside).T
+        inside = begun * all_read * np.array([not v.is_output for v in made])
+        bound = ((1 - begun) * sizes) @ (begun - inside).T
+        in_arena = self._in_arena(made, inside)
         arena = np.zeros(self.is_part.shape)
-        for index, (unit, live) in enumerate(zip(self.units.units, self._live, strict=True)):
+        live_at = live_values(self.units)
+        for index, (unit, live) in enumerate(zip(self.units.units, live_at, strict=True)):
             picked = np.array([number[value] for value in live], np.intp)
-            if not len(picked) and not unit.inner_bytes:
+            if not live and not unit.inner_bytes:
                 continue
             first, last = (np.flatnonzero(self._has[:, index] == side) for side in (0, 1))
             later = (1 - begun[np.ix_(first, picked)]) * sizes[picked]
-            during = later @ kept_inside[np.ix_(last, picked)].T
-            during += unit.inner_bytes - unit.shared_bytes
+            during = later @ in_arena[np.ix_(last, picked)].T
+            during += unit.inner_bytes - unit.on_read_bytes
             here = np.ix_(first, last)
             arena[here] = np.maximum(arena[here], during)
         total: Floats = self.taken.size_bytes + self.fed.size_bytes + bound + arena
         return total
 
-    @cached_property
-    def _live(self) -> list[list[Value]]:
-        """The values that must be in memory while each unit runs, in whatever order."""
-        count = len(self.units.units)
-        above = [0] * count
-        below = [0] * count
-        for number, before in enumerate(self.units.before):
-            for other in before:
-                above[number] |= above[other] | 1 << other
-        for number in reversed(range(count)):
-            for other in self.units.before[number]:
-                below[other] |= below[number] | 1 << number
-        live: list[list[Value]] = [[] for _ in range(count)]
-        for value in self.units.values:
-            if value.producer is None:
-                continue
-            readers = sum(1 << reader for reader in value.readers)
-            for number in range(count):
-                made = number == value.producer or above[number] >> value.producer & 1
-                if made and (
-                    number == value.producer or readers >> number & 1 or below[number] & readers
-                ):
-                    live[number].append(value)
-        return live
+    def _in_arena(self, made: Sequence[Value], inside: Floats) -> Floats:
+        """Return which of the values *made* are in the arena, of those that are *inside* a part.
+
+        What is copied may be made where the copy is; if that is bound, it takes no arena.
+        """
+        found = inside.copy()
+        number = {value: index for index, value in enumerate(made)}
+        for index in sorted(range(len(made)), key=lambda index: -(made[index].producer or 0)):
+            for copier in copiers_of(self.units, made[index]):
+                targets = [number[value] for value in self.units.made[copier]]
+                found[:, index] *= found[:, targets].prod(axis=1)
+        return found

@@ -7,6 +7,7 @@ outputs whose size a run decides stay with their counts.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +29,8 @@ from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.runtime.planning.costs import KernelWork
 from glow_nb.runtime.planning.efficiency import UNMEASURED, Efficiencies
 from glow_nb.runtime.planning.groups import in_order, joined
+from glow_nb.runtime.planning.moves import is_copy, movers_of
+from glow_nb.schema import operands_of
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,12 @@ class Unit:
 
     Attributes:
         instructions: Their numbers in the program's ``work``, ascending.
-        kernels: What each of them does; without copies, which other passes may remove.
+        kernels: What each of them does; without copies that other passes may remove.
         operators: The operators that they compute.
         nodes: The nodes of the model that they compute.
         inner_bytes: The most memory that its own activations take at a time.
-        shared_bytes: Bytes of its results that need no memory, since they lie on what it reads.
+        on_read_bytes: Bytes of its results that need no memory, since they lie on what it reads.
+        copied: Bytes that it copies of regions of others, which may lie in what it makes.
     """
 
     instructions: tuple[int, ...]
@@ -48,7 +52,13 @@ class Unit:
     operators: frozenset[str]
     nodes: tuple[str, ...]
     inner_bytes: int
-    shared_bytes: int
+    on_read_bytes: int
+    copied: Mapping[Buffer, int]
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that are in memory once, though it reads and writes them."""
+        return self.on_read_bytes + sum(self.copied.values())
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,21 @@ class Value:
         return self.buffer.type.size_bytes
 
 
+@dataclass(frozen=True)
+class Move:
+    """A copy that stays if it is in another part than what makes its source.
+
+    Attributes:
+        producer: The unit that makes it.
+        unit: The unit that copies it.
+        kernel: What the copy does.
+    """
+
+    producer: int
+    unit: int
+    kernel: KernelWork
+
+
 @dataclass(frozen=True, eq=False)
 class Units:
     """The units of a program, each behind those that it reads from.
@@ -81,17 +106,38 @@ class Units:
         program: The program, whose memory is not placed.
         units: The units.
         values: What goes between them.
+        moves: Copies that stay where a cut comes before them.
         kept: Weights and states, each with the units that need it.
         traits: What the kernels can do.
         efficiencies: How fast the kernels are.
+        is_merged: Whether each stands for several units, neighbours in the order.
     """
 
     program: Program
     units: tuple[Unit, ...]
     values: tuple[Value, ...]
+    moves: tuple[Move, ...] = field(repr=False)
     kept: Mapping[Buffer, tuple[int, ...]] = field(repr=False)
     traits: Traits = field(repr=False)
     efficiencies: Efficiencies = field(repr=False)
+    is_merged: bool = False
+
+    @cached_property
+    def at_once(self) -> list[set[Buffer]]:
+        """What each unit reads and writes at once.
+
+        Kernels that stay together, since they write one region, need not follow each other: of
+        them, the one counts that touches most. Units that are merged run in their order.
+        """
+        work = self.program.work
+        found = []
+        for unit in self.units:
+            touched = [{b.root for b in operands_of(work[n])} for n in unit.instructions]
+            if self.is_merged:
+                found.append(set().union(*touched))
+            else:
+                found.append(max(touched, key=lambda one: sum(b.type.size_bytes for b in one)))
+        return found
 
     @cached_property
     def before(self) -> list[set[int]]:
@@ -101,6 +147,24 @@ class Units:
             for reader in value.readers:
                 if value.producer is not None:
                     found[reader].add(value.producer)
+        return found
+
+    @cached_property
+    def above(self) -> list[int]:
+        """The units that come before each unit, as bits."""
+        found = [0] * len(self.units)
+        for number, before in enumerate(self.before):
+            for other in before:
+                found[number] |= found[other] | 1 << other
+        return found
+
+    @cached_property
+    def below(self) -> list[int]:
+        """The units behind each unit, as bits."""
+        found = [0] * len(self.units)
+        for number in reversed(range(len(found))):
+            for other in self.before[number]:
+                found[other] |= found[number] | 1 << number
         return found
 
     @cached_property
@@ -134,7 +198,8 @@ class Units:
         for unit, group in zip(self.units, groups, strict=True):
             for number in unit.instructions:
                 group_of[number] = group
-        return _units_from(self.program, group_of, self.traits, self.efficiencies)
+        units = _units_from(self.program, group_of, self.traits, self.efficiencies)
+        return dataclasses.replace(units, is_merged=True)
 
 
 def units_of(
@@ -219,17 +284,27 @@ def _units_from(
             for writer in writers:  # there is one, if any
                 readers = () if root in inputs else tuple(sorted(users - writers))
                 values.append(Value(root, writer, readers, root in outputs))
+    movers = movers_of(program)
+    vanishing = {n for n, i in enumerate(touched.work) if is_copy(i)}
+    vanishing -= {number for number, source in movers.items() if source in inputs}
     units = tuple(
-        _unit(touched.work, numbers, inner[group], traits, efficiencies)
+        _unit(touched.work, numbers, inner[group], vanishing, traits, efficiencies)
         for group, numbers in enumerate(members)
     )
-    return Units(program, units, tuple(values), kept, traits, efficiencies)
+    moves = tuple(
+        Move(group_of[writer], group_of[number], efficiencies.work_of(touched.work[number]))
+        for number, source in movers.items()
+        for writer in touched.writers.get(source, ())[:1]
+        if number in vanishing and group_of[writer] != group_of[number]
+    )
+    return Units(program, units, tuple(values), moves, kept, traits, efficiencies)
 
 
 def _unit(
     work: Sequence[Instruction],
     numbers: Sequence[int],
     inner: set[Buffer],
+    vanishing: set[int],
     traits: Traits,
     efficiencies: Efficiencies,
 ) -> Unit:
@@ -238,22 +313,27 @@ def _unit(
     nodes = dict.fromkeys(name for part in parts for name in part.imported_names)
     return Unit(
         instructions=tuple(numbers),
-        kernels=tuple(efficiencies.work_of(part) for part in parts if not _may_vanish(part)),
+        kernels=tuple(efficiencies.work_of(work[n]) for n in numbers if n not in vanishing),
         operators=frozenset(operators),
         nodes=tuple(nodes),
         inner_bytes=_peak(parts, inner) if inner else 0,
-        shared_bytes=_shared_bytes(parts[0], traits) if len(parts) == 1 else 0,
+        on_read_bytes=sum(_on_read_bytes(part, traits, inner) for part in parts),
+        copied=_copied(parts, inner),
     )
 
 
-def _may_vanish(instruction: Instruction) -> bool:
-    """True for a copy: what is copied may be made at its new place, or read at its old one."""
-    return isinstance(instruction, CopyInst)
+def _copied(parts: Iterable[Instruction], inner: set[Buffer]) -> dict[Buffer, int]:
+    """Return how many bytes copies among *parts* read of each region that is not *inner*."""
+    found: dict[Buffer, int] = {}
+    for buffer in (b for part in parts if is_copy(part) for b in read(part)):
+        if buffer.root not in inner:
+            found[buffer.root] = found.get(buffer.root, 0) + buffer.type.size_bytes
+    return found
 
 
-def _shared_bytes(instruction: Instruction, traits: Traits) -> int:
-    if _may_vanish(instruction):
-        return sum(buffer.type.size_bytes for buffer in read(instruction))
+def _on_read_bytes(instruction: Instruction, traits: Traits, inner: set[Buffer]) -> int:
+    if is_copy(instruction):
+        return sum(b.type.size_bytes for b in read(instruction) if b.root in inner)
     found = dict.fromkeys(result.root for result, _ in candidates(instruction, traits))
     return sum(root.type.size_bytes for root in found)
 

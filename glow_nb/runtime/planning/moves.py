@@ -1,0 +1,45 @@
+"""Copies that stay, since what they copy comes from elsewhere.
+
+Other copies may vanish: what is copied is made at its new place, or read at its old one. The first
+is impossible where it comes from the caller or from another part, whose memory it lies in; the
+second where it becomes an output, or a piece of a larger region that a kernel reads as a whole.
+"""
+
+from __future__ import annotations
+
+from glow_nb.llir.instructions.shape import CopyInst
+from glow_nb.llir.program import Activation, Bound, Buffer, Instruction, Program, mutated, read
+from glow_nb.llir.stack import members_of
+
+
+def is_copy(instruction: Instruction) -> bool:
+    """Return whether all that *instruction* does is to copy."""
+    return all(isinstance(member, CopyInst) for member in members_of(instruction))
+
+
+def movers_of(program: Program) -> dict[int, Buffer]:
+    """Return the region that each copy reads which stays where that is made elsewhere.
+
+    The copies are numbers of the program's ``work``.
+    """
+    whole = _read_as_a_whole(program)
+    found: dict[int, Buffer] = {}
+    for number, copy in enumerate(program.work):
+        if not is_copy(copy):
+            continue
+        (source,), (target,) = ({b.root for b in side(copy)} for side in (read, mutated))
+        is_piece = target in whole and target.type.size_bytes > source.type.size_bytes
+        if isinstance(source, Activation | Bound) and (is_piece or target in program.outputs):
+            found[number] = source
+    return found
+
+
+def _read_as_a_whole(program: Program) -> set[Buffer]:
+    """Return the regions that some kernel reads all of."""
+    return {
+        buffer.root
+        for kernel in program.work
+        if not is_copy(kernel)
+        for buffer in read(kernel)
+        if buffer.type.size == buffer.root.type.size
+    }

@@ -1,0 +1,112 @@
+"""No part needs less memory or time than is estimated for it before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from glow_nb.compiler import lower_for
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.graph import Function, Value
+from glow_nb.hlir.ops import Concat, MatMul
+from glow_nb.runtime.deploy import backend_of
+from glow_nb.runtime.planning.costs import kernel_seconds
+from glow_nb.runtime.planning.cuts import all_cuts
+from glow_nb.runtime.planning.fleet import Fleet, fleet_of
+from glow_nb.runtime.planning.planner import Planner
+from glow_nb.runtime.planning.split import stacked_program
+from glow_nb.runtime.planning.spread import Placed
+from glow_nb.runtime.planning.stretches import Stretches
+from glow_nb.runtime.planning.units import units_of
+from tests.unit.runtime.networks import branches, devices, product, residual
+
+
+def dense(depth: int = 3, width: int = 32) -> Function:
+    """Return a network in which each layer reads all before it, put together again and again."""
+    b = Builder("dense")
+    x: Value = product(b, b.input("x", f"float32<8 x {width}>"), width)
+    for _ in range(depth):
+        x = b.emit(Concat((x, product(b, product(b, x, width), width)), 1))
+    b.save(product(b, x, width), "y")
+    return b.function()
+
+
+def gathered(width: int = 32) -> Function:
+    """Return a network whose concats each take all that was made before."""
+    b = Builder("gathered")
+    made: list[Value] = [product(b, b.input("x", f"float32<8 x {width}>"), width)]
+    for _ in range(3):
+        together = b.emit(Concat(tuple(made), 1)) if len(made) > 1 else made[0]
+        made.append(product(b, together, width))
+    b.save(product(b, b.emit(Concat((made[0], made[2]), 0)), width), "y")
+    return b.function()
+
+
+def cached(width: int = 64) -> Function:
+    """Return a step that appends a row to rows of the caller."""
+    b = Builder("cached")
+    past = b.input("past", f"float32<31 x {width}>")
+    row = product(b, b.input("x", f"float32<1 x {width}>"), width)
+    rows = b.emit(Concat((past, product(b, row, width)), 0))
+    b.save(rows, "present")
+    b.save(b.emit(MatMul(rows, b.constant("w", np.ones((width, width), np.float32)))), "y")
+    return b.function()
+
+
+NETWORKS: dict[str, Callable[[], Function]] = {
+    "branches": lambda: branches(3, 32),
+    "cached": cached,
+    "dense": dense,
+    "gathered": gathered,
+    "residual": lambda: residual(32, depth=2),
+}
+
+
+def fleet_for(function: Function) -> Fleet:
+    made = devices(1)
+    backend = backend_of(made[0])
+    units = units_of(stacked_program(lower_for(function, backend), backend), backend.traits)
+    return fleet_of(units, made, {}, {"d0": [False] * len(units.units)})
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_estimates_are_not_above_the_exact_numbers(name: str) -> None:
+    fleet = fleet_for(NETWORKS[name]())
+    (device,) = fleet.devices
+    cuts = all_cuts(fleet.units)
+    assert cuts is not None
+    stretches = Stretches(fleet.units, cuts)
+    memory = stretches.memory_bytes + stretches.most(fleet.scratch[0])
+    seconds = stretches.seconds(device)
+    planner = Planner(fleet, "throughput")
+    for first, last in np.argwhere(stretches.is_part).tolist():
+        units = stretches.members(first, last)
+        (part,) = planner.plan_of([Placed(tuple(units), 0)]).parts
+        assert memory[first, last] <= part.memory_bytes, units
+        assert seconds[first, last] <= part.seconds * (1 + 1e-9), units
+
+
+def test_a_copy_of_what_the_caller_gives_is_counted() -> None:
+    fleet = fleet_for(cached())
+    count = len(fleet.units.units)
+    (part,) = Planner(fleet, "latency").plan_of([Placed(tuple(range(count)), 0)]).parts
+    kernels = [kernel for unit in fleet.units.units for kernel in unit.kernels]
+    assert kernel_seconds(kernels, fleet.devices[0]) == pytest.approx(part.seconds)
+
+
+def test_a_copy_of_what_another_part_makes_is_counted() -> None:
+    fleet = fleet_for(dense(1))
+    cuts = all_cuts(fleet.units)
+    assert cuts is not None
+    stretches = Stretches(fleet.units, cuts)
+    first = cuts.index(1)
+    (part,) = (
+        Planner(fleet, "latency")
+        .plan_of([Placed(tuple(stretches.members(first, len(cuts) - 1)), 0)])
+        .parts
+    )
+    assert any(instruction.opcode == "copy" for instruction in part.program.work)
+    estimated = stretches.seconds(fleet.devices[0])[first, -1]
+    assert estimated == pytest.approx(part.seconds)
