@@ -29,6 +29,7 @@ _CONVERT, _NEG = SCALAR_FUNCTIONS["convert"], SCALAR_FUNCTIONS["neg"]
 _LOOK_UP, _RINT = SCALAR_FUNCTIONS["look_up"], SCALAR_FUNCTIONS["rint"]
 _SATURATE, _CONVERT_FLOAT32 = SCALAR_FUNCTIONS["saturate"], SCALAR_FUNCTIONS["convert_float32"]
 _ADD = SCALAR_FUNCTIONS["add"]
+_INTEGERS = frozenset(kind for kind in ElementKind if kind.value.startswith(("int", "uint")))
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ class VectorCode:
         self.lines: list[str] = []
         self.calls: set[tuple[ScalarFunction, ElementKind]] = set()
         self._known: dict[str, Vector] = {}
-        self._rounded: set[Vector] = set()
-        self._integers: set[Vector] = set()
-        self._saturated: dict[Vector, Vector] = {}
+        self._rounded: set[Vector] = set()  # whole numbers, -0.0 and NaN among them
+        self._integers: set[Vector] = set()  # such numbers in float32 without -0.0
+        self._saturated: dict[Vector, Vector] = {}  # what integers were made of, by the integers
 
     def assign(self, text: str, kind: ElementKind) -> Vector:
         """Return a variable that holds the vector *text* of *kind*."""
@@ -97,7 +98,10 @@ class VectorCode:
         return result
 
     def _are_integers(self, *summands: Vector) -> bool:
-        """True if a sum is an integer and not -0.0, which not all of *summands* may be then."""
+        """True if the sum is a whole number, but not -0.0.
+
+        All of *summands* are whole numbers then, and one of them is never -0.0.
+        """
         integers = self._integers.intersection(summands)
         return bool(integers) and (integers | self._rounded).issuperset(summands)
 
@@ -113,7 +117,7 @@ class VectorCode:
         if source in self._integers and vector.kind.size_bytes <= 2:
             return self.assign(f"clamp_{vector.kind.value}({source.name})", FLOAT32)
         result = self.assign(text, FLOAT32)
-        if not vector.kind.is_float:
+        if vector.kind in _INTEGERS:
             self._integers.add(result)
         return result
 

@@ -375,7 +375,8 @@ def _namespace() -> dict[str, object]:
         names[f"convert_{kind.value}"] = _conversion(convert, kind)
         names[f"saturate_{kind.value}"] = _saturation(kind)
         names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
-        names[f"clamp_{kind.value}"] = _clamp(kind)
+        if kind.value.startswith(("int", "uint")) and kind.bits <= 16:  # float32 holds the limits
+            names[f"clamp_{kind.value}"] = _clamp(kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
     return names | dot.DOTS | taps.TAPS

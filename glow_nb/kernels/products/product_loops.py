@@ -54,7 +54,7 @@ class ProductWriter:
         self.nest, self.shape, self.fusion = nest, nest.shape, fusion
         self.plan = plan = plan_product(nest, target)
         self.tiles = TileStore(fusion, plan.lanes)
-        # what the tiles write and their epilogues read comes from beyond the second-level cache
+        # what tiles write and epilogues read takes more than our share of the second-level cache
         self.is_far = self.tiles.touched_bytes > level_2_bytes(target)
         _, *operands = kernel_operands(fusion.head)
         self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
