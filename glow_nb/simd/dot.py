@@ -8,6 +8,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.simd.memory import (
     address,
     are_literal,
@@ -22,8 +23,8 @@ MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, ahead, p
 
 ``t[r, v] += sum over c < count, f < {factors} of x[i + r * stride + c * step + f] *
 w[j + c * row + v * {factors} + f]`` for every row r and every column v below *columns*; nothing is
-read for the others. Meanwhile the weights ``w[ahead + c * pace]``, which a later call reads, are
-brought into the second-level cache, unless *pace* is 0. Literals are *stride*, *step*, *row*,
+read for the others. Meanwhile each step brings the *pace* weights from ``w[ahead + c * pace]`` on,
+which a later call reads, into the second-level cache. Literals are *stride*, *step*, *row*,
 *columns* and *pace*.
 """
 
@@ -67,10 +68,10 @@ def dot_in(name: str, form: MultiplyAdd) -> Any:
                 return builder.add(begin, builder.mul(channel, ir.Constant(INDEX, literal(each))))
 
             with cgutils.for_range(builder, length, intp=INDEX) as loop:
-                if literal(pace):
-                    fetched = ahead_of(later, pace, loop.index)
-                    far = address(builder, arguments[5], fetched, weights.kind)
-                    hint_second_level(builder, far)
+                fetched = ahead_of(later, pace, loop.index)
+                for offset in range(0, literal(pace), CACHE_LINE_BYTES // weights.kind.size_bytes):
+                    line = builder.add(fetched, ir.Constant(INDEX, offset))
+                    hint_second_level(builder, address(builder, arguments[5], line, weights.kind))
                 left = (arguments[1], source, ahead_of(first, step, loop.index))
                 right = (arguments[5], weights, ahead_of(place, row, loop.index))
                 value = builder.load(total)
