@@ -153,9 +153,9 @@ class Histogram:
 def updated(numbers: Array, counts: Array, bounds: Array) -> tuple[Any, Any]:
     """Return *counts* and *bounds* (least and greatest number) with *numbers* counted, too.
 
-    Bounds of which the first is greater say that nothing was counted yet. As soon as a number, or
-    one of other bounds, is NaN or infinite, the bounds are NaN for good, and nothing more is
-    counted.
+    Bounds of which the first is greater say that nothing was counted yet. As soon as a number, or a
+    bound of a histogram that is not empty, is NaN or infinite, the bounds are NaN for good, and
+    nothing more is counted.
     """
     least, greatest = (float(bound) for bound in bounds)
     if not (np.isfinite(numbers).all() and (least > greatest or np.isfinite(bounds).all())):

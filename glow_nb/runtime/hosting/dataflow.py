@@ -22,12 +22,14 @@ class Copy:
         device: The device.
         key: What the device calls it.
         network: The name of the network.
+        has_state: Whether runs change the network, so that it is lost with the device.
     """
 
     part: HostedPart
     device: HostedDevice
     key: str
     network: str
+    has_state: bool
 
 
 @dataclass(eq=False)

@@ -28,7 +28,7 @@ class HostedDevice:
     """A device, with the runs and the parts that it has been given.
 
     The host's lock guards all attributes but ``copies``, which is the provisioner's, and
-    ``away_since`` and ``next_attempt``, which are the recovery's.
+    ``away_since`` and ``next_attempt``, which are the recovery's while the device is not up.
 
     Attributes:
         device: The device, which may be of a class of the user.
@@ -39,7 +39,7 @@ class HostedDevice:
         is_up: Whether it takes runs; while it is being restarted it does not.
         losses: How often it has been lost.
         lost: Why it does not come back for now; empty while requests wait for it.
-        away_since: When it was lost last, by ``time.time``.
+        away_since: When it was lost, by ``time.time``; None while it is up.
         next_attempt: When an attempt to restart it begins, by ``time.time``; None if nobody tries.
         freed: When a run on it ended last.
         used: The number of the last run that it was given, among those of all devices.
@@ -65,6 +65,12 @@ class HostedDevice:
     def is_free(self) -> bool:
         """Whether it may be given a run."""
         return self.is_up and len(self.running) < DEPTH
+
+    @property
+    def free_bytes(self) -> int:
+        """Memory that is free on it; a GlowError if it cannot say that."""
+        with self.border:
+            return self.device.memory_free_bytes
 
     def health(self) -> Health:
         """Return how the device is; one that cannot say that is dead."""

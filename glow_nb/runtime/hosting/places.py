@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from glow_nb.errors import PartitionError
+from glow_nb.errors import GlowError, PartitionError
 from glow_nb.runtime.hosting.dataflow import HostedPart
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
 
@@ -57,10 +57,18 @@ def alike(devices: Sequence[HostedDevice], like: HostedDevice) -> list[HostedDev
     return [d for d in up(devices) if _kind(d) == _kind(like) and not _barred(d, like)]
 
 
+def room_on(device: HostedDevice) -> int:
+    """Return the bytes that are free on *device*; one that cannot say that has no room."""
+    try:
+        return device.free_bytes
+    except GlowError:
+        return 0
+
+
 def has_room(bundle: Bundle, devices: Sequence[HostedDevice]) -> bool:
     """Return whether one of *devices* has memory for *bundle*, and runs it."""
     able = alike(devices, bundle.like)
-    return any(d.device.memory_free_bytes >= bundle.memory_bytes for d in able)
+    return any(room_on(device) >= bundle.memory_bytes for device in able)
 
 
 def choose_places(
@@ -71,7 +79,7 @@ def choose_places(
     Without a number of *copies* there is one, and one more as long as devices that hold nothing can
     take all of it.
     """
-    room = _Room({device: device.device.memory_free_bytes for device in up(devices)})
+    room = _Room({device: room_on(device) for device in up(devices)})
     bundles = sorted(bundles, key=lambda b: (not b.is_bound, -b.memory_bytes))
     for bundle in bundles:
         candidates = [bundle.like] if bundle.is_bound else alike(devices, bundle.like)
@@ -173,8 +181,12 @@ def _shortage(
         return f"{device.name!r} is of backend {backend!r} with {cores} core(s)"
     if barred := _barred(device, bundle.like):
         return f"{device.name!r} is not to run {', '.join(sorted(barred))} (unsupported)"
+    try:
+        free_now = device.free_bytes
+    except GlowError as error:
+        return f"{device.name!r} cannot say how much memory is free ({error})"
     # a device that has come back meanwhile is not among those that were looked at
-    left = device.device.memory_free_bytes if free is None else free.get(device, 0)
+    left = free_now if free is None else free.get(device, 0)
     if left >= needed:
         return f"{device.name!r} holds a copy"
     limit = device.device.description.memory_bytes

@@ -24,6 +24,7 @@ from glow_nb.runtime.hosting.places import (
     has_room,
     kinds_of,
     no_room,
+    room_on,
     up,
 )
 from glow_nb.runtime.planning.partitioner import partition, runs_all_of
@@ -109,7 +110,7 @@ class Provisioner:
                 operators none of them runs.
         """
         devices = up(self._devices)
-        free = {device.name: device.device.memory_free_bytes for device in devices}
+        free = {device.name: room_on(device) for device in devices}
         plans: dict[int, Partitioning] = {}
         for rows, function in functions.items():
             usable = [d.device.description for d in devices if free[d.name] > 0]
@@ -139,6 +140,7 @@ class Provisioner:
 
     def _add(self, name: str, places: Places) -> None:
         """Load each bundle of *places* on its device: all of them, or none."""
+        has_state = any(p.deployable.program.state for bundle, _ in places for p in bundle.parts)
         added: list[Copy] = []
         try:
             for bundle, device in places:
@@ -146,7 +148,7 @@ class Provisioner:
                     key = f"{name}:{part.deployable.name}:{next(self._keys)}"
                     with device.border:
                         device.device.add(key, part.deployable)
-                    added.append(Copy(part, device, key, name))
+                    added.append(Copy(part, device, key, name, has_state))
         except BaseException:
             for copy in added:
                 _evict(copy)
@@ -179,12 +181,15 @@ class Provisioner:
                     device.device.add(copy.key, copy.part.deployable)
 
     def move(self, device: HostedDevice) -> None:
-        """Take from *device*, which is away, what was on it, and load that on others with room."""
+        """Take from *device*, which is away, what was on it, and load that on others with room.
+
+        A network that has state is not loaded: its state is lost, so that it can answer nothing.
+        """
         with self._lock:
             copies, device.copies = device.copies, []
             for copy in copies:
                 copy.part.copies = tuple(c for c in copy.part.copies if c is not copy)
-            self._rest += copies
+            self._rest += [copy for copy in copies if not copy.has_state]
             self._place_rest()
 
     def place_rest(self) -> bool:

@@ -85,9 +85,10 @@ class Recovery:
 def _attend(
     device: HostedDevice, recovery: weakref.ref[Recovery], stopped: threading.Event
 ) -> None:
-    """Bring *device* back, and load what is on no device; end with the host, or its *recovery*.
+    """Bring *device* back, and load what is on no device.
 
-    If the device is lost again meanwhile, another thread attends to it.
+    It ends when the host is closed or no longer exists. If the device is lost again meanwhile,
+    another thread attends to it.
     """
     losses, is_back = device.losses, False
     for attempt, pause in enumerate(pauses(), 1):

@@ -222,6 +222,7 @@ class Schedule:
 
     def revive(self, device: HostedDevice) -> None:
         """Let *device* take runs again."""
+        device.away_since = device.next_attempt = None
         device.is_up, device.lost = True, ""
 
     def bury(self, device: HostedDevice, reason: str, effects: Effects) -> None:

@@ -45,6 +45,7 @@ class ScriptedDevice:
     Attributes:
         before_run: Called on its thread with the key before each run; what it raises is the answer.
         may_run: While this is not set, no run begins to compute.
+        tells_memory: Without it, asking for the free memory raises KeyError.
         refused_restarts: How many restarts fail from now on.
         ran: The keys of the runs that ended, in order.
     """
@@ -56,6 +57,7 @@ class ScriptedDevice:
         self.before_run: Callable[[str], None] = lambda _: None
         self.may_run = threading.Event()
         self.may_run.set()
+        self.tells_memory = True
         self.refused_restarts = 0
         self.ran: list[str] = []
         self._lock = threading.Lock()
@@ -64,6 +66,8 @@ class ScriptedDevice:
 
     @property
     def memory_free_bytes(self) -> int:
+        if not self.tells_memory:
+            raise KeyError("no such gauge")
         with self._lock:
             return self._free(self._alive())
 

@@ -88,6 +88,8 @@ def test_a_device_that_comes_back_after_many_attempts_gets_its_networks_back(clo
         assert host.run("net", row(1))["y"][0, 0] == 4.0
         health = host.health()["a"]
         assert (health.alive, health.restarts, health.away_since) == (True, 1, None)
+        hosted = host._devices[0]
+        assert (hosted.away_since, hosted.next_attempt) == (None, None)
         wait_until(lambda: not watchers())
 
 
@@ -124,6 +126,24 @@ def test_copies_that_found_no_room_come_back_with_their_device(clock: Clock) -> 
         clock.advance()
         wait_until(lambda: host.networks()["double"].duplicates == 2)
         assert len(devices[0].keys) == 1, "what has moved stays where it is"
+
+
+def test_a_device_that_cannot_say_what_is_free_keeps_no_other_from_recovery(clock: Clock) -> None:
+    devices = [ScriptedDevice(name) for name in "ab"]
+    with HostManager(devices) as host:
+        host.add_network("double", scaled(2.0), duplicates=1)
+        assert [len(device.keys) for device in devices] == [1, 0]
+        devices[1].tells_memory = False
+        devices[0].may_run.clear()
+        requests = [host.submit("double", row(1)) for _ in range(3)]
+        lose(host, devices[0], attempts=len(recovery.PAUSES))
+        for request in requests:
+            with pytest.raises(DeviceError, match="a: it could not be restarted"):
+                request.result(30)
+        devices[0].may_run.set()
+        clock.advance()
+        wait_until(lambda: host.networks()["double"].ready)
+        assert host.run("double", row(1))["y"][0, 0] == 2.0
 
 
 def test_what_found_no_room_goes_where_room_is_made(clock: Clock) -> None:
@@ -211,6 +231,8 @@ def test_state_that_was_lost_stays_lost_when_the_device_is_back(clock: Clock) ->
         lose(host, device, attempts=len(recovery.PAUSES))
         clock.advance()
         wait_until(lambda: host.health()["a"].alive)
+        wait_until(lambda: not watchers())
+        assert not device.keys, "what can answer nothing is not loaded again"
         with pytest.raises(DeviceError, match="remove the network and add it again"):
             host.run("sum", row(1))
         host.remove_network("sum")

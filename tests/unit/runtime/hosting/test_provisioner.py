@@ -19,7 +19,7 @@ from glow_nb.runtime.hosting.executor import run_once
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
 from glow_nb.runtime.hosting.provisioner import Provisioner
 from tests.unit.runtime.scripted_device import ScriptedDevice
-from tests.unit.runtime.small_networks import DEVICE, pipeline, planned, scaled
+from tests.unit.runtime.small_networks import DEVICE, pipeline, planned, running_sum, scaled
 
 ONE = compile_part(scaled(2.0), DEVICE).memory_bytes
 """The memory of one small network."""
@@ -169,6 +169,25 @@ def test_what_was_on_a_lost_device_is_moved_as_far_as_there_is_room() -> None:
     host.provisioner.move(host.hosted[0])
     assert sorted(names(part.copies) for part in flow.parts) == [[], ["b"]]
     assert not host.hosted[0].copies
+
+
+def test_no_part_of_a_network_that_has_state_is_moved() -> None:
+    host = Host(a=9 * ONE, b=9 * ONE)
+    parts = [running_sum(), scaled(2.0, made="double")]
+    host.provisioner.load("sum", {1: planned(parts, "ab")}, 1)
+    host.hosted[1].is_up = False
+    host.provisioner.move(host.hosted[1])
+    assert host.held()[0] == 1
+    assert host.provisioner.place_rest()
+
+
+def test_a_device_that_cannot_say_what_is_free_has_no_room() -> None:
+    host = Host(a=9 * ONE, b=ONE)
+    host.devices[0].tells_memory = False
+    host.provisioner.load("net", {1: scaled(2.0)}, 1)
+    assert host.held() == [0, 1]
+    with pytest.raises(PartitionError, match=r"'a' cannot say how much.*a: KeyError: 'no such g"):
+        host.provisioner.load("other", {1: scaled(2.0)}, 1)
 
 
 def test_a_backend_that_cannot_compile_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
