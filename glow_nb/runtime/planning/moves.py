@@ -27,7 +27,10 @@ def movers_of(program: Program) -> dict[int, Buffer]:
     for number, copy in enumerate(program.work):
         if not is_copy(copy):
             continue
-        (source,), (target,) = ({b.root for b in side(copy)} for side in (read, mutated))
+        sources, targets = ({b.root for b in side(copy)} for side in (read, mutated))
+        if len(sources) != 1 or len(targets) != 1:  # a stack may copy from or to several regions
+            continue
+        (source,), (target,) = sources, targets
         is_piece = target in whole and target.type.size_bytes > source.type.size_bytes
         if isinstance(source, Activation | Bound) and (is_piece or target in program.outputs):
             found[number] = source

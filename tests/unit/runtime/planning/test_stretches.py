@@ -10,7 +10,7 @@ import pytest
 from glow_nb.compiler import lower_for
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops import Concat, MatMul
+from glow_nb.hlir.ops import Concat, MatMul, Slice
 from glow_nb.runtime.deploy import backend_of
 from glow_nb.runtime.planning.costs import kernel_seconds
 from glow_nb.runtime.planning.cuts import all_cuts
@@ -55,9 +55,20 @@ def cached(width: int = 64) -> Function:
     return b.function()
 
 
+def cut_twice() -> Function:
+    """Return a network that gives the same rows of a product as two outputs, beside another."""
+    b = Builder("cut_twice")
+    x = product(b, b.input("x", "float32<64 x 32>"), 32)
+    for name in ("first", "second"):
+        b.save(b.emit(Slice(x, (0, 0), (32, 32), (1, 1))), name)
+    b.save(product(b, x, 32), "y")
+    return b.function()
+
+
 NETWORKS: dict[str, Callable[[], Function]] = {
     "branches": lambda: branches(3, 32),
     "cached": cached,
+    "cut_twice": cut_twice,
     "dense": dense,
     "gathered": gathered,
     "residual": lambda: residual(32, depth=2),
