@@ -102,12 +102,12 @@ class Planner:
     def best(self) -> Partitioning | None:
         """Return the best plan found; None if none was."""
         plans = list(self._walks())
+        sides = list(self._side_by_side()) if self._may_improve(plans) else []
+        plans += sides
+        if self._may_improve(plans) and (not sides or self._is_tight()):
+            plans += self._packings()
         if self._may_improve(plans):
-            sides = list(self._side_by_side())
-            plans += sides
-            if self._may_improve(plans):
-                is_tight = not sides or self._is_tight()
-                plans += (is_tight and list(self._packings())) or self._spreads()
+            plans += self._spreads()
         best = min(plans, key=lambda plan: plan.value, default=None)
         if best is None:
             return None
@@ -239,7 +239,7 @@ class Planner:
             for (first, last, device), part in zip(packed.parts, plan.parts, strict=True):
                 memory[self._fleet.kind_of_device[device]][first, last] = part.memory_bytes
             if not any(self._missing(plan)):
-                least = plan.value
+                least = min(least, plan.value)
                 yield plan
                 if least <= self._bound * WORTH_SPREADING:
                     return
