@@ -59,7 +59,8 @@ class Packing:
     """A plan.
 
     Attributes:
-        seconds: How long a request takes, at least.
+        seconds: How long a request takes, estimated: a value that passes a meeting is taken to come
+            from the device of the last stem.
         parts: The parts in order.
     """
 
