@@ -78,9 +78,8 @@ def forks_of(
         )
         if inner not in known:
             known[inner] = layouts_of(inner)
-        layouts = known[inner]
-        seconds = _longest(inner) if layouts is None else inner.total
-        forks.append(Fork(between, last, seconds, tuple(layouts or ())))
+        seconds = _longest(inner) if known[inner] is None else inner.total
+        forks.append(Fork(between, last, seconds, tuple(known[inner] or ())))
     return _with_what_follows(forks, units, scratch)
 
 
@@ -96,13 +95,14 @@ class _View:
     def crossing(self, value: Value, unit: int | None) -> Crossing:
         """Return *value*, made by *unit*, or by the first meeting if that is None."""
         begin, end = self.between.start, self.between.stop
+        is_elsewhere = value.buffer in self.units.lying or copiers_of(self.units, value)
         return Crossing(
             producer=None if unit is None else unit - begin,
             readers=tuple(reader - begin for reader in value.readers if begin <= reader < end),
             is_read_last=self.last in value.readers,
             is_read_behind=any(reader >= end for reader in value.readers),
             size_bytes=value.size_bytes,
-            own_bytes=0 if copiers_of(self.units, value) else value.size_bytes,
+            own_bytes=0 if is_elsewhere else value.size_bytes,
             seconds=self.way(value.size_bytes),
         )
 
@@ -142,6 +142,7 @@ def _bytes_within(units: Units, unit: int, stretch: range) -> float:
         value.size_bytes
         for value in adjacent
         if value.producer in stretch
+        and value.buffer not in units.lying
         and all(n in stretch and not units.units[n].shared_bytes for n in value.readers)
     )
     one = units.units[unit]

@@ -8,12 +8,12 @@ from glow_nb.runtime.planning.units import Units, Value
 def live_values(units: Units) -> list[list[Value]]:
     """Return the values that must be in memory while each of *units* runs.
 
-    What has been copied may lie in the copy, and is not counted.
+    What has been copied may lie in the copy, and is not counted; nor is what may lie on others.
     """
     above, below = units.above, units.below
     live: list[list[Value]] = [[] for _ in units.units]
     for value in units.values:
-        if value.producer is None:
+        if value.producer is None or value.buffer in units.lying:
             continue
         readers = _bits(value.readers)
         waiting = _bits([n for n in value.readers if _waits(units, n, value)])

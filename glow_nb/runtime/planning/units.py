@@ -29,6 +29,7 @@ from glow_nb.llir.traits import NO_TRAITS, Traits
 from glow_nb.runtime.planning.costs import KernelWork
 from glow_nb.runtime.planning.efficiency import UNMEASURED, Efficiencies
 from glow_nb.runtime.planning.groups import in_order, joined
+from glow_nb.runtime.planning.lying import lying_on_others
 from glow_nb.runtime.planning.moves import is_copy, movers_of
 from glow_nb.schema import operands_of
 
@@ -138,6 +139,12 @@ class Units:
             else:
                 found.append(max(touched, key=lambda one: sum(b.type.size_bytes for b in one)))
         return found
+
+    @cached_property
+    def lying(self) -> set[Buffer]:
+        """The regions of values that may lie in what else is counted."""
+        crossing = {value.buffer for value in self.values}.union(self.kept)
+        return lying_on_others(self.program, crossing)
 
     @cached_property
     def before(self) -> list[set[int]]:

@@ -10,7 +10,7 @@ import pytest
 from glow_nb.compiler import lower_for
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops import Concat, MatMul, Slice
+from glow_nb.hlir.ops import Concat, MatMul, Mul, Slice
 from glow_nb.runtime.deploy import backend_of
 from glow_nb.runtime.planning.costs import kernel_seconds
 from glow_nb.runtime.planning.cuts import all_cuts
@@ -65,12 +65,53 @@ def cut_twice() -> Function:
     return b.function()
 
 
+def overlapping(rows: int) -> Function:
+    """Return a network that reads the first *rows* of 64 and the last ones by themselves."""
+    b = Builder("overlapping")
+    x = product(b, b.input("x", "float32<64 x 32>"), 32)
+    first = b.emit(Slice(x, (0, 0), (rows, 32), (1, 1)))
+    second = b.emit(Slice(x, (64 - rows, 0), (64, 32), (1, 1)))
+    y = b.emit(Mul(product(b, first, 32), product(b, second, 32)))
+    b.save(product(b, y, 32), "y")
+    return b.function()
+
+
+def cut_again() -> Function:
+    """Return a network that cuts an input and a product, and cuts again what it has cut."""
+    b = Builder("cut_again")
+    given = b.input("x", "float32<64 x 32>")
+    x = product(b, given, 32)
+    y = b.emit(Slice(x, (0, 0), (48, 32), (1, 1)))
+    parts = [b.emit(Slice(one, (0, 0), (16, 32), (1, 1))) for one in (given, x, y)]
+    early = product(b, b.emit(Concat(tuple(parts), 0)), 32)
+    both = product(b, b.emit(Mul(product(b, y, 32), early)), 32)
+    b.save(b.emit(Mul(both, product(b, b.emit(Slice(x, (8, 0), (56, 32), (1, 1))), 32))), "y")
+    b.save(product(b, x, 32), "z")
+    return b.function()
+
+
+def cut_and_joined() -> Function:
+    """Return a network that reads a product as a whole, in parts, and in two concats."""
+    b = Builder("cut_and_joined")
+    x = product(b, b.input("x", "float32<64 x 32>"), 32)
+    u = product(b, x, 32)
+    one, other = (b.emit(Concat(pair, 1)) for pair in ((x, u), (u, x)))
+    y = b.emit(Mul(product(b, one, 32), product(b, other, 32)))
+    z = product(b, b.emit(Slice(x, (1, 0), (63, 32), (1, 1))), 32)
+    b.save(product(b, b.emit(Concat((y, z, product(b, z, 32)), 0)), 32), "y")
+    return b.function()
+
+
 NETWORKS: dict[str, Callable[[], Function]] = {
     "branches": lambda: branches(3, 32),
     "cached": cached,
+    "cut_again": cut_again,
+    "cut_and_joined": cut_and_joined,
     "cut_twice": cut_twice,
     "dense": dense,
     "gathered": gathered,
+    "overlapping": lambda: overlapping(62),
+    "side by side": lambda: overlapping(32),
     "residual": lambda: residual(32, depth=2),
 }
 
