@@ -7,27 +7,30 @@ bytes in common, and one of a region that others see too lies in that, wherever 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from itertools import filterfalse
 
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.overlaps import Overlaps
 from glow_nb.llir.program import Buffer, Program, mutated
 from glow_nb.llir.stack import members_of
-from glow_nb.runtime.planning.moves import is_copy
+from glow_nb.runtime.planning.moves import is_copy, own_copies
 
 
 def lying_on_others(program: Program, crossing: Set[Buffer]) -> set[Buffer]:
     """Return the regions of values that may take no memory beside what else is counted.
 
-    Each is copied from one region. That goes between units, as *crossing* says, or another region
-    is a copy of the same bytes.
+    Some are copied by the kernel that makes them. Each other one is copied from one region: that
+    is one of those, or goes between units, as *crossing* says; or another region is a copy of the
+    same bytes.
     """
     overlapping = _overlapping(program)
-    return {
+    twice = {copy.src.root for instruction in program.work for copy in own_copies(instruction)}
+    return twice | {
         target
         for target, sources in _sources(program).items()
         if len(sources) == 1
         and target not in sources
-        and (target in overlapping or not crossing.isdisjoint(sources))
+        and (target in overlapping or not sources.isdisjoint(crossing | twice))
     }
 
 
@@ -36,9 +39,9 @@ def _sources(program: Program) -> dict[Buffer, set[Buffer]]:
     found: dict[Buffer, set[Buffer]] = {}
     for target, window in _copies(program):
         found.setdefault(target, set()).add(window.root)
-    for instruction in program.work:
-        if not is_copy(instruction):
-            for buffer in mutated(instruction):
+    for instruction in filterfalse(is_copy, program.work):
+        for member in filterfalse(own_copies(instruction).__contains__, members_of(instruction)):
+            for buffer in mutated(member):
                 found.setdefault(buffer.root, set()).add(buffer.root)
     return found
 
@@ -58,7 +61,8 @@ def _overlapping(program: Program) -> set[Buffer]:
 
 def _copies(program: Program) -> Iterator[tuple[Buffer, Buffer]]:
     """Yield the region that each copy writes, and the window that it reads."""
-    for instruction in filter(is_copy, program.work):
-        for member in members_of(instruction):
+    for instruction in program.work:
+        members = members_of(instruction) if is_copy(instruction) else own_copies(instruction)
+        for member in members:
             if isinstance(member, CopyInst):
                 yield member.dest.root, member.src

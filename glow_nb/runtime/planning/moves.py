@@ -9,12 +9,29 @@ from __future__ import annotations
 
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Activation, Bound, Buffer, Instruction, Program, mutated, read
-from glow_nb.llir.stack import members_of
+from glow_nb.llir.stack import StackInst, members_of
 
 
 def is_copy(instruction: Instruction) -> bool:
     """Return whether all that *instruction* does is to copy."""
     return all(isinstance(member, CopyInst) for member in members_of(instruction))
+
+
+def own_copies(instruction: Instruction) -> list[CopyInst]:
+    """Return the copies that a stack makes of its own results, which other parts may not need."""
+    if is_copy(instruction):
+        return []
+    made = {buffer.root for buffer in mutated(instruction)}
+    copies = [one for one in members_of(instruction) if isinstance(one, CopyInst)]
+    return [one for one in copies if one.src.root in made]
+
+
+def without_own_copies(instruction: Instruction) -> Instruction:
+    """Return *instruction* as it is where its results are made at their new places at once."""
+    copies = own_copies(instruction)
+    if not copies:
+        return instruction
+    return StackInst.of(one for one in members_of(instruction) if one not in copies)
 
 
 def movers_of(program: Program) -> dict[int, Buffer]:

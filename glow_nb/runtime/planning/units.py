@@ -30,7 +30,7 @@ from glow_nb.runtime.planning.costs import KernelWork
 from glow_nb.runtime.planning.efficiency import UNMEASURED, Efficiencies
 from glow_nb.runtime.planning.groups import in_order, joined
 from glow_nb.runtime.planning.lying import lying_on_others
-from glow_nb.runtime.planning.moves import is_copy, movers_of
+from glow_nb.runtime.planning.moves import is_copy, movers_of, without_own_copies
 from glow_nb.schema import operands_of
 
 
@@ -292,10 +292,11 @@ def _units_from(
                 readers = () if root in inputs else tuple(sorted(users - writers))
                 values.append(Value(root, writer, readers, root in outputs))
     movers = movers_of(program)
+    lying = lying_on_others(program, {value.buffer for value in values}.union(kept))
     vanishing = {n for n, i in enumerate(touched.work) if is_copy(i)}
     vanishing -= {number for number, source in movers.items() if source in inputs}
     units = tuple(
-        _unit(touched.work, numbers, inner[group], vanishing, traits, efficiencies)
+        _unit(touched.work, numbers, inner[group] - lying, vanishing, traits, efficiencies)
         for group, numbers in enumerate(members)
     )
     moves = tuple(
@@ -320,7 +321,9 @@ def _unit(
     nodes = dict.fromkeys(name for part in parts for name in part.imported_names)
     return Unit(
         instructions=tuple(numbers),
-        kernels=tuple(efficiencies.work_of(work[n]) for n in numbers if n not in vanishing),
+        kernels=tuple(
+            efficiencies.work_of(without_own_copies(work[n])) for n in numbers if n not in vanishing
+        ),
         operators=frozenset(operators),
         nodes=tuple(nodes),
         inner_bytes=_peak(parts, inner) if inner else 0,

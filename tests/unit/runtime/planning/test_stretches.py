@@ -102,6 +102,15 @@ def cut_and_joined() -> Function:
     return b.function()
 
 
+def given_and_read() -> Function:
+    """Return a network that reads what it gives to the caller, too."""
+    b = Builder("given_and_read")
+    x = product(b, b.input("x", "float32<64 x 32>"), 32)
+    b.save(x, "x_given")
+    b.save(product(b, x, 32), "y")
+    return b.function()
+
+
 NETWORKS: dict[str, Callable[[], Function]] = {
     "branches": lambda: branches(3, 32),
     "cached": cached,
@@ -110,6 +119,7 @@ NETWORKS: dict[str, Callable[[], Function]] = {
     "cut_twice": cut_twice,
     "dense": dense,
     "gathered": gathered,
+    "given_and_read": given_and_read,
     "overlapping": lambda: overlapping(62),
     "side by side": lambda: overlapping(32),
     "residual": lambda: residual(32, depth=2),
