@@ -95,7 +95,7 @@ class _View:
     def crossing(self, value: Value, unit: int | None) -> Crossing:
         """Return *value*, made by *unit*, or by the first meeting if that is None."""
         begin, end = self.between.start, self.between.stop
-        is_elsewhere = value.buffer in self.units.lying or copiers_of(self.units, value)
+        is_elsewhere = value.buffer in self.units.aliased or copiers_of(self.units, value)
         return Crossing(
             producer=None if unit is None else unit - begin,
             readers=tuple(reader - begin for reader in value.readers if begin <= reader < end),
@@ -142,7 +142,7 @@ def _bytes_within(units: Units, unit: int, stretch: range) -> float:
         value.size_bytes
         for value in adjacent
         if value.producer in stretch
-        and value.buffer not in units.lying
+        and value.buffer not in units.aliased
         and all(n in stretch and not units.units[n].shared_bytes for n in value.readers)
     )
     one = units.units[unit]

@@ -13,7 +13,7 @@ def live_values(units: Units) -> list[list[Value]]:
     above, below = units.above, units.below
     live: list[list[Value]] = [[] for _ in units.units]
     for value in units.values:
-        if value.producer is None or value.buffer in units.lying:
+        if value.producer is None or value.buffer in units.aliased:
             continue
         readers = _bits(value.readers)
         waiting = _bits([n for n in value.readers if _waits(units, n, value)])

@@ -26,10 +26,10 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.stack import members_of
 from glow_nb.llir.traits import NO_TRAITS, Traits
+from glow_nb.runtime.planning.aliased import aliased_regions
 from glow_nb.runtime.planning.costs import KernelWork
 from glow_nb.runtime.planning.efficiency import UNMEASURED, Efficiencies
 from glow_nb.runtime.planning.groups import in_order, joined
-from glow_nb.runtime.planning.lying import lying_on_others
 from glow_nb.runtime.planning.moves import is_copy, movers_of, without_own_copies
 from glow_nb.schema import operands_of
 
@@ -141,10 +141,10 @@ class Units:
         return found
 
     @cached_property
-    def lying(self) -> set[Buffer]:
+    def aliased(self) -> set[Buffer]:
         """The regions of values that may lie in what else is counted."""
         crossing = {value.buffer for value in self.values}.union(self.kept)
-        return lying_on_others(self.program, crossing)
+        return aliased_regions(self.program, crossing)
 
     @cached_property
     def before(self) -> list[set[int]]:
@@ -292,11 +292,11 @@ def _units_from(
                 readers = () if root in inputs else tuple(sorted(users - writers))
                 values.append(Value(root, writer, readers, root in outputs))
     movers = movers_of(program)
-    lying = lying_on_others(program, {value.buffer for value in values}.union(kept))
+    aliased = aliased_regions(program, {value.buffer for value in values}.union(kept))
     vanishing = {n for n, i in enumerate(touched.work) if is_copy(i)}
     vanishing -= {number for number, source in movers.items() if source in inputs}
     units = tuple(
-        _unit(touched.work, numbers, inner[group] - lying, vanishing, traits, efficiencies)
+        _unit(touched.work, numbers, inner[group] - aliased, vanishing, traits, efficiencies)
         for group, numbers in enumerate(members)
     )
     moves = tuple(

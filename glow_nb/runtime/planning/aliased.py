@@ -16,7 +16,7 @@ from glow_nb.llir.stack import members_of
 from glow_nb.runtime.planning.moves import is_copy, own_copies
 
 
-def lying_on_others(program: Program, crossing: Set[Buffer]) -> set[Buffer]:
+def aliased_regions(program: Program, crossing: Set[Buffer]) -> set[Buffer]:
     """Return the regions of values that may take no memory beside what else is counted.
 
     Some are copied by the kernel that makes them. Each other one is copied from one region: that
