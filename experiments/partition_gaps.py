@@ -3,8 +3,8 @@
 Each network is cut for 2, 4 and 8 devices that are alike, with 30, 60 and 100 percent of the memory
 that the whole of it needs on one. Shown are, for each network and objective, the plan that is
 farthest above its lower bound, and the longest time that planning took of a processor, lowering
-included; with ``--all``, every plan. Devices that cannot hold the network,
-by the lower bound of the memory of the fullest one, are left out::
+included; with ``--all``, every plan. Left out are devices so small that no plan fits: the fullest
+one would need more than it has, by the lower bound of its memory::
 
     python -m experiments.partition_gaps FOLDER/*.onnx --objectives latency throughput
     python -m experiments.partition_gaps FOLDER/*.onnx --all --devices 3 --shares 0.5
