@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -25,6 +26,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn
+from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.products.test_convolution import SHAPES, check, conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -195,3 +197,14 @@ def test_operands_lie_in_any_layout(
             threads=threads,
         )
     np.testing.assert_array_equal(found, lhs @ rhs)
+
+
+@pytest.mark.parametrize(("l2_bytes", "is_fetched"), [(1 << 20, False), (1 << 12, True)])
+def test_results_that_the_second_level_cache_does_not_hold_are_fetched_ahead(
+    l2_bytes: int, is_fetched: bool
+) -> None:
+    target = replace(Target.host(8), l2_bytes=l2_bytes)
+    types = [TensorType(FLOAT32, shape) for shape in ((64, 8), (1, 8, 16))]
+    instruction = instruction_of(PackedMatMulInst, types, depth=16, block=16)
+    text = generate_kernel(instruction, target).text
+    assert ("tile_prefetch(dest" in text) is is_fetched
