@@ -8,7 +8,7 @@ outputs whose size a run decides stay with their counts.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -109,6 +109,7 @@ class Units:
         values: What goes between them.
         moves: Copies that stay where a cut comes before them.
         kept: Weights and states, each with the units that need it.
+        aliased: The regions of values that may lie in what else is counted.
         traits: What the kernels can do.
         efficiencies: How fast the kernels are.
         is_merged: Whether each stands for several units, neighbours in the order.
@@ -119,6 +120,7 @@ class Units:
     values: tuple[Value, ...]
     moves: tuple[Move, ...] = field(repr=False)
     kept: Mapping[Buffer, tuple[int, ...]] = field(repr=False)
+    aliased: Set[Buffer] = field(repr=False)
     traits: Traits = field(repr=False)
     efficiencies: Efficiencies = field(repr=False)
     is_merged: bool = False
@@ -139,12 +141,6 @@ class Units:
             else:
                 found.append(max(touched, key=lambda one: sum(b.type.size_bytes for b in one)))
         return found
-
-    @cached_property
-    def aliased(self) -> set[Buffer]:
-        """The regions of values that may lie in what else is counted."""
-        crossing = {value.buffer for value in self.values}.union(self.kept)
-        return aliased_regions(self.program, crossing)
 
     @cached_property
     def before(self) -> list[set[int]]:
@@ -305,7 +301,7 @@ def _units_from(
         for writer in touched.writers.get(source, ())[:1]
         if number in vanishing and group_of[writer] != group_of[number]
     )
-    return Units(program, units, tuple(values), moves, kept, traits, efficiencies)
+    return Units(program, units, tuple(values), moves, kept, aliased, traits, efficiencies)
 
 
 def _unit(
