@@ -241,15 +241,17 @@ def test_state_that_was_lost_stays_lost_when_the_device_is_back(clock: Clock) ->
 
 
 def test_attempts_end_with_a_host_that_nobody_closes(clock: Clock) -> None:
-    host = HostManager([ScriptedDevice("a")])
-    host.add_network("double", scaled(2.0))
-    lose(host, host._devices[0].device)  # type: ignore[arg-type]
-    assert watchers()
-    del host
+    def leave_a_host() -> None:
+        device = ScriptedDevice("a")
+        host = HostManager([device])
+        host.add_network("double", scaled(2.0))
+        lose(host, device)
+        assert watchers()
 
     def have_ended() -> bool:
         gc.collect()
         clock.advance()
         return not watchers()
 
+    leave_a_host()
     wait_until(have_ended)
