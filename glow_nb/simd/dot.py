@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -28,6 +29,15 @@ which a later call reads, into the second-level cache. Literals are *stride*, *s
 *columns* and *pace*.
 """
 
+STREAMS_MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, streams, gap)``.
+
+``t[r, v] += sum over c < count, s < streams, f < {factors} of
+x[i + r * stride + (c + s * gap) * step + f] * w[j + (c + s * gap) * row + v * {factors} + f]`` for
+every row r and every column v below *columns*: weights come from *streams* places at a time, which
+memory delivers faster than one. Literals are *stride*, *step*, *row*, *columns*, *streams* and
+*gap*.
+"""
+
 
 def dot_in(name: str, form: MultiplyAdd) -> Any:
     """Return the function *name*, with steps in *form*."""
@@ -47,39 +57,24 @@ def dot_in(name: str, form: MultiplyAdd) -> Any:
         ahead: Any,
         pace: Any,
     ) -> Any:
-        if not (isinstance(tile, RegisterTile) and are_literal(stride, step, row, columns, pace)):
-            return None
-        if not (isinstance(source, Pointer) and isinstance(weights, Pointer)):
+        if not (_is_dot(tile, source, weights) and are_literal(stride, step, row, columns, pace)):
             return None
         operands = (
             *(tile, source, start, stride, step),
             *(weights, index, row, columns, count, ahead, pace),
         )
+        lines = range(0, literal(pace), CACHE_LINE_BYTES // weights.kind.size_bytes)
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            first, place, length, later = (
-                to_index(context, builder, arguments[number], signature.args[number])
-                for number in (2, 6, 9, 10)
-            )
-            total = cgutils.alloca_once(builder, tile.llvm)
-            builder.store(arguments[0], total)
+            later = to_index(context, builder, arguments[10], signature.args[10])
 
-            def ahead_of(begin: Any, each: Any, channel: Any) -> Any:
-                return builder.add(begin, builder.mul(channel, ir.Constant(INDEX, literal(each))))
-
-            with cgutils.for_range(builder, length, intp=INDEX) as loop:
-                fetched = ahead_of(later, pace, loop.index)
-                for offset in range(0, literal(pace), CACHE_LINE_BYTES // weights.kind.size_bytes):
-                    line = builder.add(fetched, ir.Constant(INDEX, offset))
+            def fetch(step: Any) -> None:
+                begin = _times(builder, step, literal(pace), later)
+                for offset in lines:
+                    line = builder.add(begin, ir.Constant(INDEX, offset))
                     hint_second_level(builder, address(builder, arguments[5], line, weights.kind))
-                left = (arguments[1], source, ahead_of(first, step, loop.index))
-                right = (arguments[5], weights, ahead_of(place, row, loop.index))
-                value = builder.load(total)
-                value = outer_product(
-                    builder, value, tile, left, right, literal(stride), literal(columns), form
-                )
-                builder.store(value, total)
-            return builder.load(total)
+
+            return _summed(context, builder, signature, arguments, form, (0,), fetch)
 
         return tile(*operands), codegen
 
@@ -87,5 +82,92 @@ def dot_in(name: str, form: MultiplyAdd) -> Any:
     return intrinsic(prefer_literal=True)(tile_dot)
 
 
+def streams_in(name: str, form: MultiplyAdd) -> Any:
+    """Return the function *name*, with steps in *form*, of weights from several places."""
+
+    def tile_streams(
+        typing: Any,
+        tile: Any,
+        source: Any,
+        start: Any,
+        stride: Any,
+        step: Any,
+        weights: Any,
+        index: Any,
+        row: Any,
+        columns: Any,
+        count: Any,
+        streams: Any,
+        gap: Any,
+    ) -> Any:
+        literals = (stride, step, row, columns, streams, gap)
+        if not (_is_dot(tile, source, weights) and are_literal(*literals)):
+            return None
+        operands = (
+            *(tile, source, start, stride, step),
+            *(weights, index, row, columns, count, streams, gap),
+        )
+        gaps = tuple(stream * literal(gap) for stream in range(literal(streams)))
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return _summed(context, builder, signature, arguments, form, gaps)
+
+        return tile(*operands), codegen
+
+    tile_streams.__doc__ = STREAMS_MEANING.format(name=name, factors=form.factors)
+    return intrinsic(prefer_literal=True)(tile_streams)
+
+
+def _is_dot(tile: Any, source: Any, weights: Any) -> bool:
+    pointers = isinstance(source, Pointer) and isinstance(weights, Pointer)
+    return isinstance(tile, RegisterTile) and pointers
+
+
+def _summed(
+    context: Any,
+    builder: Any,
+    signature: Any,
+    arguments: Any,
+    form: MultiplyAdd,
+    gaps: tuple[int, ...],
+    fetch: Callable[[Any], None] | None = None,
+) -> Any:
+    """Write the loop over the steps of a dot: ``fetch(step)``, and the step behind each gap.
+
+    The first ten arguments are those of ``tile_dot``.
+    """
+    tile, source, _, stride, step, weights, _, row, columns, _ = signature.args[:10]
+    first, place, length = (
+        to_index(context, builder, arguments[number], signature.args[number])
+        for number in (2, 6, 9)
+    )
+    total = cgutils.alloca_once(builder, tile.llvm)
+    builder.store(arguments[0], total)
+    with cgutils.for_range(builder, length, intp=INDEX) as loop:
+        if fetch:
+            fetch(loop.index)
+        value = builder.load(total)
+        for gap in gaps:
+            number = builder.add(loop.index, ir.Constant(INDEX, gap)) if gap else loop.index
+            left = (arguments[1], source, _times(builder, number, literal(step), first))
+            right = (arguments[5], weights, _times(builder, number, literal(row), place))
+            value = outer_product(
+                builder, value, tile, left, right, literal(stride), literal(columns), form
+            )
+        builder.store(value, total)
+    return builder.load(total)
+
+
+def _times(builder: Any, number: Any, each: int, begin: Any) -> Any:
+    """Return ``begin + number * each``."""
+    return builder.add(begin, builder.mul(number, ir.Constant(INDEX, each)))
+
+
 DOTS = {name: dot_in(name, form) for name, form in FORMS.items()}
 """The dots by their names, which tell the form of the steps."""
+
+STREAMS = {
+    name: streams_in(name, form)
+    for name, form in ((n.replace("dot", "streams"), form) for n, form in FORMS.items())
+}
+"""Likewise those of weights from several places."""

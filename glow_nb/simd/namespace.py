@@ -31,6 +31,8 @@ register tiles
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes``
 dots of groups of neighbouring integers
     ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
+dots of weights from several places at a time
+    ``tile_streams`` and ``tile_streams_<form>`` with the forms of the dots
 tables
     ``look_up(p, v)``
 products of channels by themselves in such groups
@@ -379,7 +381,7 @@ def _namespace() -> dict[str, object]:
             names[f"clamp_{kind.value}"] = _clamp(kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
-    return names | dot.DOTS | taps.TAPS
+    return names | dot.DOTS | dot.STREAMS | taps.TAPS
 
 
 NAMESPACE: dict[str, object] = _namespace()

@@ -46,8 +46,9 @@ from glow_nb.kernels.products.convolution_cost import (
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
-from glow_nb.kernels.products.operand_cost import suits_in_place, suits_row_products
+from glow_nb.kernels.products.operand_cost import suits_in_place
 from glow_nb.kernels.products.product_nest import ProductKinds
+from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.schema import attributes_of, operands_of
@@ -136,22 +137,17 @@ def select_packed_operators(
 
 
 def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyConnected]:
-    """Return whether *node* is a product whose right matrix is not laid out in panels.
+    """Return whether *node* is a product whose right matrix is not laid out in panels before.
 
-    It comes at run time, and there are so few left rows that a copy would cost more.
+    It comes at run time, and the kernel reads it where it lies, or copies it on the way.
     """
     if isinstance(node, Convolution) or factor_kinds(node, target)[1].factors > 1:
         return False
-    matrix, order = _as_it_lies(node.factors[1])
-    if isinstance(matrix, Constant):
+    (lhs, lhs_order), (rhs, rhs_order) = _as_they_lie(node)
+    if isinstance(rhs, Constant):
         return False
-    shape, kind = _product_shape(node), node.type.kind
-    if order[-2] == len(order) - 1:
-        return suits_row_products(shape, kind, target)
-    matrices = matrix.type.size // max(1, shape.inner * shape.depth)
-    left, right = (factor.type.kind for factor in node.factors)
-    kinds = ProductKinds.of(left, right)
-    return suits_in_place(shape, matrices, kinds, target)
+    product = UnpackedProduct.of_types(lhs.type, rhs.type, lhs_order, rhs_order)
+    return suits_in_place(product, ProductKinds.of(lhs.type.kind, rhs.type.kind), target)
 
 
 def candidates_of(
@@ -295,7 +291,11 @@ def _product_shape(node: MatMul | FullyConnected) -> MatMulShape:
     return MatMulShape.of(lhs.type.shape, rhs.type.shape[-1], is_batched=rhs.type.rank > 2)
 
 
-def _as_it_lies(matrix: Value, *, evenly: bool = True) -> tuple[Value, tuple[int, ...]]:
+Operand = tuple[Value, tuple[int, ...]]
+"""A value, and the order in which a kernel takes its axes."""
+
+
+def _as_it_lies(matrix: Value, *, evenly: bool = True) -> Operand:
     """Return the value and the order of its axes that a kernel reads as *matrix*.
 
     The value is what is transposed, if its last axis becomes that of rows or columns, and *matrix*
@@ -311,13 +311,19 @@ def _as_it_lies(matrix: Value, *, evenly: bool = True) -> tuple[Value, tuple[int
     return matrix, tuple(range(rank))
 
 
-def _emit_unpacked(node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
+def _as_they_lie(node: MatMul | FullyConnected) -> tuple[Operand, Operand]:
+    """Return the operands of *node* that a kernel reads, with the orders of their axes."""
     left, right = node.factors
-    bias = node.bias if isinstance(node, FullyConnected) else None
     rhs, rhs_order = _as_it_lies(right)
     lhs, lhs_order = _as_it_lies(left, evenly=rhs_order[-1] == rhs.type.rank - 1)
     if lhs_order[-1] != left.type.rank - 1:  # the sums do not run along the last axis
         lhs, lhs_order = left, tuple(range(left.type.rank))
+    return (lhs, lhs_order), (rhs, rhs_order)
+
+
+def _emit_unpacked(node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
+    bias = node.bias if isinstance(node, FullyConnected) else None
+    (lhs, lhs_order), (rhs, rhs_order) = _as_they_lie(node)
     return rewriter.emit(
         UnpackedMatMul(
             lhs, rhs, bias, lhs_order=lhs_order, rhs_order=rhs_order, predicate=node.predicate

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from glow_nb.kernels.operators.dequantizing import codes_of_element
 from glow_nb.kernels.products.blocking import rank_blocks, registers_of, row_limit
-from glow_nb.kernels.products.caches import LONGEST_CHAIN
+from glow_nb.kernels.products.caches import LONGEST_CHAIN, WRITTEN_SHARE
 from glow_nb.kernels.products.dot_form import DotForm
 from glow_nb.kernels.products.reduction import Reduction, SumLoop
 from glow_nb.kernels.target import Target
@@ -23,11 +23,6 @@ decode. Where floats are written first, wider panels leave fewer rows for a tile
 
 DECODING_REGISTERS = 2
 """Registers that decoding takes beside the loaded words, for a number on its way."""
-
-WRITTEN_SHARE = 0.5
-"""Rows of floats in scratch, beside those of a panel of floats that is only read: what is written
-must stay in the first-level cache until it is read, while other data pass. Sixteen rows of 4096 x
-4096: 0.8 of the time on one Zen 5 core; 128 rows: the same."""
 
 
 @dataclass(frozen=True)

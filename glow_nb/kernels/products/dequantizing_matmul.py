@@ -6,7 +6,6 @@ from contextlib import nullcontext
 
 from typing_extensions import override
 
-from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMulInst
 from glow_nb.kernels.products.blocking import Columns
 from glow_nb.kernels.products.coded_weights import CodedWeights, decoding_form, in_registers
@@ -21,6 +20,7 @@ from glow_nb.kernels.products.product_nest import (
     RightLayout,
 )
 from glow_nb.kernels.products.product_plan import tile_steps
+from glow_nb.kernels.products.written_panels import WrittenPanels
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -62,7 +62,8 @@ def packed_dequantizing_mat_mul_source(
         run=shape.inner,
         codes=codes,
     )
-    writer = DequantizingWriter(nest, codes, target, fusion.named_by_field())
+    writes = CodesInRegisters if codes.in_registers else CodesInScratch
+    writer = writes(nest, codes, target, fusion.named_by_field())
     title = (
         f"product of {lhs.kind.value}<{shape.rows} x {shape.inner}> and {shape.depth} columns of "
         f"{codes.bits} bits, {codes.size} with one scale"
@@ -71,8 +72,8 @@ def packed_dequantizing_mat_mul_source(
     return KernelSource("dequantizing_mat_mul", text, fusion.kinds, writer.scratch_bytes)
 
 
-class DequantizingWriter(ProductWriter):
-    """Writes a product whose right operand becomes floats on the way, in registers or scratch."""
+class _CodedProduct(ProductWriter):
+    """Writes a product whose right operand are codes with scales and offsets."""
 
     def __init__(
         self, nest: ProductNest, codes: CodedWeights, target: Target, fusion: Fusion
@@ -83,30 +84,57 @@ class DequantizingWriter(ProductWriter):
         assert isinstance(head, PackedDequantizingMatMulInst)
         self.scale = fusion.names[head.scale]
         self.offset = "0" if head.offset is None else fusion.names[head.offset]
-        self.stored = self.filter
-        self.filter = "codes" if codes.in_registers else "wide"
-        self.wide_at = -(-self.scratch_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
-        if not codes.in_registers:
-            wide = self.plan.sum.block_products * nest.block * nest.kinds.right.size_bytes
-            self.scratch_bytes = self.wide_at + wide
+        self.packed_codes = fusion.names[head.rhs]
 
     @override
     def _write_pointers(self) -> None:
         super()._write_pointers()
         in_words = self.codes.together > 1
-        self.out.line(f"codes = as_int32({self.stored})" if in_words else f"codes = {self.stored}")
-        if not self.codes.in_registers:
-            self.out.line(f"wide = as_float32(at(scratch, {self.wide_at}))")
+        codes = f"as_int32({self.packed_codes})" if in_words else self.packed_codes
+        self.out.line(f"codes = {codes}")
 
     @property
     def _scales_of_panel(self) -> str:
         """Where the scales of the panel begin."""
         return times("panel", self.codes.blocks * self.nest.block)
 
+
+class CodesInRegisters(_CodedProduct):
+    """Writes a product in which each code is read once, by the only tile."""
+
+    def __init__(
+        self, nest: ProductNest, codes: CodedWeights, target: Target, fusion: Fusion
+    ) -> None:
+        super().__init__(nest, codes, target, fusion)
+        self.filter = "codes"
+
+    @override
+    def _next_weights(self, name: str) -> tuple[str, int]:
+        return "0", 0
+
+    @override
+    def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
+        plan, codes, piece = self.plan, self.codes, f"j_{name}"
+        unit, block = plan.sum.dot, self.nest.block
+        first = "0" if codes.blocks == 1 else _quotient(piece, codes.size // unit)
+        at = plus(self._scales_of_panel, times(first, block))
+        rows = str(unit)
+        if codes.inner % unit:
+            rows = f"min({unit}, {codes.inner} - {times(piece, unit)})"
+        stride, _ = tile_steps(self.nest, plan)
+        self.out.line(
+            f"t_{name} = tile_dot_codes(t_{name}, {self.source}, {x}, {stride}, codes, {w}, "
+            f"{block}, {codes.bits}, ({rows}) // {codes.together}, {self.scale}, {self.offset}, "
+            f"{at})"
+        )
+
+
+class CodesInScratch(_CodedProduct, WrittenPanels):
+    """Writes a product whose tiles read floats, which are made of the codes for each pass."""
+
     @override
     def _write_pass(self) -> None:
-        if not self.codes.in_registers:
-            self._write_floats()
+        self._write_floats()
         super()._write_pass()
 
     def _write_floats(self) -> None:
@@ -129,37 +157,10 @@ class DequantizingWriter(ProductWriter):
             at = plus("codes_at", times(near, codes.size // codes.together * block))
             scales_at = plus("scales_at", times(near, block))
             out.line(
-                f"dequantize_codes(wide, {to}, codes, {at}, {block}, {codes.bits}, "
+                f"dequantize_codes(near_panel, {to}, codes, {at}, {block}, {codes.bits}, "
                 f"({rows}) // {codes.together}, {self.scale}, {self.offset}, {scales_at}, "
                 f"{self.plan.lanes}, {ahead})"
             )
-
-    @override
-    def _first_weight(self) -> str:
-        return super()._first_weight() if self.codes.in_registers else "0"
-
-    @override
-    def _next_weights(self, name: str) -> tuple[str, int]:
-        return "0", 0
-
-    @override
-    def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
-        if not self.codes.in_registers:
-            super()._write_dot(name, x, w, columns)
-            return
-        plan, codes, piece = self.plan, self.codes, f"j_{name}"
-        unit, block = plan.sum.dot, self.nest.block
-        first = "0" if codes.blocks == 1 else _quotient(piece, codes.size // unit)
-        at = plus(self._scales_of_panel, times(first, block))
-        rows = str(unit)
-        if codes.inner % unit:
-            rows = f"min({unit}, {codes.inner} - {times(piece, unit)})"
-        stride, _ = tile_steps(self.nest, plan)
-        self.out.line(
-            f"t_{name} = tile_dot_codes(t_{name}, {self.source}, {x}, {stride}, codes, {w}, "
-            f"{block}, {codes.bits}, ({rows}) // {codes.together}, {self.scale}, {self.offset}, "
-            f"{at})"
-        )
 
 
 def _quotient(number: str, divisor: int) -> str:

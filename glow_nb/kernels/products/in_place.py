@@ -1,4 +1,11 @@
-"""Matrix products whose right matrix is row-major and read as it lies, without a copy in panels."""
+"""Matrix products whose right matrix comes at run time, without a copy of all of it in panels.
+
+There are three ways. Tiles read a matrix *where it lies*, if few of them do or if it is small. Few
+left rows *sweep* a large one in its own order, a few rows of it at a time from end to end. With
+more of them, each panel's part of an inner block is *copied* to scratch before its tiles read it,
+and turned over on the way if the matrix is transposed: in memory, its rows lie so far apart that
+few of them find a place in the first-level cache at the same time.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,7 @@ from glow_nb.kernels.products.blocking import (
     registers_of,
     row_limit,
 )
-from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
+from glow_nb.kernels.products.caches import COPIED_CYCLES, byte_cycles, level_2_bytes
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import (
@@ -29,46 +36,71 @@ SWEPT_BYTES = 512
 SWEEP_FACTOR = 1.35
 """What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products."""
 
+NEAR_CYCLES, FAR_CYCLES = 0.005, 0.05
+"""Of each byte of a right matrix that tiles read where it lies, for each tile of left rows, beside
+what a byte of a copied panel takes: if the second-level cache holds the matrix, and if not."""
+
 
 def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> ProductNest:
-    """Return the nest of *product*; the columns of its right matrices are neighbours in memory."""
+    """Return the nest of *product*, whose right matrices have columns or rows of neighbours."""
     shape, left, right = product.shape, product.left, product.right
     matrices = shape.batch if right.distance else 1
+    is_turned = right.column != 1 and shape.depth > 1
     can_pack = 1 in {left.row, left.column}  # as a sweep does with the left rows
-    is_swept = can_pack and suits_sweep(shape, matrices, kinds.right, target)
+    is_swept = can_pack and not is_turned and suits_sweep(shape, matrices, kinds.right, target)
     block = in_place_block(shape, kinds.total, target, is_swept=is_swept)
     is_swept = is_swept and shape.depth > block  # a single tile reads it in order anyway
+    column = right.column if is_turned else 1
+    is_scattered = scattered_cycles(shape, block, kinds, target) > COPIED_CYCLES
     return ProductNest(
         ConvolutionShape.of((shape.batch, shape.rows, shape.inner), shape.depth, (1,), (0, 0)),
         kinds,
         block,
         LeftLayout(pixel=left.row, step=left.column, image=left.distance),
         RightLayout(
-            row=right.row, panel=block, image=right.distance, is_padded=False, is_swept=is_swept
+            row=right.row,
+            panel=block * column,
+            image=right.distance,
+            is_padded=False,
+            is_swept=is_swept,
+            column=column,
+            is_copied=is_turned or (not is_swept and is_scattered),
         ),
         run=shape.inner,
     )
 
 
 def suits_sweep(shape: MatMulShape, matrices: int, kind: ElementKind, target: Target) -> bool:
-    """Return whether right *matrices* that are read in place are best read in their own order.
+    """Return whether right *matrices* are best read in their own order.
 
-    They are where the multiply-adds of so few left rows take no longer than to fetch them. Then a
-    few rows of a matrix are multiplied at a time from end to end, which memory delivers faster than
-    the narrow columns that whole sums need.
+    They are where that costs less than to fetch them, or to copy them: then a few rows of a matrix
+    are multiplied at a time from end to end, which memory delivers faster than the narrow columns
+    that whole sums need. The sums of all left rows wait meanwhile.
     """
     right_bytes = matrices * shape.inner * shape.depth * kind.size_bytes
-    if right_bytes <= level_2_bytes(target) or shape.rows > row_limit(1, registers_of(target)):
+    if right_bytes <= level_2_bytes(target):
+        return False
+    if shape.rows * shape.depth * kind.size_bytes > level_2_bytes(target):
         return False
     vector_bytes = lanes_of(kind, target) * kind.size_bytes
-    arithmetic = SWEEP_FACTOR * shape.rows / (FMA_PER_CYCLE * vector_bytes)
-    return arithmetic <= byte_cycles(right_bytes, target)
+    arithmetic = shape.rows / (FMA_PER_CYCLE * vector_bytes)
+    more = (SWEEP_FACTOR - 1) * arithmetic
+    return SWEEP_FACTOR * arithmetic <= byte_cycles(right_bytes, target) or more <= COPIED_CYCLES
+
+
+def scattered_cycles(shape: MatMulShape, block: int, kinds: ProductKinds, target: Target) -> float:
+    """Estimate what a byte of a right matrix costs its tiles because its rows lie apart."""
+    vectors = block // lanes_of(kinds.total, target)
+    tiles = -(-shape.rows // row_limit(vectors, registers_of(target)))
+    right_bytes = shape.inner * shape.depth * kinds.right.size_bytes
+    is_near = right_bytes <= level_2_bytes(target)
+    return tiles * (NEAR_CYCLES if is_near else FAR_CYCLES)
 
 
 def in_place_block(shape: MatMulShape, kind: ElementKind, target: Target, *, is_swept: bool) -> int:
     """Return the columns of a tile."""
     lanes, registers = lanes_of(kind, target), registers_of(target)
-    if is_swept:
+    if is_swept and shape.rows <= row_limit(2, registers):
         vectors = min(SWEPT_BYTES // (lanes * kind.size_bytes), MAX_VECTORS)
         while vectors > 1 and row_limit(vectors, registers) < shape.rows:
             vectors -= 1

@@ -15,24 +15,22 @@ from glow_nb.kernels.products.blocking import (
     LOADS_PER_CYCLE,
     lanes_of,
     registers_of,
-    row_limit,
 )
-from glow_nb.kernels.products.convolution_cost import COPY_CYCLES, product_candidates
-from glow_nb.kernels.products.in_place import in_place_block, suits_sweep
+from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
+from glow_nb.kernels.products.convolution_cost import (
+    COPY_CYCLES,
+    product_candidate,
+    product_candidates,
+)
+from glow_nb.kernels.products.dot_form import SINGLE
+from glow_nb.kernels.products.in_place import SWEEP_FACTOR, in_place_nest, scattered_cycles
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
+from glow_nb.kernels.products.product_plan import copying_cycles, plan_product
 from glow_nb.kernels.products.row_products import tile_of
+from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
-
-NEAR_CYCLES, FAR_CYCLES = 0.005, 0.02
-"""Of each byte of a right matrix that is read in place, for each tile of left rows, beside what a
-byte of a panel takes: where its rows are near each other, and where they are not. Sixteen tiles
-read 4 MiB without a loss that could be measured; eight tiles lose on 16 MiB what a copy takes."""
-
-PAGE_BYTES, NEAR_PAGES = 4096, 2048
-"""A matrix of so many pages has its addresses at hand (in second-level TLBs of 2,048 entries, which
-are not the largest). Rows whole pages apart fall into few sets of the caches."""
 
 LANE_SUM_CYCLES = 1.5
 """Of each step in which the lanes of a vector of sums are added up."""
@@ -41,23 +39,63 @@ TILE_CYCLES = 20.0
 """Of a tile beside its products: until the first and after the last sum of lanes."""
 
 
-def suits_in_place(shape: MatMulShape, matrices: int, kinds: ProductKinds, target: Target) -> bool:
-    """Return whether to read row-major right *matrices* as they lie is faster than to copy them."""
-    row_bytes = shape.depth * kinds.right.size_bytes
-    right_bytes = shape.inner * row_bytes
-    is_swept = suits_sweep(shape, matrices, kinds.right, target)
-    block = in_place_block(shape, kinds.total, target, is_swept=is_swept)
-    vectors = block // lanes_of(kinds.total, target)
-    tiles = -(-shape.rows // row_limit(vectors, registers_of(target)))
-    is_near = right_bytes <= NEAR_PAGES * PAGE_BYTES and row_bytes % PAGE_BYTES != 0
-    return tiles == 1 or tiles * (NEAR_CYCLES if is_near else FAR_CYCLES) < COPY_CYCLES
+def suits_in_place(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> bool:
+    """Return whether *product* is faster without a copy of its right matrices in panels."""
+    is_even = product.left.is_even and product.right.is_even
+    if not (is_even or can_multiply_rows(product)):
+        return False
+    return in_place_cycles(product, kinds, target) < packed_cycles(product, kinds, target)
 
 
-def suits_row_products(shape: MatMulShape, kind: ElementKind, target: Target) -> bool:
-    """Return whether rows times rows is the faster way to multiply by a transposed matrix."""
-    packed = product_candidates(shape, kind, target)[0].cycles
-    right_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
-    return row_product_cycles(shape, kind, target) < packed + COPY_CYCLES * right_bytes
+def multiplies_rows(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> bool:
+    """Return whether *product* is best done by :mod:`glow_nb.kernels.products.row_products`."""
+    shape, left, right = product.shape, product.left, product.right
+    if right.column == 1 or not can_multiply_rows(product):
+        return False
+    if not (left.is_even and right.is_even):
+        return True
+    by_rows = row_product_cycles(shape, kinds.total, target)
+    return by_rows < _nest_cycles(product, kinds, target)
+
+
+def can_multiply_rows(product: UnpackedProduct) -> bool:
+    """Return whether the sums of *product* run along neighbours in both operands."""
+    return product.shape.inner < 2 or product.right.row == product.left.column == 1
+
+
+def in_place_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> float:
+    """Estimate *product* with operands as they lie."""
+    if multiplies_rows(product, kinds, target):
+        return row_product_cycles(product.shape, kinds.total, target)
+    return _nest_cycles(product, kinds, target)
+
+
+def packed_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> float:
+    """Estimate *product* with a copy of its right matrices, and that copy.
+
+    It is read, and written, and read by the product again, if not from a near cache then from a far
+    one.
+    """
+    shape = product.shape
+    best = product_candidates(shape, kinds.left, target)[0].cycles
+    is_shared = not any(distance for _, distance in product.right.batch)
+    matrices = 1 if is_shared else shape.batch
+    size = matrices * shape.inner * shape.depth * kinds.right.size_bytes
+    far = byte_cycles(size, target) if size > level_2_bytes(target) else 0.0
+    return best + (COPY_CYCLES + 3 * far) * size
+
+
+def _nest_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> float:
+    """Estimate *product* by the nest of loops of all products."""
+    nest = in_place_nest(product, kinds, target)
+    plan = plan_product(nest, target)
+    shape = product.shape
+    cycles = product_candidate(shape, kinds.left, target, SINGLE, nest.block).cycles
+    if nest.right.is_swept:
+        return SWEEP_FACTOR * cycles
+    if nest.right.is_copied:
+        return cycles + copying_cycles(nest, plan)
+    return cycles + nest.right_bytes * scattered_cycles(shape, nest.block, kinds, target)
 
 
 def row_product_cycles(shape: MatMulShape, kind: ElementKind, target: Target) -> float:

@@ -31,7 +31,13 @@ from glow_nb.llir.program import kernel_operands
 
 
 def generate_product(
-    nest: ProductNest, target: Target, fusion: Fusion, *, family: str, title: str
+    nest: ProductNest,
+    target: Target,
+    fusion: Fusion,
+    *,
+    family: str,
+    title: str,
+    writes: type[ProductWriter] | None = None,
 ) -> KernelSource:
     """Return the kernel of *nest*.
 
@@ -41,9 +47,10 @@ def generate_product(
         fusion: The product, and what to do with its results before they are stored.
         family: Family of the kernel.
         title: Comment at the top of the text.
+        writes: Writes the loops, by default for operands that tiles read where they lie.
     """
     fusion = fusion.named_by_field()
-    writer = ProductWriter(nest, target, fusion)
+    writer = (writes or ProductWriter)(nest, target, fusion)
     return KernelSource(family, writer.write(title), fusion.kinds, writer.scratch_bytes)
 
 
@@ -58,6 +65,7 @@ class ProductWriter:
         self.is_far = self.tiles.touched_bytes > level_2_bytes(target)
         _, *operands = kernel_operands(fusion.head)
         self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
+        self.row = nest.right.row  # from row to row of what the tiles read
         self.out = SourceWriter()
         self.units = units_of(self.shape, plan.cut)
         self.panels = plan.columns.panels * self.shape.group
@@ -356,7 +364,7 @@ class ProductWriter:
                 ends = f"begin_{name[0]}, end_{name[0]}"
             with self.out.block(f"for {tap} in range({ends}):"):
                 self.out.line(f"x_{tap} = {x} + {times(tap, loop.left)}")
-                self.out.line(f"w_{tap} = {w} + {times(tap, loop.right * self.nest.right.row)}")
+                self.out.line(f"w_{tap} = {w} + {times(tap, loop.right * self.row)}")
                 write_loops(loops[1:], f"x_{tap}", f"w_{tap}")
 
         loops = () if self.plan.panels_inside else self.plan.sum.inner
@@ -371,7 +379,7 @@ class ProductWriter:
         return f"min({sum.dot}, {sum.whole_dot} - {times(last, sum.dot)})"
 
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
-        plan, right, used = self.plan, self.nest.right, columns
+        plan, used = self.plan, columns
         count = (
             str(plan.sum.block_products)
             if plan.sum.inner and plan.panels_inside
@@ -381,11 +389,24 @@ class ProductWriter:
         stride, step = tile_steps(self.nest, self.plan)
         if self.reads_whole:
             used = -(-columns // self.plan.lanes) * self.plan.lanes
-        ahead, pace = self._next_weights(name)
-        self.out.line(
-            f"t_{name} = {self.nest.kinds.form.name}(t_{name}, {source}, {x}, {stride}, {step}, "
-            f"{self.filter}, {w}, {right.row}, {used}, {count}, {ahead}, {pace})"
-        )
+        form, sum = self.nest.kinds.form.name, plan.sum
+
+        def write(form: str, x: str, w: str, *numbers: object) -> None:
+            ends = ", ".join(map(str, numbers))
+            self.out.line(
+                f"t_{name} = {form}(t_{name}, {source}, {x}, {stride}, {step}, {self.filter}, {w}, "
+                f"{self.row}, {used}, {ends})"
+            )
+
+        if sum.streams == 1:
+            write(form, x, w, count, *self._next_weights(name))
+            return
+        write(form.replace("dot", "streams"), x, w, count, sum.streams, sum.whole_dot)
+        if sum.rest:
+            last = sum.blocks - 1
+            behind = sum.streams * sum.whole_dot - last * sum.dot
+            with self.out.block(f"if part == {last}:") if plan.is_cut else nullcontext():
+                write(form, f"{x} + {behind * step}", f"{w} + {behind * self.row}", sum.rest, 0, 0)
 
     def _next_weights(self, name: str) -> tuple[str, int]:
         """Return from where on, and in what steps, a tile should fetch weights of the next pass.

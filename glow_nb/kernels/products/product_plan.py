@@ -20,7 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.blocking import (
+    FMA_PER_CYCLE,
     Columns,
     Cut,
     lanes_of,
@@ -28,7 +30,10 @@ from glow_nb.kernels.products.blocking import (
     row_limit,
 )
 from glow_nb.kernels.products.caches import (
+    COPIED_CYCLES,
     PACKING_CYCLES,
+    TURNED_CYCLES,
+    WRITTEN_SHARE,
     byte_cycles,
     level_2_bytes,
     longest_dot,
@@ -49,7 +54,26 @@ seven rows of taps 3.8e-6.
 SWEPT_ROWS = 8
 """Rows of a right matrix that are read side by side if it is swept in its own order: as many
 streams of memory as processors follow well. Of 4, 8, 16 and 32, 8 were the fastest or close to it
-for matrices in the second-level cache, in the third and in memory."""
+for matrices in the second-level cache, in the third and in memory. Where several tiles read them,
+twice as many are better on one Zen 3 core: sums wait half as often."""
+
+
+STREAMS = 4
+"""Places of a panel that few left rows multiply at a time, where the second-level cache does not
+hold it. On one Zen 3 core, a row of 64 columns of ``float32`` at a time from one, two, four and
+eight places comes at 12, 16, 20 and 20 GB/s from memory, at 20, 33, 52 and 54 from a third-level
+cache that holds most of it, and at 51, 67, 71 and 70 from one that holds it all."""
+
+STREAMED_CYCLES = 0.07
+"""Multiply-adds that take less for each byte of the right operand wait for the memory. One, two and
+four rows times 4,096 x 4,096 then take 0.72, 0.70 and 0.81 of the time, four times 1,280 x 1,280 in
+a third-level cache 1.01."""
+
+STREAM_BYTES = 8192
+"""The least length of a stream, two pages: behind it, the next panel begins elsewhere."""
+
+SAME_PLACE_BYTES = 4096
+"""Lines of the memory so far apart have the same place in first-level caches of 64 sets."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +118,9 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     if shape.channels_per_group <= IMAGE_CHANNELS and nest.kinds.total.is_float:
         limit = min(limit, IMAGE_CHAIN)
     if nest.right.is_swept:
-        limit = min(limit, SWEPT_ROWS)
+        limit = min(limit, SWEPT_ROWS * min(cut.tiles, 2))
+    if nest.right.is_copied:
+        limit = max(1, int(WRITTEN_SHARE * limit))
     whole = Plan(
         lanes=lanes,
         columns=columns,
@@ -107,12 +133,52 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         is_streamed=nest.right_bytes > level_2_bytes(target),
     )
     orders = [whole]
-    if whole.is_cut and columns.panels > 1 and shape.group == 1 and _can_pack(nest):
+    if _is_read_in_streams(nest, whole):
+        orders = [replace(whole, sum=_in_streams(nest, whole, limit))]
+    elif whole.is_cut and columns.panels > 1 and shape.group == 1 and _can_pack(nest):
         inside = replace(whole, panels_inside=True)
         orders = [inside] if nest.right.is_swept else [whole, inside]
     plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
     fitting = [plan for plan in plans if block_bytes(nest, plan) <= level_2_bytes(target)]
     return min(fitting or plans, key=lambda plan: traffic_cycles(nest, plan, target))
+
+
+def _is_read_in_streams(nest: ProductNest, plan: Plan) -> bool:
+    """Return whether the panels of *nest* are read from several places at a time.
+
+    They are where so few left rows multiply them that memory is what they wait for.
+    """
+    shape, right = nest.shape, nest.right
+    is_dense = right.row == nest.block * nest.kinds.factors and not right.is_copied
+    is_dense &= nest.codes is None
+    vector_bytes = plan.lanes * nest.kinds.total.size_bytes
+    return (
+        plan.is_streamed
+        and plan.cut.tiles == 1
+        and is_dense
+        and (shape.rank, shape.kernel, shape.group) == (1, (1,), 1)
+        and shape.output[0] / (FMA_PER_CYCLE * vector_bytes) < STREAMED_CYCLES
+        and right.panel * nest.kinds.right.size_bytes >= STREAMS * STREAM_BYTES
+    )
+
+
+def _in_streams(nest: ProductNest, plan: Plan, limit: int) -> Reduction:
+    """Return the sum of *plan* in streams, in inner blocks of at most *limit* steps.
+
+    What streams read at a time must not meet in one place of the caches, as lines do that are a
+    multiple of :data:`SAME_PLACE_BYTES` apart. A few steps are left over for that.
+    """
+    left = (1 if nest.is_staged else nest.left.step) * nest.kinds.factors
+    sizes = (left * nest.kinds.staged.size_bytes, nest.right.row * nest.kinds.right.size_bytes)
+
+    def meet(gap: int) -> bool:
+        apart = [(gap * size % SAME_PLACE_BYTES, max(size, CACHE_LINE_BYTES)) for size in sizes]
+        return any(not size <= place <= SAME_PLACE_BYTES - size for place, size in apart)
+
+    longest = plan.sum.whole_dot // STREAMS
+    tried = range(longest, longest - longest // 4, -1)
+    gap = next((gap for gap in tried if not meet(gap)), longest)
+    return plan.sum.in_streams(STREAMS, gap, left, limit)
 
 
 def _reduction(nest: ProductNest, limit: int) -> Reduction:
@@ -196,16 +262,34 @@ def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
 
     The left rows come from the second-level cache in any case, a fraction as fast as weights.
     """
-    images = nest.shape.batch
-    blocks = images * -(-units_of(nest.shape, plan.cut) // plan.block_units)
-    passes = blocks // max(1, images) if nest.right.image else blocks
-    cycles = passes * nest.right_bytes * byte_cycles(nest.right_bytes, target)
+    blocks = _blocks(nest, plan)
+    right = byte_cycles(nest.right_bytes, target)
+    cycles = copying_cycles(nest, plan) + _passes(nest, plan) * nest.right_bytes * right
     waiting = waiting_elements(nest, plan) * nest.kinds.total.size_bytes
     panels = 1 if plan.panels_inside else plan.columns.panels * nest.shape.group
     moves = 2 * (plan.sum.blocks - 1) * panels * blocks
     cycles += moves * waiting * byte_cycles(waiting, target)
     packed = packed_elements(nest, plan) * nest.kinds.staged.size_bytes
     return cycles + PACKING_CYCLES * blocks * plan.sum.blocks * packed
+
+
+def copying_cycles(nest: ProductNest, plan: Plan) -> float:
+    """Estimate the cycles to copy panels to scratch, which each block of units does anew."""
+    if not nest.right.is_copied:
+        return 0.0
+    copied = COPIED_CYCLES if nest.right.column == 1 else TURNED_CYCLES
+    return copied * _passes(nest, plan) * nest.right_bytes
+
+
+def _blocks(nest: ProductNest, plan: Plan) -> int:
+    """Return how many blocks of units there are."""
+    return nest.shape.batch * -(-units_of(nest.shape, plan.cut) // plan.block_units)
+
+
+def _passes(nest: ProductNest, plan: Plan) -> int:
+    """Return how often the right operand is read."""
+    blocks = _blocks(nest, plan)
+    return blocks // max(1, nest.shape.batch) if nest.right.image else blocks
 
 
 def _can_pack(nest: ProductNest) -> bool:

@@ -40,6 +40,9 @@ class Reduction:
         whole_dot: Steps of the dots that are cut into pieces of ``dot``, of which the last may
             have less; the innermost of the outer loops counts them. Otherwise the same as ``dot``.
         has_tap_rows: The first loop is that over the taps of the first dimension.
+        streams: Places of the dot that are summed up from at a time; ``dot`` and ``whole_dot`` are
+            the steps from one of them.
+        rest: Steps of the dot behind the last of the streams.
     """
 
     outer: tuple[SumLoop, ...]
@@ -47,6 +50,8 @@ class Reduction:
     dot: int
     whole_dot: int
     has_tap_rows: bool
+    streams: int = 1
+    rest: int = 0
 
     @classmethod
     def of(
@@ -97,6 +102,23 @@ class Reduction:
             inner.insert(0, loops.pop())
         return cls(tuple(loops), tuple(inner), dot, dot, has_tap_rows)
 
+    def in_streams(self, streams: int, gap: int, left: int, limit: int) -> Reduction:
+        """Return this sum, a single dot, over so many *streams* of steps that lie apart.
+
+        Args:
+            streams: How many.
+            gap: Steps of each of them.
+            left: Elements of the left operand from step to step.
+            limit: The most steps of an inner block, of all streams together.
+        """
+        assert len((*self.outer, *self.inner)) < 2, f"{self} is not a single dot"
+        pieces = -(-gap // max(1, limit // streams))
+        length = -(-gap // pieces)
+        pieces = -(-gap // length)
+        outer = (SumLoop(pieces, length * left, length),) if pieces > 1 else ()
+        rest = self.whole_dot - streams * gap
+        return Reduction(outer, (), length, gap, self.has_tap_rows, streams, rest)
+
     @property
     def blocks(self) -> int:
         """Number of inner blocks."""
@@ -104,8 +126,8 @@ class Reduction:
 
     @property
     def block_products(self) -> int:
-        """The most steps of an inner block."""
-        return prod(loop.count for loop in self.inner) * self.dot
+        """The most steps of an inner block, but for the rest of streams."""
+        return prod(loop.count for loop in self.inner) * self.dot * self.streams
 
     @property
     def blocks_per_tap_row(self) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products.in_place import in_place_nest
+from glow_nb.kernels.products.operand_cost import multiplies_rows
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.row_products import generate_row_products
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
+from glow_nb.kernels.products.written_panels import CopiedPanels
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
@@ -30,22 +32,24 @@ def unpacked_mat_mul_source(
     """
     product = UnpackedProduct.of(instruction)
     kinds = ProductKinds.of(instruction.lhs.type.kind, instruction.rhs.type.kind)
-    shape = product.shape  # the distance along an axis of one element, in a window, is any number
-    is_by_rows = shape.inner < 2 or product.right.row == product.left.column == 1
-    if product.right.column != 1 and is_by_rows:
+    shape, right = product.shape, product.right
+    if multiplies_rows(product, kinds, target):
         return generate_row_products(product, kinds, target, fusion)
-    is_dense = shape.depth < 2 or product.right.column == 1
-    if not (is_dense and product.left.is_even and product.right.is_even):
+    # the distance along an axis of one element, in a window, is any number
+    is_dense = min(shape.depth, shape.inner) < 2 or 1 in {right.row, right.column}
+    if not (is_dense and product.left.is_even and right.is_even):
         raise UnsupportedError(
             f"{instruction!r}: no kernel for operands in the orders {instruction.lhs_order} and "
             f"{instruction.rhs_order} of {instruction.lhs.type} and {instruction.rhs.type}; "
             "transpose them before"
         )
+    nest = in_place_nest(product, kinds, target)
     return generate_product(
-        in_place_nest(product, kinds, target),
+        nest,
         target,
         fusion,
         family="mat_mul",
         title=f"product of {kinds.left.value}<{shape.batch} x {shape.rows} x {shape.inner}> and "
         f"{shape.depth} columns as they lie",
+        writes=CopiedPanels if nest.right.is_copied else None,
     )

@@ -72,7 +72,7 @@ def test_left_rows_that_are_no_vectors_are_transposed_before() -> None:
 
 
 def test_many_rows_read_panels() -> None:
-    assert isinstance(selected((512, 64), (100, 64), ((0, 1), (1, 0))), PackedMatMul)
+    assert isinstance(selected((5120, 64), (100, 64), ((0, 1), (1, 0))), PackedMatMul)
 
 
 @pytest.mark.parametrize(

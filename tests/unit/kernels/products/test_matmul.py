@@ -1,5 +1,7 @@
 """Matrix product kernels against NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products.convolution_cost import product_candidates
 from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.product_plan import STREAM_BYTES, STREAMS
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
@@ -115,6 +118,26 @@ def test_every_width_and_share_computes_all(lanes: int, threads: int) -> None:
 )
 def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
     check(SHAPES["square"], Target.host(8), kind=kind)
+
+
+STREAMED = {
+    "with a rest": MatMulShape(1, 1, 1027, 70),
+    "one inner block": MatMulShape(1, 1, 512, 64),
+    "three rows": MatMulShape(1, 3, 700, 33),
+}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16])
+@pytest.mark.parametrize("name", STREAMED)
+def test_streams_sum_up_every_product_once(name: str, kind: ElementKind) -> None:
+    shape, lanes = STREAMED[name], LANE_COUNTS[len(name) % len(LANE_COUNTS)]
+    target = replace(Target.host(lanes), l2_bytes=4096)
+    block = product_candidates(shape, kind, target)[0].block
+    source = generate_kernel(product_of(shape, kind, block, has_bias=True), target)
+    if kind.size_bytes * block * shape.inner >= STREAMS * STREAM_BYTES and lanes > 4:
+        assert "tile_streams(" in source.text
+    check(shape, target, threads=1 + len(name) % 2, kind=kind)
 
 
 def test_kind_without_product_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +10,12 @@ from glow_nb.kernels.products.blocking import rank_blocks
 from glow_nb.kernels.products.caches import LEVEL_1_SHARE, level_2_bytes
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import block_bytes, plan_product
+from glow_nb.kernels.products.product_plan import (
+    SAME_PLACE_BYTES,
+    STREAMS,
+    block_bytes,
+    plan_product,
+)
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd import plan as winograd
 from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
@@ -103,3 +109,15 @@ def test_winograd_stays_in_its_caches(shape: ConvolutionShape, target: Target) -
     plan = plan_winograd(nest, target)
     assert plan.dot * block * 4 <= LEVEL_1_SHARE * target.l1_bytes
     assert winograd.block_bytes(nest, plan.kinds, plan.block_tiles) <= level_2_bytes(target)
+
+
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+def test_few_rows_read_a_large_panel_in_streams(lanes: int) -> None:
+    """Streams are no multiple of 4096 bytes apart, and cover the sum together with the rest."""
+    nest = ProductNest.packed(product(1, 4096, 1024), ProductKinds.of(FLOAT32), 64)
+    plan = plan_product(nest, Target.host(lanes))
+    assert plan.sum.streams == STREAMS
+    apart = plan.sum.whole_dot * nest.right.row * 4 % SAME_PLACE_BYTES
+    assert 64 * 4 <= apart <= SAME_PLACE_BYTES - 64 * 4
+    assert plan.sum.streams * plan.sum.whole_dot + plan.sum.rest == 4096
+    assert plan.sum.rest < STREAMS * 64

@@ -61,8 +61,9 @@ def test_both_orders_are_planned() -> None:
     shape = conv(1, 512, 512, (90,), (1,))
     nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), 16)
     kib = 1024
+    features = "+avx,+avx2,+fma,+avx512f,+avx512vl"
     tight, roomy = (
-        plan_product(nest, small_caches(8, 32 * kib, l2_bytes))
+        plan_product(nest, replace(small_caches(8, 32 * kib, l2_bytes), features=features))
         for l2_bytes in (128 * kib, 1024 * kib)
     )
     assert tight.panels_inside

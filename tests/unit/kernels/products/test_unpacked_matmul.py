@@ -10,6 +10,8 @@ from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
+from glow_nb.kernels.products import unpacked_matmul
+from glow_nb.kernels.products.caches import WRITTEN_SHARE
 from glow_nb.kernels.products.in_place import SWEPT_BYTES, in_place_nest
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
@@ -36,6 +38,7 @@ TRANSPOSED: dict[str, Case] = {
     "one column": ((6, 20), (1, 20), (0, 1), (1, 0)),
     "one product": ((3, 1), (4, 1), (0, 1), (1, 0)),
     "many rows": ((21, 40), (11, 40), (0, 1), (1, 0)),
+    "many rows, an odd sum": ((21, 37), (70, 37), (0, 1), (1, 0)),
     "batch": ((3, 2, 18), (3, 7, 18), (0, 1, 2), (0, 2, 1)),
     "shared matrix": ((3, 2, 18), (7, 18), (0, 1, 2), (1, 0)),
     "shared matrix, heads": ((2, 5, 3, 18), (7, 18), (0, 2, 1, 3), (1, 0)),
@@ -52,6 +55,7 @@ ROW_MAJOR: dict[str, Case] = {
     "few rows": ((5, 33), (33, 19), (0, 1), (0, 1)),
     "one column": ((6, 20), (20, 1), (0, 1), (0, 1)),
     "many rows": ((41, 40), (40, 53), (0, 1), (0, 1)),
+    "many rows, whole panels": ((41, 70), (70, 64), (0, 1), (0, 1)),
     "left transposed": ((40, 21), (40, 37), (1, 0), (0, 1)),
     "batch": ((3, 2, 18), (3, 18, 7), (0, 1, 2), (0, 1, 2)),
     "batch of one": ((1, 9, 18), (1, 18, 70), (0, 1, 2), (0, 1, 2)),
@@ -95,6 +99,29 @@ def test_rows_times_rows(name: str) -> None:
     operands = [instruction.lhs, instruction.rhs, instruction.bias]
     arrays = whole_numbers(*(b.type.shape for b in operands if b is not None))
     check(instruction, target, operands=arrays, ulp=0)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("target_of", [Target.host, with_small_caches])
+@pytest.mark.parametrize("name", [name for name in TRANSPOSED if name != "shared matrix, heads"])
+def test_a_transposed_matrix_is_turned_over_on_the_way(
+    name: str, target_of: Callable[[int], Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacked_matmul, "multiplies_rows", lambda *_: False)
+    target = target_of(LANE_COUNTS[len(name) % len(LANE_COUNTS)])
+    instruction = product_of(TRANSPOSED[name], has_bias=len(name) % 2 == 0)
+    operands = [instruction.lhs, instruction.rhs, instruction.bias]
+    arrays = whole_numbers(*(b.type.shape for b in operands if b is not None))
+    check(instruction, target, operands=arrays, ulp=0)
+
+
+def test_many_rows_copy_panels_of_a_large_matrix() -> None:
+    target, layout = Target.host(8), MatrixLayout((), 2048, 1)
+    product = UnpackedProduct(MatMulShape(1, 100, 2048, 2048), layout, layout)
+    nest = in_place_nest(product, ProductKinds.of(FLOAT32), target)
+    assert nest.right.is_copied
+    plan = plan_product(nest, target)
+    assert plan.sum.block_products * nest.block * 4 <= WRITTEN_SHARE * target.l1_bytes
 
 
 @pytest.mark.jit

@@ -1,0 +1,84 @@
+"""Products whose panels are written to scratch on the way: a part of an inner block at a time.
+
+The tiles of a block of units read that part from the first-level cache, where its rows lie one
+behind the other, wherever they came from.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.kernels.products.product_loops import ProductWriter
+from glow_nb.kernels.products.product_nest import ProductNest
+from glow_nb.kernels.stacks.fusion import Fusion
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import plus, times
+
+
+class WrittenPanels(ProductWriter):
+    """Writes a product whose tiles read ``near_panel``, which a subclass fills for each pass."""
+
+    def __init__(self, nest: ProductNest, target: Target, fusion: Fusion) -> None:
+        super().__init__(nest, target, fusion)
+        self.stored, self.filter = self.filter, "near_panel"
+        self.row = nest.block * nest.kinds.factors
+        self.near_at = -(-self.scratch_bytes // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+        elements = self.plan.sum.block_products * self.row
+        self.scratch_bytes = self.near_at + elements * nest.kinds.right.size_bytes
+
+    @override
+    def _write_pointers(self) -> None:
+        super()._write_pointers()
+        kind = self.nest.kinds.right.value
+        self.out.line(f"near_panel = as_{kind}(at(scratch, {self.near_at}))")
+
+    @override
+    def _first_weight(self) -> str:
+        return "0"
+
+    @override
+    def _next_weights(self, name: str) -> tuple[str, int]:
+        return "0", 0
+
+
+class CopiedPanels(WrittenPanels):
+    """Writes a product whose right matrix is copied, and turned over if its rows lie apart."""
+
+    @override
+    def _write_lines(self, tag: str, columns: int) -> None:
+        row = times("row", self.nest.right.row) if self.plan.is_cut else "0"
+        first = plus("panel_start", row)
+        if self.nest.right.column == 1:
+            self._write_copy(first, columns)
+        else:
+            self._write_turned(first, columns)
+        super()._write_lines(tag, columns)
+
+    def _write_copy(self, first: str, columns: int) -> None:
+        """Copy the rows of a part that begins at *first*, so many *columns* of each."""
+        with self.out.block(f"for near in range({self._dot_length()}):"):
+            source, to = plus(first, times("near", self.nest.right.row)), times("near", self.row)
+            self.out.line(f"copy(near_panel, {to}, {self.stored}, {source}, {columns})")
+
+    def _write_turned(self, first: str, columns: int) -> None:
+        """Turn over squares of a part, whose rows are neighbours in memory; then what is left."""
+        out, lanes, length, sum = self.out, self.plan.lanes, self._dot_length(), self.plan.sum
+        column, end = self.nest.right.column, f"({length}) // {lanes} * {lanes}"
+        with out.block(f"for near in range(0, {end}, {lanes}):"):
+            for begin in range(0, columns, lanes):
+                rows = min(lanes, columns - begin)
+                source = plus(first, "near", begin * column)
+                square = f"tile_load({self.stored}, {source}, {column}, {rows}, 1, {lanes})"
+                to = plus(times("near", self.row), begin)
+                turned = f"tile_transpose({square}, {lanes})"
+                out.line(f"tile_store(near_panel, {to}, {self.row}, {turned})")
+        if sum.dot % lanes == sum.whole_dot % lanes == 0:
+            return
+        with (
+            out.block(f"for near in range({end}, {length}):"),
+            out.block(f"for beside in range({columns}):"),
+        ):
+            to = plus(times("near", self.row), "beside")
+            source = plus(first, "near", times("beside", column))
+            out.line(f"copy(near_panel, {to}, {self.stored}, {source}, 1)")
