@@ -50,9 +50,13 @@ COPIED_CYCLES, TURNED_CYCLES = 0.1, 0.14
 """Of each byte of a panel that is copied to scratch, as it lies or transposed."""
 
 
-def longest_dot(row_bytes: int, target: Target) -> int:
-    """Return the most rows of *row_bytes* of a panel that an inner block of a sum may take."""
-    return max(1, min(LONGEST_CHAIN, int(LEVEL_1_SHARE * target.l1_bytes) // row_bytes))
+def longest_dot(row_bytes: int, target: Target, *, is_exact: bool = False) -> int:
+    """Return the most rows of *row_bytes* of a panel that an inner block of a sum may take.
+
+    Sums that are exact, those of integers, may be of any length.
+    """
+    fitting = int(LEVEL_1_SHARE * target.l1_bytes) // row_bytes
+    return max(1, fitting if is_exact else min(LONGEST_CHAIN, fitting))
 
 
 def level_2_bytes(target: Target) -> int:

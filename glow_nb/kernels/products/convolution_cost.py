@@ -29,6 +29,7 @@ from glow_nb.kernels.products.blocking import (
     registers_of,
     row_limit,
 )
+from glow_nb.kernels.products.caches import LEVEL_3_SHARE
 from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
@@ -83,6 +84,11 @@ core with 16 lanes; 33 of them 0.9 to 1.15 times."""
 
 MEMORY_BYTES_PER_CYCLE, SHARED_BYTES_PER_CYCLE = 10.5, 14.0
 """Main memory to one core, and to all of them together, when that is all there is to do."""
+
+BEYOND_FACTOR = 2.6
+"""How much longer a byte of weights takes beyond our share of the last-level cache: it comes from
+memory in each run, whatever else the network does. One Zen 3 core reads 3 to 3.5 bytes a cycle so,
+one Zen 4 core 7."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +247,7 @@ def product_candidate(
     cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind)
     weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
     cycles = DIRECT_FACTOR * shape.batch * cycles + WEIGHT_CYCLES * weight_bytes
-    return Candidate(None, block, max(cycles, _fetch_cycles(weight_bytes)), form.factors)
+    return Candidate(None, block, max(cycles, _fetch_cycles(weight_bytes, target)), form.factors)
 
 
 def direct_candidate(
@@ -264,7 +270,7 @@ def direct_candidate(
     )
     weight_bytes = shape.steps * shape.depth * kind.size_bytes
     cycles = unit_part * panel_part * cycles + WEIGHT_CYCLES * panel_part * weight_bytes
-    cycles = max(cycles, _fetch_cycles(weight_bytes, panel_part))
+    cycles = max(cycles, _fetch_cycles(weight_bytes, target, panel_part))
     return Candidate(None, block, cycles, form.factors)
 
 
@@ -288,7 +294,7 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     if not kinds.left.is_float:
         far, near = WHOLE_FAR_CYCLES, WHOLE_NEAR_CYCLES
     cycles += panel_part * (far + near * (blocks - 1)) * filter_bytes
-    cycles = max(cycles, _fetch_cycles(filter_bytes, panel_part))
+    cycles = max(cycles, _fetch_cycles(filter_bytes, target, panel_part))
     return Candidate(nest.tile, block, cycles, kinds.factors)
 
 
@@ -318,9 +324,11 @@ def _output_cycles(nest: WinogradNest, plan: WinogradPlan) -> float:
     return WHOLE_OUTPUT_CYCLES * nest.sums * nest.tiles * columns * plan.kinds.total.size_bytes
 
 
-def _fetch_cycles(weight_bytes: float, part: float = 1.0) -> float:
+def _fetch_cycles(weight_bytes: float, target: Target, part: float = 1.0) -> float:
     """Return the least time to fetch weights of which each thread reads this *part*."""
-    return weight_bytes * max(part / MEMORY_BYTES_PER_CYCLE, 1 / SHARED_BYTES_PER_CYCLE)
+    beyond = max(0.0, weight_bytes - LEVEL_3_SHARE * target.l3_bytes)
+    fetched = weight_bytes + (BEYOND_FACTOR - 1) * beyond
+    return fetched * max(part / MEMORY_BYTES_PER_CYCLE, 1 / SHARED_BYTES_PER_CYCLE)
 
 
 def _product_cycles(

@@ -114,7 +114,8 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     columns = Columns(shape.depth_per_group, nest.block, lanes, nest.kinds.factors > 1)
     registers = registers_of(target, nest.kinds.form)
     cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers))
-    limit = longest_dot(nest.block * nest.kinds.factors * nest.kinds.right.size_bytes, target)
+    row_bytes = nest.block * nest.kinds.factors * nest.kinds.right.size_bytes
+    limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
     if shape.channels_per_group <= IMAGE_CHANNELS and nest.kinds.total.is_float:
         limit = min(limit, IMAGE_CHAIN)
     if nest.right.is_swept:

@@ -185,7 +185,7 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
     input_elements = shape.batch * prod(shape.input) * shape.channels
     row_bytes = shape.kernel[0] * nest.block * factors * kinds.right.size_bytes
     groups = -(-shape.channels_per_group // factors)
-    parts = -(-groups // longest_dot(row_bytes, target))
+    parts = -(-groups // longest_dot(row_bytes, target, is_exact=not kinds.total.is_float))
     plan = WinogradPlan(
         kinds=kinds,
         lanes=lanes,
