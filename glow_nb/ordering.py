@@ -34,6 +34,12 @@ WINDOW = 12
 """Steps that are searched for the shortest distance; longer stretches are improved in windows of so
 many steps that follow each other, each of which begins half of that later."""
 
+MOST_FOUND = 4000
+"""Stretches whose best orders are remembered: parts of one network have most of them in common."""
+
+_FOUND: dict[tuple[object, ...], tuple[Order, int]] = {}
+"""The best order of short stretches by all that decides it, and the work to find it."""
+
 
 def best_order(steps: Steps) -> list[int]:
     """Return the order of the lowest peak found, and among equal ones of the shortest distance.
@@ -44,8 +50,8 @@ def best_order(steps: Steps) -> list[int]:
     """
     floor = steps.smallest_peak()
     stretches = list(stretches_of(steps))
-    effort = _Effort()
-    found = [_improved(stretch, (stretch.given,), floor, effort) for stretch in stretches]
+    effort = _Effort(ALL_SEARCH_WORK)
+    found = [_known_or_improved(stretch, floor, effort) for stretch in stretches]
     highest = max((s.peak(order) for s, order in zip(stretches, found, strict=True)), default=0)
     if highest > floor:
         pairs = zip(stretches, found, strict=True)
@@ -63,7 +69,7 @@ class _Effort:
         windows: The best orders of windows by all that decides them: most come again unchanged.
     """
 
-    work: int = ALL_SEARCH_WORK
+    work: int
     windows: dict[tuple[object, ...], Order] = field(default_factory=dict)
 
 
@@ -107,20 +113,41 @@ def _improved_in_windows(stretch: Stretch, order: Order, floor: int, effort: _Ef
     improved, progress = list(order), stretch.progress()
     for begin in range(0, len(order), WINDOW // 2):
         window = progress.stretch(improved[begin : begin + WINDOW])
-        better = window.numbered(_improved_window(window, floor, effort))
+        better = window.numbered(_known_or_improved(window, floor, effort))
         improved[begin : begin + WINDOW] = better
         for step in better[: WINDOW // 2]:
             progress.advance(step)
     return tuple(improved)
 
 
-def _improved_window(window: Stretch, floor: int, effort: _Effort) -> Order:
-    """Return the best order found for *window*, now or before."""
-    floor = min(floor, window.peak(window.given))
-    key = (*window.key, floor)
+def _known_or_improved(stretch: Stretch, floor: int, effort: _Effort) -> Order:
+    """Return the best order found for *stretch*, a short one perhaps before.
+
+    Of what another search for an order has found, the work counts as if it were done again, so that
+    what is found does not depend on what was searched for before.
+    """
+    if len(stretch.given) > WINDOW:
+        return _improved(stretch, (stretch.given,), floor, effort)
+    floor = min(floor, stretch.peak(stretch.given))
+    key = (*stretch.key, floor)
     if key not in effort.windows:
-        effort.windows[key] = _improved(window, (window.given,), floor, effort)
+        order, work = _FOUND.get(key, ((), effort.work + 1))
+        if work > effort.work - SEARCH_WORK:
+            begun = effort.work
+            order = _improved(stretch, (stretch.given,), floor, effort)
+            _remember(key, order, begun - effort.work, effort)
+        else:
+            effort.work -= work
+        effort.windows[key] = order
     return effort.windows[key]
+
+
+def _remember(key: tuple[object, ...], order: Order, work: int, effort: _Effort) -> None:
+    """Let other searches know what was found with so much *work*, unless the effort was short."""
+    if effort.work > SEARCH_WORK:
+        if len(_FOUND) >= MOST_FOUND:
+            _FOUND.clear()
+        _FOUND[key] = order, work
 
 
 def _depth_first(stretch: Stretch) -> Iterator[Order]:

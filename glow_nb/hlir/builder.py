@@ -41,8 +41,7 @@ class Builder:
     @classmethod
     def continuing(cls, function: Function) -> Self:
         """Return a builder that holds *function* and takes more nodes, inputs and outputs."""
-        named = (*function.storage, *function.nodes)
-        builder = cls(function.name, (value.name for value in named))
+        builder = cls(function.name, function.names)
         builder.nodes += function.nodes
         builder.inputs += function.inputs
         builder.outputs += function.outputs

@@ -358,6 +358,11 @@ class Function:
         """All that no node computes: inputs, outputs, states and constants, each once."""
         return (*self.placeholders, *self.state, *self.constants)
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of nodes and storage."""
+        return frozenset(value.name for value in (*self.storage, *self.nodes))
+
     def __getitem__(self, name: str) -> Node:
         """Return the node called *name*; raise GlowError if there is none."""
         for node in self.nodes:

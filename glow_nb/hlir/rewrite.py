@@ -23,8 +23,7 @@ class Rewriter(Builder):
 
     def __init__(self, function: Function) -> None:
         """Rewrite *function*; every name in it counts as taken."""
-        named = (*function.storage, *function.nodes)
-        super().__init__(function.name, {value.name for value in named})
+        super().__init__(function.name, function.names)
         self.origins.update(function.origins)
         self.current: Node | None = None
         self._name_is_free = False

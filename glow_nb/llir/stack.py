@@ -108,11 +108,13 @@ class StackInst(Instruction):
         self.require(len(self.body) >= 1, "it has no instructions")
         known: set[Buffer] = set()
         for instruction in self.body:
-            self.require(
-                instruction is self.head or bool(instruction.scalar),
-                f"{instruction} is not data parallel, and {self.head} is the head already",
-            )
-            self.require(len(mutated(instruction)) == 1, f"{instruction} has several results")
+            if not (instruction is self.head or instruction.scalar):
+                self.require(
+                    False,
+                    f"{instruction} is not data parallel, and {self.head} is the head already",
+                )
+            if len(mutated(instruction)) != 1:
+                self.require(False, f"{instruction} has several results")
             (result,) = mutated(instruction)
             for buffer in read(instruction):
                 self.require(
@@ -130,11 +132,12 @@ class StackInst(Instruction):
     def _verify_shapes(self, instructions: Iterable[Instruction], like: Buffer) -> None:
         for instruction in instructions:
             (result,) = mutated(instruction)
-            self.require(
-                result.type.shape == like.type.shape,
-                f"{instruction} has shape {list(result.type.shape)}, "
-                f"{like!r} has {list(like.type.shape)}",
-            )
+            if result.type.shape != like.type.shape:
+                self.require(
+                    False,
+                    f"{instruction} has shape {list(result.type.shape)}, "
+                    f"{like!r} has {list(like.type.shape)}",
+                )
 
     def _verify_prologue(self) -> None:
         fused = self._read_of_prologue()

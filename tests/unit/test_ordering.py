@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb import ordering
 from glow_nb.ordering import LONGEST_SEARCHED, best_order
 from glow_nb.steps import Order, Steps, stretches_of
 
@@ -300,3 +301,17 @@ def test_long_stretches_are_improved_in_windows(seed: int) -> None:
 
 def test_nothing_has_no_order() -> None:
     assert best_order(steps_of([], [])) == []
+
+
+@pytest.mark.parametrize("work", [ordering.ALL_SEARCH_WORK, 3 * ordering.SEARCH_WORK // 2])
+def test_what_was_found_before_does_not_change_what_is_found(
+    work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordering, "ALL_SEARCH_WORK", work)
+    graphs = [random_steps(seed, 30) for seed in range(6)]
+    alone = []
+    for steps in graphs:
+        monkeypatch.setattr(ordering, "_FOUND", {})
+        alone.append(best_order(steps))
+    assert [best_order(steps) for steps in graphs] == alone
+    assert [best_order(steps) for steps in graphs] == alone, "all of it was found before"

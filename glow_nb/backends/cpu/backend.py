@@ -12,7 +12,7 @@ from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.options import Cpu
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
 from glow_nb.backends.cpu.placed_calls import Places
-from glow_nb.backends.cpu.planned_calls import plan_calls, used_weights
+from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.backends.cpu.products import PRODUCTS
 from glow_nb.backends.cpu.select_gradient_kernels import select_gradient_kernels
 from glow_nb.backends.cpu.select_packed_operators import (
@@ -44,6 +44,7 @@ class CpuBackend(Backend):
     ) -> None:
         """Compile for *target*, by default the processor this runs on, and for *threads*."""
         self.target, self.options, self.threads = target or Target.host(), options or Cpu(), threads
+        self._planned = Kernels(self.target)  # a planner asks for many programs of one network
 
     def for_variants(self) -> CpuBackend:
         """Return a backend whose programs share weights, and that lets compile workers wait."""
@@ -96,7 +97,7 @@ class CpuBackend(Backend):
         anywhere: dict[Buffer, PlacedWeight] = {  # what is only read is in nobody's way
             weight: PlacedWeight(weight.name, weight.type, 0, 0) for weight in weights
         }
-        planned = plan_calls(program, Places(program, anywhere, 0), self.target, threads)
+        planned = plan_calls(program, Places(program, anywhere, 0), self._planned, threads)
         size = sum(aligned_bytes(weight.type.size_bytes) for weight in weights)
         return PlannedMemory(size, planned.scratch_bytes)
 

@@ -15,7 +15,7 @@ from glow_nb.backends.cpu.annotated_source import Use, annotated_entry, annotate
 from glow_nb.backends.cpu.constant_block import ConstantBlock
 from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.backends.cpu.placed_calls import Places
-from glow_nb.backends.cpu.planned_calls import plan_calls, used_weights
+from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.loaded_program import load
@@ -60,7 +60,7 @@ class CpuExecutable:
         places = Places(program, constants.places, len(memory.borrowed))
         stopwatch.lap("fill_constants")
         with constants.being_filled():  # while the kernels are written
-            planned = plan_calls(program, places, target, threads)
+            planned = plan_calls(program, places, Kernels(target), threads)
             self._uses, self._calls = planned.uses(), planned.calls
             reports = planned.reports(self._uses)
             stopwatch.lap("generate_source")

@@ -9,8 +9,7 @@ from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.hazards import AccessMode
 from glow_nb.codegen.program_memory import PlacedWeight
 from glow_nb.errors import CompileError
-from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import (
     Activation,
     Bound,
@@ -39,15 +38,15 @@ class Places:
         self._bindings: dict[Buffer, int] = {buffer: index for index, buffer in bound}
         self._arena = program.arena.offsets if program.arena else {}
 
-    def call(self, instruction: Instruction, target: Target) -> Call:
-        """Return the call of the kernel for *instruction*."""
+    def call(self, instruction: Instruction, source: KernelSource) -> Call:
+        """Return the call of *source*, the kernel of *instruction*."""
         written = {id(b) for b in mutated(instruction)}
         reads = {id(b) for b in read(instruction)}
         regions = tuple(
             self._region(buffer, _mode(id(buffer) in written, id(buffer) in reads))
             for buffer in kernel_operands(instruction)
         )
-        return Call(generate_kernel(instruction, target), regions)
+        return Call(source, regions)
 
     def _region(self, buffer: Buffer, mode: AccessMode) -> Region:
         kind = buffer.type.kind

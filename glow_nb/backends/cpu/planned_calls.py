@@ -10,9 +10,11 @@ from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.codegen.entry import Call, plan_hazards, scratch_for
 from glow_nb.codegen.sharing import Sharing, estimate_ns, plan_sharing
 from glow_nb.kernel_report import KernelReport
-from glow_nb.kernels.cpu_kernels import CPU_KERNELS
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.cost import instruction_cost
+from glow_nb.llir.form import Form, form_of
 from glow_nb.llir.print import print_instruction
 from glow_nb.llir.program import Instruction, Program, Weight, mutated, read
 from glow_nb.llir.substitute import substitute
@@ -49,11 +51,27 @@ class PlannedCalls:
         return tuple(map(_report, uses, self.calls, numbers))
 
 
-def plan_calls(program: Program, places: Places, target: Target, threads: int) -> PlannedCalls:
+class Kernels:
+    """The kernels of instructions for a target, each written once: many instructions are alike."""
+
+    def __init__(self, target: Target) -> None:
+        """Write for *target*."""
+        self.target = target
+        self._written: dict[Form, KernelSource] = {}
+
+    def source(self, instruction: Instruction) -> KernelSource:
+        """Return the kernel of *instruction*."""
+        form = form_of(instruction)
+        if form not in self._written:
+            self._written[form] = generate_kernel(instruction, self.target)
+        return self._written[form]
+
+
+def plan_calls(program: Program, places: Places, kernels: Kernels, threads: int) -> PlannedCalls:
     """Write the kernels of *program*, and decide which of them up to *threads* threads share."""
     work = [i for i in program.work if _computes(i)]
-    calls = [places.call(instruction, target) for instruction in work]
-    sharing = _sharing(work, calls, target, threads)
+    calls = [places.call(instruction, kernels.source(instruction)) for instruction in work]
+    sharing = _sharing(work, calls, kernels.target, threads)
     made = [replace(call, alone=alone) for call, alone in zip(calls, sharing.alone, strict=True)]
     return PlannedCalls(work, made, sharing.threads)
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from glow_nb.backends import Backend
 from glow_nb.runtime.deploy import backend_of, memory_beside
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.costs import kernel_seconds
@@ -63,6 +64,17 @@ class Fleet:
         """The number of the kind of each device."""
         return [number for number, kind in enumerate(self.kinds) for _ in kind.devices]
 
+    def backend_for(self, device: DeviceDescription) -> Backend:
+        """Return the backend of *device*, the same one for devices that are alike to it."""
+        key = device.backend, device.cores
+        if key not in self._backends:
+            self._backends[key] = backend_of(device)
+        return self._backends[key]
+
+    @cached_property
+    def _backends(self) -> dict[tuple[str, int], Backend]:
+        return {}
+
     @cached_property
     def seconds(self) -> Floats:
         """How long each unit takes on a device of each kind, ``[kind, unit]``.
@@ -112,7 +124,7 @@ class Fleet:
     def _scratch_on(self, device: DeviceDescription, splitter: Splitter) -> list[int]:
         if len(self.units.program.work) > MOST_ASKED:
             return [0] * len(self.units.units)
-        backend = backend_of(device)
+        backend = self.backend_for(device)
         sizes = []
         for unit in self.units.units:
             alone = (splitter.part([number], "") for number in unit.instructions)
@@ -130,7 +142,7 @@ class Fleet:
         return forks_of(
             self.units,
             self.least.tolist(),
-            self._least_scratch,
+            self.least_scratch,
             len(self.devices),
             self.way_seconds,
         )
@@ -141,10 +153,11 @@ class Fleet:
         rooms = sum(kind.memory_bytes * len(kind.devices) for kind in self.kinds)
         kept = sum(buffer.type.size_bytes for buffer in self.units.kept)
         begin = next((f.between.start for f in self.forks if f.layouts), len(self.units.units))
-        return rooms - kept - bytes_of_stretch(self.units, range(begin), self._least_scratch)
+        return rooms - kept - bytes_of_stretch(self.units, range(begin), self.least_scratch)
 
     @cached_property
-    def _least_scratch(self) -> list[float]:
+    def least_scratch(self) -> list[float]:
+        """The working memory that each unit needs at least, wherever it runs."""
         least: list[float] = np.min(self.scratch, axis=0).tolist()
         return least
 

@@ -105,12 +105,12 @@ class Inner:
 
 @dataclass(frozen=True)
 class _Choices:
-    """Places of the first units between, a row for each choice.
+    """Places of the first units between, a column for each choice.
 
     Attributes:
-        places: Of each unit.
+        places: Of each unit, ``[unit, choice]``.
         serial: How long all units take that are ``BEFORE`` or ``BEHIND``.
-        loads: What each device does, ``[choice, device]``.
+        loads: What each device does, ``[device, choice]``.
         ends: When each unit is done, if it is on a device and nothing else keeps it waiting.
     """
 
@@ -119,8 +119,17 @@ class _Choices:
     loads: Floats
     ends: Floats
 
-    def only(self, rows: Flags) -> _Choices:
-        return _Choices(self.places[rows], self.serial[rows], self.loads[rows], self.ends[rows])
+    @property
+    def devices(self) -> npt.NDArray[np.int8]:
+        """The devices up to the last one that some choice uses, as a column."""
+        return np.arange(self.places.max(initial=0) + 1, dtype=np.int8)[:, None]
+
+    def only(self, chosen: Flags) -> _Choices:
+        """Return those that are *chosen*."""
+        some = np.flatnonzero(chosen)
+        return _Choices(
+            self.places[:, some], self.serial[some], self.loads[:, some], self.ends[:, some]
+        )
 
 
 def layouts_of(inner: Inner) -> list[Layout] | None:
@@ -139,7 +148,7 @@ def _front(inner: Inner, known: list[Layout], *, only_plain: bool) -> list[Layou
     """Return the *known* layouts with better ones; None if there are too many choices."""
     devices = min(inner.devices, len(inner.seconds))
     choices = _Choices(
-        np.zeros((1, 0), np.int8), np.zeros(1), np.zeros((1, devices)), np.zeros((1, 0))
+        np.zeros((0, 1), np.int8), np.zeros(1), np.zeros((devices, 1)), np.zeros((0, 1))
     )
     for unit in range(len(inner.seconds)):
         choices = _with_unit(inner, choices, unit, only_plain=only_plain)
@@ -150,9 +159,14 @@ def _front(inner: Inner, known: list[Layout], *, only_plain: bool) -> list[Layou
         if len(choices.serial) > MOST_CHOICES:
             return None
     seconds, sizes = _seconds(inner, choices), _bytes(inner, choices)
+    order = np.lexsort((seconds, sizes))
+    least = np.minimum.accumulate(seconds[order])
+    order = order[np.flatnonzero(np.diff(least, prepend=np.inf))]  # faster than all with less
     found = [
         Layout(tuple(places), float(took), float(size), only_plain)
-        for places, took, size in zip(choices.places.tolist(), seconds, sizes, strict=True)
+        for places, took, size in zip(
+            choices.places[:, order].T.tolist(), seconds[order], sizes[order], strict=True
+        )
     ]
     front: list[Layout] = []
     for layout in sorted([*known, *found], key=lambda layout: (layout.size_bytes, layout.seconds)):
@@ -164,24 +178,24 @@ def _front(inner: Inner, known: list[Layout], *, only_plain: bool) -> list[Layou
 def _with_unit(inner: Inner, choices: _Choices, unit: int, *, only_plain: bool) -> _Choices:
     """Return *choices* with *unit* at each place where it may be."""
     places = choices.places
-    earlier = places[:, list(inner.before[unit])]
-    opened = places.max(axis=1, initial=0)
+    earlier = places[list(inner.before[unit])]
+    opened = places.max(axis=0, initial=0)
     more = []
-    for place in range(BEFORE, min(choices.loads.shape[1], opened.max(initial=0) + 2)):
+    for place in range(BEFORE, min(len(choices.loads), opened.max(initial=0) + 2)):
         if place == BEFORE:
-            may = (earlier == BEFORE).all(axis=1)
+            may = (earlier == BEFORE).all(axis=0)
         elif place == BEHIND:
-            may = np.ones(len(places), bool)
+            may = np.ones(len(opened), bool)
         else:
-            may = (earlier != BEHIND).all(axis=1) & (place <= opened + 1)
+            may = (earlier != BEHIND).all(axis=0) & (place <= opened + 1)
             if only_plain:
-                may &= ((earlier == BEFORE) | (earlier == place)).all(axis=1)
+                may &= ((earlier == BEFORE) | (earlier == place)).all(axis=0)
         more.append(_placed(inner, choices.only(may), unit, place))
     return _Choices(
-        np.concatenate([some.places for some in more]),
+        np.concatenate([some.places for some in more], axis=1),
         np.concatenate([some.serial for some in more]),
-        np.concatenate([some.loads for some in more]),
-        np.concatenate([some.ends for some in more]),
+        np.concatenate([some.loads for some in more], axis=1),
+        np.concatenate([some.ends for some in more], axis=1),
     )
 
 
@@ -203,29 +217,27 @@ def _placed(inner: Inner, choices: _Choices, unit: int, place: int) -> _Choices:
         for value in (value for value in inner.values if unit in value.readers):
             enters = _device(choices, value.producer) != place
             end += np.where(enters, value.seconds, 0.0)
-            known = [places[:, r] == place for r in value.readers if r < unit]
+            known = [places[r] == place for r in value.readers if r < unit]
             new = enters & ~np.any(known, axis=0) if known else enters
-            loads[:, place] += np.where(new, value.seconds, 0.0)
-        loads[:, place] += inner.seconds[unit]
-        came = choices.ends[:, list(inner.before[unit])].max(axis=1, initial=0)
+            loads[place] += np.where(new, value.seconds, 0.0)
+        loads[place] += inner.seconds[unit]
+        came = choices.ends[list(inner.before[unit])].max(axis=0, initial=0)
         end += came + inner.seconds[unit]
-    column = np.full((len(serial), 1), place, np.int8)
-    return _Choices(
-        np.hstack([places, column]), serial, loads, np.hstack([choices.ends, end[:, None]])
-    )
+    row = np.full((1, len(serial)), place, np.int8)
+    return _Choices(np.vstack([places, row]), serial, loads, np.vstack([choices.ends, end]))
 
 
 def _device(choices: _Choices, producer: int | None) -> npt.NDArray[np.int8]:
     """Return where what *producer* makes is: on a device, or ``BEHIND``."""
     if producer is None:
         return np.zeros(len(choices.serial), np.int8)
-    made = choices.places[:, producer]
+    made = choices.places[producer]
     return np.where(made == BEFORE, np.int8(0), made)
 
 
 def _seconds(inner: Inner, choices: _Choices) -> Floats:
     """Return how long *choices* take at least, whatever follows."""
-    between = np.maximum(choices.loads.max(axis=1, initial=0), choices.ends.max(axis=1, initial=0))
+    between = np.maximum(choices.loads.max(axis=0, initial=0), choices.ends.max(axis=0, initial=0))
     total: Floats = choices.serial + between + _taken_behind(inner, choices) + inner.behind
     return total
 
@@ -236,15 +248,15 @@ def _taken_behind(inner: Inner, choices: _Choices) -> Floats:
     It is on the device that has most of it.
     """
     total = np.zeros(len(choices.serial))
-    devices = np.arange(choices.loads.shape[1], dtype=np.int8)
-    present: Floats = np.zeros((len(total), len(devices)))
+    devices = choices.devices
+    present: Floats = np.zeros((len(devices), len(total)))
     for value in _made(inner, choices):
         device = _device(choices, value.producer)
         is_taken = _is_read_behind(choices, value, value.is_read_last) & (device != BEHIND)
         taken = np.where(is_taken, value.seconds, 0.0)
         total += taken
-        present += np.where(device.reshape(-1, 1) == devices, taken.reshape(-1, 1), 0.0)
-    least: Floats = total - present.max(axis=1, initial=0)
+        present += np.where(device == devices, taken, 0.0)
+    least: Floats = total - present.max(axis=0, initial=0)
     return least
 
 
@@ -255,19 +267,19 @@ def _bytes(inner: Inner, choices: _Choices) -> Floats:
     that a device makes and reads for itself alone is in memory while units there touch it: in the
     arena, or as an input and an output of several parts.
     """
-    devices = np.arange(choices.loads.shape[1], dtype=np.int8)
-    needs = np.array(inner.scratch[: choices.places.shape[1]]) + _inside(inner, choices)
-    is_there = choices.places.reshape(*choices.places.shape, 1) == devices
-    largest = np.where(is_there, needs.reshape(*needs.shape, 1), 0.0)
-    total: Floats = largest.max(axis=1, initial=0).sum(axis=1)
+    devices = choices.devices
+    needs = np.array(inner.scratch[: len(choices.places)])[:, None] + _inside(inner, choices)
+    total: Floats = np.zeros(len(choices.serial))
+    for device in devices:
+        total += np.where(choices.places == device, needs, 0.0).max(axis=0, initial=0)
     for value in _made(inner, choices):
-        made = np.full((len(total), 1), BEFORE, np.int8)
+        made = np.full(len(total), BEFORE, np.int8)
         if value.producer is not None:
-            made = choices.places[:, [value.producer]]
-        behind = _is_read_behind(choices, value, value.is_read_behind) & (made[:, 0] != BEHIND)
+            made = choices.places[value.producer]
+        count = 0 + (_is_read_behind(choices, value, value.is_read_behind) & (made != BEHIND))
         readers = _places(choices, value)
-        taken = (readers.reshape(*readers.shape, 1) == devices).any(axis=1) & (made != devices)
-        count = behind + taken.sum(axis=1)
+        for device in devices:
+            count += (readers == device).any(axis=0) & (made != device)
         total += value.size_bytes * (count + (count > 0))
     return total
 
@@ -275,30 +287,30 @@ def _bytes(inner: Inner, choices: _Choices) -> Floats:
 def _inside(inner: Inner, choices: _Choices) -> Floats:
     """Return what each unit needs, at least, of values that its device makes for itself alone."""
     total: Floats = np.zeros(choices.places.shape)
-    count = choices.places.shape[1]
+    count = len(choices.places)
     for value in inner.values:
         if value.producer is None or max((value.producer, *value.readers)) >= count:
             continue
-        place = choices.places[:, [value.producer]]
-        alone = (_places(choices, value) == place).all(axis=1) & (not value.is_read_behind)
-        total[:, [value.producer, *value.readers]] += np.where(alone, value.own_bytes, 0)[:, None]
-    needed: Floats = np.maximum(total - np.array(inner.shared[:count]), 0)
+        place = choices.places[value.producer]
+        alone = (_places(choices, value) == place).all(axis=0) & (not value.is_read_behind)
+        total[[value.producer, *value.readers]] += np.where(alone, value.own_bytes, 0)
+    needed: Floats = np.maximum(total - np.array(inner.shared[:count])[:, None], 0)
     return needed
 
 
 def _made(inner: Inner, choices: _Choices) -> list[Crossing]:
     """Return the values that are made by units that have a place."""
-    count = choices.places.shape[1]
+    count = len(choices.places)
     return [value for value in inner.values if value.producer is None or value.producer < count]
 
 
 def _places(choices: _Choices, value: Crossing) -> npt.NDArray[np.int8]:
     """Return where those readers of *value* are that have a place."""
-    count = choices.places.shape[1]
-    return choices.places[:, [reader for reader in value.readers if reader < count]]
+    count = len(choices.places)
+    return choices.places[[reader for reader in value.readers if reader < count]]
 
 
 def _is_read_behind(choices: _Choices, value: Crossing, is_read: bool) -> Flags:
     """Return whether the second meeting, if *is_read*, or a unit ``BEHIND`` reads *value*."""
-    found: Flags = (_places(choices, value) == BEHIND).any(axis=1) | is_read
+    found: Flags = (_places(choices, value) == BEHIND).any(axis=0) | is_read
     return found

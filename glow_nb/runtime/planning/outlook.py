@@ -54,7 +54,7 @@ class Outlook:
         The stem ends there or behind, and the bytes are free for it, too.
         """
         level = int(free_bytes / self._level)
-        return float(self._left[first][stop, min(level, LEVELS - 1)]) if level >= 0 else np.inf
+        return self._left[first].item(stop, min(level, LEVELS - 1)) if level >= 0 else np.inf
 
     def _left_from(self, first: int) -> Floats:
         """Return what is left for a stem that begins at *first*, ``[stop, level]``."""

@@ -7,8 +7,11 @@ left for the room that is left (:mod:`glow_nb.runtime.planning.outlook`). That i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from heapq import heappop, heappush
 from itertools import permutations
 from typing import NamedTuple, TypeAlias
 
@@ -17,11 +20,14 @@ import numpy as np
 from glow_nb.runtime.planning.fleet import Fleet
 from glow_nb.runtime.planning.outlook import Outlook
 from glow_nb.runtime.planning.spread import Placed
-from glow_nb.runtime.planning.stretches import Floats, Stretches
+from glow_nb.runtime.planning.stretches import Floats, Stretches, Traffic
 from glow_nb.runtime.planning.ways import STEM, Split, Stop, Taken, Ways
 
-MOST_STATES = 40
+MOST_STATES = 60
 """States that stay at a stop."""
+
+GRAINS = 256
+"""How many amounts of room are told apart on the largest device."""
 
 MOST_WORSE = 1.08
 """How much later a request may end from a state than from the best one at the stop before."""
@@ -34,6 +40,13 @@ Packed = tuple[int, int, int]
 
 Chain: TypeAlias = "tuple[Packed, Chain | None]"
 """Parts, the last one first."""
+
+
+class Branch(NamedTuple):
+    """What a branch takes on some device: memory, and time, with what comes from the stem."""
+
+    size_bytes: float
+    seconds: float
 
 
 class State(NamedTuple):
@@ -52,6 +65,22 @@ class State(NamedTuple):
     device: int
     first: int
     packed: Chain | None = None
+
+
+End = Callable[[float, int, float], float]
+"""When a request may end, by the seconds so far, the cut where a stem begins, and the room left."""
+
+
+class Option(NamedTuple):
+    """A way in which a state may go on.
+
+    Attributes:
+        end: When a request may end then, at best.
+        follow: Returns how it goes on in detail.
+    """
+
+    end: float
+    follow: Callable[[], Iterable[Option | State]]
 
 
 @dataclass(frozen=True)
@@ -96,9 +125,14 @@ class Packer:
         devices = fleet.devices
         self._links = [[one.link_to(other.name) for other in devices] for one in devices]
         self._rooms = tuple(float(fleet.kinds[kind].memory_bytes) for kind in self._kind)
-        self._kept = stretches.kept_bytes[:, ways.end]
+        self._grain = max(1.0, *self._rooms) / GRAINS
+        self._branches: dict[tuple[int, int, Split], list[Branch]] = {}
+        self._alikes: dict[Split, tuple[int, ...]] = {}
+        self._leasts: dict[Split, Branch] = {}
+        kept = stretches.kept_bytes[:, ways.end]
+        self._kept_from: list[float] = kept.tolist()
         runs = np.min(memory, axis=0) - stretches.kept_bytes
-        free = sum(self._rooms) - self._kept[0]
+        free = sum(self._rooms) - kept[0]
         least = np.min(seconds, axis=0)
         self._outlook = Outlook(ways, runs, least, stretches.taken, fleet.way_seconds, free)
 
@@ -108,18 +142,16 @@ class Packer:
         *reserve* is the share of the weights to come that is kept free beside them: where parts are
         large, some room stays empty.
         """
+        self._branches.clear()  # the memory of parts may have been corrected
+        self._alikes.clear()
+        self._leasts.clear()
         states = [State(0.0, self._rooms, device, 0) for device in self._new_devices()]
         limit = np.inf
         for number, stop in enumerate(self._ways.stops, 1):
-
-            def is_good(state: State, number: int = number, limit: float = limit) -> bool:
-                return self._end(state, number, reserve) <= limit
-
-            followers = [s for state in states for s in self._followers(state, stop, is_good)]
-            followers = [one for one in followers if self._has_room(one, number)]
-            ends = np.array([self._end(one, number, reserve) for one in followers])
-            limit = MOST_WORSE * ends.min(initial=np.inf)
-            states = self._unlike(followers, ends)
+            end = partial(self._end, number, reserve)
+            options = [option for state in states for option in self._options(state, stop, end)]
+            states = self._first_unlike(options, number, end, limit)
+            limit = MOST_WORSE * min((self._end_of(one, end) for one in states), default=np.inf)
         whole = [self._ended(state, self._ways.end) for state in states]
         best = min((one for one in whole if one), key=lambda one: one.seconds, default=None)
         return None if best is None else Packing(best.seconds, _in_order(best))
@@ -128,47 +160,81 @@ class Packer:
         """Return the first device of each kind."""
         return [self._kind.index(kind) for kind in dict.fromkeys(self._kind)]
 
-    def _end(self, state: State, stop: int, reserve: float) -> float:
-        """Return when a request may end that is in *state* and goes on to the *stop*."""
-        free = sum(state.room) - self._kept[state.first] * (1 + reserve)
-        return state.seconds + self._outlook.seconds(state.first, stop, free)
+    def _end(self, stop: int, reserve: float, seconds: float, first: int, room: float) -> float:
+        """Return when a request may end that goes on to the *stop*.
+
+        A stem begins at the cut *first* after so many *seconds*, with so much *room*.
+        """
+        free = room - self._kept_from[first] * (1 + reserve)
+        return seconds + self._outlook.seconds(first, stop, free)
+
+    @staticmethod
+    def _end_of(state: State, end: End) -> float:
+        return end(state.seconds, state.first, sum(state.room))
 
     def _has_room(self, state: State, stop: int) -> bool:
         """Return whether the stem of *state* finds room up to the *stop*."""
         stops = self._ways.stops
         here = stops[stop].cut if stop < len(stops) else self._ways.end
-        needed = self._memory[self._kind[state.device]][state.first, here]
-        return bool(needed <= state.room[state.device])
+        needed = self._memory[self._kind[state.device]].item(state.first, here)
+        return needed <= state.room[state.device]
 
-    def _unlike(self, states: Sequence[State], ends: Floats) -> list[State]:
-        """Return those of *states* with the earliest *ends*, of those that go on alike one."""
+    def _first_unlike(
+        self, options: Iterable[Option | State], stop: int, end: End, limit: float
+    ) -> list[State]:
+        """Return the states from which a request ends first, of those that go on alike one.
+
+        Among them are the *options*, and what these lead to. Later than at the *limit* none ends.
+        """
         found: dict[object, State] = {}
-        for number in ends.argsort():
-            if len(found) == MOST_STATES or not np.isfinite(ends[number]):
-                break
-            found.setdefault(self._likeness(states[number]), states[number])
-        return list(found.values())
+        waiting: list[tuple[float, int, Option | State]] = []
+        count = itertools.count()
+        while True:
+            for one in options:
+                ends = one.end if isinstance(one, Option) else self._end_of(one, end)
+                if ends <= limit and (isinstance(one, Option) or self._has_room(one, stop)):
+                    heappush(waiting, (ends, next(count), one))
+            if not waiting or len(found) == MOST_STATES or waiting[0][0] == np.inf:
+                return list(found.values())
+            *_, first = heappop(waiting)
+            options = first.follow() if isinstance(first, Option) else ()
+            if isinstance(first, State):
+                found.setdefault(self._likeness(first), first)
 
     def _likeness(self, state: State) -> object:
         """Return what states have in common that go on alike, on devices that are alike."""
-        rooms = zip(self._kind, state.room, strict=True)
+        rooms = [
+            (kind, int(n / self._grain)) for kind, n in zip(self._kind, state.room, strict=True)
+        ]
         others = sorted(pair for device, pair in enumerate(rooms) if device != state.device)
-        own = self._kind[state.device], state.room[state.device]
-        return state.first, own, tuple(others)
+        return state.first, rooms[state.device], tuple(others)
 
-    def _followers(
-        self, state: State, stop: Stop, is_good: Callable[[State], bool]
-    ) -> Iterator[State]:
-        """Yield *state*, whose stem goes on, and the good states in which it ends at *stop*."""
+    def _options(self, state: State, stop: Stop, end: End) -> Iterator[Option | State]:
+        """Yield how *state* may go on: its stem does, or ends, or ends and branches follow."""
         yield state
         ended = self._ended(state, stop.cut)
-        if ended and ended is not state and is_good(ended):
-            for device in self._open_devices(ended)[1:]:
-                yield self._begun(ended, device, stop.taken, ())
+        if ended and ended is not state:
+            yield Option(self._end_of(ended, end), partial(self._moved, ended, stop))
         for split in stop.splits:
             ended = self._ended(state, split.before)
             if ended:
-                yield from self._split(ended, split, is_good)
+                size, seconds = self._least(split)
+                ends = end(ended.seconds + seconds, split.behind, sum(ended.room) - size)
+                yield Option(ends, partial(self._split, ended, split, end))
+
+    def _least(self, split: Split) -> Branch:
+        """Return what all branches of *split* take at least, side by side."""
+        if split not in self._leasts:
+            place = split.before, list(split.branches)
+            sizes = np.min([table[place] for table in self._memory], axis=0)
+            seconds = np.min([table[place] for table in self._seconds], axis=0)
+            self._leasts[split] = Branch(float(sizes.sum()), float(seconds.max()))
+        return self._leasts[split]
+
+    def _moved(self, state: State, stop: Stop) -> list[State]:
+        """Return *state* with its next stem, which begins at *stop*, on other devices."""
+        others = self._open_devices(state)[1:]
+        return [self._begun(state, device, stop.taken, ()) for device in others]
 
     def _ended(self, state: State, cut: int) -> State | None:
         """Return *state* behind its stem, which ends at *cut*; None if there is no room for it."""
@@ -189,34 +255,66 @@ class Packer:
         unlike = {(self._kind[device], room[device]): device for device in reversed(others)}
         return [state.device, *list(unlike.values())[::-1][: MOST_OPEN - 1]]
 
-    def _split(
-        self, state: State, split: Split, is_good: Callable[[State], bool]
-    ) -> Iterator[State]:
-        """Yield *state* behind *split*, each branch of which has a device of its own."""
-        open_devices = self._open_devices(state)
-        for devices in permutations(open_devices, len(split.branches)):
-            after = self._with_branches(state, split, devices)
-            if after and is_good(after):
-                near = (state.device, devices[split.heaviest], *open_devices[1:2])
-                for device in dict.fromkeys(near):
-                    yield self._begun(after, device, split.taken, devices)
+    def _split(self, state: State, split: Split, end: End) -> Iterator[Option]:
+        """Yield how *state* may go on with *split*: each branch has a device of its own."""
+        open_devices, room = self._open_devices(state), sum(state.room)
+        branches = {device: self._on(device, state.device, split) for device in open_devices}
+        for places in _arrangements(self._alike(split), len(open_devices)):
+            devices = [open_devices[place] for place in places]
+            size = longest = 0.0
+            for number, device in enumerate(devices):
+                own, seconds = branches[device][number]
+                if own > state.room[device]:
+                    break
+                size, longest = size + own, max(longest, seconds)
+            else:
+                ends = end(state.seconds + longest, split.behind, room - size)
+                taken = [branches[device][number] for number, device in enumerate(devices)]
+                yield Option(ends, partial(self._behind, state, split, devices, taken))
 
-    def _with_branches(self, state: State, split: Split, devices: Sequence[int]) -> State | None:
-        """Return *state* behind the branches of *split*; None if there is no room for one."""
-        taken, first = self._stretches.taken, split.before
+    def _alike(self, split: Split) -> tuple[int, ...]:
+        """Return for each branch of *split* the first one that takes and gives the same."""
+        if split not in self._alikes:
+            place, taken = (split.before, list(split.branches)), self._stretches.taken
+            tables = (*self._memory, *self._seconds, taken.count, taken.size_bytes)
+            rows = zip(*(table[place].tolist() for table in tables), strict=True)
+            made = ([s for n, s in split.taken if n == b] for b in range(len(split.branches)))
+            keys = list(zip(rows, made, strict=True))
+            self._alikes[split] = tuple(map(keys.index, keys))
+        return self._alikes[split]
+
+    def _on(self, device: int, stem: int, split: Split) -> list[Branch]:
+        """Return the branches of *split* on *device*, behind a stem on another or the same one."""
+        key = device, stem, split
+        if key not in self._branches:
+            kind, link = self._kind[device], self._links[stem][device]
+            place = split.before, list(split.branches)
+            seconds = self._seconds[kind][place]
+            if device != stem:
+                taken = self._stretches.taken
+                seconds = seconds + Traffic(taken.count[place], taken.size_bytes[place]).seconds(
+                    link
+                )
+            sizes = self._memory[kind][place]
+            self._branches[key] = list(map(Branch, sizes.tolist(), seconds.tolist()))
+        return self._branches[key]
+
+    def _behind(
+        self, state: State, split: Split, devices: Sequence[int], taken: Sequence[Branch]
+    ) -> Iterator[State]:
+        """Yield *state* with a stem behind the branches of *split*, *taken* to *devices*."""
         room, packed, longest = list(state.room), state.packed, 0.0
-        for last, device in zip(split.branches, devices, strict=True):
-            kind = self._kind[device]
-            room[device] -= self._memory[kind].item(first, last)
-            if not room[device] >= 0:
-                return None
-            seconds = self._seconds[kind].item(first, last)
-            if device != state.device:
-                link = self._links[state.device][device]
-                seconds += taken.count.item(first, last) * link.latency_seconds
-                seconds += taken.size_bytes.item(first, last) / link.bytes_per_second
-            packed, longest = ((first, last, device), packed), max(longest, seconds)
-        return State(state.seconds + longest, tuple(room), state.device, split.behind, packed)
+        for last, device, branch in zip(split.branches, devices, taken, strict=True):
+            room[device] -= branch.size_bytes
+            packed, longest = ((split.before, last, device), packed), max(longest, branch.seconds)
+        after = State(state.seconds + longest, tuple(room), state.device, split.behind, packed)
+        alike = self._alike(split)
+        heaviest = [
+            d for d, one in zip(devices, alike, strict=True) if one == alike[split.heaviest]
+        ]
+        near = (state.device, *heaviest, *self._open_devices(state)[1:2])
+        for device in dict.fromkeys(near):
+            yield self._begun(after, device, split.taken, devices)
 
     def _begun(
         self, state: State, device: int, taken: Sequence[Taken], devices: Sequence[int]
@@ -231,6 +329,15 @@ class Packer:
             if source != device:
                 seconds += self._links[source][device].seconds(size)
         return State(seconds, state.room, device, state.first, state.packed)
+
+
+@cache
+def _arrangements(alike: tuple[int, ...], places: int) -> list[tuple[int, ...]]:
+    """Return how each branch gets a place of its own; those that are *alike* in one order."""
+    found: dict[object, tuple[int, ...]] = {}
+    for chosen in permutations(range(places), len(alike)):
+        found.setdefault(tuple(sorted(zip(chosen, alike, strict=True))), chosen)
+    return list(found.values())
 
 
 def _in_order(state: State) -> tuple[Packed, ...]:

@@ -10,25 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from glow_nb.backends import Backend
-from glow_nb.llir.program import Program
-from glow_nb.runtime.deploy import backend_of, planned_memory
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.bounds import BOUNDS, longest_path, path_bound
 from glow_nb.runtime.planning.chains import Walk, best_walk
-from glow_nb.runtime.planning.costs import KernelWork, kernel_seconds
 from glow_nb.runtime.planning.cuts import all_cuts, most_cuts, ordered_cuts
 from glow_nb.runtime.planning.fleet import Fleet
 from glow_nb.runtime.planning.forks import steps_of
 from glow_nb.runtime.planning.packing import Packer
 from glow_nb.runtime.planning.partitioning import Part, Partitioning
+from glow_nb.runtime.planning.parts import Parts, Sized
 from glow_nb.runtime.planning.side_by_side import Piece, chosen_layouts, pieces_of
-from glow_nb.runtime.planning.split import Splitter, placed_program
 from glow_nb.runtime.planning.spread import Needs, Placed, homes_by_size, kept_bytes, spread
 from glow_nb.runtime.planning.stretches import Floats, Stretches
 from glow_nb.runtime.planning.timing import VALUES, memory_bytes
@@ -60,23 +55,11 @@ WORTH_REPEATING = 0.005
 RESERVES = (0.0, 0.03, 0.06, 0.08, 0.13)
 """Shares of the weights that are kept free beside them: not all of the room can be filled."""
 
+Size = Callable[[Sequence[int], DeviceDescription], Sized]
+"""Returns units as a part for a device."""
+
 FindHomes = Callable[[Fleet, Sequence[float]], Mapping[int, int] | None]
 """Returns the devices of some units, if each device has so many bytes; None if there are none."""
-
-
-@dataclass(frozen=True)
-class _Made:
-    """A part whose program is made, and its exact numbers."""
-
-    program: Program
-    constant_bytes: int
-    run_bytes: int
-    kernels: tuple[KernelWork, ...]
-
-    @property
-    def held_bytes(self) -> int:
-        """What a device needs for it."""
-        return self.constant_bytes + self.run_bytes
 
 
 class Planner:
@@ -90,9 +73,7 @@ class Planner:
         self._is_merged = whole is not None
         self._fleet, self._objective = fleet, objective
         self._units, self._program = fleet.units, fleet.units.program
-        self._splitter = Splitter(self._program)
-        self._backends: dict[tuple[str, int], Backend] = {}
-        self._made: dict[tuple[tuple[int, ...], str, int], _Made] = {}
+        self._parts = Parts(fleet)
         self._walked: list[Placed] = []
         self._room = [float(fleet.kinds[kind].memory_bytes) for kind in fleet.kind_of_device]
         self._bound = BOUNDS[objective](whole or fleet)
@@ -107,7 +88,7 @@ class Planner:
         if self._may_improve(plans) and (not sides or self._is_tight()):
             plans += self._packings()
         if self._may_improve(plans):
-            plans += self._spreads()
+            plans += self._spreads(min((plan.value for plan in plans), default=np.inf))
         best = min(plans, key=lambda plan: plan.value, default=None)
         if best is None:
             return None
@@ -158,9 +139,10 @@ class Planner:
             if not new:
                 return
             for first, last, kind in new:
-                made = self._make(stretches.members(first, last), kinds[kind].device)
+                device = kinds[kind].device
+                made = self._parts.make(stretches.members(first, last), device)
                 memory[kind][first, last] = made.held_bytes
-                seconds[kind][first, last] = kernel_seconds(made.kernels, kinds[kind].device)
+                seconds[kind][first, last] = made.seconds(device)
             known |= new
 
     def _estimates(self, stretches: Stretches) -> tuple[list[Floats], list[Floats]]:
@@ -269,8 +251,9 @@ class Planner:
             if pieces[number].is_continued:
                 runs[number] = runs[number + 1]
         kinds = self._fleet.kinds
-        kept = [[self._make(p.units, k.device).constant_bytes for p in pieces] for k in kinds]
-        ran = [[self._make(run, kind.device).run_bytes for run in runs] for kind in kinds]
+        look = self._parts.sketch
+        kept = [[look(piece.units, k.device).constant_bytes for piece in pieces] for k in kinds]
+        ran = [[look(run, kind.device).run_bytes for run in runs] for kind in kinds]
         return Needs(
             np.array(kept, np.float64), np.array(ran, np.float64), [p.is_continued for p in pieces]
         )
@@ -287,11 +270,12 @@ class Planner:
             for part in placed
         ]
 
-    def _spreads(self) -> Iterable[Partitioning]:
-        """Yield plans in which a device may have several parts."""
+    def _spreads(self, most: float) -> Iterable[Partitioning]:
+        """Yield plans in which a device may have several parts, whose value may be below *most*."""
         for find_homes in (self._no_homes, self._homes_of_path, homes_by_size):
-            plan = self._fitting(partial(self._spread_from, find_homes))
+            plan = self._fitting(partial(self._spread_from, find_homes), most)
             if plan:
+                most = min(most, plan.value)
                 yield plan
 
     def _spread_from(self, find_homes: FindHomes, room: Sequence[float]) -> list[Placed] | None:
@@ -301,22 +285,28 @@ class Planner:
         return spread(self._fleet, kept_bytes(self._fleet), room, homes=homes)
 
     def _fitting(
-        self, place: Callable[[Sequence[float]], Sequence[Placed] | None]
+        self,
+        place: Callable[[Sequence[float]], Sequence[Placed] | None],
+        most: float = np.inf,
     ) -> Partitioning | None:
         """Return the plan of what *place* returns for the bytes of each device, or for fewer.
 
-        What a device turns out to hold too much is not there the next time.
+        What a device turns out to hold too much is not there the next time. Parts are made only
+        where they may fit, and the value of the plan may be below *most*.
         """
         room = list(self._room)
         for _ in range(MOST_REPAIRS):
             placed = place(room)
             if placed is None:
                 return None
-            plan = self.plan_of(placed)
-            missing = self._missing(plan)
-            if not any(missing):
-                return plan
-            room = [size - less for size, less in zip(room, missing, strict=True)]
+            plan = self._plan_with(self._parts.sketch, placed)
+            if not any(self._missing(plan)):
+                if plan.value >= most:
+                    return None
+                plan = self.plan_of(placed)
+                if not any(self._missing(plan)):
+                    return plan
+            room = [has - less for has, less in zip(room, self._missing(plan), strict=True)]
         return None
 
     def _missing(self, plan: Partitioning) -> list[float]:
@@ -337,11 +327,15 @@ class Planner:
 
     def plan_of(self, placed: Sequence[Placed]) -> Partitioning:
         """Return the plan with its parts made."""
+        return self._plan_with(self._parts.make, placed)
+
+    def _plan_with(self, sized: Size, placed: Sequence[Placed]) -> Partitioning:
+        """Return the plan with its parts *sized*."""
         program, devices = self._program, self._fleet.devices
         parts = []
         for index, part in enumerate(placed):
             device, name = devices[part.device], f"{program.name}.{index}"
-            made = self._make(part.units, device)
+            made = sized(part.units, device)
             parts.append(
                 Part(
                     name=name,
@@ -349,7 +343,7 @@ class Planner:
                     device=device.name,
                     constant_bytes=made.constant_bytes,
                     run_bytes=made.run_bytes,
-                    seconds=kernel_seconds(made.kernels, device),
+                    seconds=made.seconds(device),
                 )
             )
         plan = Partitioning(
@@ -364,18 +358,3 @@ class Planner:
             counted={b.name: b.counted for b in program.outputs if b.counted},
         )
         return dataclasses.replace(plan, value=VALUES[self._objective](plan))
-
-    def _backend(self, device: DeviceDescription) -> Backend:
-        return self._backends.setdefault((device.backend, device.cores), backend_of(device))
-
-    def _make(self, units: Sequence[int], device: DeviceDescription) -> _Made:
-        """Return *units* as a program for devices like *device*, with its exact numbers."""
-        key = (tuple(units), device.backend, device.cores)
-        if key not in self._made:
-            backend = self._backend(device)
-            numbers = [n for unit in units for n in self._units.units[unit].instructions]
-            program = placed_program(self._splitter.part(numbers, self._program.name), backend)
-            held, run = planned_memory(program, backend, device.cores)
-            kernels = tuple(map(self._units.efficiencies.work_of, program.work))
-            self._made[key] = _Made(program, held, run, kernels)
-        return self._made[key]

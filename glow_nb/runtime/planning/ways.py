@@ -22,7 +22,7 @@ Taken = tuple[int, int]
 """What a stem takes in: the number of the branch that makes it, or ``STEM``, and its bytes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
     """A fork that runs side by side, by numbers of cuts.
 
