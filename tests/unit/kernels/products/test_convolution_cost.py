@@ -43,6 +43,17 @@ def test_clear_cases(shape: ConvolutionShape, tile: tuple[int, ...] | None) -> N
     assert convolution_candidates(shape, FLOAT32, TARGET)[0].tile == tile
 
 
+def test_few_pixels_take_smaller_tiles_if_the_weights_come_from_memory() -> None:
+    shape = layer(7, 512, 512)
+    tiles = [
+        convolution_candidates(shape, FLOAT32, replace(TARGET, l3_bytes=size))[0].tile
+        for size in (256 << 20, 32 << 20)
+    ]
+    held, far = (prod(m + 2 for m in tile) if tile else 0 for tile in tiles)
+    assert tiles[0] == (4, 4)
+    assert far < held
+
+
 AVX2 = Target("x86_64-unknown-linux-gnu", "znver3", "+sse2,+avx,+avx2,+fma", 8)
 VNNI = Target(
     "x86_64-unknown-linux-gnu", "znver4", "+sse2,+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512vnni", 16
