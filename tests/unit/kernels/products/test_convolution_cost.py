@@ -117,7 +117,7 @@ def test_two_threads_get_panels_that_divide_by_two() -> None:
 def test_memory_is_shared_where_the_arithmetic_is_not() -> None:
     """Larger tiles save products, but their weights take longer to come in than those to do."""
     alone, shared = (
-        convolution_candidates(layer(7, 512, 512), FLOAT32, TARGET, blocks=3, threads=threads)[0]
+        convolution_candidates(layer(10, 512, 512), FLOAT32, TARGET, blocks=3, threads=threads)[0]
         for threads in (1, 2)
     )
     assert alone.tile
