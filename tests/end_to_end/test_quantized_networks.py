@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
@@ -18,6 +17,7 @@ from glow_nb.compiler import optimize
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
 from glow_nb.types import Array
+from tests.exact_sessions import exact_session
 from tests.unit.importers.models import weight
 
 RANDOM = np.random.default_rng(7)
@@ -104,7 +104,7 @@ def test_no_product_of_floats_is_left(quantized: Path) -> None:
 
 
 def test_results_are_those_of_onnx_runtime(quantized: Path) -> None:
-    session = onnxruntime.InferenceSession(quantized)
+    session = exact_session(quantized)
     function = import_onnx(quantized)
     raised = optimize(function)
     for _ in range(8):

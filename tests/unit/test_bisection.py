@@ -15,7 +15,7 @@ import glow_nb
 from glow_nb import bisection, pipelines
 from glow_nb.backends import backend_named
 from glow_nb.backends.backend import Backend, Executable
-from glow_nb.backends.cpu import placed_calls
+from glow_nb.backends.cpu import planned_calls
 from glow_nb.backends.interpreter import InterpretedProgram, Interpreter
 from glow_nb.bisection.kernels import cut_after, distance_of_written
 from glow_nb.bisection.states import Evaluator, culprit_value
@@ -168,7 +168,7 @@ def test_broken_machine_code_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(instruction: Instruction, target: Target) -> KernelSource:
         return generate_kernel(subtracting(instruction), target)
 
-    monkeypatch.setattr(placed_calls, "generate_kernel", broken)
+    monkeypatch.setattr(planned_calls, "generate_kernel", broken)
     found = bisection.bisect(graph(), X, backend="cpu", threads=1)
     assert found.first_bad is not None
     assert (found.first_bad.step, found.first_bad.level) == ("cpu", "code")

@@ -104,7 +104,7 @@ class _ProcessEngine:
         self._programs: dict[int, AnonymousFile] = {}  # for other processes that load the same
         self._begun: list[Run | None] = [None] * SLOTS
         self._answers: dict[int, Future[Frame]] = {}
-        self._has_ended = False
+        self._end = ""  # why the process has ended, once it has
         self._lock = threading.Lock()  # held to send, and to wait for an answer or to end
         try:
             self._socket, self._theirs = socket.socketpair()
@@ -141,7 +141,7 @@ class _ProcessEngine:
         self._is_served.wait()
         reason = self._read(child)
         with self._lock:
-            self._has_ended = True
+            self._end = reason
             answers = list(self._answers.values())
         for answer in answers:
             answer.set_exception(DeviceError(f"{self._name}: {reason}"))
@@ -220,8 +220,8 @@ class _ProcessEngine:
         """Send *order* and wait until it is done; raise the error that comes in place of that."""
         answer: Future[Frame] = Future()
         with self._lock:
-            if self._has_ended:
-                raise DeviceError(f"{self._name}: its process has ended; network {held.key!r}")
+            if self._end:
+                raise DeviceError(f"{self._name}: {self._end}; network {held.key!r}")
             self._answers[held.number] = answer
             with contextlib.suppress(OSError):  # the reader will see that it has ended
                 self._channel.send(order, descriptors)

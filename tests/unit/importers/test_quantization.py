@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -16,6 +15,7 @@ from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
 from glow_nb.types import Array
+from tests.exact_sessions import exact_session
 from tests.unit.importers.models import value, weight
 from tests.unit.importers.reference import RANDOM, numbers
 
@@ -62,7 +62,7 @@ def model_of(
 
 def check(proto: onnx.ModelProto, feeds: dict[str, Array], steps: float = 0) -> None:
     """Compare with onnxruntime; results may differ by so many *steps*."""
-    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    session = exact_session(proto.SerializeToString())
     (expected,) = session.run(None, feeds)
     function = import_onnx(proto)
     for which in (function, optimize(function)):
