@@ -13,7 +13,7 @@ from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import WeightTransform, folded
 from glow_nb.hlir.rewrite import Rewriter, substitute
-from glow_nb.schema import map_operands, operands_of
+from glow_nb.schema import operands_of, renewed
 
 GROWTH_LIMIT_BYTES = 1 << 20
 """A result larger than this is folded only if it is at most twice as large as its operands, so that
@@ -37,7 +37,7 @@ def fold_constants(function: Function) -> Function:
     kept: list[Node] = []
     rewriter = Rewriter(function)
     for node in function.nodes:
-        current = map_operands(node, lambda value: constants.get(value, value))
+        current = renewed(node, constants)
         if not _is_foldable(current):
             kept.append(node)
             continue
@@ -48,7 +48,7 @@ def fold_constants(function: Function) -> Function:
 
 def _is_foldable(node: Node) -> bool:
     """True for a node that reads only known constants and does not make too much of them."""
-    operands = tuple(operands_of(node))
+    operands = operands_of(node)
     if node.has_side_effects or not all(map(is_known, operands)):
         return False
     return _is_small_enough(node, operands)
