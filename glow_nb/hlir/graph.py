@@ -253,7 +253,8 @@ def _fits_as_well(old: Any, new: Any) -> bool:
         return all(map(_fits_as_well, old, new))
     if isinstance(old, Placeholder) or not isinstance(new, Value):
         return False  # a save insists on a placeholder
-    return new.type == old.type and (not isinstance(new, Node) or len(new.result_types) == 1)
+    is_alike = new.type is old.type or new.type == old.type
+    return is_alike and (not isinstance(new, Node) or len(new.result_types) == 1)
 
 
 @dataclass(frozen=True, repr=False)

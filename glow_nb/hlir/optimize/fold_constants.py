@@ -12,7 +12,7 @@ from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import WeightTransform, folded
-from glow_nb.hlir.rewrite import Rewriter, substitute
+from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.schema import operands_of, renewed
 
 GROWTH_LIMIT_BYTES = 1 << 20
@@ -33,17 +33,19 @@ def fold_constants(function: Function) -> Function:
 
     The numbers of a large one are made when they are needed (:mod:`glow_nb.hlir.recipe`).
     """
-    constants: dict[Value, Value] = {}
+    replaced: dict[Value, Value] = {}
     kept: list[Node] = []
     rewriter = Rewriter(function)
     for node in function.nodes:
-        current = renewed(node, constants)
-        if not _is_foldable(current):
-            kept.append(node)
+        current = renewed(node, replaced)
+        if _is_foldable(current):
+            names = [rewriter.unique_name(result.name.replace("#", "_")) for result in node.results]
+            replaced.update(zip(node.results, _fold(current, names), strict=True))
             continue
-        names = [rewriter.unique_name(result.name.replace("#", "_")) for result in node.results]
-        constants.update(zip(node.results, _fold(current, names), strict=True))
-    return substitute(function.with_nodes(kept), constants) if constants else function
+        kept.append(current)
+        if current is not node:
+            replaced.update(zip(node.results, current.results, strict=True))
+    return function.with_nodes(kept) if len(kept) < len(function.nodes) else function
 
 
 def _is_foldable(node: Node) -> bool:
