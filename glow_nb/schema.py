@@ -413,6 +413,8 @@ def _fit_tuple(value: Any, arguments: tuple[Any, ...]) -> Any:
     if not isinstance(value, tuple | list):
         return _MISFIT
     if arguments[1:] == (...,):
+        if isinstance(value, tuple) and set(map(type, value)) <= {arguments[0]}:
+            return value
         arguments = (arguments[0],) * len(value)
     if len(arguments) != len(value):
         return _MISFIT

@@ -246,6 +246,10 @@ class TensorType:
 
     @override
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         inside = " x ".join(map(str, self.shape))
         if self.is_quantized:
             inside += f"{', ' if inside else ''}scale = {self.scale!r}, offset = {self.offset}"
