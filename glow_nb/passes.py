@@ -25,8 +25,8 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from types import MappingProxyType
+from functools import lru_cache, partial
+from types import FunctionType, MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from glow_nb.errors import DefinitionError, GlowError, GlowWarning, OptionError, PassError
@@ -322,11 +322,23 @@ class PassRegistry(Generic[IR]):
 def _open_options(run: Pass[Any]) -> set[str]:
     """Return the names of the options of *run* that are not bound yet."""
     try:
-        parameters = inspect.signature(run).parameters
+        parameters = _parameters_of(run)
     except ValueError:  # written in C, without a signature
         return set()
     bound = run.keywords if isinstance(run, partial) else {}
     return {p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY} - bound.keys()
+
+
+def _parameters_of(run: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of *run*; those of a plain function are found once."""
+    if isinstance(run, FunctionType):
+        return _parameters_of_function(run)
+    return inspect.signature(run).parameters
+
+
+@lru_cache(maxsize=1024)
+def _parameters_of_function(run: FunctionType) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(run).parameters
 
 
 def _check_kind(before: object, after: object) -> None:
@@ -340,7 +352,7 @@ def _check_kind(before: object, after: object) -> None:
 
 def check_options(subject: str, run: Callable[..., Any], options: Mapping[str, Any]) -> None:
     """Raise OptionError about the *subject* if *run* has not these *options*, or needs another."""
-    known = dict(list(inspect.signature(run).parameters.items())[1:])
+    known = dict(list(_parameters_of(run).items())[1:])
     for option in options:
         if option not in known:
             raise OptionError(f"{subject} has no option {option!r}{closest(option, known)}")

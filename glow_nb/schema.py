@@ -21,8 +21,8 @@ import difflib
 import inspect
 import types
 import warnings
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, wraps
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from glow_nb.errors import DefinitionError, GlowError, GlowWarning, VerifyError
@@ -33,11 +33,27 @@ _COMMON_FIELDS = ("name", "predicate", "body", "origins")
 
 
 R = TypeVar("R")
+Item = TypeVar("Item")
 
 
 def per_class(function: Callable[[type], R]) -> Callable[[type], R]:
     """Compute ``function(cls)`` once for each class."""
     return cache(function)
+
+
+def per_item(function: Callable[[Item], R]) -> Callable[[Item], R]:
+    """Compute ``function(item)`` once for each item, which never changes, and keep it there."""
+    key = f"_{function.__name__}"
+
+    @wraps(function)
+    def remembered(item: Item) -> R:
+        kept = item.__dict__
+        if key not in kept:
+            kept[key] = function(item)
+        found: R = kept[key]
+        return found
+
+    return remembered
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,20 +187,21 @@ def _is_attribute_type(annotation: Any) -> bool:
     return annotation in _ATTRIBUTE_TYPES
 
 
-def operands_of(item: Any) -> Iterator[Any]:
-    """Yield every operand of a node or instruction, absent ones left out, tuples flattened.
+@per_item
+def operands_of(item: Any) -> tuple[Any, ...]:
+    """Return every operand of a node or instruction, absent ones left out, tuples flattened.
 
     A node's ``predicate`` comes last: it is read like any other operand.
     """
+    operands: list[Any] = []
     for spec in operand_specs(type(item)):
         value = getattr(item, spec.name)
         if spec.is_variadic:
-            yield from value
+            operands += value
         elif value is not None:
-            yield value
+            operands.append(value)
     predicate = getattr(item, "predicate", None)
-    if predicate is not None:
-        yield predicate
+    return tuple(operands) if predicate is None else (*operands, predicate)
 
 
 def qualified_operands_of(item: Any) -> Iterator[tuple[str, Any]]:
@@ -224,6 +241,16 @@ def map_fields(item: T, function: Callable[[Any], Any]) -> T:
     return dataclasses.replace(item, **changes) if changes else item  # type: ignore[type-var]
 
 
+def renewed(item: T, replaced: Mapping[Any, Any]) -> T:
+    """Return *item* with every operand that is a key of *replaced* replaced by its value.
+
+    The same object comes back when none is.
+    """
+    if replaced.keys().isdisjoint(operands_of(item)):
+        return item
+    return map_operands(item, lambda operand: replaced.get(operand, operand))
+
+
 def changed_operands(item: Any, function: Callable[[Any], Any]) -> dict[str, Any]:
     """Return the operand fields of *item* that *function* changes, with their new contents."""
     changes: dict[str, Any] = {}
@@ -251,8 +278,12 @@ def structural_key(item: Any) -> tuple[Any, ...]:
     ``0.0`` and ``1`` from ``True``.
     """
     operands = tuple(getattr(item, spec.name) for spec in operand_specs(type(item)))
-    attributes = tuple(repr(value) for value in attributes_of(item).values())
-    return (type(item), operands, getattr(item, "predicate", None), attributes)
+    return (type(item), operands, getattr(item, "predicate", None), _attribute_texts(item))
+
+
+@per_item
+def _attribute_texts(item: Any) -> tuple[str, ...]:
+    return tuple(repr(value) for value in attributes_of(item).values())
 
 
 K = TypeVar("K", bound="str | type | int")
@@ -359,8 +390,10 @@ _MISFIT = object()
 
 
 def _fit(value: Any, annotation: Any) -> Any:
-    if get_origin(annotation) is tuple:
-        return _fit_tuple(value, get_args(annotation))
+    if type(value) is annotation:
+        return value
+    if (arguments := _tuple_of(annotation)) is not None:
+        return _fit_tuple(value, arguments)
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
     if annotation is float and isinstance(value, int) and not isinstance(value, bool):
@@ -370,10 +403,18 @@ def _fit(value: Any, annotation: Any) -> Any:
     return value if isinstance(value, annotation) else _MISFIT
 
 
+@cache
+def _tuple_of(annotation: Any) -> tuple[Any, ...] | None:
+    """Return what a tuple type is made of, None for a type of no tuples."""
+    return get_args(annotation) if get_origin(annotation) is tuple else None
+
+
 def _fit_tuple(value: Any, arguments: tuple[Any, ...]) -> Any:
     if not isinstance(value, tuple | list):
         return _MISFIT
     if arguments[1:] == (...,):
+        if isinstance(value, tuple) and set(map(type, value)) <= {arguments[0]}:
+            return value
         arguments = (arguments[0],) * len(value)
     if len(arguments) != len(value):
         return _MISFIT

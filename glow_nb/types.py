@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -48,6 +49,8 @@ class ElementKind(enum.Enum):
     UINT4 = "uint4"
     INT2 = "int2"
     UINT2 = "uint2"
+
+    __hash__ = object.__hash__  # of an enum it would be that of the name, computed in Python
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -181,7 +184,7 @@ class TensorType:
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        if any(dimension < 0 for dimension in self.shape):
+        if min(self.shape, default=0) < 0:
             raise GlowError(f"shape {list(self.shape)}: a dimension is negative")
         if self.size_bytes > MAX_TENSOR_BYTES:
             raise GlowError(
@@ -206,12 +209,12 @@ class TensorType:
         """Number of dimensions."""
         return len(self.shape)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of elements."""
         return prod(self.shape)
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
         """Bytes of a contiguous tensor of this type."""
         return self.size * self.kind.size_bytes
@@ -243,6 +246,10 @@ class TensorType:
 
     @override
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         inside = " x ".join(map(str, self.shape))
         if self.is_quantized:
             inside += f"{', ' if inside else ''}scale = {self.scale!r}, offset = {self.offset}"

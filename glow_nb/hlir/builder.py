@@ -34,8 +34,9 @@ class Builder:
         self.outputs: list[Placeholder] = []
         self.origins: dict[str, tuple[str, ...]] = {}
         self.numbers: dict[tuple[ElementKind, int, float], Constant] = {}
-        # Every name with the one that was wished for, in the order in which they were taken.
-        self._taken = {name: name for name in taken}
+        self._taken_before = frozenset(taken)
+        # Every new name with the one that was wished for, in the order in which they were taken.
+        self._taken: dict[str, str] = {}
         self._suffixes: dict[str, int] = {}
 
     @classmethod
@@ -51,7 +52,7 @@ class Builder:
     def unique_name(self, name: str) -> str:
         """Return *name*, or ``name_1``, ``name_2`` ... if it is taken, and take it."""
         unique = name
-        while unique in self._taken:
+        while unique in self._taken or unique in self._taken_before:
             suffix = self._suffixes.get(name, 0) + 1
             self._suffixes[name] = suffix
             unique = f"{name}_{suffix}"

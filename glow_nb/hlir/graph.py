@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -149,7 +150,7 @@ class Node(Value):
             self._check_operand(operand)
         types = self.infer_types()
         object.__setattr__(self, "result_types", types)
-        object.__setattr__(self, "type", types[0] if types else next(operands_of(self)).type)
+        object.__setattr__(self, "type", types[0] if types else operands_of(self)[0].type)
         if self.predicate is not None:
             batch = self.type.shape[:1]
             self.require(
@@ -183,6 +184,7 @@ class Node(Value):
         """
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, **changes)
+        copy.__dict__.pop("_operands_of", None)  # which it may have others of
         return copy
 
     def infer_type(self) -> TensorType:
@@ -251,7 +253,8 @@ def _fits_as_well(old: Any, new: Any) -> bool:
         return all(map(_fits_as_well, old, new))
     if isinstance(old, Placeholder) or not isinstance(new, Value):
         return False  # a save insists on a placeholder
-    return new.type == old.type and (not isinstance(new, Node) or len(new.result_types) == 1)
+    is_alike = new.type is old.type or new.type == old.type
+    return is_alike and (not isinstance(new, Node) or len(new.result_types) == 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -332,11 +335,15 @@ class Function:
     @cached_property
     def use_counts(self) -> Mapping[Value, int]:
         """How many operands read each value that is read, in order of first use."""
-        counts: dict[Value, int] = {}
-        for node in self.nodes:
-            for operand in operands_of(node):
-                counts[operand] = counts.get(operand, 0) + 1
-        return counts
+        return Counter(itertools.chain.from_iterable(map(operands_of, self.nodes)))
+
+    @cached_property
+    def _classes(self) -> frozenset[type[Node]]:
+        return frozenset(map(type, self.nodes))
+
+    def classes_of(self, bases: tuple[type[Node], ...]) -> frozenset[type[Node]]:
+        """Return the classes of its nodes that are *bases* or derived from these."""
+        return frozenset(cls for cls in self._classes if issubclass(cls, bases))
 
     @property
     def constants(self) -> tuple[Constant, ...]:

@@ -57,7 +57,7 @@ def lower(
         return in_float32(node, rewriter)
 
     for _ in range(MAX_ROUNDS):
-        lowered = rewrite(function, rule)
+        lowered = rewrite(function, rule, *rules)
         if lowered is function:
             return strip_quantized_types(function)
         function = lowered

@@ -87,7 +87,7 @@ def _superfluous(replaced: Node, emitted: Sequence[Node]) -> list[Node]:
     read = {value for node in emitted for value in operands_of(node)}
     ends = {value for value in read if value not in inside and not isinstance(value, Constant)}
     search = _Search(ends, MAX_PATTERN)
-    for operand in operands_of(replaced):
+    for operand in operands_of(replaced) if ends else ():
         search.leads_to_end(operand)
     return search.found
 

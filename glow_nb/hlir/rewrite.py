@@ -1,9 +1,9 @@
-"""The one way to change a function: offer every node to a rule, build the result anew."""
+"""The one way to change a function: offer its nodes to a rule, build the result anew."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from typing_extensions import override
 
@@ -11,9 +11,10 @@ from glow_nb.errors import GlowError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.provenance import record_replacement
-from glow_nb.schema import map_operands
+from glow_nb.schema import renewed
 
 N = TypeVar("N", bound=Node)
+M = TypeVar("M", bound=Node)
 
 Replacement = Value | tuple[Value, ...] | None
 
@@ -27,7 +28,8 @@ class Rewriter(Builder):
         self.origins.update(function.origins)
         self.current: Node | None = None
         self._name_is_free = False
-        self._use_counts = dict(function.use_counts)
+        self._function = function
+        self._new_use_counts: dict[Value, int] = {}
 
     @override
     def emit(self, node: N, name: str | None = None) -> N:
@@ -56,12 +58,13 @@ class Rewriter(Builder):
 
     def use_count(self, value: Value) -> int:
         """Return how many operands of the function read *value*."""
-        return self._use_counts.get(value, 0)
+        counted = self._new_use_counts.get(value)
+        return self._function.use_counts.get(value, 0) if counted is None else counted
 
     def carry_uses(self, old: Value, new: Value) -> None:
         """Let the readers of *old* count as readers of *new*."""
         if new is not old:
-            self._use_counts[new] = self._use_counts.get(new, 0) + self._use_counts.get(old, 0)
+            self._new_use_counts[new] = self.use_count(new) + self.use_count(old)
 
 
 Rule = Callable[[Node, Rewriter], Replacement]
@@ -71,27 +74,35 @@ A node with several results is replaced by a tuple of as many values.
 """
 
 
-def rewrite(function: Function, rule: Rule) -> Function:
-    """Offer every node to *rule* in order and return the rewritten function.
+@overload
+def rewrite(function: Function, rule: Rule, /) -> Function: ...
+@overload
+def rewrite(
+    function: Function, rule: Callable[[M, Rewriter], Replacement], /, *of: type[M]
+) -> Function: ...
+def rewrite(function: Function, rule: Callable[..., Replacement], /, *of: type[Node]) -> Function:
+    """Offer every node *of* these classes to *rule* in order and return the rewritten function.
 
-    What replaces a node inherits its name if it was made for it. Nodes that lose their last reader
-    stay until ``eliminate_dead_nodes``. The same function comes back when no rule fired.
+    Without classes, every node is offered. What replaces a node inherits its name if it was made
+    for it. Nodes that lose their last reader stay until ``eliminate_dead_nodes``. The same function
+    comes back when no rule fired.
     """
+    offered = function.classes_of(of or (Node,))
+    if not offered:
+        return function
     rewriter = Rewriter(function)
     replaced: dict[Value, Value] = {}
     fired = False
-
-    def renew(value: Value) -> Value:
-        return replaced.get(value, value)
-
     for node in function.nodes:
-        current = map_operands(node, renew) if replaced else node
+        current = renewed(node, replaced) if replaced else node
         if current is not node:
             for old, new in zip(node.results, current.results, strict=True):
                 rewriter.carry_uses(old, new)
-        rewriter.begin(current)
         mark = len(rewriter.nodes)
-        result = rule(current, rewriter)
+        result = None
+        if type(node) in offered:
+            rewriter.begin(current)
+            result = rule(current, rewriter)
         if result is None:
             rewriter.nodes.append(current)
             if current is node:
@@ -119,7 +130,7 @@ def substitute(function: Function, mapping: Mapping[Value, Value]) -> Function:
     replaced = dict(mapping)
     nodes: list[Node] = []
     for node in function.nodes:
-        current = map_operands(node, lambda value: replaced.get(value, value))
+        current = renewed(node, replaced)
         nodes.append(current)
         if current is not node:
             replaced.update(zip(node.results, current.results, strict=True))

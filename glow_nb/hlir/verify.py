@@ -60,9 +60,12 @@ def _verify_operands(
     function: Function, node: Node, defined: set[Value], names: dict[str, Value]
 ) -> None:
     for operand in operands_of(node):
+        if operand in defined:
+            continue
         if isinstance(operand, Constant | State):
             _claim_name(names, operand)
-        elif operand not in defined:
+            defined.add(operand)
+        else:
             kind = "placeholder" if isinstance(operand, Placeholder) else "value"
             where = (
                 "is not an input or output of the function"
@@ -101,7 +104,7 @@ def _verify_updates(function: Function) -> None:
         if is_update(node):
             updated[node.output] = node
             continue
-        for operand in operands_of(node):
+        for operand in operands_of(node) if updated else ():
             if operand in updated:
                 raise VerifyError(
                     node,

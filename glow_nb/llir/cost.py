@@ -17,11 +17,13 @@ from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
 from glow_nb.llir.program import Buffer, Instruction, Register, Weight, mutated, read
 from glow_nb.llir.stack import StackInst
+from glow_nb.schema import per_item
 
 _GATHERS = (GatherInst, GatherElementsInst, GatherNDInst)
 _SCATTERS = (ScatterElementsInst, ScatterNDInst)
 
 
+@per_item
 def instruction_cost(instruction: Instruction) -> InstructionCost:
     """Return the cost of *instruction*; that of a stack is that of its body.
 

@@ -28,6 +28,7 @@ from glow_nb.schema import (
     check_attributes,
     map_fields,
     operand_specs,
+    per_item,
     qualified_operands_of,
 )
 from glow_nb.text import format_name, without_middle
@@ -386,11 +387,13 @@ def is_marker(instruction: Instruction) -> bool:
     return isinstance(instruction, Alloc | Dealloc | TensorView)
 
 
+@per_item
 def mutated(instruction: Instruction) -> tuple[Buffer, ...]:
     """Return the operands that *instruction* writes (``@out`` and ``@inout``)."""
     return tuple(b for q, b in qualified_operands_of(instruction) if q != "in")
 
 
+@per_item
 def read(instruction: Instruction) -> tuple[Buffer, ...]:
     """Return the operands that *instruction* reads (``@in`` and ``@inout``)."""
     return tuple(b for q, b in qualified_operands_of(instruction) if q != "out")

@@ -35,7 +35,7 @@ from glow_nb.llir.program import (
 )
 from glow_nb.llir.scalar import TABLE_SIZE, tables_of
 from glow_nb.llir.stack import StackInst, members_of
-from glow_nb.schema import qualified_operands_of
+from glow_nb.schema import per_item, qualified_operands_of
 
 
 def verify(program: Program) -> None:
@@ -182,6 +182,8 @@ def may_overlap(left: Buffer, right: Buffer) -> bool:
     right_first, right_last = element_interval(right)
     if left_last < right_first or right_last < left_first:
         return False
+    if left.is_contiguous and right.is_contiguous:
+        return True  # each has all elements of its interval
     return not any(
         _alternate(left, right, period)
         for period in {*map(abs, left.strides), *map(abs, right.strides)}
@@ -214,6 +216,7 @@ def part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
     return (first, last) if last < period else None
 
 
+@per_item
 def element_interval(buffer: Buffer) -> tuple[int, int]:
     """Return the first and the last element of its root that *buffer* may touch."""
     spans = [(n - 1) * s for n, s in zip(buffer.type.shape, buffer.strides, strict=True)]

@@ -55,7 +55,7 @@ def with_indices_inside(drawn: DrawnGraph) -> DrawnGraph:
         value = _indices_of(node)
         if value is None:
             continue
-        source = next(operands_of(node))
+        source = operands_of(node)[0]
         least = min((n for n in source.type.shape if n), default=1)
         numbers = value.array if isinstance(value, Constant) else feeds[value.name]
         inside = (numbers % least).astype(numbers.dtype)

@@ -9,8 +9,7 @@ from glow_nb.hlir.ops.random import RandomBits
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import NodeRecipe
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
-from glow_nb.schema import map_operands, structural_key
-from glow_nb.types import Array
+from glow_nb.schema import map_operands, per_item, structural_key
 
 
 @register_pass
@@ -65,7 +64,7 @@ class _KnownConstants:
                 # What is still to be made is the same if it is made alike.
                 key = structural_key(map_operands(node, self.first_alike))
             case Constant(payload=payload) if payload is not None:
-                key = (value.type, _sample(value.array))
+                key = (value.type, _sample(value))
             case _:
                 return value
         alike = self._alike.setdefault(key, [])
@@ -77,8 +76,10 @@ class _KnownConstants:
         return value
 
 
-def _sample(array: Array) -> bytes:
+@per_item
+def _sample(constant: Constant) -> bytes:
     """Return a few of the numbers: enough to tell most arrays apart without reading them all."""
+    array = constant.array
     places = np.arange(0, array.size, max(1, array.size // 16))
     return array[np.unravel_index(places, array.shape)].tobytes() if array.ndim else array.tobytes()
 

@@ -16,6 +16,10 @@ from glow_nb.hlir.ops import (
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
+_MOVES: tuple[type[Node], ...] = (
+    *(Broadcast, Concat, ConvertTo, Pad, Reshape, Slice, Tile, Transpose),
+)
+
 
 @register_pass
 def eliminate_noops(function: Function) -> Function:
@@ -27,7 +31,7 @@ def eliminate_noops(function: Function) -> Function:
         %b = reshape(%a) {shape = [2, 4]}        %b = reshape(%x) {shape = [2, 4]}
         %c = slice(%b) {starts = [0, 0], ...}    // all of %b: readers of %c read %b
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, *_MOVES)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -14,6 +14,9 @@ from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.types import Array
 
+AFFINE: tuple[type[Node], ...] = (Add, BatchNormalization, Div, Mul, Neg, Sub)
+"""What may be a scale and shift of its operand (:func:`affine_forms`)."""
+
 
 @register_pass
 def fold_batch_normalization(function: Function) -> Function:
@@ -31,7 +34,7 @@ def fold_batch_normalization(function: Function) -> Function:
     """
     # Weights may be anything: an infinity or NaN is folded like any other number.
     with np.errstate(all="ignore"):
-        return rewrite(function, _rule)
+        return rewrite(function, _rule, *AFFINE)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -12,8 +12,8 @@ from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import WeightTransform, folded
-from glow_nb.hlir.rewrite import Rewriter, substitute
-from glow_nb.schema import map_operands, operands_of
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.schema import operands_of, renewed
 
 GROWTH_LIMIT_BYTES = 1 << 20
 """A result larger than this is folded only if it is at most twice as large as its operands, so that
@@ -33,22 +33,24 @@ def fold_constants(function: Function) -> Function:
 
     The numbers of a large one are made when they are needed (:mod:`glow_nb.hlir.recipe`).
     """
-    constants: dict[Value, Value] = {}
+    replaced: dict[Value, Value] = {}
     kept: list[Node] = []
     rewriter = Rewriter(function)
     for node in function.nodes:
-        current = map_operands(node, lambda value: constants.get(value, value))
-        if not _is_foldable(current):
-            kept.append(node)
+        current = renewed(node, replaced)
+        if _is_foldable(current):
+            names = [rewriter.unique_name(result.name.replace("#", "_")) for result in node.results]
+            replaced.update(zip(node.results, _fold(current, names), strict=True))
             continue
-        names = [rewriter.unique_name(result.name.replace("#", "_")) for result in node.results]
-        constants.update(zip(node.results, _fold(current, names), strict=True))
-    return substitute(function.with_nodes(kept), constants) if constants else function
+        kept.append(current)
+        if current is not node:
+            replaced.update(zip(node.results, current.results, strict=True))
+    return function.with_nodes(kept) if len(kept) < len(function.nodes) else function
 
 
 def _is_foldable(node: Node) -> bool:
     """True for a node that reads only known constants and does not make too much of them."""
-    operands = tuple(operands_of(node))
+    operands = operands_of(node)
     if node.has_side_effects or not all(map(is_known, operands)):
         return False
     return _is_small_enough(node, operands)

@@ -28,7 +28,7 @@ def fold_pads(function: Function) -> Function:
         ->
         %y = convolution(%x, %w, %b) {pads = [1, 1, 1, 1], ...}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Pad, Convolution, MaxPool, AvgPool)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

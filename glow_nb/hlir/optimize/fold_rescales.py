@@ -40,7 +40,7 @@ def fold_rescales(function: Function) -> Function:
         ->
         %r = quantized_add(%x, %y) {kind = int8, scale = 0.25, offset = 0}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, *READING)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -31,11 +31,11 @@ def fold_scales_into_next_convolution(function: Function) -> Function:
         %s = mul(%x, %scale)                        ->
         %y = convolution(%s, %w, %b)                    %y = convolution(%x, %w', %b)
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Convolution)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Convolution) or not node.type.kind.is_float:
+def _rule(node: Convolution, rewriter: Rewriter) -> Replacement:
+    if not node.type.kind.is_float:
         return None
     affine: Any = node.input
     if not isinstance(affine, Node) or affine.predicate is not None:

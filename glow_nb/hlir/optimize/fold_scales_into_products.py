@@ -9,7 +9,7 @@ import numpy as np
 
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.ops import FullyConnected, MatMul
-from glow_nb.hlir.optimize.fold_batch_normalization import affine_forms, folded_name
+from glow_nb.hlir.optimize.fold_batch_normalization import AFFINE, affine_forms, folded_name
 from glow_nb.hlir.optimize.uniform import array_of
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
@@ -32,7 +32,7 @@ def fold_scales_into_products(function: Function) -> Function:
     """
     # Weights may be anything: a negative variance gives NaN here as it does at run time.
     with np.errstate(all="ignore"):
-        return rewrite(function, _rule)
+        return rewrite(function, _rule, *AFFINE)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Gather, Reshape
 from glow_nb.hlir.ops.gather import clamped
 from glow_nb.hlir.ops.shape import slice_axis
@@ -27,11 +27,11 @@ def gathers_to_slices(function: Function) -> Function:
         %s = slice(%x) {starts = [0, 2], stops = [4, 3], steps = [1, 1]}
         %g = reshape(%s) {shape = [4]}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Gather)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Gather) or node.predicate is not None:
+def _rule(node: Gather, rewriter: Rewriter) -> Replacement:
+    if node.predicate is not None:
         return None
     indices = array_of(node.indices)
     if indices is None:

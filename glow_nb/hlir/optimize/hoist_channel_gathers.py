@@ -45,7 +45,7 @@ def hoist_channel_gathers(function: Function) -> Function:
         %c = convolution(%x, %w' : <2 x 1 x 1 x 3>, %b') {group = 1, ...}
         %g = relu(%c)
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Gather, Slice)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from glow_nb.hlir.graph import Function, Node, Result, Value
+from glow_nb.hlir.graph import Function, Result, Value
 from glow_nb.hlir.ops import Reshape, Slice, Split
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.permutation import axis_groups
@@ -29,11 +29,11 @@ def hoist_reshapes(function: Function) -> Function:
         %t = reshape(%x) {shape = [128, 4, 3]}
         %r = slice(%t) {starts = [0, 2, 0], stops = [128, 4, 3], ...}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Reshape)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Reshape) or node.predicate is not None or not node.type.size:
+def _rule(node: Reshape, rewriter: Rewriter) -> Replacement:
+    if node.predicate is not None or not node.type.size:
         return None
     part = _part(node.input)
     if part is None:

@@ -57,15 +57,15 @@ def hoist_slices(function: Function) -> Function:
     """
     before = None
     while function is not before:
-        before, function = function, rewrite(function, _rule)
+        before, function = function, rewrite(function, _rule, Slice)
         if function is not before:
             # Where two branches meet, their slices become one, which then moves on up.
             function = eliminate_dead_nodes(eliminate_common_nodes(function))
     return function
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Slice) or node.predicate is not None:
+def _rule(node: Slice, rewriter: Rewriter) -> Replacement:
+    if node.predicate is not None:
         return None
     if 2 * node.type.size > node.input.type.size or not node.type.size:
         return None

@@ -25,7 +25,7 @@ def lay_out_attention(function: Function) -> Function:
         %y = transpose(%a) {permutation = [0, 2, 1, 3]}          {query_layout = "tokens",
                                                                   result_layout = "tokens"}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Attention, Transpose)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

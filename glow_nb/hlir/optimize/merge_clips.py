@@ -32,7 +32,7 @@ def merge_clips(function: Function) -> Function:
         %s = sigmoid(%c)
         %t = relu(%s)                                      // readers of %t read %s
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Relu, Clip, Maximum, Minimum)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

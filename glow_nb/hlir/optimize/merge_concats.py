@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.hlir.graph import Function, Node, Result, Value
+from glow_nb.hlir.graph import Function, Result, Value
 from glow_nb.hlir.ops import Concat, Slice, Split
 from glow_nb.hlir.ops.shape import slice_axis
 from glow_nb.hlir.passes import register_pass
@@ -26,7 +26,9 @@ def merge_concats(function: Function) -> Function:
         %c = concat([%s#0, %s#1]) {axis = 1}      // readers of %c read %x
     """
     inner = _names_of_inner(function)
-    return rewrite(function, lambda node, out: None if node.name in inner else _rule(node, out))
+    return rewrite(
+        function, lambda node, out: None if node.name in inner else _rule(node, out), Concat
+    )
 
 
 def _names_of_inner(function: Function) -> set[str]:
@@ -50,8 +52,8 @@ class _Piece:
     stop: int
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Concat) or node.predicate is not None:
+def _rule(node: Concat, rewriter: Rewriter) -> Replacement:
+    if node.predicate is not None:
         return None
     inputs = [part for value in node.inputs for part in _parts(value, node.axis, rewriter)]
     inputs = [value for value in inputs if value.type.shape[node.axis]] or inputs[:1]

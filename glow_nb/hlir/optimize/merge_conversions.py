@@ -20,7 +20,7 @@ def merge_conversions(function: Function) -> Function:
         %a = convert_to(%x : float16) {kind = float32}    ->
         %b = convert_to(%a) {kind = float64}                  %b = convert_to(%x) {kind = float64}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, ConvertTo)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

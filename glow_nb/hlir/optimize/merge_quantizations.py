@@ -23,7 +23,7 @@ def merge_quantizations(function: Function) -> Function:
         %q = quantize(%d) {kind = int8, scale = 0.5, offset = 0}         // readers of %q read %x
         %r = quantize(%d) {kind = int8, scale = 0.25, offset = 0}        %r = rescale(%x) {...}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Quantize, Rescale, AsQuantized, Stored)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -27,7 +27,7 @@ def merge_slices(function: Function) -> Function:
         ->
         %s = slice(%q) {starts = [0, 1], stops = [2, 5], steps = [1, 2]}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Slice, Pad, Split)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

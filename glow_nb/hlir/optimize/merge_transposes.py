@@ -23,7 +23,7 @@ def merge_transposes(function: Function) -> Function:
         %t = transpose(%x) {permutation = [0, 5, 1, 3, 2, 4]}
         %y = reshape(%t) {shape = [1, 8, 8, 8]}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Transpose)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Add, Broadcast, Concat, Pad
 from glow_nb.hlir.ops.families import splat
 from glow_nb.hlir.passes import register_pass
@@ -25,6 +25,8 @@ def padded_sums_to_concats(function: Function) -> Function:
         %b = pad(%y : <3>) {pads = [2, 0]}
         %s = add(%a, %b)                          %s = concat(%x, %y) {axis = 0}
     """
+    if not function.classes_of((Pad,)):
+        return function
     users = function.users()
     inner = {
         node.name
@@ -32,12 +34,12 @@ def padded_sums_to_concats(function: Function) -> Function:
         if isinstance(node, Add) and [type(user) for user in users.get(node, ())] == [Add]
     }
 
-    def rule(node: Node, rewriter: Rewriter) -> Replacement:
-        if not isinstance(node, Add) or node.predicate is not None or node.name in inner:
+    def rule(node: Add, rewriter: Rewriter) -> Replacement:
+        if node.predicate is not None or node.name in inner:
             return None
         return _side_by_side(node, _terms(node, inner), rewriter)
 
-    return rewrite(function, rule)
+    return rewrite(function, rule, Add)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def quantize_clips(function: Function) -> Function:
         ->
         %q = quantize(%x) {kind = uint8, scale = 0.5, offset = 0}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Quantize)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

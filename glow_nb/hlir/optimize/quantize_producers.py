@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from glow_nb.hlir.graph import Function, Node
+from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Quantize
 from glow_nb.hlir.optimize.dequantized import PRODUCTS, quantization_of
 from glow_nb.hlir.passes import register_pass
@@ -25,11 +25,11 @@ def quantize_producers(function: Function) -> Function:
         ->
         %q = quantized_convolution(%x, ...) {..., kind = uint8, scale = 0.5, offset = 128}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Quantize)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Quantize) or node.predicate is not None:
+def _rule(node: Quantize, rewriter: Rewriter) -> Replacement:
+    if node.predicate is not None:
         return None
     product = node.input
     if not isinstance(product, PRODUCTS) or product.predicate is not None:

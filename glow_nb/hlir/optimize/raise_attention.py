@@ -48,11 +48,11 @@ def raise_attention(function: Function) -> Function:
         %p = softmax(%m) {axis = 3}
         %y = mat_mul(%p, %v)                  %y = attention(%q, %k, %v, %mask) {scale = 0.125}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, MatMul)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, MatMul) or not _is_of_data(node):
+def _rule(node: MatMul, rewriter: Rewriter) -> Replacement:
+    if not _is_of_data(node):
         return None
     weights, masked_rows = _unguarded(node.lhs, rewriter)
     if not isinstance(weights, Softmax) or weights.axis != weights.type.rank - 1:

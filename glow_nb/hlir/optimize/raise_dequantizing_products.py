@@ -54,7 +54,7 @@ def raise_dequantizing_products(function: Function) -> Function:
     A pass for the beginning of a pipeline, since ``fold_constants`` makes floats of the weights,
     and behind ``raise_quantized_products``, which knows what to do with quantized activations.
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, MatMul, FullyConnected)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -20,7 +20,7 @@ def raise_fully_connected(function: Function) -> Function:
         %y = add(%p, %row : <1 x 10>)             %b = reshape(%row) {shape = [10]}
                                                   %y = fully_connected(%x, %w, %b)
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Add)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

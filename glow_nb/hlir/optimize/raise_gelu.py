@@ -29,7 +29,7 @@ def raise_gelu(function: Function) -> Function:
         %g = mul(%x, %f)
         %y = mul(%g, %half)               %y = gelu(%x) {approximate = "none"}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Mul, Div)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

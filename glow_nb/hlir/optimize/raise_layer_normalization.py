@@ -40,7 +40,7 @@ def raise_layer_normalization(function: Function) -> Function:
         %m = mul(%n, %scale)              ->
         %y = add(%m, %bias)                   %y = layer_normalization(%x, %scale, %bias) {...}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Div, Mul, Add)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

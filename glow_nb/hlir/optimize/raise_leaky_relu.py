@@ -36,7 +36,7 @@ def raise_leaky_relu(function: Function) -> Function:
         %c = greater(%x, %zero)    ->
         %y = select(%c, %x, %m)        %y = leaky_relu(%x) {alpha = 0.1}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Select, Maximum)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -57,11 +57,11 @@ def raise_quantized_arithmetic(function: Function) -> Function:
         ->
         %q = quantized_add(%x, %y) {kind = uint8, scale = 0.5, offset = 3}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Quantize)
 
 
-def _rule(node: Node, rewriter: Rewriter) -> Replacement:
-    if not isinstance(node, Quantize) or node.predicate is not None:
+def _rule(node: Quantize, rewriter: Rewriter) -> Replacement:
+    if node.predicate is not None:
         return None
     real = node.input
     if not isinstance(real, Node) or real.predicate or rewriter.use_count(real) != 1:

@@ -45,6 +45,8 @@ LARGEST_SUM = 2**31 - 1
 ONE_UNIT = 1e-5
 """A bias whose scale is that of the sums, but for so much of it, keeps its integers."""
 
+_FLOAT: tuple[type[Node], ...] = (Convolution, FullyConnected, MatMul, TransposedConvolution)
+
 
 @register_pass
 def raise_quantized_products(function: Function) -> Function:
@@ -66,7 +68,7 @@ def raise_quantized_products(function: Function) -> Function:
     A pass for the beginning of a pipeline, since ``fold_constants`` makes floats of the weights.
     """
     readers = _readers_by_name(function)
-    return rewrite(function, lambda node, rewriter: _rule(node, rewriter, readers))
+    return rewrite(function, lambda node, rewriter: _rule(node, rewriter, readers), *_FLOAT)
 
 
 def _rule(node: Node, rewriter: Rewriter, readers: Readers) -> Replacement:

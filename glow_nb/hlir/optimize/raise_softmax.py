@@ -39,7 +39,7 @@ def raise_softmax(function: Function) -> Function:
         %l = log(%s)                                          ->
         %y = sub(%x, %l)                                          %y = log_softmax(%x) {axis = 1}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Log, Sub, Div, Mul)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -28,7 +28,7 @@ def raise_swish(function: Function) -> Function:
         %s = sigmoid(%x)             ->
         %y = mul(%x, %s)                 %y = swish(%x) {alpha = 1.0}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Mul, Div)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

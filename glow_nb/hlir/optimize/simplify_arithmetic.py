@@ -55,7 +55,7 @@ def simplify_arithmetic(function: Function) -> Function:
         %a = add(%x, %zero)       ->
         %b = pow(%a, %two)            %b = mul(%x, %x)
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, *_RULES)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from math import prod
+from typing import get_args
 
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.ops import (
@@ -23,6 +24,7 @@ from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 
 Reduction = ReduceMax | ReduceMean | ReduceMin | ReduceProd | ReduceSum
+REDUCTIONS: tuple[type[Node], ...] = get_args(Reduction)
 
 
 @register_pass
@@ -43,7 +45,7 @@ def simplify_reductions(function: Function) -> Function:
         ->
         %b = reduce_mean(%x) {axes = [1, 2], keep_dims = true}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, MaxPool, AvgPool, Reshape, *REDUCTIONS)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

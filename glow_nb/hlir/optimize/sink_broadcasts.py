@@ -12,6 +12,11 @@ from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.schema import map_operands
 
+_READING: tuple[type[Node], ...] = (
+    *(UnaryElementwise, BinaryElementwise, Select),
+    *(Broadcast, MatMul, Reshape, Slice, Tile, Transpose),
+)
+
 
 @register_pass
 def sink_broadcasts(function: Function) -> Function:
@@ -26,7 +31,7 @@ def sink_broadcasts(function: Function) -> Function:
         %e = exp(%b)                                           %e = exp(%row)
         %y = add(%x : <4 x 8>, %e)                             %y = add(%x, %e)
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, *_READING)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -41,7 +41,7 @@ def sink_channel_shuffles(function: Function) -> Function:
     (``hoist_channel_gathers`` has the convolution before compute it twice), unless that makes an
     eighth more of them.
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, AvgPool, Convolution, MaxPool)
 
 
 @dataclass(frozen=True)

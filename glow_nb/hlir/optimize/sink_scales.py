@@ -32,7 +32,7 @@ def sink_scales(function: Function) -> Function:
         %y = mat_mul(%q, %k)             %y = mul(%p, %eighth)
     """
     exact = _multipliers(function)
-    return rewrite(function, lambda node, rewriter: _rule(node, rewriter, exact))
+    return rewrite(function, lambda node, rewriter: _rule(node, rewriter, exact), MatMul, Mul, Div)
 
 
 def _multipliers(function: Function) -> frozenset[str]:

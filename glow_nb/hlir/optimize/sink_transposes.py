@@ -133,7 +133,7 @@ def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
     if isinstance(node, Pad) and below.feeds_windows(node):
         return None
     sink = _SINKS.get(type(node))
-    source = next(operands_of(node), None)
+    source = next(iter(operands_of(node)), None)
     if sink is None or not isinstance(source, Transpose):
         return None
     return sink(node, source, rewriter)

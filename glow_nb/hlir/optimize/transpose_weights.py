@@ -32,7 +32,7 @@ def transpose_weights(function: Function) -> Function:
         %r = reshape(%x) {shape = [1, 9216]}
         %y = fully_connected(%r, %w', %b)     // w' is w in the order of x's elements
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, MatMul, FullyConnected)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

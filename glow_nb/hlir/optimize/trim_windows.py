@@ -26,7 +26,7 @@ def trim_windows(function: Function) -> Function:
         %c = slice(%w) {starts = [0, 1, 1, 0], stops = [4, 2, 2, 8], ...}
         %y = convolution(%x, %c, %b) {kernel = [1, 1], pads = [0, 0, 0, 0], ...}
     """
-    return rewrite(function, _rule)
+    return rewrite(function, _rule, Convolution, MaxPool)
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Placeholder
 from glow_nb.llir.program import Buffer, In, Instruction, Out, mutated
-from glow_nb.schema import FieldSpec, fields_of
+from glow_nb.schema import FieldSpec, fields_of, per_item
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,6 +24,7 @@ class NodeInstruction(Instruction):
     meaning of the node's field.
     """
 
+    @per_item
     def as_node(self) -> Node:
         """Return the operator that this instruction carries out, over placeholders.
 

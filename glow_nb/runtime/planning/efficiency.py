@@ -42,8 +42,8 @@ class Efficiencies:
 
     def require_known(self, instructions: Iterable[Instruction]) -> None:
         """Raise OptionError if none of *instructions* was measured, but something else was."""
-        keys = set(map(_key_of, instructions))
-        if self.known and keys and keys.isdisjoint(self.known):
+        keys = set(map(_key_of, instructions)) if self.known else set()
+        if keys and keys.isdisjoint(self.known):
             raise OptionError(
                 "profile: it has none of the kernels that are to be planned; make it of the same "
                 "network, compiled for as many threads as the fastest device has cores"

@@ -6,7 +6,7 @@ on, by dynamic programming from the end of the network to its begin, for some nu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from glow_nb.runtime.planning.ways import STEM, Split, Ways
 
 LEVELS = 256
 """How many numbers of free bytes are told apart."""
+
+End = Callable[[float, int, float], float]
+"""When a request may end, by the seconds so far, the cut where a stem begins, and the room left."""
 
 
 class Outlook:
@@ -42,19 +45,26 @@ class Outlook:
         self._ways, self._runs, self._seconds = ways, runs, seconds
         self._taken, self._way = taken, way
         self._level = max(free_bytes, 1.0) / (LEVELS - 1)
+        splits = {split for stop in ways.stops for split in stop.splits}
+        self._sides = {split: self._side_by_side(split) for split in splits}
         self._left: dict[int, Floats] = {}
         begins = {stop.cut for stop in ways.stops}
         begins |= {split.behind for stop in ways.stops for split in stop.splits}
         for cut in sorted(begins, key=lambda number: -ways.cuts[number].bit_count()):
             self._left[cut] = self._left_from(cut)
 
-    def seconds(self, first: int, stop: int, free_bytes: float) -> float:
-        """Return what is left where a stem has begun at the cut *first* and gets to a *stop*.
+    def ends(self, stop: int, kept: Sequence[float]) -> End:
+        """Return when requests may end whose stem gets to a *stop*, and ends there or behind.
 
-        The stem ends there or behind, and the bytes are free for it, too.
+        What is *kept* from each cut on is not free for runs.
         """
-        level = int(free_bytes / self._level)
-        return self._left[first].item(stop, min(level, LEVELS - 1)) if level >= 0 else np.inf
+        size, left = self._level, {first: rows[stop] for first, rows in self._left.items()}
+
+        def end(seconds: float, first: int, room: float) -> float:
+            level = int((room - kept[first]) / size)
+            return seconds + left[first].item(min(level, LEVELS - 1)) if level >= 0 else np.inf
+
+        return end
 
     def _left_from(self, first: int) -> Floats:
         """Return what is left for a stem that begins at *first*, ``[stop, level]``."""
@@ -67,7 +77,7 @@ class Outlook:
                 self._end(row, first, stop.cut, seconds, 0.0, stop.cut)
             for split in stop.splits:
                 if first == split.before or self._is_behind(first, split.before):
-                    seconds, size = self._side_by_side(split)
+                    seconds, size = self._sides[split]
                     self._end(row, first, split.before, seconds, size, split.behind)
         backwards: Floats = np.minimum.accumulate(left[::-1], axis=0)[::-1]
         return backwards

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from glow_nb.runtime.planning.fleet import Fleet
-from glow_nb.runtime.planning.outlook import Outlook
+from glow_nb.runtime.planning.outlook import End, Outlook
 from glow_nb.runtime.planning.spread import Placed
 from glow_nb.runtime.planning.stretches import Floats, Stretches, Traffic
 from glow_nb.runtime.planning.ways import STEM, Split, Stop, Taken, Ways
@@ -65,10 +65,6 @@ class State(NamedTuple):
     device: int
     first: int
     packed: Chain | None = None
-
-
-End = Callable[[float, int, float], float]
-"""When a request may end, by the seconds so far, the cut where a stem begins, and the room left."""
 
 
 class Option(NamedTuple):
@@ -145,10 +141,11 @@ class Packer:
         self._branches.clear()  # the memory of parts may have been corrected
         self._alikes.clear()
         self._leasts.clear()
+        kept = [size * (1 + reserve) for size in self._kept_from]
         states = [State(0.0, self._rooms, device, 0) for device in self._new_devices()]
         limit = np.inf
         for number, stop in enumerate(self._ways.stops, 1):
-            end = partial(self._end, number, reserve)
+            end = self._outlook.ends(number, kept)
             options = [option for state in states for option in self._options(state, stop, end)]
             states = self._first_unlike(options, number, end, limit)
             limit = MOST_WORSE * min((self._end_of(one, end) for one in states), default=np.inf)
@@ -159,14 +156,6 @@ class Packer:
     def _new_devices(self) -> list[int]:
         """Return the first device of each kind."""
         return [self._kind.index(kind) for kind in dict.fromkeys(self._kind)]
-
-    def _end(self, stop: int, reserve: float, seconds: float, first: int, room: float) -> float:
-        """Return when a request may end that goes on to the *stop*.
-
-        A stem begins at the cut *first* after so many *seconds*, with so much *room*.
-        """
-        free = room - self._kept_from[first] * (1 + reserve)
-        return seconds + self._outlook.seconds(first, stop, free)
 
     @staticmethod
     def _end_of(state: State, end: End) -> float:
@@ -212,11 +201,12 @@ class Packer:
     def _options(self, state: State, stop: Stop, end: End) -> Iterator[Option | State]:
         """Yield how *state* may go on: its stem does, or ends, or ends and branches follow."""
         yield state
-        ended = self._ended(state, stop.cut)
+        ended_at = cache(partial(self._ended, state))  # many splits begin at one cut
+        ended = ended_at(stop.cut)
         if ended and ended is not state:
             yield Option(self._end_of(ended, end), partial(self._moved, ended, stop))
         for split in stop.splits:
-            ended = self._ended(state, split.before)
+            ended = ended_at(split.before)
             if ended:
                 size, seconds = self._least(split)
                 ends = end(ended.seconds + seconds, split.behind, sum(ended.room) - size)
@@ -241,11 +231,11 @@ class Packer:
         if state.first == cut:
             return state
         kind, device = self._kind[state.device], state.device
-        left = state.room[device] - self._memory[kind][state.first, cut]
+        left = state.room[device] - self._memory[kind].item(state.first, cut)
         if not left >= 0:
             return None
         room = (*state.room[:device], left, *state.room[device + 1 :])
-        seconds = state.seconds + self._seconds[kind][state.first, cut]
+        seconds = state.seconds + self._seconds[kind].item(state.first, cut)
         return State(seconds, room, device, cut, ((state.first, cut, device), state.packed))
 
     def _open_devices(self, state: State) -> list[int]:

@@ -1,5 +1,6 @@
 """Scatters against their operators: repeated indices, negative ones and wrong ones."""
 
+import dataclasses
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -88,9 +89,7 @@ def _check_in_place(instruction: Any, operands: list[Any], expected: Any) -> Non
     """Compare what is written over the data itself."""
     data = instruction.data
     shared = View("dest", data.type, data)
-    source = generate_kernel(
-        type(instruction)(**{**vars(instruction), "dest": shared}), Target.host()
-    )
+    source = generate_kernel(dataclasses.replace(instruction, dest=shared), Target.host())
     kernel = RunningKernel(source, Target.host())
     for threads in (1, 2, 3):
         memory = operands[0].copy()
