@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, wraps
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
-from glow_nb.errors import DefinitionError, GlowError, GlowWarning, VerifyError
+from glow_nb.errors import DefinitionError, GlowError, GlowWarning
 from glow_nb.types import ElementKind
 
 _ATTRIBUTE_TYPES = (int, float, bool, str, ElementKind)
@@ -43,7 +43,7 @@ def per_class(function: Callable[[type], R]) -> Callable[[type], R]:
 
 def per_item(function: Callable[[Item], R]) -> Callable[[Item], R]:
     """Compute ``function(item)`` once for each item, which never changes, and keep it there."""
-    key = f"_{function.__name__}"
+    key = f"{function.__qualname__}()"  # not the name of a field
 
     @wraps(function)
     def remembered(item: Item) -> R:
@@ -259,7 +259,7 @@ def changed_operands(item: Any, function: Callable[[Any], Any]) -> dict[str, Any
         if old is None:
             continue
         new = tuple(function(v) for v in old) if spec.is_variadic else function(old)
-        if new is not old and not (spec.is_variadic and _same_items(new, old)):
+        if new is not old and not (spec.is_variadic and same_items(new, old)):
             changes[spec.name] = new
     predicate = getattr(item, "predicate", None)
     if predicate is not None and function(predicate) is not predicate:
@@ -267,7 +267,8 @@ def changed_operands(item: Any, function: Callable[[Any], Any]) -> dict[str, Any
     return changes
 
 
-def _same_items(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+def same_items(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    """Return whether two tuples of one length hold the same objects."""
     return all(a is b for a, b in zip(left, right, strict=True))
 
 
@@ -359,66 +360,3 @@ def closest(name: str, known: Any) -> str:
     """Return ``; did you mean '...'?`` for the name of *known* most like *name*, or nothing."""
     matches = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""
-
-
-def check_attributes(item: Any) -> None:
-    """Check every attribute of a frozen dataclass against its annotation.
-
-    A whole number is taken for a float, a list for a tuple; a NumPy scalar becomes a Python one.
-
-    Raises:
-        GlowError: A value does not fit; names the attribute, the value and the wanted type.
-        VerifyError: It is not one of the words that the attribute takes.
-    """
-    for spec in attribute_specs(type(item)):
-        value = getattr(item, spec.name)
-        fitted = _fit(value, spec.annotation)
-        if fitted is _MISFIT:
-            wanted = getattr(spec.annotation, "__name__", str(spec.annotation))
-            raise GlowError(
-                f"{type(item).__name__}: attribute '{spec.name}' must be {wanted}, got {value!r}"
-            )
-        if spec.words and fitted not in spec.words:
-            *others, last = map(repr, spec.words)
-            words = f"{', '.join(others)} or {last}" if others else last
-            raise VerifyError(item, f"'{spec.name}' must be {words}, got {value!r}")
-        if fitted is not value:
-            object.__setattr__(item, spec.name, fitted)
-
-
-_MISFIT = object()
-
-
-def _fit(value: Any, annotation: Any) -> Any:
-    if type(value) is annotation:
-        return value
-    if (arguments := _tuple_of(annotation)) is not None:
-        return _fit_tuple(value, arguments)
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        value = value.item()
-    if annotation is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, bool) and annotation is not bool:
-        return _MISFIT
-    return value if isinstance(value, annotation) else _MISFIT
-
-
-@cache
-def _tuple_of(annotation: Any) -> tuple[Any, ...] | None:
-    """Return what a tuple type is made of, None for a type of no tuples."""
-    return get_args(annotation) if get_origin(annotation) is tuple else None
-
-
-def _fit_tuple(value: Any, arguments: tuple[Any, ...]) -> Any:
-    if not isinstance(value, tuple | list):
-        return _MISFIT
-    if arguments[1:] == (...,):
-        if isinstance(value, tuple) and set(map(type, value)) <= {arguments[0]}:
-            return value
-        arguments = (arguments[0],) * len(value)
-    if len(arguments) != len(value):
-        return _MISFIT
-    items = tuple(_fit(v, a) for v, a in zip(value, arguments, strict=True))
-    if any(item is _MISFIT for item in items):
-        return _MISFIT
-    return value if isinstance(value, tuple) and _same_items(items, value) else items

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 from typing_extensions import override
 
+from glow_nb.attributes import check_attributes
 from glow_nb.costs import Cost
 from glow_nb.counted import Counted
 from glow_nb.errors import GlowError, UnsupportedError, VerifyError
@@ -26,7 +27,6 @@ from glow_nb.schema import (
     Registry,
     as_dataclass,
     changed_operands,
-    check_attributes,
     operands_of,
 )
 from glow_nb.text import format_name
@@ -184,7 +184,7 @@ class Node(Value):
         """
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, **changes)
-        copy.__dict__.pop("_operands_of", None)  # which it may have others of
+        copy.__dict__.pop("operands_of()", None)  # which it may have others of
         return copy
 
     def infer_type(self) -> TensorType:

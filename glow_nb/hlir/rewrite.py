@@ -75,12 +75,12 @@ A node with several results is replaced by a tuple of as many values.
 
 
 @overload
-def rewrite(function: Function, rule: Rule, /) -> Function: ...
+def rewrite(function: Function, rule: Rule) -> Function: ...
 @overload
 def rewrite(
-    function: Function, rule: Callable[[M, Rewriter], Replacement], /, *of: type[M]
+    function: Function, rule: Callable[[M, Rewriter], Replacement], *of: type[M]
 ) -> Function: ...
-def rewrite(function: Function, rule: Callable[..., Replacement], /, *of: type[Node]) -> Function:
+def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node]) -> Function:
     """Offer every node *of* these classes to *rule* in order and return the rewritten function.
 
     Without classes, every node is offered. What replaces a node inherits its name if it was made

@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, Self, TypeVar, dataclass_transform
 
 from typing_extensions import override
 
+from glow_nb.attributes import check_attributes
 from glow_nb.counted import Counted
 from glow_nb.errors import VerifyError
 from glow_nb.llir.strides import contiguous_strides
@@ -25,7 +26,6 @@ from glow_nb.schema import (
     Qualifier,
     Registry,
     as_dataclass,
-    check_attributes,
     map_fields,
     operand_specs,
     per_item,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from glow_nb.attributes import check_attributes
 from glow_nb.errors import DefinitionError, GlowError, GlowWarning, VerifyError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Value, define_node
@@ -16,7 +17,6 @@ from glow_nb.schema import (
     Registry,
     RuleTable,
     attributes_of,
-    check_attributes,
     fields_of,
     map_operands,
     operands_of,

@@ -11,10 +11,12 @@ from glow_nb.errors import GlowError, VerifyError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Placeholder
 from glow_nb.hlir.ops import Add, Neg, Relu, Split, Tanh
+from glow_nb.hlir.ops.families import UnaryElementwise
 from glow_nb.hlir.print import print_function
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.verify import verify
+from glow_nb.schema import operands_of
 from glow_nb.types import ElementKind, TensorType
 
 
@@ -30,6 +32,29 @@ def chain() -> Function:
 def test_nothing_fired_gives_the_same_object() -> None:
     function = chain()
     assert rewrite(function, lambda node, rewriter: None) is function
+
+
+def test_a_rule_is_offered_the_classes_that_it_names_and_those_derived_from_them() -> None:
+    offered: list[str] = []
+
+    def note(node: Node, rewriter: Rewriter) -> Replacement:
+        offered.append(node.name)
+        return None
+
+    rewrite(chain(), note, Tanh, UnaryElementwise)
+    assert offered == ["first", "second"]
+    rewrite(chain(), note, Split, Neg)
+    assert offered == ["first", "second"]
+
+
+def test_nodes_that_are_not_offered_read_what_was_replaced() -> None:
+    def rule(node: Relu, rewriter: Rewriter) -> Replacement:
+        return node.input if isinstance(node.input, Relu) else None
+
+    function = chain()
+    assert operands_of(function["sum"]) == (function["first"], function["second"])
+    changed = rewrite(function, rule, Relu)
+    assert operands_of(changed["sum"]) == (changed["first"], changed["first"])
 
 
 def test_a_replacement_inherits_the_name() -> None:
