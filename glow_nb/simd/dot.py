@@ -132,9 +132,9 @@ def _summed(
     gaps: tuple[int, ...],
     fetch: Callable[[Any], None] | None = None,
 ) -> Any:
-    """Write the loop over the steps of a dot: ``fetch(step)``, and the step behind each gap.
+    """Write the loop of a dot; its turn ``c`` calls ``fetch(c)`` and takes a step for each gap.
 
-    The first ten arguments are those of ``tile_dot``.
+    These are the steps ``c + gap``. The first ten arguments are those of ``tile_dot``.
     """
     tile, source, _, stride, step, weights, _, row, columns, _ = signature.args[:10]
     first, place, length = (

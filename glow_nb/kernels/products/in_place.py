@@ -54,7 +54,7 @@ def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target)
     matrices = shape.batch if right.distance else 1
     is_turned = right.column != 1 and shape.depth > 1
     can_pack = 1 in {left.row, left.column}  # as a sweep does with the left rows
-    is_swept = can_pack and not is_turned and suits_sweep(shape, matrices, kinds.right, target)
+    is_swept = can_pack and not is_turned and suits_sweep(shape, matrices, kinds, target)
     block = in_place_block(shape, kinds.total, target, is_swept=is_swept)
     is_swept = is_swept and shape.depth > block  # a single tile reads it in order anyway
     column = right.column if is_turned else 1
@@ -77,16 +77,16 @@ def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target)
     )
 
 
-def suits_sweep(shape: MatMulShape, matrices: int, kind: ElementKind, target: Target) -> bool:
+def suits_sweep(shape: MatMulShape, matrices: int, kinds: ProductKinds, target: Target) -> bool:
     """Return whether right *matrices* are best read in their own order.
 
     They are where the multiply-adds take no longer than to fetch them, or where other tiles would
     be narrow and what a sweep costs beside them is less than what a copy costs. Then a few rows of
     a matrix are multiplied at a time from end to end, while the sums of all left rows wait.
     """
-    near_bytes = level_2_bytes(target)
+    near_bytes, kind = level_2_bytes(target), kinds.right
     right_bytes = matrices * shape.inner * shape.depth * kind.size_bytes
-    sum_bytes = shape.rows * shape.depth * kind.size_bytes
+    sum_bytes = shape.rows * shape.depth * kinds.total.size_bytes
     if right_bytes <= near_bytes or sum_bytes > near_bytes:
         return False
     vector_bytes = lanes_of(kind, target) * kind.size_bytes
@@ -101,8 +101,9 @@ def scattered_cycles(shape: MatMulShape, block: int, kinds: ProductKinds, target
     """Estimate what a byte of a right matrix costs its tiles because its rows lie apart."""
     vectors = block // lanes_of(kinds.total, target)
     tiles = -(-shape.rows // row_limit(vectors, registers_of(target)))
-    right_bytes = shape.inner * shape.depth * kinds.right.size_bytes
-    if right_bytes <= level_2_bytes(target) or shape.depth <= block:
+    if shape.depth <= block:
+        return 0.0  # all of a row is read
+    if shape.inner * shape.depth * kinds.right.size_bytes <= level_2_bytes(target):
         return tiles * NEAR_CYCLES
     is_narrow = block * kinds.right.size_bytes < NARROW_BYTES
     return tiles * (NARROW_CYCLES if is_narrow else FAR_CYCLES)

@@ -1,7 +1,8 @@
 """Which way to take the operands of a matrix product that come at run time, by estimated time.
 
-A right matrix is laid out in panels first, or read as it lies. Laying it out costs
-:data:`COPY_CYCLES` for each byte, so it pays for as many left rows as make that small.
+A right matrix is laid out in panels by itself, before the product, which costs :data:`COPY_CYCLES`
+for each byte and the way to memory and back; or it stays as it lies, and the product reads, sweeps
+or copies it on the way (:mod:`glow_nb.kernels.products.in_place`).
 """
 
 from __future__ import annotations
@@ -41,21 +42,26 @@ TILE_CYCLES = 20.0
 
 def suits_in_place(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> bool:
     """Return whether *product* is faster without a copy of its right matrices in panels."""
-    is_even = product.left.is_even and product.right.is_even
-    if not (is_even or can_multiply_rows(product)):
+    if not (_is_even(product) or can_multiply_rows(product)):
         return False
     return in_place_cycles(product, kinds, target) < packed_cycles(product, kinds, target)
 
 
 def multiplies_rows(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> bool:
     """Return whether *product* is best done by :mod:`glow_nb.kernels.products.row_products`."""
-    shape, left, right = product.shape, product.left, product.right
-    if right.column == 1 or not can_multiply_rows(product):
+    if not can_multiply_rows(product):
         return False
-    if not (left.is_even and right.is_even):
+    if not _is_even(product):
         return True
-    by_rows = row_product_cycles(shape, kinds.total, target)
+    if product.right.column == 1:
+        return False
+    by_rows = row_product_cycles(product.shape, kinds.total, target)
     return by_rows < _nest_cycles(product, kinds, target)
+
+
+def _is_even(product: UnpackedProduct) -> bool:
+    """Return whether both operands' matrices lie at equal distances."""
+    return product.left.is_even and product.right.is_even
 
 
 def can_multiply_rows(product: UnpackedProduct) -> bool:

@@ -109,6 +109,8 @@ class ProductWriter:
         if self.shape.is_padded:
             staged = ", padded in scratch"
         shared = "panels" if self.plan.panels_first else unit
+        if sum.streams > 1:
+            staged += f", weights from {sum.streams} places"
         order = "panels of inner blocks" if self.plan.panels_inside else "inner blocks of panels"
         return (
             f"tiles of {rows} rows x {columns.vectors} vectors of {self.plan.lanes}, {self.panels} "
@@ -350,6 +352,11 @@ class ProductWriter:
         """True if whole vectors of each panel may be read."""
         return self.nest.right.is_padded and self.nest.block == self.plan.columns.width
 
+    @property
+    def reads_whole_rows(self) -> bool:
+        """True if whole vectors of the rows that tiles read may be read."""
+        return self.reads_whole
+
     def _write_sum(self, name: str, columns: int) -> None:
         """Accumulate an inner block: loops over taps, and the dot."""
 
@@ -387,7 +394,7 @@ class ProductWriter:
         )
         source = "packed" if plan.panels_inside else self.source
         stride, step = tile_steps(self.nest, self.plan)
-        if self.reads_whole:
+        if self.reads_whole_rows:
             used = -(-columns // self.plan.lanes) * self.plan.lanes
         form, sum = self.nest.kinds.form.name, plan.sum
 
@@ -419,7 +426,7 @@ class ProductWriter:
         if self.shape.rank > 1:
             tiles *= prod(self.shape.output[1:-1]) * plan.cut.tiles
         is_dense = right.row == width and (plan.panels_inside or not sum.inner)
-        if not (1 < tiles <= width and plan.is_streamed and is_dense and plan.is_cut):
+        if not (1 < tiles <= width and plan.is_right_far and is_dense and plan.is_cut):
             return "0", 0
         pace = -(-width // tiles)
         size = right.panel if plan.panels_inside else sum.dot * right.row

@@ -72,6 +72,9 @@ a third-level cache 1.01."""
 STREAM_BYTES = 8192
 """The least length of a stream, two pages: behind it, the next panel begins elsewhere."""
 
+MOST_SHORTER = 32
+"""Steps by which streams are made shorter, so that they do not meet in the caches."""
+
 SAME_PLACE_BYTES = 4096
 """Lines of the memory so far apart have the same place in first-level caches of 64 sets."""
 
@@ -89,7 +92,7 @@ class Plan:
         is_staged: True if the input is copied to scratch, padded.
         block_units: Units of one block.
         panels_first: True if threads share panels before they share units.
-        is_streamed: True if the right operand is too large for the second-level cache.
+        is_right_far: True if the right operand is too large for the second-level cache.
     """
 
     lanes: int
@@ -100,7 +103,7 @@ class Plan:
     is_staged: bool
     block_units: int
     panels_first: bool
-    is_streamed: bool
+    is_right_far: bool
 
     @property
     def is_cut(self) -> bool:
@@ -131,7 +134,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         is_staged=nest.is_staged,
         block_units=1,
         panels_first=nest.right_bytes > nest.left_bytes,
-        is_streamed=nest.right_bytes > level_2_bytes(target),
+        is_right_far=nest.right_bytes > level_2_bytes(target),
     )
     orders = [whole]
     if _is_read_in_streams(nest, whole):
@@ -149,16 +152,18 @@ def _is_read_in_streams(nest: ProductNest, plan: Plan) -> bool:
 
     They are where so few left rows multiply them that memory is what they wait for.
     """
-    shape, right = nest.shape, nest.right
-    is_dense = right.row == nest.block * nest.kinds.factors and not right.is_copied
-    is_dense &= nest.codes is None
-    vector_bytes = plan.lanes * nest.kinds.total.size_bytes
+    shape, right, factors = nest.shape, nest.right, nest.kinds.factors
+    is_dense = right.row == nest.block * factors
+    step_bytes = plan.lanes * factors * nest.kinds.right.size_bytes
     return (
-        plan.is_streamed
+        plan.is_right_far
         and plan.cut.tiles == 1
         and is_dense
+        and not right.is_copied
+        and nest.codes is None
         and (shape.rank, shape.kernel, shape.group) == (1, (1,), 1)
-        and shape.output[0] / (FMA_PER_CYCLE * vector_bytes) < STREAMED_CYCLES
+        and plan.sum.whole_dot >= STREAMS
+        and shape.output[0] / (FMA_PER_CYCLE * step_bytes) < STREAMED_CYCLES
         and right.panel * nest.kinds.right.size_bytes >= STREAMS * STREAM_BYTES
     )
 
@@ -167,17 +172,22 @@ def _in_streams(nest: ProductNest, plan: Plan, limit: int) -> Reduction:
     """Return the sum of *plan* in streams, in inner blocks of at most *limit* steps.
 
     What streams read at a time must not meet in one place of the caches, as lines do that are a
-    multiple of :data:`SAME_PLACE_BYTES` apart. A few steps are left over for that.
+    multiple of :data:`SAME_PLACE_BYTES` apart: streams are up to :data:`MOST_SHORTER` steps shorter
+    for that, and what is left over is summed up in the end.
     """
     left = (1 if nest.is_staged else nest.left.step) * nest.kinds.factors
     sizes = (left * nest.kinds.staged.size_bytes, nest.right.row * nest.kinds.right.size_bytes)
 
     def meet(gap: int) -> bool:
-        apart = [(gap * size % SAME_PLACE_BYTES, max(size, CACHE_LINE_BYTES)) for size in sizes]
-        return any(not size <= place <= SAME_PLACE_BYTES - size for place, size in apart)
+        return any(
+            not line <= number * gap * size % SAME_PLACE_BYTES <= SAME_PLACE_BYTES - line
+            for size in sizes
+            for line in [max(size, CACHE_LINE_BYTES)]
+            for number in range(1, STREAMS)
+        )
 
     longest = plan.sum.whole_dot // STREAMS
-    tried = range(longest, longest - longest // 4, -1)
+    tried = range(longest, max(0, longest - MOST_SHORTER), -1)
     gap = next((gap for gap in tried if not meet(gap)), longest)
     return plan.sum.in_streams(STREAMS, gap, left, limit)
 

@@ -109,14 +109,14 @@ class Reduction:
             streams: How many.
             gap: Steps of each of them.
             left: Elements of the left operand from step to step.
-            limit: The most steps of an inner block, of all streams together.
+            limit: The most steps of an inner block, of all streams and what is left over.
         """
         assert len((*self.outer, *self.inner)) < 2, f"{self} is not a single dot"
-        pieces = -(-gap // max(1, limit // streams))
+        rest = self.whole_dot - streams * gap
+        pieces = -(-gap // max(1, (limit - rest) // streams))
         length = -(-gap // pieces)
         pieces = -(-gap // length)
         outer = (SumLoop(pieces, length * left, length),) if pieces > 1 else ()
-        rest = self.whole_dot - streams * gap
         return Reduction(outer, (), length, gap, self.has_tap_rows, streams, rest)
 
     @property

@@ -44,12 +44,13 @@ def unpacked_mat_mul_source(
             "transpose them before"
         )
     nest = in_place_nest(product, kinds, target)
+    how = "copied panel by panel" if nest.right.is_copied else "as they lie"
     return generate_product(
         nest,
         target,
         fusion,
         family="mat_mul",
         title=f"product of {kinds.left.value}<{shape.batch} x {shape.rows} x {shape.inner}> and "
-        f"{shape.depth} columns as they lie",
+        f"{shape.depth} columns {how}",
         writes=CopiedPanels if nest.right.is_copied else None,
     )

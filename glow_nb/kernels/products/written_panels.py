@@ -33,6 +33,11 @@ class WrittenPanels(ProductWriter):
         kind = self.nest.kinds.right.value
         self.out.line(f"near_panel = as_{kind}(at(scratch, {self.near_at}))")
 
+    @property
+    @override
+    def reads_whole_rows(self) -> bool:
+        return self.nest.block == self.plan.columns.width  # what is behind the last column is ours
+
     @override
     def _first_weight(self) -> str:
         return "0"

@@ -95,6 +95,19 @@ def test_values_of_heads_at_other_distances_are_transposed_before() -> None:
     assert isinstance(node.rhs, Transpose)
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "orders"),
+    [
+        ((3, 2, 5, 1), (2, 3, 7, 1), ((0, 1, 2, 3), (1, 0, 3, 2))),
+        ((2, 3, 5, 1), (7, 1), ((1, 0, 2, 3), (1, 0))),
+    ],
+)
+def test_sums_of_one_product_take_matrices_at_any_distances(
+    left: Shape, right: Shape, orders: tuple[Shape, Shape]
+) -> None:
+    assert selected(left, right, orders).type.shape[-2:] == (5, 7)
+
+
 def test_a_convolution_may_have_no_filters() -> None:
     builder = Builder("convolution")
     input = builder.input("input", "float32<1 x 8 x 8 x 4>")

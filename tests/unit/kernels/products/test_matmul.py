@@ -10,9 +10,9 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.ops.families import SHORT_INTEGERS
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
+from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.convolution_cost import product_candidates
 from glow_nb.kernels.products.matmul import MatMulShape
-from glow_nb.kernels.products.product_plan import STREAM_BYTES, STREAMS
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
@@ -121,23 +121,29 @@ def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
 
 
 STREAMED = {
-    "with a rest": MatMulShape(1, 1, 1027, 70),
-    "one inner block": MatMulShape(1, 1, 512, 64),
-    "three rows": MatMulShape(1, 3, 700, 33),
+    "with a rest": (MatMulShape(1, 1, 1027, 70), 8, 1024),
+    "one inner block": (MatMulShape(1, 1, 256, 32), 8, 1 << 20),
+    "two rows": (MatMulShape(1, 2, 700, 33), 16, 4096),
+    "batched": (MatMulShape(3, 1, 130, 16), 16, 32768),
 }
+"""Sizes, lanes, and bytes of the first-level cache."""
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize("kind", [FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16])
 @pytest.mark.parametrize("name", STREAMED)
-def test_streams_sum_up_every_product_once(name: str, kind: ElementKind) -> None:
-    shape, lanes = STREAMED[name], LANE_COUNTS[len(name) % len(LANE_COUNTS)]
-    target = replace(Target.host(lanes), l2_bytes=4096)
+def test_streams_sum_up_every_product_once(
+    name: str, kind: ElementKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(product_plan, "STREAM_BYTES", 16)
+    shape, lanes, l1_bytes = STREAMED[name]
+    target = replace(Target.host(lanes), l1_bytes=l1_bytes, l2_bytes=1024)
     block = product_candidates(shape, kind, target)[0].block
-    source = generate_kernel(product_of(shape, kind, block, has_bias=True), target)
-    if kind.size_bytes * block * shape.inner >= STREAMS * STREAM_BYTES and lanes > 4:
-        assert "tile_streams(" in source.text
-    check(shape, target, threads=1 + len(name) % 2, kind=kind)
+    has_bias = shape.batch == 1
+    source = generate_kernel(product_of(shape, kind, block, has_bias=has_bias), target)
+    assert "tile_streams(" in source.text
+    assert ("for part in" in source.text) == (name not in ("one inner block", "batched"))
+    check(shape, target, threads=1 + len(name) % 2, kind=kind, has_bias=has_bias)
 
 
 def test_kind_without_product_is_refused() -> None:

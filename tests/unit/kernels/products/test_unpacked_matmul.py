@@ -10,7 +10,7 @@ from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
-from glow_nb.kernels.products import unpacked_matmul
+from glow_nb.kernels.products import product_plan, unpacked_matmul
 from glow_nb.kernels.products.caches import WRITTEN_SHARE
 from glow_nb.kernels.products.in_place import SWEPT_BYTES, in_place_nest
 from glow_nb.kernels.products.matmul import MatMulShape
@@ -25,6 +25,7 @@ from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, instruction_of, run
+from tests.unit.kernels.products.test_product_loops import order_of
 from tests.unit.kernels.running import RunningKernel
 
 FLOAT32 = ElementKind.FLOAT32
@@ -115,6 +116,20 @@ def test_a_transposed_matrix_is_turned_over_on_the_way(
     check(instruction, target, operands=arrays, ulp=0)
 
 
+@pytest.mark.jit
+@pytest.mark.parametrize("panels_inside", [False, True])
+@pytest.mark.parametrize("kind", [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.INT32])
+def test_other_kinds_are_turned_over(
+    kind: ElementKind, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacked_matmul, "multiplies_rows", lambda *_: False)
+    monkeypatch.setattr(product_plan, "traffic_cycles", order_of(panels_inside))
+    target = with_small_caches(LANE_COUNTS[len(kind.value) % len(LANE_COUNTS)])
+    instruction = product_of(TRANSPOSED["many rows, an odd sum"], kind)
+    assert "tile_transpose(" in generate_kernel(instruction, target).text
+    check(instruction, target, operands=whole_numbers((21, 37), (70, 37), kind=kind), ulp=0)
+
+
 def test_many_rows_copy_panels_of_a_large_matrix() -> None:
     target, layout = Target.host(8), MatrixLayout((), 2048, 1)
     product = UnpackedProduct(MatMulShape(1, 100, 2048, 2048), layout, layout)
@@ -127,7 +142,9 @@ def test_many_rows_copy_panels_of_a_large_matrix() -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize("target_of", [Target.host, with_small_caches])
 @pytest.mark.parametrize("name", ROW_MAJOR)
-def test_a_row_major_matrix_is_read_in_place(name: str, target_of: Callable[[int], Target]) -> None:
+def test_a_row_major_matrix_is_not_laid_out_before(
+    name: str, target_of: Callable[[int], Target]
+) -> None:
     target = target_of(LANE_COUNTS[len(name) % len(LANE_COUNTS)])
     instruction = product_of(ROW_MAJOR[name], has_bias=len(name) % 2 == 0)
     operands = [instruction.lhs, instruction.rhs, instruction.bias]
