@@ -34,7 +34,8 @@ SWEPT_BYTES = 512
 """Width of a tile of a matrix that is swept in its own order: several cache lines side by side."""
 
 SWEEP_FACTOR = 1.35
-"""What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products."""
+"""What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products, or
+16."""
 
 NARROW_BYTES = 128
 """A tile that is not so wide reads lines of a matrix that other tiles need as well, too far apart

@@ -109,11 +109,12 @@ class Reduction:
             streams: How many.
             gap: Steps of each of them.
             left: Elements of the left operand from step to step.
-            limit: The most steps of an inner block, of all streams and what is left over.
+            limit: The most steps of an inner block, of all streams together; what is left over is
+                added to the last one.
         """
         assert len((*self.outer, *self.inner)) < 2, f"{self} is not a single dot"
         rest = self.whole_dot - streams * gap
-        pieces = -(-gap // max(1, (limit - rest) // streams))
+        pieces = -(-gap // max(1, limit // streams))
         length = -(-gap // pieces)
         pieces = -(-gap // length)
         outer = (SumLoop(pieces, length * left, length),) if pieces > 1 else ()

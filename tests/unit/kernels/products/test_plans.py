@@ -112,13 +112,15 @@ def test_winograd_stays_in_its_caches(shape: ConvolutionShape, target: Target) -
 
 
 @pytest.mark.parametrize("lanes", LANE_COUNTS)
-def test_few_rows_read_a_large_panel_in_streams(lanes: int) -> None:
+@pytest.mark.parametrize("inner", [1024, 4096, 4156])
+def test_few_rows_read_a_large_panel_in_streams(inner: int, lanes: int) -> None:
     """Streams are no multiple of 4096 bytes apart, and cover the sum together with the rest."""
-    nest = ProductNest.packed(product(1, 4096, 1024), ProductKinds.of(FLOAT32), 64)
+    nest = ProductNest.packed(product(1, inner, 4096), ProductKinds.of(FLOAT32), 64)
     plan = plan_product(nest, Target.host(lanes))
     assert plan.sum.streams == STREAMS
     for number in range(1, STREAMS):
         apart = number * plan.sum.whole_dot * nest.right.row * 4 % SAME_PLACE_BYTES
         assert 64 * 4 <= apart <= SAME_PLACE_BYTES - 64 * 4
-    assert plan.sum.streams * plan.sum.whole_dot + plan.sum.rest == 4096
+    assert plan.sum.streams * plan.sum.whole_dot + plan.sum.rest == inner
     assert plan.sum.block_products + plan.sum.rest <= LONGEST_CHAIN
+    assert plan.sum.block_products >= 96  # what is left over makes no inner block short
