@@ -92,14 +92,19 @@ def whole_numbers(*shapes: Shape, kind: ElementKind = FLOAT32) -> list[Array]:
     return [random.integers(least, 3, shape).astype(kind.dtype) for shape in shapes]
 
 
-@pytest.mark.jit
-@pytest.mark.parametrize("name", TRANSPOSED)
-def test_rows_times_rows(name: str) -> None:
-    target = Target.host(LANE_COUNTS[len(name) % len(LANE_COUNTS)])
-    instruction = product_of(TRANSPOSED[name], has_bias=len(name) % 2 == 0)
+def check_case(name: str, case: Case, target_of: Callable[[int], Target]) -> None:
+    """Compare the kernel of *case* with its meaning; the *name* decides on lanes and bias."""
+    target = target_of(LANE_COUNTS[len(name) % len(LANE_COUNTS)])
+    instruction = product_of(case, has_bias=len(name) % 2 == 0)
     operands = [instruction.lhs, instruction.rhs, instruction.bias]
     arrays = whole_numbers(*(b.type.shape for b in operands if b is not None))
     check(instruction, target, operands=arrays, ulp=0)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_rows_times_rows(name: str) -> None:
+    check_case(name, TRANSPOSED[name], Target.host)
 
 
 @pytest.mark.jit
@@ -109,11 +114,7 @@ def test_a_transposed_matrix_is_turned_over_on_the_way(
     name: str, target_of: Callable[[int], Target], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unpacked_matmul, "multiplies_rows", lambda *_: False)
-    target = target_of(LANE_COUNTS[len(name) % len(LANE_COUNTS)])
-    instruction = product_of(TRANSPOSED[name], has_bias=len(name) % 2 == 0)
-    operands = [instruction.lhs, instruction.rhs, instruction.bias]
-    arrays = whole_numbers(*(b.type.shape for b in operands if b is not None))
-    check(instruction, target, operands=arrays, ulp=0)
+    check_case(name, TRANSPOSED[name], target_of)
 
 
 @pytest.mark.jit
@@ -145,11 +146,7 @@ def test_many_rows_copy_panels_of_a_large_matrix() -> None:
 def test_a_row_major_matrix_is_not_laid_out_before(
     name: str, target_of: Callable[[int], Target]
 ) -> None:
-    target = target_of(LANE_COUNTS[len(name) % len(LANE_COUNTS)])
-    instruction = product_of(ROW_MAJOR[name], has_bias=len(name) % 2 == 0)
-    operands = [instruction.lhs, instruction.rhs, instruction.bias]
-    arrays = whole_numbers(*(b.type.shape for b in operands if b is not None))
-    check(instruction, target, operands=arrays, ulp=0)
+    check_case(name, ROW_MAJOR[name], target_of)
 
 
 @pytest.mark.jit
