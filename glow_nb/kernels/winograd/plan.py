@@ -152,6 +152,8 @@ class WinogradPlan:
         dot: The most channels of an inner block of a sum, or groups of as many as *kinds* say.
         block_units: Register tiles of one block.
         panels_first: True if threads share panels before they share tiles.
+        is_far: True if input, factors and outputs do not all stay in the second-level cache, so
+            that each is fetched before its turn comes.
     """
 
     kinds: ProductKinds
@@ -161,6 +163,7 @@ class WinogradPlan:
     dot: int
     block_units: int
     panels_first: bool
+    is_far: bool
 
     @property
     def block_tiles(self) -> int:
@@ -185,6 +188,9 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
     input_elements = shape.batch * prod(shape.input) * shape.channels
     row_bytes = shape.kernel[0] * nest.block * factors * kinds.right.size_bytes
     groups = -(-shape.channels_per_group // factors)
+    outputs = shape.batch * prod(shape.output) * shape.depth
+    touched_bytes = (input_elements + outputs) * nest.kind.size_bytes
+    touched_bytes += nest.elements * nest.tiles * shape.channels * kinds.left.size_bytes
     parts = -(-groups // longest_dot(row_bytes, target, is_exact=not kinds.total.is_float))
     plan = WinogradPlan(
         kinds=kinds,
@@ -194,6 +200,7 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
         dot=-(-groups // parts),
         block_units=cut.tiles,
         panels_first=filter_elements > input_elements,
+        is_far=touched_bytes > level_2_bytes(target),
     )
     if block_tiles:
         return _in_blocks(plan, block_tiles)

@@ -14,6 +14,11 @@ from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import SourceWriter
 
+AHEAD_BYTES = 128
+"""From the factors of one element that are written to those that are fetched, to be written next.
+
+They are written in as many streams as a tile has elements, more than processors look ahead for."""
+
 
 class WinogradWriter:
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
@@ -83,6 +88,8 @@ class WinogradWriter:
                 self._write_channel()
                 with out.block("for tile in range(begin, end):"):
                     self._write_place()
+                    if plan.is_far:
+                        self._write_prefetch()
                     self._write_results()
             out.line("unit += count")
 
@@ -162,6 +169,7 @@ class WinogradWriter:
         (high, wide), (tile_high, tile_wide) = self.sizes, self.tile
         kernel_high, kernel_wide = self.kernel
         masked, mask = ("_masked", f", {count}") if count < lanes else ("", "")
+        is_ahead = self.plan.is_far and count == lanes
         with out.block(f"for i in range({high}):"):
             place = f"source, i * row_step + {channel}, {pixel_step}, {wide}, 1, {lanes}"
             row = f"tile_load{masked}({place}{mask})"
@@ -169,11 +177,17 @@ class WinogradWriter:
                 row = f"convert_{kind.value}({row})"
             row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide})"
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, {row})")
+            if is_ahead:  # the pixels that the next tile reads, and this one does not
+                place = plus("i * row_step", channel, wide * self.step)
+                out.line(f"tile_prefetch(source, {place}, {self.step}, {tile_wide})")
         with out.block(f"for j in range({wide}):"):
             column = f"tile_load(line, j * {lanes}, {wide * lanes}, {high}, 1, {lanes})"
             column = f"tile_winograd_input({column}, {tile_high}, {kernel_high})"
-            place = plus("to", f"j * {self.scratch.plane}", channel)
-            out.line(f"tile_store(factors, {place}, {wide * self.scratch.plane}, {column})")
+            place, plane = plus("to", f"j * {self.scratch.plane}", channel), self.scratch.plane
+            if is_ahead:
+                ahead = plus(place, AHEAD_BYTES // kind.size_bytes)
+                out.line(f"tile_prefetch(factors, {ahead}, {wide * plane}, {high})")
+            out.line(f"tile_store(factors, {place}, {wide * plane}, {column})")
 
     def _write_products(self) -> None:
         """Multiply the factors of the block by those of one panel, for one element of a tile.
@@ -262,6 +276,13 @@ class WinogradWriter:
             first = f"panel // {columns.panels} * {columns.depth}"
         out.line(f"channel = {plus(first, f'{number} * {block}')}")
         out.line(f"size = min({columns.depth} - {number} * {block}, {block})")
+
+    def _write_prefetch(self) -> None:
+        """Bring what the next tile of the line will write nearer; there may be none."""
+        out, (_, height, width), (high, wide) = self.out, self.shape.output, self.tile
+        with out.block(f"for i in range(min({height} - y, {high})):"):
+            pixel = f"((image * {height} + y + i) * {width} + {plus('x', wide)})"
+            self.tiles.write_prefetch(out, wide, self.nest.block, pixel, "channel")
 
     def _write_results(self) -> None:
         """Transform the products of one tile and panel back, and store its outputs."""
