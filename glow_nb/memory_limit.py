@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,13 +113,23 @@ def out_of_memory(subject: str, error: MemoryError) -> MemoryLimitError:
     )
 
 
-@contextmanager
-def within_memory(subject: str) -> Iterator[None]:
-    """Run the body of the statement; a MemoryError in it becomes that of :func:`out_of_memory`."""
-    try:
-        yield
-    except MemoryError as error:
-        raise out_of_memory(subject, error) from error
+class within_memory(ContextDecorator):  # noqa: N801 - reads like a function, with within_memory(...)
+    """Run the body of the statement; a MemoryError in it becomes that of :func:`out_of_memory`.
+
+    It is a class since each run of a device passes here: a generator would take microseconds.
+    """
+
+    def __init__(self, subject: str) -> None:
+        """Raise MemoryLimitError about the *subject*."""
+        self._subject = subject
+
+    def __enter__(self) -> None:
+        """Begin with the body."""
+
+    def __exit__(self, _: object, cause: BaseException | None, __: object) -> None:
+        """Raise the error of ours, if the body got no memory."""
+        if isinstance(cause, MemoryError):
+            raise out_of_memory(self._subject, cause) from cause
 
 
 def _bytes(size: int) -> str:

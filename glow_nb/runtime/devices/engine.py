@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from glow_nb.errors import GlowError
+from glow_nb.errors import DeviceError, GlowError
 from glow_nb.feeds import FeedCheck
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.types import Array
@@ -53,17 +53,19 @@ class Run:
     Attributes:
         held: The network.
         inputs: Arrays that fit it, contiguous.
-        future: Told how the run ends.
+        future: Told how the run ends; None where the thread that waits does the run itself.
         slot: Its place among the runs that the engine has; -1 while it waits for one.
+        death: Why it did not end, if the device was given up meanwhile.
     """
 
     held: HeldNetwork
     inputs: list[Array]
-    future: Future[list[Array]]
+    future: Future[list[Array]] | None
     slot: int = -1
+    death: DeviceError | None = None
 
 
-Ended = Callable[[Run, Outcome], None]
+Ended = Callable[[Run, Outcome], object]
 """Called by an engine, from any thread, when a run ends; not for runs that end with the engine."""
 
 Died = Callable[["Engine", str], None]

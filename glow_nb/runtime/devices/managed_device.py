@@ -164,7 +164,7 @@ class ManagedDevice(ABC):
         """Do what ``submit(key, inputs).result()`` does."""
         return self.submit(key, inputs).result()
 
-    def _accept(self, key: str, inputs: Sequence[Array], future: Future[list[Array]]) -> Run:
+    def _accept(self, key: str, inputs: Sequence[Array], future: Future[list[Array]] | None) -> Run:
         """Return the run that is asked for; raise DeviceError, OptionError or FeedError."""
         with self._lock:
             self._alive()
@@ -201,6 +201,7 @@ class ManagedDevice(ABC):
         with self._lock:
             while self._engine is not None and self._waiting and self._free_slots:
                 run = self._waiting.popleft()
+                assert run.future is not None  # somebody else waits for it
                 if run.future.set_running_or_notify_cancel():
                     self._begin(run)
                     return self._engine, run
@@ -216,18 +217,20 @@ class ManagedDevice(ABC):
         run.held.unfinished -= 1
         self._changed.notify_all()
 
-    def _ended(self, run: Run, outcome: Outcome) -> None:
-        """Answer *run*, unless that was done when the device was given up."""
+    def _ended(self, run: Run, outcome: Outcome) -> bool:
+        """Answer *run*; return False if it had ended before, as the device was given up."""
         with self._lock:
             if run not in self._begun:
-                return
+                return False
             self._begun.remove(run)
             self._free_slots.append(run.slot)
             self._count_out(run)
             is_waiting = bool(self._waiting)
         if is_waiting:  # the device does not wait for who is told of this run
             self._dispatch()
-        _answer(run.future, outcome)
+        if run.future is not None:
+            _answer(run.future, outcome)
+        return True
 
     # life and death
 
@@ -249,7 +252,7 @@ class ManagedDevice(ABC):
             if self._engine is not engine:
                 return
             runs = self._give_up(reason)
-        self._fail(runs, reason)
+        self._fail(runs)
 
     def kill(self, reason: str) -> None:
         """Give it up: what runs ends with a DeviceError that says *reason*; it holds nothing."""
@@ -259,11 +262,13 @@ class ManagedDevice(ABC):
                 return
             runs = self._give_up(reason)
         engine.kill()
-        self._fail(runs, reason)
+        self._fail(runs)
 
     def _give_up(self, reason: str) -> list[Run]:
         """Be dead and empty; return the runs, which the caller must answer."""
         runs = [*self._begun, *self._waiting]
+        for run in runs:
+            run.death = self._error(reason, run.held.key)
         self._begun.clear()
         self._waiting.clear()
         self._networks.clear()
@@ -271,10 +276,11 @@ class ManagedDevice(ABC):
         self._changed.notify_all()
         return runs
 
-    def _fail(self, runs: Iterable[Run], reason: str) -> None:
+    def _fail(self, runs: Iterable[Run]) -> None:
         for run in runs:
-            if run.future.running() or run.future.set_running_or_notify_cancel():
-                _answer(run.future, self._error(reason, run.held.key))
+            future = run.future
+            if future is not None and (future.running() or future.set_running_or_notify_cancel()):
+                future.set_exception(run.death)
 
     def restart(self) -> None:
         """Make it alive and empty again, or raise DeviceError if it cannot be."""

@@ -40,26 +40,31 @@ class ThreadDevice(ManagedDevice):
     @override
     def run(self, key: str, inputs: Sequence[Array]) -> list[Array]:
         """Do what ``submit(key, inputs).result()`` does, on this thread if the device is idle."""
-        run = self._accept(key, inputs, Future())
+        run = self._accept(key, inputs, None)
         with self._lock:
             engine = self._admit(run)
-            if is_idle := not self._waiting and bool(self._free_slots):
+            if not self._waiting and self._free_slots:
                 self._begin(run)
             else:
+                run.future = Future()
                 self._waiting.append(run)
-        if is_idle:
+        if run.future is None:
             assert isinstance(engine, _ThreadEngine)
-            self._run_here(engine, run)
-        else:
-            self._dispatch()
+            return self._run_here(engine, run)
+        self._dispatch()
         return run.future.result()
 
-    def _run_here(self, engine: _ThreadEngine, run: Run) -> None:
+    def _run_here(self, engine: _ThreadEngine, run: Run) -> list[Array]:
         outcome: Outcome = DeviceError(f"{self}: the run was interrupted")
         try:
             outcome = engine.outcome_of(run)
         finally:  # an interrupt from the keyboard must not keep the slot
-            self._ended(run, outcome)
+            is_in_time = self._ended(run, outcome)
+        if not is_in_time:  # the device was given up meanwhile
+            raise run.death or self._death(run.held.key)
+        if isinstance(outcome, GlowError):
+            raise outcome
+        return outcome
 
 
 class _ThreadEngine:

@@ -186,6 +186,25 @@ def test_a_device_that_cannot_be_restarted(
     squares(device, 2)
 
 
+def test_who_does_a_run_itself_learns_why_the_device_was_given_up(
+    opened: Open, native: Deployable
+) -> None:
+    device = opened("local")
+    device.add("net", native)
+    runners = device._engine._runners
+    ((number, runner),) = runners.items()
+
+    def late(inputs: object) -> object:
+        device.kill("it was late")
+        device.restart()
+        return runner(inputs)
+
+    runners[number] = late
+    with pytest.raises(DeviceError, match="device 'd': it was late; network 'net'"):
+        device.run("net", [feed(0)])
+    assert device.health() == Health(alive=True, restarts=1)
+
+
 def test_state_stays_with_its_network(opened: Open, tmp_path: Path, kind: str) -> None:
     if kind == "simulated":
         pytest.skip("a simulated device has no state")
