@@ -152,8 +152,10 @@ class WinogradPlan:
         dot: The most channels of an inner block of a sum, or groups of as many as *kinds* say.
         block_units: Register tiles of one block.
         panels_first: True if threads share panels before they share tiles.
-        is_far: True if input, factors and outputs do not all stay in the second-level cache, so
-            that each is fetched before its turn comes.
+        fetches_pixels: True if pixels of the input and the output are fetched before their turn
+            comes, as not all that is read and written finds room in the last-level cache.
+        fetches_factors: True if the lines that factors are written to are fetched, too, as the
+            second-level cache does not hold those of a block.
     """
 
     kinds: ProductKinds
@@ -163,7 +165,8 @@ class WinogradPlan:
     dot: int
     block_units: int
     panels_first: bool
-    is_far: bool
+    fetches_pixels: bool
+    fetches_factors: bool = False
 
     @property
     def block_tiles(self) -> int:
@@ -188,9 +191,6 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
     input_elements = shape.batch * prod(shape.input) * shape.channels
     row_bytes = shape.kernel[0] * nest.block * factors * kinds.right.size_bytes
     groups = -(-shape.channels_per_group // factors)
-    outputs = shape.batch * prod(shape.output) * shape.depth
-    touched_bytes = (input_elements + outputs) * nest.kind.size_bytes
-    touched_bytes += nest.elements * nest.tiles * shape.channels * kinds.left.size_bytes
     parts = -(-groups // longest_dot(row_bytes, target, is_exact=not kinds.total.is_float))
     plan = WinogradPlan(
         kinds=kinds,
@@ -200,11 +200,24 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
         dot=-(-groups // parts),
         block_units=cut.tiles,
         panels_first=filter_elements > input_elements,
-        is_far=touched_bytes > level_2_bytes(target),
+        fetches_pixels=_touched_bytes(nest, kinds) > LEVEL_3_SHARE * target.l3_bytes,
     )
-    if block_tiles:
-        return _in_blocks(plan, block_tiles)
-    tile_bytes = nest.elements * shape.channels * kinds.left.size_bytes
+    plan = _in_blocks(plan, block_tiles) if block_tiles else _in_best_blocks(nest, plan, target)
+    is_far = plan.block_tiles * factor_bytes(nest, kinds) > level_2_bytes(target)
+    return replace(plan, fetches_factors=is_far)
+
+
+def _touched_bytes(nest: WinogradNest, kinds: ProductKinds) -> int:
+    """Return the bytes of the input, the output, and the factors of all tiles."""
+    shape = nest.shape
+    input, output = prod(shape.input) * shape.channels, prod(shape.output) * shape.depth
+    pixels = shape.batch * (input + output) * nest.kind.size_bytes
+    return pixels + nest.tiles * factor_bytes(nest, kinds)
+
+
+def _in_best_blocks(nest: WinogradNest, plan: WinogradPlan, target: Target) -> WinogradPlan:
+    """Return *plan* with blocks of as many tiles as the caches hold."""
+    kinds, tile_bytes = plan.kinds, factor_bytes(nest, plan.kinds)
     near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * kinds.total.size_bytes)
     far = level_2_bytes(target) // block_bytes(nest, kinds, 1)
     far = min(far, int(LEVEL_3_SHARE * target.l3_bytes) // tile_bytes)
@@ -216,6 +229,11 @@ def _in_blocks(plan: WinogradPlan, tiles: int) -> WinogradPlan:
     """Return *plan* with balanced blocks of at most so many tiles, one register tile at least."""
     blocks = -(-plan.cut.tiles // max(1, tiles // plan.cut.rows))
     return replace(plan, block_units=-(-plan.cut.tiles // blocks))
+
+
+def factor_bytes(nest: WinogradNest, kinds: ProductKinds) -> int:
+    """Return the bytes of the factors of one tile."""
+    return nest.elements * nest.shape.channels * kinds.left.size_bytes
 
 
 def block_bytes(nest: WinogradNest, kinds: ProductKinds, tiles: int) -> int:

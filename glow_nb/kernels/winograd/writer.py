@@ -88,7 +88,7 @@ class WinogradWriter:
                 self._write_channel()
                 with out.block("for tile in range(begin, end):"):
                     self._write_place()
-                    if plan.is_far:
+                    if plan.fetches_pixels:
                         self._write_prefetch()
                     self._write_results()
             out.line("unit += count")
@@ -169,7 +169,6 @@ class WinogradWriter:
         (high, wide), (tile_high, tile_wide) = self.sizes, self.tile
         kernel_high, kernel_wide = self.kernel
         masked, mask = ("_masked", f", {count}") if count < lanes else ("", "")
-        is_ahead = self.plan.is_far and count == lanes
         with out.block(f"for i in range({high}):"):
             place = f"source, i * row_step + {channel}, {pixel_step}, {wide}, 1, {lanes}"
             row = f"tile_load{masked}({place}{mask})"
@@ -177,14 +176,14 @@ class WinogradWriter:
                 row = f"convert_{kind.value}({row})"
             row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide})"
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, {row})")
-            if is_ahead:  # the pixels that the next tile reads, and this one does not
+            if self.plan.fetches_pixels and not masked:  # those that are new to the next tile
                 place = plus("i * row_step", channel, wide * self.step)
                 out.line(f"tile_prefetch(source, {place}, {self.step}, {tile_wide})")
         with out.block(f"for j in range({wide}):"):
             column = f"tile_load(line, j * {lanes}, {wide * lanes}, {high}, 1, {lanes})"
             column = f"tile_winograd_input({column}, {tile_high}, {kernel_high})"
             place, plane = plus("to", f"j * {self.scratch.plane}", channel), self.scratch.plane
-            if is_ahead:
+            if self.plan.fetches_factors and not masked:
                 ahead = plus(place, AHEAD_BYTES // kind.size_bytes)
                 out.line(f"tile_prefetch(factors, {ahead}, {wide * plane}, {high})")
             out.line(f"tile_store(factors, {place}, {wide * plane}, {column})")
