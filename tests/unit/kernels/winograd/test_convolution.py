@@ -311,7 +311,32 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
 )
 def test_random_nests_keep_their_meaning(seed: int) -> None:
     nest, lanes = random_nest(seed)
-    check(nest, Target.host(lanes), threads=1 + seed % 3, block_tiles=seed % 4 * 7)
+    target = Target.host(lanes)
+    if seed % 3 != 1:  # all is fetched ahead
+        target = replace(target, l2_bytes=64, l3_bytes=64)
+    check(nest, target, threads=1 + seed % 3, block_tiles=seed % 4 * 7)
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "depth", "pixels", "factors"),
+    [
+        (224, 64, 64, True, False),
+        (56, 256, 256, True, True),
+        (28, 512, 512, False, True),
+        (14, 64, 64, False, False),
+    ],
+)
+def test_what_no_near_cache_holds_is_fetched_ahead(
+    size: int, channels: int, depth: int, *, pixels: bool, factors: bool
+) -> None:
+    target = replace(Target.host(8), l1_bytes=32 << 10, l2_bytes=512 << 10, l3_bytes=32 << 20)
+    shape = conv(1, channels, depth, (size, size), (3, 3), pads=(1, 1, 1, 1))
+    nest = WinogradNest(shape, (4, 4), FLOAT32, 16)
+    plan = plan_winograd(nest, target)
+    assert (plan.fetches_pixels, plan.fetches_factors) == (pixels, factors)
+    text = generate_winograd(nest, plan, Fusion.of(convolution_of(nest))).text
+    fetched = [f"tile_prefetch({name}" in text for name in ("source", "dest", "factors")]
+    assert fetched == [pixels, pixels, factors]
 
 
 @pytest.mark.jit
