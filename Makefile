@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 OUT ?= out
 
+# Tests start a hundred programs, each of which would compile all sources of the package to bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install demo test slow lint format types imports dead-code check bench figure11 examples docs-table clean
 
 help:
@@ -46,7 +49,7 @@ test: $(VENV)/.installed
 
 slow: $(VENV)/.installed
 	$(PYTEST) -m slow --hypothesis-profile=slow
-	$(PYTEST) tests/property --hypothesis-profile=slow
+	$(PYTEST) -m 'hypothesis and not slow' --hypothesis-profile=slow
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

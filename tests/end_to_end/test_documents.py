@@ -45,6 +45,9 @@ FOREIGN = ("pre-commit",)
 ENDLESS = ("serve",)
 """Commands of glow-nb that run until they are stopped."""
 
+SHORTER = {"bench": ("--rounds", "1", "--seconds", "0")}
+"""What is added to commands of glow-nb that measure for seconds."""
+
 pytestmark = pytest.mark.jit
 
 
@@ -184,7 +187,7 @@ def check_command(command: str, folder: Path, *, is_mentioned: bool = False) -> 
             words = ["-m", "glow_nb", *rest] if program == "glow-nb" else rest
             check_options(words, folder)
         elif program == "glow-nb":
-            must_answer(*rest, folder=folder)
+            must_answer(*rest, *SHORTER.get(rest[0], ()), folder=folder)
         else:
             must_run([sys.executable, *rest], folder)
     else:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.in_turn import every_second
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
 KINDS = [
@@ -74,7 +76,7 @@ def test_there_is_a_script_for_each_kind_of_extension() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every_second(KINDS))
 def test_it_works_alone(kind: str, tmp_path: Path) -> None:
     run_script(tmp_path, SCRIPTS[kind])
 

@@ -121,8 +121,9 @@ def constant_bytes(program: Program) -> int:
     return sum(weight.type.size_bytes for weight in program.weights)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("make", [mobilenet_v2, partial(resnet18, 1)], ids=["mobile", "residual"])
+@pytest.mark.parametrize(
+    ("make", "backend"), in_turn([mobilenet_v2, partial(resnet18, 1)], BACKENDS)
+)
 def test_constants_and_arena_are_small(make: Callable[[], onnx.ModelProto], backend: str) -> None:
     function = glow_nb.load(make())
     assert isinstance(function, Function)

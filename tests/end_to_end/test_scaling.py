@@ -65,7 +65,7 @@ def calls_of(work: Callable[[], object]) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
-@pytest.mark.parametrize("size", [40, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [24, pytest.param(120, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_work_grows_with_the_size(shape: Shape, size: int) -> None:
     planned(draw_model(shape, size // 8))  # what is done once, such as looking up operators

@@ -14,11 +14,13 @@ drawn is cheap to compute.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf, prod
 from random import Random
 from traceback import walk_tb
+from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
@@ -344,9 +346,21 @@ def _wishes(value: Any, types: list[TensorType]) -> list[Any]:
 
 def draw_arguments(
     node_class: type[Node], seed: int, judge: Judge = no_judge, sizes: Sequence[int] = SIZES
-) -> Arguments:
-    """Return arguments that *node_class* and *judge* take: the same for the same *seed*."""
-    return Drawer(node_class, Random(seed), judge, sizes).arguments()
+) -> Mapping[str, Any]:
+    """Return arguments that *node_class* and *judge* take: the same for the same *seed*.
+
+    They are those that are drawn without *judge*, if it takes them: several tests begin with equal
+    seeds, and some operators are found after thousands of others.
+    """
+    key: Any = node_class  # whose hash mypy does not see
+    unjudged = _arguments(key, seed, no_judge, sizes)
+    is_taken = judge is no_judge or judged(node_class, dict(unjudged), judge).is_good
+    return unjudged if is_taken else _arguments(key, seed, judge, sizes)
+
+
+@lru_cache(maxsize=1024)
+def _arguments(node_class: Any, seed: int, judge: Judge, sizes: Sequence[int]) -> Mapping[str, Any]:
+    return MappingProxyType(Drawer(node_class, Random(seed), judge, sizes).arguments())
 
 
 @dataclass(frozen=True)

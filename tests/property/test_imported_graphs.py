@@ -63,13 +63,13 @@ def check(drawing: Drawing) -> None:
     drawing.check(evaluate(function, drawing.feeds()), outputs)
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.integers(0, 1 << 32), st.integers(1, 12))
 def test_graphs_of_all_operators(seed: int, steps: int) -> None:
     check(draw(seed, steps))
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.integers(0, 1 << 32), st.integers(1, 12))
 def test_graphs_of_usual_operators(seed: int, steps: int) -> None:
     check(draw(seed, steps, USUAL))

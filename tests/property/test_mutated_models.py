@@ -249,7 +249,7 @@ INDEX = st.integers(0, len(CORPUS) - 1)
 SEED = st.integers(0, 1 << 32)
 
 
-@settings(max_examples=600)
+@settings(max_examples=10 * settings().max_examples)
 @given(INDEX, SEED)
 def test_changed_model_is_refused_or_runs(index: int, seed: int) -> None:
     function = imported(mutant(index, seed))
@@ -268,7 +268,7 @@ def test_changed_model_is_refused_or_runs(index: int, seed: int) -> None:
         )
 
 
-@settings(max_examples=600)
+@settings(max_examples=10 * settings().max_examples)
 @given(INDEX, SEED)
 def test_damaged_bytes_are_refused_or_import(index: int, seed: int) -> None:
     source = random.Random(seed)

@@ -39,7 +39,7 @@ NOT_DRAWN = {
 SHARES = 8
 """Into how many parts the operators are cut, so that cores can share them."""
 
-MOST = 3
+MOST = 2
 """Models of one operator in the default run; attention has forty times as many."""
 
 _ULPS = {ElementKind.FLOAT16: (2.0**-10, 2.0**-24), ElementKind.BFLOAT16: (2.0**-7, 2.0**-133)}

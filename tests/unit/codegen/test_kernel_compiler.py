@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.in_turn import in_turn
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -30,19 +32,20 @@ else:
 """
 
 
+SETTINGS = {
+    ("NUMBA_NUM_THREADS", "0"): "ValueError: Number of threads specified must be > 0.",
+    ("NUMBA_OPT", "x"): "Environment variable 'NUMBA_OPT' is defined but",
+    ("NUMBA_ENABLE_AVX", "perhaps"): "Environment variable 'NUMBA_ENABLE_AVX' is defined but",
+}
+"""What numba says to values of its variables that it does not take."""
+
+
 @pytest.mark.jit
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize(
-    ("variable", "value", "message"),
-    [
-        ("NUMBA_NUM_THREADS", "0", "ValueError: Number of threads specified must be > 0."),
-        ("NUMBA_OPT", "x", "Environment variable 'NUMBA_OPT' is defined but"),
-        ("NUMBA_ENABLE_AVX", "perhaps", "Environment variable 'NUMBA_ENABLE_AVX' is defined but"),
-    ],
-)
+@pytest.mark.parametrize(("setting", "workers"), in_turn(SETTINGS, [0, 1]))
 def test_a_setting_that_numba_does_not_take_is_named(
-    variable: str, value: str, message: str, workers: int
+    setting: tuple[str, str], workers: int
 ) -> None:
+    variable, value = setting
     finished = subprocess.run(
         [sys.executable, "-c", SCRIPT.replace("WORKERS", str(workers))],
         capture_output=True,
@@ -53,5 +56,5 @@ def test_a_setting_that_numba_does_not_take_is_named(
     (line,) = finished.stdout.splitlines()
     wanted = f"numba does not start with {variable}={value!r} in the environment; correct or unset"
     assert line.startswith(wanted)
-    assert message in line
+    assert SETTINGS[setting] in line
     assert "Traceback" not in finished.stderr

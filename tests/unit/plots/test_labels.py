@@ -35,7 +35,7 @@ def label_boxes(axes: Axes, renderer: Any) -> list[Bbox]:
     return [text.get_window_extent(renderer) for text in texts]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30))
 def test_labels_cover_nothing(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)

@@ -135,8 +135,7 @@ def test_float_functions_are_those_of_numpy(kind: ElementKind, lanes: int) -> No
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", INTEGERS)
+@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width(INTEGERS))
 def test_integer_functions_are_those_of_numpy(kind: ElementKind, lanes: int) -> None:
     lhs, rhs = samples(kind)
     rhs = np.mod(rhs, 70 if kind.size_bytes > 1 else 64)
@@ -155,8 +154,7 @@ def test_integer_functions_are_those_of_numpy(kind: ElementKind, lanes: int) -> 
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", COMPUTED)
+@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width(COMPUTED))
 def test_comparisons_choose_what_where_takes(kind: ElementKind, lanes: int) -> None:
     lhs, rhs = samples(kind)
     special: dict[str, Rule] = {"isnan": np.isnan, "isinf": np.isinf} if kind.is_float else {}
@@ -226,8 +224,10 @@ SATURATED = [k for k in ElementKind if k.value.startswith(("int", "uint")) and k
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", [FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16, INT32])
+@pytest.mark.parametrize(
+    ("kind", "lanes"),
+    each_with_one_width([FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16, INT32]),
+)
 def test_numbers_saturate_in_every_integer_kind(kind: ElementKind, lanes: int) -> None:
     edges = [float(limit + step) for k in SATURATED for limit in k.limits for step in (-1, 0, 1)]
     special = [np.nan, np.inf, -np.inf, 3e38, -3e38, 0.5, 1.5, -0.5, -2.5, 127.5, 255.4, -0.0]
@@ -243,8 +243,7 @@ def test_numbers_saturate_in_every_integer_kind(kind: ElementKind, lanes: int) -
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", COMPUTED)
+@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width(COMPUTED))
 def test_masks_touch_the_first_elements_only(kind: ElementKind, lanes: int) -> None:
     out = SourceWriter()
     with out.block("def kernel(dest, x, scratch, thread, threads):"):
@@ -277,8 +276,9 @@ def test_masks_touch_the_first_elements_only(kind: ElementKind, lanes: int) -> N
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", [FLOAT32, ElementKind.FLOAT64, INT32, ElementKind.UINT8])
+@pytest.mark.parametrize(
+    ("kind", "lanes"), each_with_one_width([FLOAT32, ElementKind.FLOAT64, INT32, ElementKind.UINT8])
+)
 def test_reductions_combine_all_lanes(kind: ElementKind, lanes: int) -> None:
     names = ["reduce_add", "reduce_mul", "reduce_maximum", "reduce_minimum"]
     names += [] if kind.is_float else ["reduce_and", "reduce_or"]
@@ -298,8 +298,9 @@ def test_reduction_by_maximum_keeps_nan() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", [FLOAT32, ElementKind.FLOAT64, INT32, ElementKind.INT64])
+@pytest.mark.parametrize(
+    ("kind", "lanes"), each_with_one_width([FLOAT32, ElementKind.FLOAT64, INT32, ElementKind.INT64])
+)
 def test_tile_is_a_small_matrix_product(kind: ElementKind, lanes: int) -> None:
     rows, vectors, depth = 3, 2, 5
     width = vectors * lanes
@@ -331,8 +332,9 @@ def test_tile_is_a_small_matrix_product(kind: ElementKind, lanes: int) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("kind", [ElementKind.UINT8, ElementKind.UINT16, INT32, FLOAT32])
+@pytest.mark.parametrize(
+    ("kind", "lanes"), each_with_one_width([ElementKind.UINT8, ElementKind.UINT16, INT32, FLOAT32])
+)
 def test_tiles_are_turned_over_as_they_are_loaded(kind: ElementKind, lanes: int) -> None:
     piece = min(lanes, 16 // kind.size_bytes)
     out = SourceWriter()

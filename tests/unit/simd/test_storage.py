@@ -45,8 +45,10 @@ def check(array: Array, kind: ElementKind, lanes: int = 8) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", STORAGE)
-@pytest.mark.parametrize("dest", ["float16", "bfloat16", "float32", "float64", "bool"])
+@pytest.mark.parametrize(
+    ("kind", "dest"),
+    in_turn(STORAGE, ["float16", "bfloat16", "float32", "float64", "bool"], most=2),
+)
 def test_every_code_decodes(kind: ElementKind, dest: str) -> None:
     check(codes_of(kind), ElementKind(dest), lanes=4 if kind.bits > 4 else 8)
 
@@ -58,8 +60,10 @@ def test_unused_bits_of_a_byte_mean_nothing(kind: ElementKind) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [kind for kind in STORAGE if is_small_float(kind)])
-@pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    in_turn(filter(is_small_float, STORAGE), ["float16", "bfloat16", "float32", "float64"], most=2),
+)
 def test_floats_are_rounded(kind: ElementKind, source: str) -> None:
     numbers = near_boundaries(kind)
     if source == "float16":
@@ -75,7 +79,7 @@ def test_floats_are_rounded(kind: ElementKind, source: str) -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("kind", "source"),
-    in_turn(STORAGE, ["bool", "int8", "uint8", "int16", "int32", "uint64", "int64"], most=3),
+    in_turn(STORAGE, ["bool", "int8", "uint8", "int16", "int32", "uint64", "int64"], most=2),
 )
 def test_integers_are_encoded(kind: ElementKind, source: str) -> None:
     limits = [0, 1] if source == "bool" else [np.iinfo(source).min, np.iinfo(source).max]
@@ -84,7 +88,7 @@ def test_integers_are_encoded(kind: ElementKind, source: str) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("kind", "dest"), in_turn(STORAGE, STORAGE, most=4))
+@pytest.mark.parametrize(("kind", "dest"), in_turn(STORAGE, STORAGE, most=2))
 def test_storage_kinds_convert_to_each_other(kind: ElementKind, dest: ElementKind) -> None:
     codes = codes_of(kind)
     numbers = converted(codes, FLOAT32)

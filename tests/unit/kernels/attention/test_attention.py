@@ -120,9 +120,11 @@ def test_every_width_of_vectors(name: str, lanes: int) -> None:
     check(instruction, Target.host(lanes), operands=operands_of(instruction), absolute=2e-6)
 
 
-@pytest.mark.parametrize("kind", ["float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("name", ["odd sizes", "few queries of many keys"])
-def test_other_kinds(name: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    in_turn(["float64", "float16", "bfloat16"], ["odd sizes", "few queries of many keys"]),
+)
+def test_other_kinds(kind: str, name: str) -> None:
     case, options = CASES[name]
     instruction = replace(case, kind=ElementKind(kind)).build(**options)
     check(instruction, SMALL, operands=operands_of(instruction), absolute=2e-6)
@@ -146,8 +148,7 @@ def test_mask_soft_cap_and_causal_together() -> None:
     check(instruction, SMALL, operands=operands_of(instruction), absolute=2e-6)
 
 
-@pytest.mark.parametrize("queries", [2, 12])
-@pytest.mark.parametrize("masked_rows", ["nan", "zero"])
+@pytest.mark.parametrize(("masked_rows", "queries"), in_turn(["nan", "zero"], [12, 2]))
 def test_infinities_in_masks(masked_rows: str, queries: int) -> None:
     mask = TensorType(FLOAT32, (1, 1, queries, 40))
     instruction = Case(queries=queries, keys=40).build(mask, masked_rows=masked_rows)

@@ -109,17 +109,16 @@ def _assert_equal(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("reduction", ["none", "add", "max"])
-@pytest.mark.parametrize(("shape", "indices", "axis"), ELEMENTS, ids=str)
-def test_elements_are_scattered(shape: Shape, indices: Shape, axis: int, reduction: str) -> None:
+@pytest.mark.parametrize(("case", "reduction"), in_turn(ELEMENTS, ["none", "add", "max"]), ids=str)
+def test_elements_are_scattered(case: tuple[Shape, Shape, int], reduction: str) -> None:
+    shape, indices, axis = case
     _check(ScatterElementsInst, shape, indices, axis=axis, reduction=reduction)
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("reduction", ["none", "add", "max"])
-@pytest.mark.parametrize(("shape", "indices"), ROWS, ids=str)
-def test_slices_are_scattered(shape: Shape, indices: Shape, reduction: str) -> None:
-    _check(ScatterNDInst, shape, indices, reduction=reduction)
+@pytest.mark.parametrize(("case", "reduction"), in_turn(ROWS, ["none", "add", "max"]), ids=str)
+def test_slices_are_scattered(case: tuple[Shape, Shape], reduction: str) -> None:
+    _check(ScatterNDInst, *case, reduction=reduction)
 
 
 @pytest.mark.jit

@@ -29,6 +29,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer, View
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.cases import check, instruction_of
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel
@@ -133,11 +134,14 @@ def check_shape(
     check(instruction, target, operands=operands)
 
 
+ALIKE = frozenset({"3x3 far taps", "5x5", "pairs dilated", "stride beyond the window", "twofold"})
+"""Shapes for the slow run: others are dilated, wide, in pairs, of few outputs or fold alike."""
+
 CASES = [
     pytest.param(
         *(name, factors, lanes),
         id=f"{name}, {factors} factors, {lanes} lanes",
-        marks=() if factors == 2 + number % 2 * 2 else pytest.mark.slow,
+        marks=pytest.mark.slow if name in ALIKE or factors != 2 + number % 2 * 2 else (),
     )
     for number, (name, shape) in enumerate(SHAPES.items())
     for factors in (2, 4)
@@ -292,8 +296,7 @@ def test_bad_operators_are_refused(change: dict[str, Any], message: str) -> None
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [INT8, UINT8])
-@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize(("kind", "size"), in_turn([INT8, UINT8], [1, 4]))
 def test_networks_round_the_sums_in_the_kernel_and_pad_with_any_number(
     kind: ElementKind, size: int
 ) -> None:

@@ -100,13 +100,18 @@ SHAPES = {
 }
 
 
+ALIKE = frozenset({"pairs", "fours stride 2", "pairs of 1x1"})
+"""Groups for the slow run: other kinds are in pairs, others are strided, long or dilated."""
+
+
 def grouped_with_one_width() -> list[object]:
-    """Return each shape with all widths that suit it; one in turn is in the default run."""
+    """Return each shape with all widths that suit it; of most, one is in the default run."""
     cases: list[object] = []
     for number, (name, shape) in enumerate(GROUPED.items()):
         widths = [lanes for lanes in LANE_COUNTS if suits_lanes(shape, FLOAT32, lanes)]
         quick = widths[number % len(widths)]
-        marked = [(n, () if n == quick else pytest.mark.slow) for n in widths]
+        is_slow = {n: n != quick or name in ALIKE for n in widths}
+        marked = [(n, pytest.mark.slow if is_slow[n] else ()) for n in widths]
         cases += [pytest.param(name, lanes, marks=marks) for lanes, marks in marked]
     return cases
 

@@ -18,6 +18,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.cases import COMPUTED
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -130,8 +131,9 @@ STREAMED = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16])
-@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize(
+    ("name", "kind"), in_turn(STREAMED, [FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16])
+)
 def test_streams_sum_up_every_product_once(
     name: str, kind: ElementKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:

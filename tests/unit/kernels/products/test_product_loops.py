@@ -1,5 +1,6 @@
 """The loops of products: every order, operands in any layout, and unlike kinds."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -46,8 +47,19 @@ def order_of(panels_inside: bool) -> Callable[..., bool]:
     return lambda nest, plan, target: plan.panels_inside is not panels_inside
 
 
+NAMES = [*SHAPES]
+ORDERS = (False, True)
+"""Of the shapes, every second is in the default run of the convolutions, and the others in this."""
+
+
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "panels_inside"), in_turn(SHAPES, [False, True]))
+@pytest.mark.parametrize(
+    ("name", "panels_inside"),
+    [
+        *in_turn(NAMES[1::2], ORDERS),
+        *(pytest.param(*c, marks=pytest.mark.slow) for c in itertools.product(NAMES[::2], ORDERS)),
+    ],
+)
 def test_sums_in_many_blocks_are_the_same(
     name: str, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,8 +156,7 @@ KINDS = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(("name", "in_place"), in_turn(KINDS, [False, True]))
 def test_each_operand_has_its_own_kind(name: str, in_place: bool) -> None:
     kinds, random = KINDS[name], np.random.default_rng(0)
     lhs, rhs = (

@@ -8,12 +8,13 @@ import pytest
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import each_with_one_width
 from tests.unit.kernels.products.test_matmul import packed
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -57,9 +58,11 @@ def gelu(x: Array) -> Array:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize(("rows", "depth"), [(7, 32), (13, 41), (3, 3), (1, 96)])
-def test_long_epilogue_sees_every_element(lanes: int, rows: int, depth: int) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "lanes"), each_with_one_width([(7, 32), (13, 41), (3, 3), (1, 96)])
+)
+def test_long_epilogue_sees_every_element(sizes: tuple[int, int], lanes: int) -> None:
+    rows, depth = sizes
     lhs, rhs, residual = operands(rows, 5, depth)
     kernel = RunningKernel(gelu_of_sum(rows, 5, depth, Target.host(lanes)), Target.host(lanes))
     total, guarded_total = guarded(residual.shape, FLOAT32)

@@ -24,6 +24,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import each_with_one_width, in_turn
 from tests.unit.kernels.cases import check, instruction_of, run
 from tests.unit.kernels.products.test_product_loops import order_of
 from tests.unit.kernels.running import RunningKernel
@@ -74,6 +75,9 @@ def with_small_caches(lanes: int) -> Target:
     return replace(Target.host(lanes), l1_bytes=2048, l2_bytes=4096, l3_bytes=65536)
 
 
+CACHES = (Target.host, with_small_caches)
+
+
 def product_of(
     case: Case, kind: ElementKind = FLOAT32, *, has_bias: bool = False
 ) -> UnpackedMatMulInst:
@@ -108,8 +112,10 @@ def test_rows_times_rows(name: str) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("target_of", [Target.host, with_small_caches])
-@pytest.mark.parametrize("name", [name for name in TRANSPOSED if "heads" not in name])
+@pytest.mark.parametrize(
+    ("name", "target_of"),
+    in_turn([name for name in TRANSPOSED if "heads" not in name], CACHES),
+)
 def test_a_transposed_matrix_is_turned_over_on_the_way(
     name: str, target_of: Callable[[int], Target], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,8 +124,10 @@ def test_a_transposed_matrix_is_turned_over_on_the_way(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("panels_inside", [False, True])
-@pytest.mark.parametrize("kind", [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.INT32])
+@pytest.mark.parametrize(
+    ("kind", "panels_inside"),
+    in_turn([ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.INT32], [False, True]),
+)
 def test_other_kinds_are_turned_over(
     kind: ElementKind, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,8 +149,7 @@ def test_many_rows_copy_panels_of_a_large_matrix() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("target_of", [Target.host, with_small_caches])
-@pytest.mark.parametrize("name", ROW_MAJOR)
+@pytest.mark.parametrize(("name", "target_of"), in_turn(ROW_MAJOR, CACHES[::-1]))
 def test_a_row_major_matrix_is_not_laid_out_before(
     name: str, target_of: Callable[[int], Target]
 ) -> None:
@@ -202,15 +209,11 @@ def test_orders_that_no_kernel_reads_are_refused() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
 @pytest.mark.parametrize(
-    "kind",
-    [
-        ElementKind.FLOAT64,
-        ElementKind.FLOAT16,
-        ElementKind.BFLOAT16,
-        ElementKind.INT32,
-    ],
+    ("kind", "lanes"),
+    each_with_one_width(
+        [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.BFLOAT16, ElementKind.INT32]
+    ),
 )
 def test_other_kinds_share_the_generator(kind: ElementKind, lanes: int) -> None:
     instruction = product_of(TRANSPOSED["few rows"], kind, has_bias=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.selection import NonMaxSuppressionInst, NonZeroInst, UniqueInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of, random_array
 
 FLOAT32 = ElementKind.FLOAT32
@@ -34,11 +37,17 @@ def boxes_of(rng: np.random.Generator, batches: int, count: int) -> Array:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("is_centered", [False, True])
-@pytest.mark.parametrize("limit", [0, 1, 3, 1000])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 17), (1, 5, 64), (1, 2, 0)])
-def test_boxes_are_suppressed(shape: tuple[int, int, int], limit: int, is_centered: bool) -> None:
-    batches, classes, count = shape
+@pytest.mark.parametrize(
+    ("shape", "way"),
+    in_turn(
+        [(1, 1, 1), (2, 3, 17), (1, 5, 64), (1, 2, 0)],
+        [*itertools.product([0, 1, 3, 1000], [False, True])],
+        most=4,
+    ),
+)
+def test_boxes_are_suppressed(shape: tuple[int, int, int], way: tuple[int, bool]) -> None:
+    """In the default run, the boxes of every other shape are centered."""
+    (batches, classes, count), (limit, is_centered) = shape, way
     for seed in range(4):
         rng = np.random.default_rng(seed)
         # Scores of few values, so that there are ties.
@@ -67,8 +76,10 @@ def test_distinct_numbers_of_every_kind(kind: ElementKind) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("is_sorted", [False, True])
-@pytest.mark.parametrize("shape", [(1, 1), (0, 3), (4, 0), (50, 2), (37, 3), (500, 1)])
+@pytest.mark.parametrize(
+    ("shape", "is_sorted"),
+    in_turn([(1, 1), (0, 3), (4, 0), (50, 2), (37, 3), (500, 1)], [False, True]),
+)
 def test_distinct_rows(shape: tuple[int, int], is_sorted: bool) -> None:
     numbers = np.random.default_rng(0).integers(-2, 3, shape).astype(np.float32)
     numbers[numbers == 2] = np.nan

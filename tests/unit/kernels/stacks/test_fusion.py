@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -22,7 +23,7 @@ from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width, in_turn
 from tests.passes_for_cpu import run_passes
 from tests.unit.kernels.cases import assert_close
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
@@ -111,36 +112,38 @@ def ride(case: Case, value: Value) -> Value:
     return case.emit(ops.Tanh(total))
 
 
-@pytest.mark.jit
-@pytest.mark.parametrize(("head", "lanes"), each_with_one_width([*HEADS, *POOLS]))
-def test_a_stack_rides_on_a_head(head: str, lanes: int) -> None:
-    target = Target.host(lanes)
-    for seed, shape in enumerate(SHAPES):
-        case = Case(seed)
-        made = case.emit((HEADS | POOLS)[head](case.input(*shape)))
-        result = ride(case, made)
-        if seed:  # what the head makes is an output itself
-            case.save(made)
-        case.save(result)
-        stack = case.check(target)
-        assert len(stack.epilogue) >= 3 and not stack.prologue
+WAYS = [*itertools.product(LANE_COUNTS, range(len(SHAPES)))]
+"""Lanes and the number of a shape."""
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("head", "lanes"), each_with_one_width(HEADS))
-def test_producers_of_every_broadcast_shape_are_drawn(head: str, lanes: int) -> None:
-    target = Target.host(lanes)
-    for seed, shape in enumerate(SHAPES):
-        case = Case(seed)
-        batch, height, width, channels = shape
-        value = case.emit(ops.Add(case.input(*shape), case.input(1, height, 1, channels)))
-        value = case.emit(ops.Sub(value, case.input(batch, 1, width, 1)))
-        value = case.emit(ops.Mul(value, case.input(1, 1, 1, 1)))
-        if seed:  # what the head draws is an output itself
-            case.save(value)
-        case.save(case.emit(HEADS[head](value)))
-        stack = case.check(target)
-        assert len(stack.prologue) >= 3
+@pytest.mark.parametrize(("head", "way"), in_turn([*HEADS, *POOLS], WAYS, most=2))
+def test_a_stack_rides_on_a_head(head: str, way: tuple[int, int]) -> None:
+    lanes, number = way
+    case = Case(number)
+    made = case.emit((HEADS | POOLS)[head](case.input(*SHAPES[number])))
+    result = ride(case, made)
+    if number:  # what the head makes is an output itself
+        case.save(made)
+    case.save(result)
+    stack = case.check(Target.host(lanes))
+    assert len(stack.epilogue) >= 3 and not stack.prologue
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("head", "way"), in_turn(HEADS, WAYS, most=2))
+def test_producers_of_every_broadcast_shape_are_drawn(head: str, way: tuple[int, int]) -> None:
+    lanes, number = way
+    case, shape = Case(number), SHAPES[number]
+    batch, height, width, channels = shape
+    value = case.emit(ops.Add(case.input(*shape), case.input(1, height, 1, channels)))
+    value = case.emit(ops.Sub(value, case.input(batch, 1, width, 1)))
+    value = case.emit(ops.Mul(value, case.input(1, 1, 1, 1)))
+    if number:  # what the head draws is an output itself
+        case.save(value)
+    case.save(case.emit(HEADS[head](value)))
+    stack = case.check(Target.host(lanes))
+    assert len(stack.prologue) >= 3
 
 
 @pytest.mark.jit

@@ -43,7 +43,7 @@ from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.philox import GENERATOR
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import every_second
+from tests.in_turn import every_second, in_turn
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel
 
@@ -244,8 +244,7 @@ def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("dear", [False, True])
-@pytest.mark.parametrize("head", DRAWING, ids=repr)
+@pytest.mark.parametrize(("head", "dear"), in_turn(DRAWING, [False, True]), ids=repr)
 def test_a_result_lies_on_what_producers_read(head: Instruction, dear: bool) -> None:
     made, drawn = kernel_operands(head)[0], head.input  # type: ignore[attr-defined]
     x, result = Buffer("x", drawn.type), Buffer("result", made.type)

@@ -80,7 +80,7 @@ WAYS = [
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("kind", "way"), in_turn(ElementKind, WAYS, most=2))
+@pytest.mark.parametrize(("kind", "way"), in_turn(ElementKind, WAYS))
 def test_every_kind_is_moved(
     kind: ElementKind, way: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> None:
@@ -126,8 +126,11 @@ LARGE = [
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [ElementKind.INT8, ElementKind.BFLOAT16, FLOAT32], ids=str)
-@pytest.mark.parametrize("case", LARGE, ids=str)
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    in_turn(LARGE, [ElementKind.INT8, ElementKind.BFLOAT16, FLOAT32]),
+    ids=str,
+)
 def test_large_results_are_streamed_wherever_they_begin(
     case: tuple[tuple[int, ...], tuple[int, ...]], kind: ElementKind
 ) -> None:

@@ -12,7 +12,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
-from tests.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width, in_turn
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of
 
 FLOAT32 = ElementKind.FLOAT32
@@ -57,6 +57,7 @@ WINDOWS: list[tuple[Any, ...]] = [
     ((1, 12, 12, 8), (3, 2), (2, 1), (0, 1, 3, 1), (2, 3)),
     ((0, 4, 4, 5), (2, 2), (1, 1), (0, 0, 0, 0)),
 ]
+SMALL = ((1, 6, 6, 21), (2, 2), (2, 2), (1, 1, 0, 0))
 
 
 @pytest.mark.jit
@@ -82,15 +83,20 @@ def test_cells_added_by_rounding_up_do_not_count(uncounted: tuple[int, int]) -> 
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", COMPUTED)
-def test_kinds(kind: ElementKind) -> None:
-    if kind is ElementKind.BOOL:
-        return
-    window = ((1, 6, 6, 21), (2, 2), (2, 2), (1, 1, 0, 0))
-    check(_pool(POOLS[0], *window, kind=kind), Target.host())
-    check(_pool(POOLS[3], *window, kind=kind), Target.host())
-    if kind.is_float:
-        check(_pool(POOLS[1], *window, kind=kind), Target.host(), specials=False, absolute=1e-6)
+@pytest.mark.parametrize(
+    ("kind", "pool"),
+    in_turn([kind for kind in COMPUTED if kind is not ElementKind.BOOL], [POOLS[0], POOLS[3]]),
+)
+def test_numbers_of_every_kind_have_a_largest(
+    kind: ElementKind, pool: tuple[type[Instruction], dict[str, Any]]
+) -> None:
+    check(_pool(pool, *SMALL, kind=kind), Target.host())
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [kind for kind in COMPUTED if kind.is_float])
+def test_floats_of_every_kind_have_a_mean(kind: ElementKind) -> None:
+    check(_pool(POOLS[1], *SMALL, kind=kind), Target.host(), specials=False, absolute=1e-6)
 
 
 @pytest.mark.jit
