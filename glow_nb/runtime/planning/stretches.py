@@ -50,8 +50,10 @@ class Stretches:
         """Look at all pairs of *cuts*."""
         self.units, self.cuts = units, cuts
         count = len(units.units)
-        self._has = np.array([[cut >> n & 1 for n in range(count)] for cut in cuts], np.float64)
-        self._has = self._has.reshape(len(cuts), count)
+        size = count // 8 + 1
+        bits = np.frombuffer(b"".join(cut.to_bytes(size, "little") for cut in cuts), np.uint8)
+        rows = np.unpackbits(bits.reshape(len(cuts), size), axis=1, bitorder="little")
+        self._has = rows[:, :count].astype(np.float64)
         sizes = self._has.sum(axis=1)
         self.is_part = (self._has @ (1 - self._has).T == 0) & (sizes[:, None] < sizes[None])
         made = [value for value in units.values if value.producer is not None]
