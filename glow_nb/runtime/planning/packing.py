@@ -117,7 +117,7 @@ class Packer:
         The memory of a part may be corrected later.
         """
         self._ways, self._stretches = ways, stretches
-        self._most_states = max(FEWEST_STATES, min(MOST_STATES, ALL_STATES // len(ways.stops)))
+        self._most_states = states_at_each_of(len(ways.stops))
         self._kind = fleet.kind_of_device
         self._memory, self._seconds = memory, seconds
         devices = fleet.devices
@@ -323,6 +323,11 @@ class Packer:
             if source != device:
                 seconds += self._links[source][device].seconds(size)
         return State(seconds, state.room, device, state.first, state.packed)
+
+
+def states_at_each_of(stops: int) -> int:
+    """Return how many states stay at each of so many *stops*."""
+    return max(FEWEST_STATES, min(MOST_STATES, ALL_STATES // stops))
 
 
 @cache
