@@ -23,7 +23,7 @@ from glow_nb.runtime.planning.spread import Placed
 from glow_nb.runtime.planning.stretches import Floats, Stretches, Traffic
 from glow_nb.runtime.planning.ways import STEM, Split, Stop, Taken, Ways
 
-MOST_STATES, FEWEST_STATES, ALL_STATES = 60, 24, 1800
+MOST_STATES, FEWEST_STATES, ALL_STATES = 60, 24, 2250
 """States that stay at a stop, between two bounds, and at all stops together. Where there are few
 stops, they are those of large forks, and from each there are more ways to go on."""
 

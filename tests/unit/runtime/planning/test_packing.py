@@ -70,4 +70,4 @@ def test_a_plan_is_near_its_bound_where_memory_is_short() -> None:
 
 
 def test_where_there_are_many_stops_fewer_states_stay_at_each() -> None:
-    assert [states_at_each_of(stops) for stops in (1, 30, 50, 75, 1000)] == [60, 60, 36, 24, 24]
+    assert [states_at_each_of(stops) for stops in (1, 30, 50, 75, 1000)] == [60, 60, 45, 30, 24]
