@@ -10,6 +10,7 @@ import pytest
 
 from glow_nb.runtime import DeviceDescription, Link
 from glow_nb.runtime.planning import planner
+from glow_nb.runtime.planning.chains import best_walk
 from glow_nb.runtime.planning.parts import Parts, Sized
 from tests.unit.runtime.planning.test_bounds import fleet_for, forks
 
@@ -33,7 +34,7 @@ def test_after_a_part_that_finds_no_room_no_other_is_made(monkeypatch: pytest.Mo
         parts.append(units)
         return replace(make(self, units, device), run_bytes=1 << 50)
 
-    monkeypatch.setattr(planner, "best_walk", counted(planner.best_walk, walks))
+    monkeypatch.setattr(planner, "best_walk", counted(best_walk, walks))
     monkeypatch.setattr(Parts, "make", too_large)
     fleet = fleet_for(forks(4), 4, Link(1e9))
     assert not list(planner.Planner(fleet, "throughput")._walks())
