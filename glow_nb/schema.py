@@ -272,19 +272,24 @@ def same_items(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
     return all(a is b for a, b in zip(left, right, strict=True))
 
 
-def structural_key(item: Any) -> tuple[Any, ...]:
+def structural_key(item: Any, alike: Callable[[Any], Any] | None = None) -> tuple[Any, ...]:
     """Return a hashable key that is equal for two items that compute the same thing.
 
     Operands compare by identity, attributes by printed value, so that ``-0.0`` differs from
-    ``0.0`` and ``1`` from ``True``.
+    ``0.0`` and ``1`` from ``True``. If it is given, *alike* returns what counts for an operand.
     """
-    operands = tuple(getattr(item, spec.name) for spec in operand_specs(type(item)))
-    return (type(item), operands, getattr(item, "predicate", None), _attribute_texts(item))
+    operands = operands_of(item)
+    counted = operands if alike is None else tuple(map(alike, operands))
+    return (type(item), counted, _outline(item))
 
 
 @per_item
-def _attribute_texts(item: Any) -> tuple[str, ...]:
-    return tuple(repr(value) for value in attributes_of(item).values())
+def _outline(item: Any) -> tuple[Any, ...]:
+    """Return the attributes of *item* as text, and how many operands each field has."""
+    values = (getattr(item, spec.name) for spec in operand_specs(type(item)))
+    counts = tuple(len(v) if isinstance(v, tuple) else int(v is not None) for v in values)
+    has_predicate = getattr(item, "predicate", None) is not None
+    return tuple(map(repr, attributes_of(item).values())), counts, has_predicate
 
 
 K = TypeVar("K", bound="str | type | int")

@@ -186,6 +186,8 @@ class TensorType:
     def __post_init__(self) -> None:
         if min(self.shape, default=0) < 0:
             raise GlowError(f"shape {list(self.shape)}: a dimension is negative")
+        size = prod(self.shape)  # which everybody asks for
+        self.__dict__.update(size=size, size_bytes=size * self.kind.size_bytes)
         if self.size_bytes > MAX_TENSOR_BYTES:
             raise GlowError(
                 f"{self}: {self.size_bytes} bytes are more than the {MAX_TENSOR_BYTES} bytes "

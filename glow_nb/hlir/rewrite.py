@@ -66,6 +66,11 @@ class Rewriter(Builder):
         if new is not old:
             self._new_use_counts[new] = self.use_count(new) + self.use_count(old)
 
+    def carry_all_uses(self, olds: tuple[Value, ...], news: tuple[Value, ...]) -> None:
+        """Let the readers of each value count as readers of another one, which comes instead."""
+        for old, new in zip(olds, news, strict=True):
+            self.carry_uses(old, new)
+
 
 Rule = Callable[[Node, Rewriter], Replacement]
 """Takes a node whose operands are already rewritten; returns what replaces it, None to keep it.
@@ -94,13 +99,16 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
     replaced: dict[Value, Value] = {}
     fired = False
     for node in function.nodes:
+        is_offered = type(node) in offered
+        if not (replaced or is_offered):
+            rewriter.nodes.append(node)
+            continue
         current = renewed(node, replaced) if replaced else node
         if current is not node:
-            for old, new in zip(node.results, current.results, strict=True):
-                rewriter.carry_uses(old, new)
+            rewriter.carry_all_uses(node.results, current.results)
         mark = len(rewriter.nodes)
         result = None
-        if type(node) in offered:
+        if is_offered:
             rewriter.begin(current)
             result = rule(current, rewriter)
         if result is None:
@@ -153,8 +161,7 @@ def _inherit_name(
         return values
     renamed = last.copied(name=old.name)
     rewriter.nodes[-1] = renamed
-    for before, after in zip(last.results, renamed.results, strict=True):
-        rewriter.carry_uses(before, after)
+    rewriter.carry_all_uses(last.results, renamed.results)
     return renamed.results
 
 

@@ -59,7 +59,8 @@ def _claim_name(names: dict[str, Value], value: Value, where: str = "function") 
 def _verify_operands(
     function: Function, node: Node, defined: set[Value], names: dict[str, Value]
 ) -> None:
-    for operand in operands_of(node):
+    operands = operands_of(node)
+    for operand in operands if not defined.issuperset(operands) else ():
         if operand in defined:
             continue
         if isinstance(operand, Constant | State):
@@ -99,6 +100,8 @@ def _verify_saves(function: Function) -> None:
 
 def _verify_updates(function: Function) -> None:
     """Raise VerifyError if a node expects the old value of a state behind the save of a new one."""
+    if not any(map(is_update, function.nodes)):
+        return
     updated: dict[Value, Node] = {}
     for node in function.nodes:
         if is_update(node):

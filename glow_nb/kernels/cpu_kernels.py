@@ -37,6 +37,7 @@ from glow_nb.kernels.winograd import convolution as winograd
 from glow_nb.kernels.winograd import filter as winograd_filter
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Instruction
+from glow_nb.llir.stack import StackInst
 
 __all__ = [
     "CPU_KERNELS",
@@ -97,3 +98,10 @@ def generate_kernel(instruction: Instruction, target: Target) -> KernelSource:
     if not isinstance(source, KernelSource):
         raise CompileError(f"{subject} returned {source!r:.80}, not a KernelSource")
     return source
+
+
+def is_loop(instruction: Instruction) -> bool:
+    """Return whether the kernel of *instruction* is a plain loop over memory, without scratch."""
+    if isinstance(instruction, StackInst):
+        return instruction.head is None
+    return CPU_KERNELS.maker_of(type(instruction)) is CPU_KERNELS.scalar

@@ -65,7 +65,7 @@ class Buffer:
         """Elements to step over for one step along each dimension."""
         return contiguous_strides(self.type.shape)
 
-    @property
+    @cached_property
     def is_contiguous(self) -> bool:
         """True if the elements lie row-major without gaps."""
         wanted = contiguous_strides(self.type.shape)

@@ -184,19 +184,15 @@ def may_overlap(left: Buffer, right: Buffer) -> bool:
         return False
     if left.is_contiguous and right.is_contiguous:
         return True  # each has all elements of its interval
-    return not any(
-        _alternate(left, right, period)
-        for period in {*map(abs, left.strides), *map(abs, right.strides)}
-    )
+    periods = _own_parts(left).keys() | _own_parts(right).keys()
+    return not any(_alternate(left, right, period) for period in periods)
 
 
 def _alternate(left: Buffer, right: Buffer, period: int) -> bool:
     """True if the views touch different parts of every *period* elements, as concat's do."""
-    parts = [part_of_period(buffer, period) for buffer in (left, right)]
-    if None in parts:
-        return False
-    (left_first, left_last), (right_first, right_last) = (part for part in parts if part)
-    return left_last < right_first or right_last < left_first
+    one = part_of_period(left, period)
+    other = part_of_period(right, period) if one else None
+    return bool(one and other and (one[1] < other[0] or other[1] < one[0]))
 
 
 def part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
@@ -204,13 +200,25 @@ def part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
 
     None if it does not repeat with that period.
     """
+    own = _own_parts(buffer)
+    return own[period] if period in own else _part_of_period(buffer, period)
+
+
+@per_item
+def _own_parts(buffer: Buffer) -> dict[int, tuple[int, int] | None]:
+    """Return the part of each period that is a stride of *buffer*, and has room for others."""
+    periods = set(map(abs, buffer.strides)) - {0, 1}
+    return {period: _part_of_period(buffer, period) for period in periods}
+
+
+def _part_of_period(buffer: Buffer, period: int) -> tuple[int, int] | None:
+    if not period:
+        return None
     inner = [
         (n - 1) * s
         for n, s in zip(buffer.type.shape, buffer.strides, strict=True)
-        if n > 1 and (not period or s % period)
+        if n > 1 and s % period
     ]
-    if not period:
-        return None
     first = (buffer.offset + sum(min(0, span) for span in inner)) % period
     last = first + sum(map(abs, inner))
     return (first, last) if last < period else None

@@ -94,11 +94,13 @@ class CpuBackend(Backend):
     def planned_memory(self, program: Program, *, threads: int) -> PlannedMemory:
         """Return what *program* will take: its kernels are written, but not compiled."""
         weights = used_weights(program)
+        size = sum(aligned_bytes(weight.type.size_bytes) for weight in weights)
+        if threads == 1:
+            return PlannedMemory(size, self._planned.scratch_bytes(program))
         anywhere: dict[Buffer, PlacedWeight] = {  # what is only read is in nobody's way
             weight: PlacedWeight(weight.name, weight.type, 0, 0) for weight in weights
         }
         planned = plan_calls(program, Places(program, anywhere, 0), self._planned, threads)
-        size = sum(aligned_bytes(weight.type.size_bytes) for weight in weights)
         return PlannedMemory(size, planned.scratch_bytes)
 
     @override

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.cpu.annotated_source import Use
 from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.codegen.entry import Call, plan_hazards, scratch_for
 from glow_nb.codegen.sharing import Sharing, estimate_ns, plan_sharing
 from glow_nb.kernel_report import KernelReport
-from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel
+from glow_nb.kernels.cpu_kernels import CPU_KERNELS, generate_kernel, is_loop
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.cost import instruction_cost
@@ -65,6 +66,14 @@ class Kernels:
         if form not in self._written:
             self._written[form] = generate_kernel(instruction, self.target)
         return self._written[form]
+
+    def scratch_bytes(self, program: Program) -> int:
+        """Return the working memory of a run of *program* by one thread.
+
+        Loops over memory, which take none, are not written.
+        """
+        work = (one for one in program.work if _computes(one) and not is_loop(one))
+        return aligned_bytes(max((self.source(one).scratch_bytes for one in work), default=0))
 
 
 def plan_calls(program: Program, places: Places, kernels: Kernels, threads: int) -> PlannedCalls:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Protocol, TypeGuard
 
 from glow_nb.backends.cpu.channel_wise_convolutions import (
@@ -118,6 +119,7 @@ def select_packed_operators(
         and not is_read_in_place(node, chosen)
     ]
     picks = tuner.choose(products, winograd) if tuner else {}
+    estimate = cache(convolution_candidates)  # many convolutions have the same sizes
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS):
@@ -130,7 +132,8 @@ def select_packed_operators(
             return _emit_unpacked(wide, rewriter)
         pick = picks.get(product_key(node))
         if pick is None or not _is_right(node, pick):
-            pick = candidates_of(node, chosen, winograd, blocks, threads)[0]
+            ways = _estimated_ways(node, chosen, winograd, blocks, threads, estimate)
+            pick = next(way for way in ways if _is_right(node, way))
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded")
 
     return rewrite(function, rule)
@@ -162,23 +165,33 @@ def candidates_of(
         blocks: How many widths of panels to try in each way.
         threads: Cores that share a convolution; products are ranked alike for any number.
     """
+    ways = _estimated_ways(node, target, winograd, blocks, threads, convolution_candidates)
+    return right_ways(node, _shape_of(node), ways) if isinstance(node, Convolution) else ways
+
+
+def _estimated_ways(
+    node: Product,
+    target: Target,
+    winograd: str,
+    blocks: int,
+    threads: int,
+    estimate: Callable[..., list[Candidate]],
+) -> list[Candidate]:
+    """Return the ways to compute *node*, whatever its weights are; *estimate* convolutions."""
     kind, form = factor_kinds(node, target)
     if isinstance(node, Convolution):
         convolution, _ = without_pad(node)
         is_constant = isinstance(node.filter, Constant)
-        transforms = winograd == "auto" or (winograd == "guarded" and is_constant)
-        shape = _shape_of(convolution)
-        ways = convolution_candidates(
-            shape,
+        return estimate(
+            _shape_of(convolution),
             kind,
             target,
             form=form,
-            winograd=transforms,
+            winograd=winograd == "auto" or (winograd == "guarded" and is_constant),
             blocks=blocks if is_constant else WIDTHS_TO_PACK,
             threads=threads,
             is_packed=is_constant,
         )
-        return right_ways(convolution, shape, ways)
     _, matrix = node.factors
     # a transpose writes panels instead; groups of factors are laid out in any case
     is_laid_out = isinstance(matrix, (Constant, Transpose)) or form.factors > 1
@@ -188,7 +201,7 @@ def candidates_of(
 
 
 def _is_right(node: Product, pick: Candidate) -> bool:
-    """Return whether *pick*, measured with other weights, is right for those of *node*."""
+    """Return whether *pick* is right for the weights of *node*."""
     return not isinstance(node, Convolution) or bool(right_ways(node, _shape_of(node), [pick]))
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from glow_nb.hlir.graph import Constant
-from glow_nb.hlir.ops import Convolution
+import numpy as np
+
+from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.ops import Convolution, Mul, Reshape, Transpose
 from glow_nb.hlir.ops.quantization import BYTES
+from glow_nb.hlir.recipe import NodeRecipe
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.convolution_cost import Candidate
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
@@ -29,9 +32,9 @@ def right_ways(
     tiles = {way.tile for way in ways if way.tile is not None}
     if not tiles:
         return list(ways)
-    weights = _numbers(node)
+    weights = None if node.type.kind.is_float else _numbers(node)
     if node.type.kind.is_float:
-        right = tiles if weights is None or not weights.size or _is_moderate(weights) else set()
+        right = tiles if _largest(node.filter) < LARGEST_WEIGHT else set()
     elif node.filter.type.kind not in BYTES | {WHOLE_FACTORS}:
         right = set()
     elif weights is None:  # not supplied: what is selected is only looked at
@@ -48,6 +51,17 @@ def _numbers(node: Convolution) -> Array | None:
     return payload.make() if isinstance(payload, Recipe) else payload
 
 
-def _is_moderate(weights: Array) -> bool:
-    """Return whether all of *weights* are finite and not huge."""
-    return bool(weights.min() > -LARGEST_WEIGHT and weights.max() < LARGEST_WEIGHT)
+def _largest(filter: Value) -> float:
+    """Return what no weight of *filter* is larger than; NaN if one is, and 0 if none is known.
+
+    A product of weights and factors, as folding a normalization makes, is not computed for that.
+    """
+    match filter:
+        case Constant(payload=NodeRecipe(node=Mul(lhs=lhs, rhs=rhs))):
+            return _largest(lhs) * _largest(rhs)
+        case Constant(payload=NodeRecipe(node=Reshape(input=input) | Transpose(input=input))):
+            return _largest(input)
+        case Constant(payload=payload) if payload is not None and filter.type.size:
+            weights = payload.make() if isinstance(payload, Recipe) else payload
+            return float(np.maximum(-weights.min(), weights.max()))
+    return 0.0

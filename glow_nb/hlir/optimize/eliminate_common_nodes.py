@@ -9,7 +9,7 @@ from glow_nb.hlir.ops.random import RandomBits
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import NodeRecipe
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
-from glow_nb.schema import map_operands, per_item, structural_key
+from glow_nb.schema import per_item, structural_key
 
 
 @register_pass
@@ -62,7 +62,7 @@ class _KnownConstants:
         match value:
             case Constant(payload=NodeRecipe(node=node)):
                 # What is still to be made is the same if it is made alike.
-                key = structural_key(map_operands(node, self.first_alike))
+                key = structural_key(node, self.first_alike)
             case Constant(payload=payload) if payload is not None:
                 key = (value.type, _sample(value))
             case _:

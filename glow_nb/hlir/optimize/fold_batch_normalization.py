@@ -12,6 +12,7 @@ from glow_nb.hlir.optimize.uniform import is_known
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.recipe import folded
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
+from glow_nb.schema import operands_of
 from glow_nb.types import Array
 
 AFFINE: tuple[type[Node], ...] = (Add, BatchNormalization, Div, Mul, Neg, Sub)
@@ -38,6 +39,8 @@ def fold_batch_normalization(function: Function) -> Function:
 
 
 def _rule(node: Node, rewriter: Rewriter) -> Replacement:
+    if not any(_is_foldable(value, node, rewriter) for value in operands_of(node)):
+        return None  # before numbers are looked at
     for value, scale, shift in affine_forms(node):
         if not _is_foldable(value, node, rewriter):
             continue

@@ -33,13 +33,16 @@ def merge_concats(function: Function) -> Function:
 
 def _names_of_inner(function: Function) -> set[str]:
     """Return the concats that their only reader takes in: it flattens all of them at once."""
-    inner = set()
-    for value, users in function.users().items():
-        if isinstance(value, Concat) and value.predicate is None and len(users) == 1:
-            (reader,) = users
-            if isinstance(reader, Concat) and reader.predicate is None:
-                inner |= {value.name} if reader.axis == value.axis else set()
-    return inner
+    return {
+        value.name
+        for reader in function
+        if isinstance(reader, Concat) and reader.predicate is None
+        for value in reader.inputs
+        if isinstance(value, Concat)
+        and value.predicate is None
+        and value.axis == reader.axis
+        and function.use_counts[value] == 1
+    }
 
 
 @dataclass(frozen=True)

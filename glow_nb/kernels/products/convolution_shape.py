@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 from glow_nb.types import ElementKind
@@ -83,7 +84,7 @@ class ConvolutionShape:
         """Zeros after the last pixel."""
         return self.pads[self.rank :]
 
-    @property
+    @cached_property
     def output(self) -> tuple[int, ...]:
         """Spatial sizes of the result."""
         return tuple(
@@ -91,7 +92,7 @@ class ConvolutionShape:
             for i in range(self.rank)
         )
 
-    @property
+    @cached_property
     def reach(self) -> tuple[int, ...]:
         """Input pixels from the first to the last tap, both included."""
         return tuple(
@@ -99,7 +100,7 @@ class ConvolutionShape:
             for taps, dilation in zip(self.kernel, self.dilation, strict=True)
         )
 
-    @property
+    @cached_property
     def needed(self) -> tuple[int, ...]:
         """Pixels of the padded input that any output reads, from its first on."""
         return tuple(

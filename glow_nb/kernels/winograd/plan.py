@@ -16,6 +16,7 @@ but the products that it spares are as many times more.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 from glow_nb.cook_toom import is_known
@@ -72,7 +73,7 @@ class WinogradNest:
         form = dot_form(WHOLE_FACTORS, WHOLE_FACTORS, 2, target)
         return ProductKinds.of(WHOLE_FACTORS, form=form)
 
-    @property
+    @cached_property
     def volume(self) -> WinogradNest:
         """The same with three dimensions, along the first of which a tile has one output."""
         input, kernel, tile = self.shape.input, self.shape.kernel, self.tile
@@ -92,7 +93,7 @@ class WinogradNest:
         )
         return replace(self, shape=shape, tile=(*ones, *tile))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Inputs of a tile in each dimension."""
         return tuple(m + r - 1 for m, r in zip(self.tile, self.shape.kernel, strict=True))
@@ -102,12 +103,12 @@ class WinogradNest:
         """Products that a tile takes for a pair of channels."""
         return prod(self.sizes)
 
-    @property
+    @cached_property
     def sums(self) -> int:
         """Elements of a tile in which these products are summed up."""
         return prod(self.volume.sizes[1:])
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """Tiles in each dimension."""
         return tuple(-(-o // m) for o, m in zip(self.shape.output, self.tile, strict=True))

@@ -6,14 +6,16 @@ of the node verifies it, and the node's ``evaluate`` is its meaning; neither is 
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from typing_extensions import override
 
 from glow_nb.hlir.graph import Node, Placeholder
 from glow_nb.llir.program import Buffer, In, Instruction, Out, mutated
-from glow_nb.schema import FieldSpec, fields_of, per_item
+from glow_nb.schema import FieldSpec, changed_operands, fields_of, per_item
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,6 +50,24 @@ class NodeInstruction(Instruction):
             if buffer.type != wanted:  # a message for each instruction takes long to write
                 self.require(False, f"{buffer!r} is {buffer.type}, the result is {wanted}")
 
+    @override
+    def map_operands(self, function: Callable[[Buffer], Buffer]) -> Self:
+        changes = changed_operands(self, function)
+        if not changes:
+            return self
+        if not self._surely_fit(changes):
+            return dataclasses.replace(self, **changes)
+        kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        copy = object.__new__(type(self))
+        copy.__dict__.update(kept, **changes)
+        return copy
+
+    def _surely_fit(self, changes: Mapping[str, Any]) -> bool:
+        """Return whether *changes* are operands of the same types: no more is verified."""
+        return type(self).verify is NodeInstruction.verify and all(
+            _types_of(getattr(self, name)) == _types_of(new) for name, new in changes.items()
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UnaryInstruction(NodeInstruction):
@@ -65,6 +85,11 @@ def _for_node(spec: FieldSpec, value: Any) -> Any:
     if not spec.is_operand or value is None:
         return value
     return tuple(map(_placeholder, value)) if spec.is_variadic else _placeholder(value)
+
+
+def _types_of(operands: Any) -> Any:
+    """Return the type of an operand, or those of several."""
+    return tuple(map(_types_of, operands)) if isinstance(operands, tuple) else operands.type
 
 
 def _placeholder(buffer: Buffer) -> Placeholder:

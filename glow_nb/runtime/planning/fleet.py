@@ -10,10 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from glow_nb.backends import Backend
+from glow_nb.llir.form import Form, form_of
+from glow_nb.llir.program import Program
 from glow_nb.runtime.deploy import backend_of, memory_beside
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.costs import kernel_seconds
 from glow_nb.runtime.planning.forks import Fork, bytes_of_stretch, forks_of
+from glow_nb.runtime.planning.moves import is_copy
 from glow_nb.runtime.planning.split import Splitter
 from glow_nb.runtime.planning.stretches import Floats
 from glow_nb.runtime.planning.units import Units
@@ -116,7 +119,8 @@ class Fleet:
     def scratch(self) -> list[list[int]]:
         """The working memory that each unit needs at least, ``[kind][unit]``.
 
-        Of a program with thousands of kernels, whose plans are no longer the best, it is not asked.
+        Kernels of one form need the same. Of a program with thousands of kernels, whose plans are
+        no longer the best, it is not asked.
         """
         splitter = Splitter(self.units.program)
         return [self._scratch_on(kind.device, splitter) for kind in self.kinds]
@@ -124,17 +128,22 @@ class Fleet:
     def _scratch_on(self, device: DeviceDescription, splitter: Splitter) -> list[int]:
         if len(self.units.program.work) > MOST_ASKED:
             return [0] * len(self.units.units)
-        backend = self.backend_for(device)
-        sizes = []
-        for unit in self.units.units:
-            alone = (splitter.part([number], "") for number in unit.instructions)
-            known = (
-                memory_beside(program, backend, device.cores).scratch_bytes
-                for program in alone
-                if not program.activations  # which have no place yet
-            )
-            sizes.append(max(known, default=0))
-        return sizes
+        work = self.units.program.work
+        forms = {n: form_of(one) for n, one in enumerate(work) if not is_copy(one)}  # those vanish
+        asked: dict[Form, int] = {}
+        for number, form in forms.items():
+            if form not in asked:
+                asked[form] = self._scratch_of(splitter.part([number], ""), device)
+        return [
+            max((asked[forms[n]] for n in unit.instructions if n in forms), default=0)
+            for unit in self.units.units
+        ]
+
+    def _scratch_of(self, program: Program, device: DeviceDescription) -> int:
+        """Return the working memory of the one kernel of *program*."""
+        if program.activations:  # which have no place yet
+            return 0
+        return memory_beside(program, self.backend_for(device), device.cores).scratch_bytes
 
     @cached_property
     def forks(self) -> list[Fork]:

@@ -71,7 +71,7 @@ def forks_of(
             scratch=tuple(scratch[unit] for unit in between),
             shared=tuple(_shared(units.units[unit]) for unit in between),
             before=tuple(
-                tuple(n - between.start for n in before[u] if n in between) for u in between
+                tuple(n - between.start for n in sorted(before[u]) if n in between) for u in between
             ),
             values=tuple(values),
             devices=devices,

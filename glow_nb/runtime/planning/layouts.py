@@ -128,7 +128,10 @@ class _Choices:
         """Return those that are *chosen*."""
         some = np.flatnonzero(chosen)
         return _Choices(
-            self.places[:, some], self.serial[some], self.loads[:, some], self.ends[:, some]
+            self.places.take(some, axis=1),
+            self.serial[some],
+            self.loads.take(some, axis=1),
+            self.ends.take(some, axis=1),
         )
 
 
@@ -138,6 +141,8 @@ def layouts_of(inner: Inner) -> list[Layout] | None:
     They are those of which no other has as few seconds and bytes: that with fewer bytes first.
     Plain ones are looked for at first: there are few, and they spare most of the others.
     """
+    if not inner.seconds:
+        return []
     slowest = Layout((), inner.total, 0.0, is_plain=True)
     plain = _front(inner, [slowest], only_plain=True)
     found = None if plain is None else _front(inner, plain, only_plain=False)
@@ -272,14 +277,14 @@ def _bytes(inner: Inner, choices: _Choices) -> Floats:
     total: Floats = np.zeros(len(choices.serial))
     for device in devices:
         total += np.where(choices.places == device, needs, 0.0).max(axis=0, initial=0)
+    alone = np.where(choices.places < 0, 0, 1 << np.maximum(choices.places, 0).astype(np.int64))
     for value in _made(inner, choices):
-        made = np.full(len(total), BEFORE, np.int8)
+        is_given = _is_read_behind(choices, value, value.is_read_behind)
+        readers = np.bitwise_or.reduce(alone[_placed_readers(choices, value)], axis=0)
         if value.producer is not None:
-            made = choices.places[value.producer]
-        count = 0 + (_is_read_behind(choices, value, value.is_read_behind) & (made != BEHIND))
-        readers = _places(choices, value)
-        for device in devices:
-            count += (readers == device).any(axis=0) & (made != device)
+            is_given &= choices.places[value.producer] != BEHIND
+            readers &= ~alone[value.producer]
+        count = is_given + np.bitwise_count(readers).astype(np.int64)
         total += value.size_bytes * (count + (count > 0))
     return total
 
@@ -306,8 +311,12 @@ def _made(inner: Inner, choices: _Choices) -> list[Crossing]:
 
 def _places(choices: _Choices, value: Crossing) -> npt.NDArray[np.int8]:
     """Return where those readers of *value* are that have a place."""
-    count = len(choices.places)
-    return choices.places[[reader for reader in value.readers if reader < count]]
+    return choices.places[_placed_readers(choices, value)]
+
+
+def _placed_readers(choices: _Choices, value: Crossing) -> list[int]:
+    """Return the readers of *value* that have a place."""
+    return [reader for reader in value.readers if reader < len(choices.places)]
 
 
 def _is_read_behind(choices: _Choices, value: Crossing, is_read: bool) -> Flags:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from glow_nb.runtime.planning.units import Units, Value
 
 
@@ -10,21 +12,11 @@ def live_values(units: Units) -> list[list[Value]]:
 
     What has been copied may lie in the copy, and is not counted; nor is what may lie on others.
     """
-    above, below = units.above, units.below
     live: list[list[Value]] = [[] for _ in units.units]
     for value in units.values:
-        if value.producer is None or value.buffer in units.aliased:
-            continue
-        readers = _bits(value.readers)
-        waiting = _bits([n for n in value.readers if _waits(units, n, value)])
-        copiers = _bits(copiers_of(units, value))
-        for number, found in enumerate(live):
-            is_made = (above[number] | 1 << number) >> value.producer & 1
-            is_copied = copiers & (above[number] | 1 << number)
-            if not is_made or is_copied:
-                continue
-            if number == value.producer or readers >> number & 1 or below[number] & waiting:
-                found.append(value)
+        if value.producer is not None and value.buffer not in units.aliased:
+            for number in _numbers(_where_live(units, value, value.producer)):
+                live[number].append(value)
     if units.is_merged:
         return live
     return [
@@ -33,6 +25,21 @@ def live_values(units: Units) -> list[list[Value]]:
         else [value for value in found if value.buffer in at_once]
         for unit, found, at_once in zip(units.units, live, units.at_once, strict=True)
     ]
+
+
+def _where_live(units: Units, value: Value, producer: int) -> int:
+    """Return while which units *value*, which *producer* makes, must be in memory, as bits."""
+    above, below = units.above, units.below
+    made = below[producer] | 1 << producer
+    needed = 1 << producer
+    for reader in value.readers:
+        needed |= 1 << reader
+        if _waits(units, reader, value):
+            needed |= above[reader]
+    copied = 0
+    for copier in copiers_of(units, value):
+        copied |= below[copier] | 1 << copier
+    return made & needed & ~copied
 
 
 def copiers_of(units: Units, value: Value) -> list[int]:
@@ -52,5 +59,9 @@ def _waits(units: Units, reader: int, value: Value) -> bool:
     return is_one or value.buffer in unit.copied
 
 
-def _bits(numbers: list[int] | tuple[int, ...]) -> int:
-    return sum(1 << number for number in numbers)
+def _numbers(bits: int) -> Iterator[int]:
+    """Yield the numbers of the *bits* that are set, ascending."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest

@@ -23,8 +23,9 @@ from glow_nb.runtime.planning.spread import Placed
 from glow_nb.runtime.planning.stretches import Floats, Stretches, Traffic
 from glow_nb.runtime.planning.ways import STEM, Split, Stop, Taken, Ways
 
-MOST_STATES = 60
-"""States that stay at a stop."""
+MOST_STATES, FEWEST_STATES, ALL_STATES = 60, 24, 2250
+"""States that stay at a stop, between two bounds, and at all stops together. Where there are few
+stops, they are those of large forks, and from each there are more ways to go on."""
 
 GRAINS = 256
 """How many amounts of room are told apart on the largest device."""
@@ -116,6 +117,7 @@ class Packer:
         The memory of a part may be corrected later.
         """
         self._ways, self._stretches = ways, stretches
+        self._most_states = states_at_each_of(len(ways.stops))
         self._kind = fleet.kind_of_device
         self._memory, self._seconds = memory, seconds
         devices = fleet.devices
@@ -183,7 +185,7 @@ class Packer:
                 ends = one.end if isinstance(one, Option) else self._end_of(one, end)
                 if ends <= limit and (isinstance(one, Option) or self._has_room(one, stop)):
                     heappush(waiting, (ends, next(count), one))
-            if not waiting or len(found) == MOST_STATES or waiting[0][0] == np.inf:
+            if not waiting or len(found) == self._most_states or waiting[0][0] == np.inf:
                 return list(found.values())
             *_, first = heappop(waiting)
             options = first.follow() if isinstance(first, Option) else ()
@@ -201,12 +203,14 @@ class Packer:
     def _options(self, state: State, stop: Stop, end: End) -> Iterator[Option | State]:
         """Yield how *state* may go on: its stem does, or ends, or ends and branches follow."""
         yield state
-        ended_at = cache(partial(self._ended, state))  # many splits begin at one cut
-        ended = ended_at(stop.cut)
+        ended = self._ended(state, stop.cut)
         if ended and ended is not state:
             yield Option(self._end_of(ended, end), partial(self._moved, ended, stop))
+        ended_at = {stop.cut: ended}
         for split in stop.splits:
-            ended = ended_at(split.before)
+            if split.before not in ended_at:  # many splits begin at one cut
+                ended_at[split.before] = self._ended(state, split.before)
+            ended = ended_at[split.before]
             if ended:
                 size, seconds = self._least(split)
                 ends = end(ended.seconds + seconds, split.behind, sum(ended.room) - size)
@@ -319,6 +323,11 @@ class Packer:
             if source != device:
                 seconds += self._links[source][device].seconds(size)
         return State(seconds, state.room, device, state.first, state.packed)
+
+
+def states_at_each_of(stops: int) -> int:
+    """Return how many states stay at each of so many *stops*."""
+    return max(FEWEST_STATES, min(MOST_STATES, ALL_STATES // stops))
 
 
 @cache

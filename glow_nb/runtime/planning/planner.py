@@ -16,7 +16,7 @@ import numpy as np
 
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.bounds import BOUNDS, longest_path, path_bound
-from glow_nb.runtime.planning.chains import Walk, best_walk
+from glow_nb.runtime.planning.chains import Step, Walk, best_walk
 from glow_nb.runtime.planning.cuts import all_cuts, most_cuts, ordered_cuts
 from glow_nb.runtime.planning.fleet import Fleet
 from glow_nb.runtime.planning.forks import steps_of
@@ -31,6 +31,9 @@ from glow_nb.runtime.planning.ways import ways_of
 
 MOST_LEARNED = 60
 """Parts that are made, at most, to correct estimates by them."""
+
+FEW_PARTS = 8
+"""Of so many parts no more are made once one finds no room: to look for other ones takes less."""
 
 GOOD_ENOUGH = 0.02
 """How far above the estimates a plan may be and is not improved; those of chains may not."""
@@ -119,31 +122,47 @@ class Planner:
         memory, seconds = self._estimates(stretches)
         combine = np.add if self._objective == "latency" else np.maximum
         counts = [len(kind.devices) for kind in kinds]
-        known: set[tuple[int, int, int]] = set()
+        costs = self._costs(stretches, memory, seconds)
+        known: set[Step] = set()
         tolerance = 0.0 if self._units.is_chain else GOOD_ENOUGH
         while len(known) < MOST_LEARNED:
-            costs = self._costs(stretches, memory, seconds)
             walk = best_walk(costs, counts, combine)
             if walk is None:
                 return
             if self._is_bound(walk) and cuts is not None:
                 self._own_bound = max(self._own_bound, walk.value)
+            new = [step for step in walk.steps if step not in known]
+            fits = True
+            for step in sorted(new, key=lambda s: -memory[s.kind][s.first, s.last]):
+                if fits or len(walk.steps) > FEW_PARTS:  # else others may never be asked for
+                    fits &= self._learn(stretches, step, seconds, costs)
+                    known.add(step)
+            if not fits:
+                continue
             placed = self._placed(stretches, walk)
             plan = self.plan_of(placed)
-            if not any(self._missing(plan)):
-                self._walked = placed
-                yield plan
-                if plan.value <= walk.value * (1 + tolerance + ROUNDING):
-                    return
-            new = {(step.first, step.last, step.kind) for step in walk.steps} - known
-            if not new:
+            self._walked = placed
+            yield plan
+            if not new or plan.value <= walk.value * (1 + tolerance + ROUNDING):
                 return
-            for first, last, kind in new:
-                device = kinds[kind].device
-                made = self._parts.make(stretches.members(first, last), device)
-                memory[kind][first, last] = made.held_bytes
-                seconds[kind][first, last] = made.seconds(device)
-            known |= new
+
+    def _learn(
+        self,
+        stretches: Stretches,
+        step: Step,
+        seconds: Sequence[Floats],
+        costs: Sequence[Sequence[Floats]],
+    ) -> bool:
+        """Put exact numbers of the part of *step* into *costs*; return whether it finds room."""
+        kind, place = self._fleet.kinds[step.kind], (step.first, step.last)
+        made = self._parts.make(stretches.members(*place), kind.device)
+        fits = made.held_bytes <= kind.memory_bytes
+        more = made.seconds(kind.device) - seconds[step.kind][place]
+        for row in costs:
+            cost = row[step.kind][place] + more
+            exact = made.held_bytes if self._objective == "memory" else cost
+            row[step.kind][place] = exact if fits else np.inf
+        return fits
 
     def _estimates(self, stretches: Stretches) -> tuple[list[Floats], list[Floats]]:
         """Return the memory and the seconds of each stretch on a device of each kind, at least."""

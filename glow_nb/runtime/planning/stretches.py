@@ -50,8 +50,10 @@ class Stretches:
         """Look at all pairs of *cuts*."""
         self.units, self.cuts = units, cuts
         count = len(units.units)
-        self._has = np.array([[cut >> n & 1 for n in range(count)] for cut in cuts], np.float64)
-        self._has = self._has.reshape(len(cuts), count)
+        size = count // 8 + 1
+        bits = np.frombuffer(b"".join(cut.to_bytes(size, "little") for cut in cuts), np.uint8)
+        rows = np.unpackbits(bits.reshape(len(cuts), size), axis=1, bitorder="little")
+        self._has = rows[:, :count].astype(np.float64)
         sizes = self._has.sum(axis=1)
         self.is_part = (self._has @ (1 - self._has).T == 0) & (sizes[:, None] < sizes[None])
         made = [value for value in units.values if value.producer is not None]
@@ -78,7 +80,7 @@ class Stretches:
         between += (made * (1 - moved) * took) @ moved.T
         return between
 
-    def holds_any(self, units: Sequence[bool]) -> npt.NDArray[np.bool_]:
+    def holds_any(self, units: Sequence[bool] | npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Return whether each part holds one of *units*."""
         before = self._has @ np.array(units, np.float64)
         found: npt.NDArray[np.bool_] = before[None] - before[:, None] > 0.5
@@ -87,10 +89,9 @@ class Stretches:
     def most(self, sizes: Sequence[int]) -> Floats:
         """Return the largest of *sizes*, one for each unit, among the units of each part."""
         found = np.zeros(self.is_part.shape)
-        for index in np.argsort(sizes):  # larger ones overwrite smaller ones
-            if sizes[index]:
-                first, last = (np.flatnonzero(self._has[:, index] == side) for side in (0, 1))
-                found[np.ix_(first, last)] = sizes[index]
+        needs = np.array(sizes)
+        for size in np.unique(needs[needs > 0]):  # larger ones overwrite smaller ones
+            found[self.holds_any(needs == size)] = size
         return found
 
     def _traffic(self, values: Sequence[Value]) -> Traffic:
@@ -109,9 +110,11 @@ class Stretches:
             if len(value.readers) > 1:
                 begun = ones if value.producer is None else self._has[:, value.producer]
                 read = self._read[value]
-                entered = begun[:, None] * (read[None] > read[:, None])
-                count += entered
-                size += entered * value.size_bytes
+                here = _block(begun * (read < len(value.readers)), read)
+                rows, columns = here
+                entered = begun[rows, None] * (read[None, columns] > read[rows, None])
+                count[here] += entered
+                size[here] += entered * value.size_bytes
         return Traffic(count, size)
 
     def _given(self, values: Sequence[Value]) -> Traffic:
@@ -157,14 +160,16 @@ class Stretches:
         arena = np.zeros(self.is_part.shape)
         live_at = live_values(self.units)
         for index, (unit, live) in enumerate(zip(self.units.units, live_at, strict=True)):
-            picked = np.array([number[value] for value in live], np.intp)
             if not live and not unit.inner_bytes:
                 continue
-            first, last = (np.flatnonzero(self._has[:, index] == side) for side in (0, 1))
-            later = (1 - begun[np.ix_(first, picked)]) * sizes[picked]
-            during = later @ in_arena[np.ix_(last, picked)].T
-            during += unit.inner_bytes - unit.on_read_bytes
-            here = np.ix_(first, last)
+            picked = np.array([number[value] for value in live], np.intp)
+            last = self._has[:, index]
+            here = rows, columns = _block(1 - last, last)
+            later = (1 - begun[rows, picked]) * sizes[picked]
+            own = np.full((len(later), 1), unit.inner_bytes - unit.on_read_bytes)
+            needed = np.hstack([later, own]) * (1 - last[rows, None])
+            held = np.hstack([in_arena[columns, picked], np.ones((len(last), 1))[columns]])
+            during = needed @ (held * last[columns, None]).T
             arena[here] = np.maximum(arena[here], during)
         total: Floats = self.taken.size_bytes + self.fed.size_bytes + bound + arena
         return total
@@ -181,3 +186,11 @@ class Stretches:
                 targets = [number[value] for value in self.units.made[copier]]
                 found[:, index] *= found[:, targets].prod(axis=1)
         return found
+
+
+def _block(first: Floats, last: Floats) -> tuple[slice, slice]:
+    """Return the smallest block of pairs of cuts that has all where neither flag is 0."""
+    rows, columns = np.flatnonzero(first), np.flatnonzero(last)
+    if not len(rows) or not len(columns):
+        return slice(0), slice(0)
+    return slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)

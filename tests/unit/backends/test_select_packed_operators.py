@@ -10,8 +10,17 @@ import glow_nb
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Function, Node, Value
-from glow_nb.hlir.ops import ConvertTo, Convolution, FullyConnected, MatMul, Pad, Transpose
+from glow_nb.hlir.graph import Constant, Function, Node, Value
+from glow_nb.hlir.ops import (
+    ConvertTo,
+    Convolution,
+    FullyConnected,
+    MatMul,
+    Mul,
+    Pad,
+    Transpose,
+)
+from glow_nb.hlir.recipe import folded
 from glow_nb.kernels.operators import (
     DepthwiseConvolution,
     PackedConvolution,
@@ -311,6 +320,21 @@ def test_a_filter_of_the_run_is_transformed_unless_it_might_hold_nan(
     function = convolution_with_filter_of_the_run(128, 64)
     made = select_packed_operators(function, target=Target.host(16), winograd=winograd)
     assert any(isinstance(node, wanted) for node in made)
+
+
+@pytest.mark.parametrize(("factor", "is_held"), [(0.5, True), (1e30, False), (np.nan, False)])
+def test_folded_weights_are_transformed_if_none_can_be_huge(factor: float, is_held: bool) -> None:
+    builder = Builder("layer")
+    image = builder.input("x", "float32<1 x 28 x 28 x 64>")
+    weights = Constant.of("w", np.full((128, 3, 3, 64), -2, np.float32))
+    factors = Constant.of("f", np.full((128, 1, 1, 1), factor, np.float32))
+    filter = folded(Mul(weights, factors), "folded")
+    bias = builder.constant("b", np.ones(128, np.float32))
+    ones: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1)}
+    node = Convolution(image, filter, bias, kernel=(3, 3), pads=(1, 1, 1, 1), **ones)
+    builder.save(builder.emit(node), "y")
+    made = select_packed_operators(builder.function(), target=Target.host(16))
+    assert any(isinstance(node, WinogradConvolution) for node in made) == is_held
 
 
 def convolution_with_filter_of_the_run(depth: int, channels: int) -> Function:

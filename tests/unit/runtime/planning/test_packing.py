@@ -8,7 +8,7 @@ import pytest
 
 from glow_nb.runtime import Link, partition
 from glow_nb.runtime.planning.fleet import Fleet
-from glow_nb.runtime.planning.packing import Packer, Packing
+from glow_nb.runtime.planning.packing import Packer, Packing, states_at_each_of
 from glow_nb.runtime.planning.planner import Planner
 from glow_nb.runtime.planning.stretches import Floats, Stretches
 from glow_nb.runtime.planning.ways import ways_of
@@ -67,3 +67,7 @@ def test_a_plan_is_near_its_bound_where_memory_is_short() -> None:
     plan = partition(forks(4), made)
     assert len(plan.parts) > 2
     assert plan.gap < 0.1
+
+
+def test_where_there_are_many_stops_fewer_states_stay_at_each() -> None:
+    assert [states_at_each_of(stops) for stops in (1, 30, 50, 75, 1000)] == [60, 60, 45, 30, 24]
