@@ -26,6 +26,9 @@ from glow_nb.runtime.planning.stretches import Floats
 BEFORE, BEHIND = -2, -1
 """Places in the parts with the meetings. Others are devices: 0 is that of the first meeting."""
 
+MOST_DEVICES = 62
+"""Devices beside each other: as many as the bits of an integer tell apart."""
+
 MOST_CHOICES = 20_000
 """Choices of places that are looked at, between two meetings."""
 
@@ -151,7 +154,7 @@ def layouts_of(inner: Inner) -> list[Layout] | None:
 
 def _front(inner: Inner, known: list[Layout], *, only_plain: bool) -> list[Layout] | None:
     """Return the *known* layouts with better ones; None if there are too many choices."""
-    devices = min(inner.devices, len(inner.seconds))
+    devices = min(inner.devices, len(inner.seconds), MOST_DEVICES)
     choices = _Choices(
         np.zeros((0, 1), np.int8), np.zeros(1), np.zeros((devices, 1)), np.zeros((0, 1))
     )
