@@ -150,6 +150,16 @@ def test_gemm(turned: tuple[int, int], quantized: bool, channels: bool, alpha: f
     check(proto, feeds, steps=1 if quantized else 1e-4)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (1, 1), (1, 5), (4, 1), (4, 5)])
+@pytest.mark.parametrize("channels", [False, True])
+def test_addend_of_gemm_broadcasts(shape: tuple[int, ...], channels: bool) -> None:
+    scale = np.linspace(0.01, 0.03, 5, dtype=np.float32) if channels else np.float32(0.02)
+    weights = [stored("int8", 9, 5), np.asarray(scale), np.zeros(np.shape(scale), np.int8)]
+    addend = np.asarray(RANDOM.integers(-9999, 9999, shape, np.int32))
+    operands = [stored("uint8", 4, 9), *parameters("uint8"), *weights, addend]
+    check(*model_of("QGemm", [*operands, *parameters("uint8", 0.2, 128)]), steps=1)
+
+
 @pytest.mark.parametrize(
     ("bits", "zeros"),
     [(2, ""), (2, "packed"), (4, ""), (4, "packed"), (4, "float"), (8, ""), (8, "packed")],
