@@ -249,6 +249,17 @@ def test_blocks_have_scales_of_their_own(shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("kinds", [("float16", 1), ("float32", 10)])
+@pytest.mark.parametrize("channels", [False, True])
+def test_output_kind_of_its_own_is_rounded_to_once(kinds: tuple[str, int], channels: bool) -> None:
+    scale, code = kinds
+    scales = RANDOM.uniform(0.01, 0.1, 4 if channels else ()).astype(scale)
+    operands = [stored("int8", 3, 4), np.asarray(scales)]
+    result = str(helper.tensor_dtype_to_np_dtype(code))
+    how: dict[str, Any] = {"domain": "", "opset": 23, "output_dtype": code, "result": result}
+    check(*model_of("DequantizeLinear", operands, **how))
+
+
 def test_scales_of_zero_are_refused() -> None:
     proto, _ = model_of(
         "DequantizeLinear", [stored("int8", 3), *parameters("int8", 0.0)], domain=""

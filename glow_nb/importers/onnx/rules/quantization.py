@@ -39,6 +39,8 @@ def dequantize(ctx: Context, node: OnnxNode) -> Value:
     kind = scale.type.kind
     if node.has("output_dtype") and node.integer("output_dtype"):
         kind = ctx.kind(node.integer("output_dtype"))
+    if kind is not scale.type.kind and scale.type.kind is not FLOAT64:
+        scale = ctx.convert(fixed(ctx, scale), FLOAT32)  # so that the product is rounded once
     axis, block = node.integer("axis", 1), node.integer("block_size", 0)
     real = dequantized(ctx, x, scale, node.optional(2), axis=axis, block=block)
     return ctx.convert(real, kind)
