@@ -260,6 +260,31 @@ def test_output_kind_of_its_own_is_rounded_to_once(kinds: tuple[str, int], chann
     check(*model_of("DequantizeLinear", operands, **how))
 
 
+@pytest.mark.parametrize("channels", [(), (4,)])
+def test_zero_point_of_another_kind_is_refused(channels: tuple[int, ...]) -> None:
+    scale = np.full(channels, 0.5, np.float32)
+    operands = [stored("uint8", 3, 4), scale, np.full(channels, -5, np.int8)]
+    proto, _ = model_of("DequantizeLinear", operands, domain="", result="float32")
+    with pytest.raises(ModelError, match="zero point %x2 : int8.* must be of the kind of %x0"):
+        import_onnx(proto)
+
+
+@pytest.mark.parametrize(
+    ("place", "size", "complaint"),
+    [
+        (4, 4, "x4 : float32<4> must be one number, or 5 for the filters of %x3"),
+        (1, 3, "x1 : float32<3> must be one number, for the whole tensor"),
+        (6, 5, "x6 : float32<5> must be one number, for the whole tensor"),
+    ],
+)
+def test_scales_of_a_convolution_that_do_not_fit(place: int, size: int, complaint: str) -> None:
+    weights = [stored("int8", 5, 3, 2, 2), *parameters("int8")]
+    operands = [stored("uint8", 1, 3, 4, 4), *parameters("uint8"), *weights, *parameters("uint8")]
+    operands[place] = np.ones(size, np.float32)
+    with pytest.raises(ModelError, match=complaint):
+        import_onnx(model_of("QLinearConv", operands, domain="")[0])
+
+
 def test_scales_of_zero_are_refused() -> None:
     proto, _ = model_of(
         "DequantizeLinear", [stored("int8", 3), *parameters("int8", 0.0)], domain=""
