@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 
 import numpy as np
 
@@ -48,7 +49,8 @@ class Percentile:
     kept: float = 99.99
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kept, int | float) or not 0 < self.kept <= 100:
+        is_number = isinstance(self.kept, Real) and not isinstance(self.kept, bool)
+        if not (is_number and 0 < self.kept <= 100):
             raise OptionError(f"Percentile({self.kept!r:.80}): give percent above 0, at most 100")
 
     def __call__(self, histogram: Histogram, kind: ElementKind, schema: Schema) -> Encoding:

@@ -18,6 +18,8 @@ from glow_nb.types import Array
 
 FORMAT = "glow_nb ranges 1"
 MOST_BINS = 1 << 20
+MOST = float(np.finfo(np.float32).max)
+"""The greatest number that a value can have taken."""
 
 _WORDS: Mapping[type[Any], str] = {
     str: "text",
@@ -98,7 +100,7 @@ class _Reader:
         counts = self._counts(name, self._field(item, "counts", str), bins)
         least, greatest = (self._field(item, key, float) for key in ("minimum", "maximum"))
         is_nothing = not counts.any() and (least, greatest) == (np.inf, -np.inf)
-        if not is_nothing and not (counts.any() and -np.inf < least <= greatest < np.inf):
+        if not is_nothing and not (counts.any() and -MOST <= least <= greatest <= MOST):
             raise self._wrong(f"value {name!r}: its counts do not fit {least} to {greatest}")
         value = ValueRange(
             name,

@@ -22,12 +22,20 @@ def batches_of(samples: Samples, source: Source) -> Iterator[dict[str, Array]]:
 
     Arrays of many samples are cut into batches of the network's size, 1 if that is open. The last
     one is filled up with samples from the beginning, since a network of fixed sizes takes no less.
+    What is at hand is checked before the first feed comes, what an iterator makes as it comes.
 
     Raises:
         CalibrationError: There are none, some are NaN, or their shapes are not the same.
         FeedError: They do not fit the network.
     """
     feeds = _feeds(samples, source)
+    if isinstance(feeds, list | tuple):
+        for _ in _checked(feeds, source):
+            pass
+    yield from _checked(feeds, source)
+
+
+def _checked(feeds: Iterable[Any], source: Source) -> Iterator[dict[str, Array]]:
     shapes: Shapes | None = None
     count = 0
     for count, feed in enumerate(feeds, 1):
@@ -71,6 +79,9 @@ def _cut(samples: Feeds, source: Source) -> Iterator[dict[str, Array]]:
             f"samples: the arrays hold {lengths} samples; give each as many, along the first axis"
         )
     count, batch = lengths[source.inputs[0]] or 0, source.batch or 1
+    floats = {name: array for name, array in arrays.items() if array.dtype.kind == "f"}
+    for place in range(count):
+        _check_numbers(f"sample {place + 1}", {name: floats[name][place] for name in floats})
     for begin in range(0, count, batch):
         chosen = np.arange(begin, begin + batch) % count
         yield {name: array[chosen] for name, array in arrays.items()}

@@ -120,7 +120,7 @@ SCHEMAS: Mapping[str, Schema] = {
 
 def schema_named(name: str) -> Schema:
     """Return the schema called *name*; raise OptionError if there is none."""
-    if name not in SCHEMAS:
+    if not isinstance(name, str) or name not in SCHEMAS:
         raise OptionError(
             f"schema={name!r:.80}{closest(str(name), SCHEMAS)}; choose one of {list(SCHEMAS)}"
         )

@@ -150,6 +150,16 @@ def test_gemm(turned: tuple[int, int], quantized: bool, channels: bool, alpha: f
     check(proto, feeds, steps=1 if quantized else 1e-4)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (1, 1), (1, 5), (4, 1), (4, 5)])
+@pytest.mark.parametrize("channels", [False, True])
+def test_addend_of_gemm_broadcasts(shape: tuple[int, ...], channels: bool) -> None:
+    scale = np.linspace(0.01, 0.03, 5, dtype=np.float32) if channels else np.float32(0.02)
+    weights = [stored("int8", 9, 5), np.asarray(scale), np.zeros(np.shape(scale), np.int8)]
+    addend = np.asarray(RANDOM.integers(-9999, 9999, shape, np.int32))
+    operands = [stored("uint8", 4, 9), *parameters("uint8"), *weights, addend]
+    check(*model_of("QGemm", [*operands, *parameters("uint8", 0.2, 128)]), steps=1)
+
+
 @pytest.mark.parametrize(
     ("bits", "zeros"),
     [(2, ""), (2, "packed"), (4, ""), (4, "packed"), (4, "float"), (8, ""), (8, "packed")],
@@ -237,6 +247,42 @@ def test_blocks_have_scales_of_their_own(shape: tuple[int, int]) -> None:
     spread = [np.repeat(array, 4, axis=1)[:, : shape[1]] for array in (scale, zero)]
     wanted = (operands[0].astype(np.float32) - spread[1]) * spread[0]
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kinds", [("float16", 1), ("float32", 10)])
+@pytest.mark.parametrize("channels", [False, True])
+def test_output_kind_of_its_own_is_rounded_to_once(kinds: tuple[str, int], channels: bool) -> None:
+    scale, code = kinds
+    scales = RANDOM.uniform(0.01, 0.1, 4 if channels else ()).astype(scale)
+    operands = [stored("int8", 3, 4), np.asarray(scales)]
+    result = str(helper.tensor_dtype_to_np_dtype(code))
+    how: dict[str, Any] = {"domain": "", "opset": 23, "output_dtype": code, "result": result}
+    check(*model_of("DequantizeLinear", operands, **how))
+
+
+@pytest.mark.parametrize("channels", [(), (4,)])
+def test_zero_point_of_another_kind_is_refused(channels: tuple[int, ...]) -> None:
+    scale = np.full(channels, 0.5, np.float32)
+    operands = [stored("uint8", 3, 4), scale, np.full(channels, -5, np.int8)]
+    proto, _ = model_of("DequantizeLinear", operands, domain="", result="float32")
+    with pytest.raises(ModelError, match="zero point %x2 : int8.* must be of the kind of %x0"):
+        import_onnx(proto)
+
+
+@pytest.mark.parametrize(
+    ("place", "size", "complaint"),
+    [
+        (4, 4, "x4 : float32<4> must be one number, or 5 for the filters of %x3"),
+        (1, 3, "x1 : float32<3> must be one number, for the whole tensor"),
+        (6, 5, "x6 : float32<5> must be one number, for the whole tensor"),
+    ],
+)
+def test_scales_of_a_convolution_that_do_not_fit(place: int, size: int, complaint: str) -> None:
+    weights = [stored("int8", 5, 3, 2, 2), *parameters("int8")]
+    operands = [stored("uint8", 1, 3, 4, 4), *parameters("uint8"), *weights, *parameters("uint8")]
+    operands[place] = np.ones(size, np.float32)
+    with pytest.raises(ModelError, match=complaint):
+        import_onnx(model_of("QLinearConv", operands, domain="")[0])
 
 
 def test_scales_of_zero_are_refused() -> None:

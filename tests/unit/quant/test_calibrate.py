@@ -81,6 +81,29 @@ def test_samples_without_meaning_are_refused(samples: Any, message: str) -> None
         quant.calibrate(dense(), samples, backend="interpreter")
 
 
+def rows_with_hole() -> Array:
+    rows = random(6, 5)
+    rows[3, 1] = np.nan
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (rows_with_hole(), "sample 4: input 'x' holds 1 NaN"),
+        ({"x": rows_with_hole()}, "sample 4: input 'x' holds 1 NaN"),
+        (list(with_holes()), "sample 2: input 'x' holds 10 NaN"),
+        ([random(2, 5), random(3, 5)], "shape is"),
+    ],
+)
+def test_samples_are_checked_before_the_network_is_compiled(
+    samples: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("glow_nb.quant.calibration.compile")
+    with pytest.raises((CalibrationError, FeedError), match=message):
+        quant.calibrate(dense(), samples, backend="interpreter")
+
+
 def test_samples_of_several_sizes_are_refused() -> None:
     with pytest.raises(CalibrationError, match=r"sample 2: its shapes are {'x': \(2, 5\)}"):
         quant.calibrate(dense, [random(3, 5), random(2, 5)], backend="interpreter")

@@ -112,6 +112,10 @@ def test_percentiles_are_those_of_onnxruntime() -> None:
 def test_methods_that_are_none_are_refused() -> None:
     with pytest.raises(OptionError, match="method='mes'; did you mean 'mse'"):
         method_named("mes")
+    assert Percentile(np.float64(99)).kept == 99
+    assert Percentile(np.float32(99)).kept == 99  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"Percentile\(True\): give percent above 0"):
+        Percentile(True)
     with pytest.raises(OptionError, match=r"Percentile\(0\): give percent above 0"):
         Percentile(0)
     assert method_named(minmax) is minmax

@@ -129,6 +129,7 @@ values:
         ("counts: 1 2", "counts: 1 2 3 4 5", "value 'x': its counts are no 4 whole numbers"),
         ("counts: 1 2", "counts: 1 -2", "value 'x': its counts are no 4 whole numbers"),
         ("minimum: 0.0", "minimum: 2.0", "value 'x': its counts do not fit 2.0 to 1.0"),
+        ("maximum: 1.0", "maximum: 1.0e+300", r"value 'x': its counts do not fit 0.0 to 1e\+300"),
         ("maximum: 1.0", "maximum: .nan", "value 'x': its counts do not fit 0.0 to nan"),
         ("name: x", "name: 3", "'name' is 3, but must be text"),
         ("- {", "- 5\n- {", "the value 5 has no fields"),

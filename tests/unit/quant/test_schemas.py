@@ -98,6 +98,8 @@ def test_asymmetric_is_what_onnxruntime_computes(ends: Ends, kind: ElementKind) 
 
 
 def test_names_that_are_none_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"schema=\['symmetric'\]; did you mean"):
+        schema_named(["symmetric"])  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="schema='symetric'; did you mean 'symmetric'"):
         schema_named("symetric")
     with pytest.raises(OptionError, match="weights='int4': choose one of"):

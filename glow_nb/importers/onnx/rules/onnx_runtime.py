@@ -96,7 +96,7 @@ def quantized_concat(ctx: Context, node: OnnxNode) -> Value:
 def quantized_gemm(ctx: Context, node: OnnxNode) -> Value:
     """``alpha * (A @ B + C)``, ``A`` and ``B`` transposed on demand, quantized if it has a scale.
 
-    ``C`` is int32, in units of the product of both scales.
+    ``C`` is int32, in units of the product of both scales, and broadcasts to the result.
     """
     b_scale, depth = (
         fixed(ctx, node.operand(4)),
@@ -113,12 +113,25 @@ def quantized_gemm(ctx: Context, node: OnnxNode) -> Value:
         result = ctx.emit(ops.MatMul(lhs, rhs))
     else:
         unit = ctx.emit(ops.Mul(*ctx.aligned(fixed(ctx, node.operand(1)), b_scale)))
-        bias = dequantized(ctx, ctx.broadcast(addend, (depth,)), unit, None, axis=0)
-        result = ctx.emit(ops.FullyConnected(lhs, rhs, bias))
+        result = _with_addend(ctx, lhs, rhs, addend, unit, (lhs.type.shape[0], depth))
     alpha = node.number("alpha", 1.0)
     if alpha != 1:
         result = ctx.emit(ops.Mul(result, ctx.scalar(result.type, alpha)))
     return result if node.optional(7) is None else _stored(ctx, node, result, 7)
+
+
+def _with_addend(
+    ctx: Context, lhs: Value, rhs: Value, addend: Value, unit: Value, shape: tuple[int, int]
+) -> Value:
+    """Return the product, of *shape*, plus an int32 *addend* in *unit*: a row, or a matrix."""
+    rows, depth = shape
+    if addend.type.rank == 2 and addend.type.shape[0] == 1:
+        addend = ctx.reshape(addend, addend.type.shape[1:])
+    if addend.type.rank < 2:
+        bias = dequantized(ctx, ctx.broadcast(addend, (depth,)), unit, None, axis=0)
+        return ctx.emit(ops.FullyConnected(lhs, rhs, bias))
+    real = dequantized(ctx, ctx.broadcast(addend, (rows, depth)), unit, None, axis=1)
+    return ctx.emit(ops.Add(ctx.emit(ops.MatMul(lhs, rhs)), real))
 
 
 def _turned(node: OnnxNode, operand: str) -> bool:

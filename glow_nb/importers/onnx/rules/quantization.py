@@ -39,6 +39,8 @@ def dequantize(ctx: Context, node: OnnxNode) -> Value:
     kind = scale.type.kind
     if node.has("output_dtype") and node.integer("output_dtype"):
         kind = ctx.kind(node.integer("output_dtype"))
+    if kind is not scale.type.kind and scale.type.kind is not FLOAT64:
+        scale = ctx.convert(fixed(ctx, scale), FLOAT32)  # so that the product is rounded once
     axis, block = node.integer("axis", 1), node.integer("block_size", 0)
     real = dequantized(ctx, x, scale, node.optional(2), axis=axis, block=block)
     return ctx.convert(real, kind)
@@ -48,6 +50,8 @@ def dequantized(
     ctx: Context, x: Value, scale: Value, zero: Value | None, *, axis: int = 1, block: int = 0
 ) -> Value:
     """Return the floats that the stored *x* stands for, in the kind of *scale*."""
+    if zero is not None and zero.type.kind is not x.type.kind:
+        raise ctx.wrong(f"zero point {zero} must be of the kind of {x}; export the model again")
     if is_small_float(x.type.kind):
         _require_zero(ctx, zero)
         whole, factor = _beside(ctx, x, axis, block, scale)
@@ -279,6 +283,10 @@ def quantized_convolution(ctx: Context, node: OnnxNode) -> Value:
 
 def _convolution_of_run_time_scales(ctx: Context, node: OnnxNode) -> Value:
     x, filter = node.operand(0), node.operand(3)
+    _require_one(ctx, node, 1, 6)
+    scale, depth = node.operand(4), filter.type.shape[0]
+    if scale.type.size not in (1, depth):
+        raise ctx.wrong(f"{scale} must be one number, or {depth} for the filters of {filter}")
     result = convolve(
         ctx,
         node,
@@ -294,6 +302,14 @@ def _convolution_of_run_time_scales(ctx: Context, node: OnnxNode) -> Value:
         along(ctx, node.operand(6), 1, rank),
     )
     return _requantized(ctx, result, factor, node.operand(7))
+
+
+def _require_one(ctx: Context, node: OnnxNode, *places: int) -> None:
+    """Raise ModelError unless scales, and the zero points behind them, are one number each."""
+    for place in places:
+        for parameter in _pair(node, place):
+            if parameter.type.size != 1:
+                raise ctx.wrong(f"{parameter} must be one number, for the whole tensor")
 
 
 def _factor(ctx: Context, lhs: Value, rhs: Value, result: Value) -> Value:
