@@ -169,9 +169,13 @@ class Dispatcher:
 
     def _go_on(self, run: Run, effects: Effects, here: bool) -> None:
         """Give *run* to its device; if it ends at once, take what came of it."""
-        outcome = self._hand_over(run, here)
-        if outcome is not None:
-            self._end(run, outcome, effects)
+        try:
+            outcome = self._hand_over(run, here)
+            if outcome is not None:
+                self._end(run, outcome, effects)
+        except BaseException:  # an interrupt from the keyboard
+            self._change(partial(self._schedule.end, run, CancelledError(), now=time.monotonic()))
+            raise
 
     def _hand_over(self, run: Run, here: bool) -> Outcome | None:
         """Give *run* to its device; return what came of it if it ends at once, or *here*."""
@@ -190,9 +194,6 @@ class Dispatcher:
             return error
         except MemoryError as error:
             return out_of_memory(f"network {run.execution.flow.name!r}", error)
-        except BaseException:  # an interrupt from the keyboard
-            self._change(partial(self._schedule.end, run, CancelledError(), now=time.monotonic()))
-            raise
         run.launcher = None
         return _outcome(run, future) if run.ended_at_once else None
 
