@@ -34,6 +34,7 @@ from glow_nb.arguments import as_path
 from glow_nb.errors import OptionError
 from glow_nb.regular_files import open_regular
 from glow_nb.runtime.devices.device_description import KINDS, DeviceDescription, Link
+from glow_nb.runtime.devices.open_device import check_backend, check_options
 from glow_nb.schema import closest
 
 MOST_DEVICES = 10_000
@@ -133,8 +134,19 @@ class _Reader:
             changes[attribute] = read(self, found, key)
         if changes.get("kind") == "interpreter":
             changes.setdefault("backend", "interpreter")
+        self.check(node, fields, DeviceDescription(name, **changes))
         names = [name] if count is None else [f"{name}{index}" for index in range(count)]
         return [DeviceDescription(each, **changes) for each in names]
+
+    def check(
+        self, node: yaml.Node, fields: Mapping[str, yaml.Node], device: DeviceDescription
+    ) -> None:
+        """Raise OptionError if a device of its kind has not such *fields*; *node* is all of it."""
+        for key, check in (("backend", check_backend), ("options", check_options)):
+            try:
+                check(device)
+            except OptionError as error:
+                raise self.wrong(fields.get(key, node), key, str(error)) from error
 
     def check_names(self, devices: list[DeviceDescription], node: yaml.Node) -> None:
         """Raise OptionError if a name comes twice, or a link leads to no device."""
@@ -206,7 +218,10 @@ class _Reader:
             raise self.wrong(
                 node, key, f"is {text!r:.40}, but must be bytes, such as 500MB or 2GiB"
             )
-        return int(float(match[1]) * UNITS[match[2]])
+        size = int(float(match[1]) * UNITS[match[2]])
+        if not size:
+            raise self.wrong(node, key, f"is {text!r:.40}, but a device must have memory")
+        return size
 
     def options(self, node: yaml.Node, key: str) -> Mapping[str, object]:
         """Return what *node* says, in lists, dictionaries, text and numbers."""

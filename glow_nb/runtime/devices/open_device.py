@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from glow_nb.arguments import whole_number
+from glow_nb.backends import BACKENDS
 from glow_nb.errors import OptionError
 from glow_nb.runtime.devices.device import Device
 from glow_nb.runtime.devices.device_description import KINDS, DeviceDescription
 from glow_nb.runtime.devices.options import DeviceOptions, read_options
 from glow_nb.schema import closest
 
-WITHOUT_OPTIONS = ("local", "interpreter")
 INTERPRETER = "interpreter"
 """The name of a kind, and of the backend that it needs."""
 
@@ -51,11 +51,44 @@ def _check(description: DeviceDescription) -> None:
         raise OptionError(
             f"{subject}: kind {kind!r:.80}{closest(str(kind), KINDS)}; give one of {list(KINDS)}"
         )
-    _ = description.unsupported  # raises
-    if kind in WITHOUT_OPTIONS:
-        read_options(description, DeviceOptions)
+    check_options(description)
     whole_number(f"{subject}: cores", description.cores, least=1)
     whole_number(f"{subject}: memory_bytes", description.memory_bytes, least=1)
+    check_backend(description)
+
+
+def check_options(description: DeviceDescription) -> None:
+    """Raise OptionError if an option means nothing to a device of its kind."""
+    _ = description.unsupported  # raises
+    read_options(description, _options_of(description.kind))
+
+
+def _options_of(kind: str) -> type[DeviceOptions]:
+    match kind:
+        case "process":
+            from glow_nb.runtime.devices.process import ProcessOptions
+
+            return ProcessOptions
+        case "ray":
+            from glow_nb.runtime.devices.ray import RayOptions
+
+            return RayOptions
+        case "simulated":
+            from glow_nb.runtime.devices.simulated import SimulatedOptions
+
+            return SimulatedOptions
+        case _:
+            return DeviceOptions
+
+
+def check_backend(description: DeviceDescription) -> None:
+    """Raise OptionError if there is no such backend, or a device of its kind runs another one's."""
+    subject, kind = f"device {description.name!r:.80}", description.kind
+    if isinstance(description.backend, str) and description.backend not in BACKENDS:
+        raise OptionError(
+            f"{subject}: unknown backend {description.backend!r:.80}"
+            f"{closest(description.backend, BACKENDS)}; give one of {sorted(BACKENDS)}"
+        )
     interprets = description.backend == INTERPRETER
     if kind != "simulated" and interprets != (kind == INTERPRETER):
         needed = INTERPRETER if kind == INTERPRETER else "cpu"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from glow_nb.counted import Counted, visible_types
-from glow_nb.errors import PartitionError
+from glow_nb.errors import GlowError, PartitionError
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
-from glow_nb.types import TensorType
+from glow_nb.types import Array, TensorType
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,20 @@ class Copy:
     network: str
     has_state: bool
 
+    def checked(self, outputs: object) -> list[Array]:
+        """Return the *outputs* of a run; a device of a user may give what these cannot be.
+
+        Raises:
+            GlowError: They are no list of arrays as the part makes them.
+        """
+        if isinstance(outputs, list) and self.part.makes(outputs):
+            return outputs
+        wanted = ", ".join(f"{name!r} {type}" for name, type in self.part.deployable.outputs)
+        raise GlowError(
+            f"{self.device.name}: a run of network {self.network!r} gave {outputs!r:.80}, but must "
+            f"give a list of arrays: {wanted}"
+        )
+
 
 @dataclass(eq=False)
 class HostedPart:
@@ -49,10 +66,17 @@ class HostedPart:
     copies: tuple[Copy, ...] = ()
     inputs: tuple[str, ...] = field(init=False)
     outputs: tuple[str, ...] = field(init=False)
+    _made: list[tuple[tuple[int, ...], np.dtype[Any]]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.inputs = tuple(name for name, _ in self.deployable.inputs)
         self.outputs = tuple(name for name, _ in self.deployable.outputs)
+        self._made = [(type.shape, type.kind.dtype) for _, type in self.deployable.outputs]
+
+    def makes(self, values: Sequence[object]) -> bool:
+        """Return whether *values* are arrays of the shapes and dtypes that a run gives."""
+        made = [(v.shape, v.dtype) for v in values if isinstance(v, np.ndarray)]
+        return made == self._made and len(made) == len(values)
 
     def free_copy(self, avoided: frozenset[str] = frozenset()) -> Copy | None:
         """Return the copy on the least busy device that takes runs, or None.

@@ -169,9 +169,13 @@ class Dispatcher:
 
     def _go_on(self, run: Run, effects: Effects, here: bool) -> None:
         """Give *run* to its device; if it ends at once, take what came of it."""
-        outcome = self._hand_over(run, here)
-        if outcome is not None:
-            self._end(run, outcome, effects)
+        try:
+            outcome = self._hand_over(run, here)
+            if outcome is not None:
+                self._end(run, outcome, effects)
+        except BaseException:  # an interrupt from the keyboard
+            self._change(partial(self._schedule.end, run, CancelledError(), now=time.monotonic()))
+            raise
 
     def _hand_over(self, run: Run, here: bool) -> Outcome | None:
         """Give *run* to its device; return what came of it if it ends at once, or *here*."""
@@ -182,17 +186,14 @@ class Dispatcher:
             feeds = run.execution.feeds(run.part)
             with run.device.border:
                 if here:
-                    return device.run(run.copy.key, feeds)
-                future = device.submit(run.copy.key, feeds)
+                    return run.copy.checked(device.run(run.copy.key, feeds))
+                run.future = future = device.submit(run.copy.key, feeds)
+                # until it ends: it holds what it calls, so that they are a cycle
+                future.add_done_callback(partial(self._on_done, run))
         except GlowError as error:
             return error
         except MemoryError as error:
             return out_of_memory(f"network {run.execution.flow.name!r}", error)
-        except BaseException:  # an interrupt from the keyboard
-            self._change(partial(self._schedule.end, run, CancelledError(), now=time.monotonic()))
-            raise
-        run.future = future  # until it ends: it holds what it calls, so that they are a cycle
-        future.add_done_callback(partial(self._on_done, run))
         run.launcher = None
         return _outcome(run, future) if run.ended_at_once else None
 
@@ -259,7 +260,11 @@ def _outcome(run: Run, future: Future[list[Array]]) -> Outcome:
         return CancelledError()
     error = future.exception()
     if error is None:
-        return future.result()
+        assert run.copy is not None
+        try:
+            return run.copy.checked(future.result())
+        except GlowError as wrong:
+            return wrong
     if isinstance(error, GlowError):
         return error
     return GlowError(f"{run.device.name}: {type(error).__name__}: {error}")

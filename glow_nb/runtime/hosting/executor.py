@@ -179,6 +179,8 @@ def run_once(flow: Dataflow, inputs: Sequence[Array]) -> list[Array]:
     execution = Execution(flow, [request])
     for index, part in enumerate(flow.parts):
         copy = part.copies[0]
-        execution.finish(index, copy.device.device.run(copy.key, execution.feeds(part)))
-    (outputs,) = execution.results()
-    return list(outputs.values())
+        with copy.device.border:
+            outputs = copy.checked(copy.device.device.run(copy.key, execution.feeds(part)))
+        execution.finish(index, outputs)
+    (results,) = execution.results()
+    return list(results.values())

@@ -268,12 +268,13 @@ class HostManager:
         return request
 
     def _network(self, name: str) -> ServedNetwork:
-        network = self._schedule.networks.get(name)
+        network = self._schedule.networks.get(name) if isinstance(name, str) else None
         if network is None:
             self._require_open()
             known = list(self._schedule.networks)
             raise OptionError(
-                f"the host has no network {name!r:.80}{closest(str(name), known)}; it has {known}"
+                f"the host has no network {name!r:.80}{closest(str(name), known)}; it has "
+                f"{known!s:.200}"
             )
         return network
 

@@ -28,6 +28,9 @@ MOST_ROWS = 40
 MOST_ARROWS = 60
 """Arrows that are drawn at most, those of most bytes."""
 
+LEFT = 0.17
+"""Where the bars begin, as a share of the picture: 16 wide letters find room before that."""
+
 LABEL_WIDTH, NUMBER_WIDTH = 0.09, 0.02
 """Widths of the bytes of an arrow and of the number of a part, as shares of the time that is drawn:
 what finds no room is not written."""
@@ -59,19 +62,20 @@ def _make_figure(plan: Partitioning, title: str) -> Figure:
     times, sizes = figure.subplots(1, 2, width_ratios=(3, 1), sharey=True)
     height = figure.get_figheight()
     figure.subplots_adjust(
-        left=0.1, right=0.89, top=1 - 1.1 / height, bottom=0.65 / height, wspace=0.04
+        left=LEFT, right=0.89, top=1 - 1.1 / height, bottom=0.65 / height, wspace=0.04
     )
     _draw_times(times, plan, rows)
     _draw_memory(sizes, plan, rows)
-    times.set_yticks(range(len(rows)), [short_name(name) for name in rows])
+    times.set_yticks(range(len(rows)), [short_name(name) for name in rows], fontsize=9)
     times.set_ylim(len(rows) - 0.45, -0.55)
     left_out = len(plan.devices) - len(rows)
+    title = title or f"{format_name(plan.name)} on {len(plan.devices)} devices"
     figure.text(
-        0.1, 1 - 0.35 / height, title or f"{format_name(plan.name)} on {len(plan.devices)} devices",
+        LEFT, 1 - 0.35 / height, title,
         fontsize=15, fontweight="bold", va="center",
     )  # fmt: skip
     words = f"{left_out} devices are left out; " if left_out else ""
-    figure.text(0.1, 1 - 0.72 / height, f"{words}{plan}", fontsize=10, color=FAINT, va="center")
+    figure.text(LEFT, 1 - 0.72 / height, f"{words}{plan}", fontsize=10, color=FAINT, va="center")
     return figure
 
 

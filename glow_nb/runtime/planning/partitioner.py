@@ -11,12 +11,13 @@ from glow_nb.backends import Backend
 from glow_nb.compiler import lower_for
 from glow_nb.errors import OptionError, PartitionError, UnsupportedError
 from glow_nb.fuse.check_traits import check_traits
-from glow_nb.hlir.graph import Function
+from glow_nb.hlir.graph import NODES, Function
+from glow_nb.hlir.ops import Transpose
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.stack import members_of
 from glow_nb.profile import Profile
 from glow_nb.runtime.deploy import backend_of
-from glow_nb.runtime.devices.device_description import DeviceDescription
+from glow_nb.runtime.devices.device_description import UNSUPPORTED, DeviceDescription
 from glow_nb.runtime.planning.assignment import Assignment, assigned_devices
 from glow_nb.runtime.planning.bounds import unit_bytes
 from glow_nb.runtime.planning.cuts import most_units, neighbours
@@ -142,15 +143,16 @@ def _barred(
     units: Units, function: Function, devices: Sequence[DeviceDescription], backend: Backend
 ) -> dict[str, list[bool]]:
     """Return for each device which units it cannot run: by its backend, or by its options."""
-    opcodes = {node.name: node.opcode for node in function.nodes}
+    opcodes = _opcodes_by_name(function)
     operators = [
-        unit.operators | {opcodes[node] for node in unit.nodes if node in opcodes}
+        unit.operators.union(*(opcodes.get(node, ()) for node in unit.nodes))
         for unit in units.units
     ]
     work = units.program.work
     runs: dict[str, list[bool]] = {}
     barred = {}
     for device in devices:
+        _check_operators(device)
         if device.backend not in runs:
             other = backend_of(device)
             runs[device.backend] = [
@@ -162,6 +164,27 @@ def _barred(
             for can, found in zip(runs[device.backend], operators, strict=True)
         ]
     return barred
+
+
+def _opcodes_by_name(function: Function) -> dict[str, set[str]]:
+    """Return the operators of each node of the model, by its name there.
+
+    Transposes count where there is nothing else: importers put them around what they import.
+    """
+    found: dict[str, set[str]] = {}
+    for node in function.nodes:
+        for name in function.origins_of(node):
+            found.setdefault(name, set()).add(node.opcode)
+    return {name: opcodes - {Transpose.opcode} or opcodes for name, opcodes in found.items()}
+
+
+def _check_operators(device: DeviceDescription) -> None:
+    for name in sorted(device.unsupported):
+        if name not in NODES:
+            raise OptionError(
+                f"device {device.name!r}: {UNSUPPORTED}: there is no operator {name!r:.80}"
+                f"{closest(name, NODES)}; glow_nb.hlir.ops has all of them"
+            )
 
 
 def _can_run(other: Backend, backend: Backend, instruction: Instruction) -> bool:
@@ -184,7 +207,8 @@ def _refuse_unsupported(fleet: Fleet) -> None:
     nowhere = np.array([kind.barred for kind in fleet.kinds]).all(axis=0)
     units = [fleet.units.units[number] for number in np.flatnonzero(nowhere)]
     if units:
-        names = ", ".join(repr(unit.nodes[0]) for unit in units[:3] if unit.nodes)
+        firsts = dict.fromkeys(unit.nodes[0] for unit in units if unit.nodes)
+        names = ", ".join(map(repr, list(firsts)[:3]))
         operators = sorted({operator for unit in units for operator in unit.operators})
         raise PartitionError(
             f"{fleet.units.program.name!r}: no device runs {names}, made of "

@@ -96,7 +96,9 @@ def _expanded(
     try:
         for piece in _pieces(raw, coding):
             if len(data) + len(piece) > limits.body_bytes:
-                raise _too_large(f"more than {limits.body_bytes} without its compression", limits)
+                raise _too_large(
+                    f"more than {limits.body_bytes}", limits, " without its compression"
+                )
             share.take(len(piece))
             data += piece
     except zlib.error as error:
@@ -136,7 +138,8 @@ def _place(size_bytes: int, header_bytes: int | None) -> Bytes:
     return memory[begin : begin + size_bytes]
 
 
-def _too_large(size: str, limits: Limits) -> Refusal:
+def _too_large(size: str, limits: Limits, how: str = "") -> Refusal:
     return Refusal(
-        413, f"the body has {size} bytes, but may have {limits.body_bytes}; send less at a time"
+        413,
+        f"the body has {size} bytes{how}, but may have {limits.body_bytes}; send less at a time",
     )

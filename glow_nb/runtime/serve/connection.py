@@ -87,7 +87,7 @@ class Connection(H11Protocol):
         self._stop_waiting()
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             body = json.dumps({"error": message}).encode()
             head = (
                 f"HTTP/1.1 {status} Refused\r\ncontent-type: application/json\r\n"

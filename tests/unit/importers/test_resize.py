@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
@@ -77,12 +77,16 @@ def test_others_mean_what_the_reference_does(
 
 
 @given(size=st.integers(1, 40), hundredths=st.integers(20, 330))
+@example(size=30, hundredths=130)
 def test_size_is_that_of_shape_inference(size: int, hundredths: int) -> None:
+    """But for products that are whole numbers in float32 alone: there it is that of ONNX Runtime."""
     x = np.zeros((1, 1, size), np.float32)
     proto = resize(x, [1, 1, hundredths / 100])
     proto.graph.output[0].type.tensor_type.ClearField("shape")
     inferred = onnx.shape_inference.infer_shapes(proto).graph.output[0].type.tensor_type.shape
-    assert ours(proto, x).shape == tuple(d.dim_value for d in inferred.dim)
+    scale = np.float32(hundredths / 100)
+    more = int(np.float32(size) * scale) - int(size * float(scale))
+    assert ours(proto, x).shape == (1, 1, inferred.dim[2].dim_value + more)
 
 
 @settings(max_examples=60)

@@ -28,7 +28,7 @@ devices:
     count: 2
     kind: interpreter
     memory: 500MB
-    options: {unsupported: [convolution], resources: {gpu: 1}}
+    options: {unsupported: [convolution]}
 """
 
 
@@ -49,7 +49,7 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     assert [device.name for device in slow] == ["slow0", "slow1"]
     assert slow[0].backend == "interpreter"
     assert slow[0].memory_bytes == 500_000_000
-    assert slow[0].options == {"unsupported": ["convolution"], "resources": {"gpu": 1}}
+    assert slow[0].options == {"unsupported": ["convolution"]}
 
 
 def test_devices_of_the_example_in_the_docstring_open() -> None:
@@ -104,6 +104,27 @@ def test_what_is_left_out_has_its_default() -> None:
         (
             "devices:\n  - {name: a, links: {b: {bytes_per_second: 1}}}",
             "2: links: 'a' names 'b', which is none",
+        ),
+        ("devices:\n  - name: a\n    memory: 0GB", "3: memory: is '0GB', but a device must have"),
+        (
+            "devices:\n  - name: a\n    backend: gpu",
+            "3: backend: device 'a': unknown backend 'gpu'",
+        ),
+        (
+            "devices:\n  - name: a\n    backend: cpu\n    kind: interpreter",
+            "3: backend: device 'a': a device of the kind 'interpreter' does not run",
+        ),
+        (
+            "devices:\n  - name: a\n    cores: 2\n    options: {unsuported: [add]}",
+            "4: options: device 'a': unknown option 'unsuported'",
+        ),
+        (
+            "devices:\n  - name: a\n    kind: process\n    options: {heartbeat_timeout: 0}",
+            "4: options: device 'a': heartbeat_timeout=0",
+        ),
+        (
+            "devices:\n  - {name: a, options: {unsupported: add}}",
+            "2: options: device 'a': unsupported='add': give a list of operators",
         ),
         ("devices:\n  - {name: a, options: 3}", "2: options: must have keys and values"),
         ("devices:\n  - {name: a, options: {x: !!int a}}", "2: options"),

@@ -97,11 +97,13 @@ def test_what_is_no_list_of_devices_is_refused(devices: Any) -> None:
 def test_what_cannot_be_is_refused_and_the_host_goes_on(host: HostManager) -> None:
     with pytest.raises(OptionError, match=r"no network 'doubl'; did you mean 'double'\?"):
         host.run("doubl", row(1))
+    wrong: Any = ["double"]
+    with pytest.raises(OptionError, match=r"no network \['double'\]; did you mean"):
+        host.run(wrong, row(1))
     with pytest.raises(FeedError, match="unknown input 'z'"):
         host.run("double", {"z": row(1)["x"]})
     with pytest.raises(DeadlineError, match="deadline=-1 s is in the past"):
         host.submit("double", row(1), deadline=-1)
-    wrong: Any
     for wrong in ("soon", 10**400):
         with pytest.raises(OptionError, match=f"deadline={wrong!r:.4}.*: give a number of seconds"):
             host.submit("double", row(1), deadline=wrong)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import glow_nb
 from glow_nb.errors import OptionError, PartitionError
@@ -145,6 +146,29 @@ def test_operators_are_kept_off_a_device_that_does_not_run_them() -> None:
     assert {part.device for part in plan.parts} == {"d0", "d1"}
 
 
+def test_an_operator_of_an_imported_model_is_kept_off_by_its_name() -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 16, 8, 8))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 16, 8, 8))
+    filters = numpy_helper.from_array(np.ones((16, 16, 3, 3), np.float32), "filters")
+    nodes = [
+        helper.make_node("Conv", ["x", "filters"], ["c"], "conv", pads=[1] * 4),
+        helper.make_node("Relu", ["c"], ["y"], "relu"),
+    ]
+    graph = helper.make_graph(nodes, "small", [x], [y], [filters])
+    function = glow_nb.load(helper.make_model(graph))
+    assert isinstance(function, Function)
+    unable, able = devices(2, multiply_adds_per_second=1e9)
+    unable = dataclasses.replace(
+        unable, multiply_adds_per_second=1e12, options={"unsupported": ["convolution"]}
+    )
+    plan = partition(function, [unable, able])
+    for part in plan.parts:
+        convolves = any("convolution" in i.opcode for i in part.program.work)
+        assert part.device == "d1" or not convolves
+    with pytest.raises(PartitionError, match="no device runs 'conv'"):
+        partition(function, [unable])
+
+
 def test_limits_are_kept() -> None:
     function = chain([64, 64, 64, 64])
     made = devices(3, backend="interpreter")
@@ -213,6 +237,10 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) ->
         (["d0"], "'d0' is no DeviceDescription"),
         ([DeviceDescription("d0", backend="gpu")], "unknown backend 'gpu'"),
         ([DeviceDescription("d0", options={"unsupported": "add"})], "give a list of operators"),
+        (
+            [DeviceDescription("d0", options={"unsupported": ["sofmax"]})],
+            "no operator 'sofmax'; did you mean 'softmax'",
+        ),
     ],
 )
 def test_wrong_devices_are_refused(made: list[DeviceDescription], message: str) -> None:

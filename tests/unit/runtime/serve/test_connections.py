@@ -108,6 +108,14 @@ def test_a_cut_body_ends_its_connection_alone(port: int) -> None:
     assert exchange(port, post(BODY)).startswith(b"HTTP/1.1 200 ")
 
 
+def test_a_body_in_chunks_that_are_none_is_refused(port: int) -> None:
+    head = f"POST {DOUBLE} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    reply = exchange(port, head + b"zz\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.1 400 ")
+    assert b"the request is not HTTP as it should be" in reply
+    assert exchange(port, post(BODY)).startswith(b"HTTP/1.1 200 ")
+
+
 def test_too_many_connections_are_refused(port: int) -> None:
     held = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(3)]
     time.sleep(0.1)
