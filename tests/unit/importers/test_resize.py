@@ -79,7 +79,7 @@ def test_others_mean_what_the_reference_does(
 @given(size=st.integers(1, 40), hundredths=st.integers(20, 330))
 @example(size=30, hundredths=130)
 def test_size_is_that_of_shape_inference(size: int, hundredths: int) -> None:
-    """But for products that are whole numbers in float32 alone: there it is that of ONNX Runtime."""
+    """But for products that are whole in float32 alone: there it is that of ONNX Runtime."""
     x = np.zeros((1, 1, size), np.float32)
     proto = resize(x, [1, 1, hundredths / 100])
     proto.graph.output[0].type.tensor_type.ClearField("shape")
