@@ -76,6 +76,7 @@ def by_tiles(function: Function, target: Target, choice: int) -> Function:
             return None
         ways = candidates_of(node, target, "auto", blocks=2)
         tiled = [way for way in ways if way.tile is not None]
+        assume(tiled)  # a single output of a single channel has none
         return emit_candidate(node, rewriter, tiled[choice % len(tiled)])
 
     return rewrite(function, rule)
