@@ -262,7 +262,8 @@ def _outcome(run: Run, future: Future[list[Array]]) -> Outcome:
     if error is None:
         assert run.copy is not None
         try:
-            return run.copy.checked(future.result())
+            with run.device.border:
+                return run.copy.checked(future.result())
         except GlowError as wrong:
             return wrong
     if isinstance(error, GlowError):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 from glow_nb.errors import GlowError
 from glow_nb.runtime.hosting.host import HostManager
@@ -23,6 +24,24 @@ GIVEN: list[Callable[[list[Array]], Any]] = [
     lambda outputs: [outputs[0][0]],
     lambda outputs: [outputs[0].astype(np.float64)],
 ]
+
+
+class Unprintable:
+    """What has no text."""
+
+    @override
+    def __repr__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_outputs_without_a_text_are_an_error_that_names_the_device() -> None:
+    device = ScriptedDevice("a")
+    with HostManager([device]) as host:
+        host.add_network("double", scaled(2.0))
+        device.gives = lambda _: Unprintable()
+        for ask in (host.run, lambda *args: host.submit(*args).result(10)):
+            with pytest.raises(GlowError, match="^a: ValueError: no text"):
+                ask("double", row(1))
 
 
 @pytest.mark.parametrize("gives", GIVEN)
