@@ -215,7 +215,8 @@ class ManagedDevice(ABC):
     def _count_out(self, run: Run) -> None:
         """Let a *run* be one that has ended."""
         run.held.unfinished -= 1
-        self._changed.notify_all()
+        if self._is_closed or run.held.status is LoadStatus.LEAVING:  # somebody waits for that
+            self._changed.notify_all()
 
     def _ended(self, run: Run, outcome: Outcome) -> bool:
         """Answer *run*; return False if it had ended before, as the device was given up."""

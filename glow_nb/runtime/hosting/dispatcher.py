@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from glow_nb.errors import DeviceError, GlowError
 from glow_nb.memory_limit import out_of_memory
+from glow_nb.runtime.hosting.direct_run import DirectOutcome
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
@@ -52,20 +53,41 @@ class Dispatcher:
         """Begin to look after deadlines and devices."""
         self._timer.start()
 
-    def submit(self, network: ServedNetwork, request: Request, *, waits: bool = False) -> None:
-        """Let *request* wait for *network*, or begin; raise as :meth:`ServedNetwork.accept`.
+    def submit(self, network: ServedNetwork, request: Request) -> None:
+        """Let *request* wait for *network*, or begin; raise as :meth:`ServedNetwork.accept`."""
+        self._change(partial(self._schedule.accept, network, request))
 
-        If this thread *waits* for the answer, it does what it can of the work itself.
+    def run(
+        self, network: ServedNetwork, inputs: Sequence[Array], rows: int
+    ) -> dict[str, Array] | int:
+        """Run *network* on an idle device by this thread.
+
+        Returns:
+            The outputs. A number says that a request must be submitted, since no device is idle, or
+            since the run was of no avail: it is how many devices were lost with it.
+
+        Raises:
+            GlowError: The run has failed.
         """
-        effects = Effects(own=request if waits else None)
         with self._lock:
-            run = self._schedule.begin_now(network, request) if waits else None
-            if run is None:
-                self._schedule.accept(network, request, effects)
+            run = self._schedule.begin_directly(network, rows, time.monotonic())
+        if run is None:
+            return 0
+        outcome: DirectOutcome = CancelledError()  # by an interrupt from the keyboard
+        try:
+            outcome = run.outcome(inputs)
+        finally:
+            effects = Effects()
+            with self._lock:
+                now = time.monotonic()
+                losses = self._schedule.end_directly(run, outcome, effects, now)
                 self._settle(effects)
-        if run is not None:
-            self._go_on(run, effects, here=True)
-        self._carry_out(effects)
+            self._carry_out(effects)
+        if losses is not None:
+            return losses
+        if isinstance(outcome, dict):
+            return outcome
+        raise outcome
 
     def withdraw(self, request: Request) -> bool:
         """Close *request*; return False if that has been done before."""
@@ -155,10 +177,7 @@ class Dispatcher:
 
     def _begin_runs(self, effects: Effects) -> None:
         while effects.runs:
-            run = effects.runs.pop(0)
-            requests = run.execution.requests
-            is_own = effects.own is requests[0] and len(requests) == 1
-            self._go_on(run, effects, here=is_own and not effects.runs)
+            self._go_on(effects.runs.pop(0), effects)
 
     def _answer_all(self, effects: Effects) -> None:
         with ExitStack() as answers:
@@ -167,26 +186,24 @@ class Dispatcher:
             for execution, requests in effects.finished:
                 answers.callback(_answer, execution, requests)
 
-    def _go_on(self, run: Run, effects: Effects, here: bool) -> None:
+    def _go_on(self, run: Run, effects: Effects) -> None:
         """Give *run* to its device; if it ends at once, take what came of it."""
         try:
-            outcome = self._hand_over(run, here)
+            outcome = self._hand_over(run)
             if outcome is not None:
                 self._end(run, outcome, effects)
         except BaseException:  # an interrupt from the keyboard
             self._change(partial(self._schedule.end, run, CancelledError(), now=time.monotonic()))
             raise
 
-    def _hand_over(self, run: Run, here: bool) -> Outcome | None:
-        """Give *run* to its device; return what came of it if it ends at once, or *here*."""
+    def _hand_over(self, run: Run) -> Outcome | None:
+        """Give *run* to its device; return what came of it if it ends at once."""
         assert run.copy is not None
         device = run.device.device
         run.launcher = threading.get_ident()
         try:
             feeds = run.execution.feeds(run.part)
             with run.device.border:
-                if here:
-                    return run.copy.checked(device.run(run.copy.key, feeds))
                 run.future = future = device.submit(run.copy.key, feeds)
                 # until it ends: it holds what it calls, so that they are a cycle
                 future.add_done_callback(partial(self._on_done, run))

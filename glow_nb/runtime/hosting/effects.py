@@ -19,7 +19,6 @@ class Effects:
     """What is to be done, after a change of the schedule and outside the lock.
 
     Attributes:
-        own: The request that this thread waits for, if there is one.
         runs: Runs to give to their devices.
         finished: Executions that have ended, each with the requests to answer.
         failed: Requests to answer with an error.
@@ -28,11 +27,11 @@ class Effects:
         wake: When :meth:`Schedule.expire` is to be called at the latest.
     """
 
-    __slots__ = ("dropped", "failed", "finished", "lost", "own", "runs", "wake")
+    __slots__ = ("dropped", "failed", "finished", "lost", "runs", "wake")
 
-    def __init__(self, own: Request | None = None) -> None:
+    def __init__(self) -> None:
         """Have nothing to do."""
-        self.own, self.wake = own, math.inf
+        self.wake = math.inf
         self.runs: list[Run] = []
         self.finished: list[tuple[Execution, list[Request]]] = []
         self.failed: list[tuple[Request, GlowError]] = []

@@ -16,6 +16,7 @@ from glow_nb.runtime.hosting.batching import joined, split
 from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, HostedPart
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
 from glow_nb.runtime.hosting.request import Request
+from glow_nb.runtime.hosting.tracer import TracedRun
 from glow_nb.types import Array
 
 
@@ -88,12 +89,10 @@ class Execution:
 
     def results(self) -> list[dict[str, Array]]:
         """Return the answer of each request, when all parts have ended."""
-        arrays = {name: self._output(name) for name in self.flow.outputs}
-        if self.flow.counted:
-            return [cut(arrays, self.flow.counted)]
+        outputs = cut({name: self._output(name) for name in self.flow.outputs}, self.flow.counted)
         if len(self.requests) == 1 and self.requests[0].rows == self.flow.rows:
-            return [arrays]
-        return split(arrays, [request.rows for request in self.requests])
+            return [outputs]
+        return split(outputs, [request.rows for request in self.requests])
 
     def _output(self, name: str) -> Array:
         value = self._value(name)
@@ -132,7 +131,8 @@ class Run:
     def __init__(self, execution: Execution, index: int) -> None:
         """Be ready."""
         self.execution, self.index = execution, index
-        self.losses, self.avoided = 0, frozenset[str]()
+        self.losses = max(request.losses for request in execution.requests)
+        self.avoided = frozenset[str]()
         self.copy: Copy | None = None
         self.future: Future[list[Array]] | None = None
         self.began = self.charged = 0.0
@@ -160,6 +160,13 @@ class Run:
         """Take it back from its device; return False if that has begun with it."""
         future = self.future  # another thread may end the run, and forget it
         return future is not None and future.cancel()
+
+    def traced(self, began: float, ended: float) -> TracedRun:
+        """Return what a trace keeps of it."""
+        execution = self.execution
+        return TracedRun(
+            execution.flow, self.index, execution.number, self.device.name, began, ended
+        )
 
     def again(self) -> Run:
         """Return the same run, ready once more: what comes of this one does not count."""

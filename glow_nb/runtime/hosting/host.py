@@ -232,39 +232,60 @@ class HostManager:
             DeadlineError: The deadline is in the past.
             DeviceError: The network's devices are lost.
         """
-        return self._submit(name, inputs, priority, deadline, waits=False)
+        network, priority, limit = self._asked(name, priority, deadline)
+        arrays, rows = network.feeds.rows(inputs)
+        return self._submit(network, arrays, rows, priority, limit)
 
     def run(
         self, name: str, inputs: Feeds, *, priority: int = 0, deadline: float | None = None
     ) -> dict[str, Array]:
         """Do what :meth:`submit` does, wait for the answer, and return or raise it."""
-        # Work that this thread does itself cannot be left when the deadline comes.
-        request = self._submit(name, inputs, priority, deadline, waits=deadline is None)
+        network, priority, limit = self._asked(name, priority, deadline)
+        arrays, rows = network.feeds.rows(inputs)
+        losses = 0
+        if limit is None:  # work that this thread does cannot be left when a deadline comes
+            answer = self._dispatcher.run(network, arrays, rows)
+            if isinstance(answer, dict):
+                return answer
+            losses = answer
+        request = self._submit(network, arrays, rows, priority, limit, losses)
         try:
             return request.result()
         except BaseException:  # it may be an interrupt while the request is open
             request.cancel()
             raise
 
-    def _submit(
-        self, name: str, inputs: Feeds, priority: int, deadline: float | None, *, waits: bool
-    ) -> Request:
+    def _asked(
+        self, name: str, priority: int, deadline: float | None
+    ) -> tuple[ServedNetwork, int, float | None]:
+        """Return what is asked for; raise OptionError or DeadlineError."""
         network = self._network(name)
         if priority.__class__ is not int:
             priority = _number("priority", priority)
         limit = None if deadline is None else seconds("deadline", deadline, least=-math.inf)
         if limit is not None and limit <= 0:
             raise DeadlineError(f"network {name!r}: deadline={deadline} s is in the past")
-        arrays, rows = network.feeds.rows(inputs)
+        return network, priority, limit
+
+    def _submit(
+        self,
+        network: ServedNetwork,
+        arrays: list[Array],
+        rows: int,
+        priority: int,
+        limit: float | None,
+        losses: int = 0,
+    ) -> Request:
         request = Request(
-            name,
+            network.name,
             arrays,
             self._dispatcher.withdraw,
             rows=rows,
             priority=priority,
             seconds=limit,
+            losses=losses,
         )
-        self._dispatcher.submit(network, request, waits=waits)
+        self._dispatcher.submit(network, request)
         return request
 
     def _network(self, name: str) -> ServedNetwork:
@@ -308,7 +329,7 @@ class HostManager:
                 error = RefusedError(f"network {network.name!r}: the host was closed")
                 self._dispatcher.fail(network, error)
             for device in self._devices:
-                if device.running:
+                if device.load:
                     device.kill("the host was closed")
         self._dispatcher.stop()
         for network in networks:

@@ -17,6 +17,7 @@ from glow_nb.runtime.hosting.statistics import DeviceStatistics
 
 if TYPE_CHECKING:
     from glow_nb.runtime.hosting.dataflow import Copy
+    from glow_nb.runtime.hosting.direct_run import DirectRun
     from glow_nb.runtime.hosting.executor import Run
 
 DEPTH = 2
@@ -36,6 +37,7 @@ class HostedDevice:
             ours that names it.
         name: Its name.
         running: The runs that it has been given and has not ended, in order.
+        direct: The run that a user's thread has taken there itself, until that ends.
         is_up: Whether it takes runs; while it is being restarted it does not.
         losses: How often it has been lost.
         lost: Why it does not come back for now; empty while requests wait for it.
@@ -52,6 +54,7 @@ class HostedDevice:
         self.name = device.description.name
         self.border = foreign(DeviceError, self.name)
         self.running: dict[Run, None] = {}
+        self.direct: DirectRun | None = None
         self.is_up = True
         self.losses = 0
         self.lost = ""
@@ -64,7 +67,12 @@ class HostedDevice:
     @property
     def is_free(self) -> bool:
         """Whether it may be given a run."""
-        return self.is_up and len(self.running) < DEPTH
+        return self.is_up and self.load < DEPTH
+
+    @property
+    def load(self) -> int:
+        """How many runs it has."""
+        return len(self.running) + (self.direct is not None)
 
     @property
     def free_bytes(self) -> int:
@@ -98,7 +106,7 @@ class HostedDevice:
         """Return what the device does and holds."""
         health = self.health()
         return DeviceStatistics(
-            running=len(self.running),
+            running=self.load,
             memory_used_bytes=health.memory_used_bytes,
             memory_bytes=self.device.description.memory_bytes,
             restarts=health.restarts,

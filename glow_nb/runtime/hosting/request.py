@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from glow_nb.runtime.hosting.tracer import TracedRequest
 from glow_nb.types import Array
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Request(Future[dict[str, Array]]):
         priority: Requests of a higher one go first, whatever their network.
         submitted: When it came, by ``time.monotonic``.
         deadline: When its answer must be there; infinite if that does not matter.
+        losses: How many devices were lost with it before it was submitted.
         is_open: Whether it is to be answered yet. The host's lock guards it.
         execution: What computes the answer; None until it leaves the queue.
     """
@@ -44,12 +46,14 @@ class Request(Future[dict[str, Array]]):
         rows: int = 1,
         priority: int = 0,
         seconds: float | None = None,
+        losses: int = 0,
     ) -> None:
         """Ask *network* for an answer within *seconds*; *withdraw* takes an open request back."""
         super().__init__()
         self.network, self.arrays, self.rows, self.priority = network, arrays, rows, priority
         self.submitted = time.monotonic()
         self.deadline = math.inf if seconds is None else self.submitted + seconds
+        self.losses = losses
         self.is_open = True
         self.execution: Execution | None = None
         self._withdraw = withdraw
@@ -69,6 +73,14 @@ class Request(Future[dict[str, Array]]):
             self.set_exception(result)
         else:
             self.set_result(result)
+
+    def traced(self) -> TracedRequest:
+        """Return what a trace keeps of it, when it is answered or cancelled now."""
+        execution = self.execution
+        began, number = (execution.began, execution.number) if execution else (None, None)
+        return TracedRequest(
+            self.network, self.rows, self.submitted, began, time.monotonic(), number
+        )
 
     def __await__(self) -> Generator[Any, None, dict[str, Array]]:
         """Wait for the answer in an event loop."""

@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError
 
 from glow_nb.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
 from glow_nb.runtime.hosting.dataflow import Copy
+from glow_nb.runtime.hosting.direct_run import DirectOutcome, DirectRun
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
@@ -49,25 +50,56 @@ class Schedule:
             self._timed.add(request)
             effects.wake = request.deadline
 
-    def begin_now(self, network: ServedNetwork, request: Request) -> Run | None:
-        """Return the run that answers *request*, given to an idle device; None if it has to wait.
+    def begin_directly(self, network: ServedNetwork, rows: int, now: float) -> DirectRun | None:
+        """Return a run of *rows* on an idle device; None if the request must take its turn.
 
-        What is idle has nothing to wait for it, so that nobody is passed over.
+        Nothing waits for a device that is idle, so that nobody is passed over.
         """
-        flow = network.flows[0]
-        if network.has_work or network.active or flow.rows != request.rows or network.refusal:
+        flow = network.undivided.get(rows)
+        if flow is None or network.has_work or network.refusal:
             return None
-        if network.max_delay and request.rows < network.max_rows:  # others may join it
+        if network.max_delay and rows < network.max_rows:  # others may join it
             return None
-        if len(flow.parts) > 1 or (copy := flow.parts[0].free_copy()) is None:
-            return None
-        if copy.device.running:
+        copy = flow.parts[0].free_copy()
+        if copy is None or copy.device.load or (network.has_state and network.under_way):
             return None
         network.seconds = max(network.seconds, self._seconds)
-        execution = network.execute(flow, [request], request.submitted)
-        run = Run(execution, 0)
-        self._give(run, copy, network, request.submitted)
+        seconds = self._use(copy, network)
+        run = DirectRun(network, flow, network.number_of_next(flow), copy, now, seconds)
+        copy.device.direct = run
+        network.direct += 1
+        network.counters.waiting.add(0.0)
         return run
+
+    def end_directly(
+        self, run: DirectRun, outcome: DirectOutcome, effects: Effects, now: float
+    ) -> int | None:
+        """Take the *outcome* of *run*, which answers the request.
+
+        If it does not, as the thread is to ask anew: return how many devices were lost with it.
+        """
+        network, device, counters = run.network, run.device, run.network.counters
+        network.direct -= 1
+        if device.direct is run and isinstance(outcome, DeviceError):
+            self.lose(device, outcome, effects)
+        is_lost = device.direct is not run
+        if not is_lost:
+            device.direct = None
+        if isinstance(outcome, dict):
+            self._charge(run, network, now)
+            counters.answered += 1
+            counters.latency.add(now - run.began)
+            if self._tracer is not None:
+                self._tracer.closed(run.traced_request(now))
+        elif isinstance(outcome, CancelledError):
+            counters.cancelled += 1
+        elif not network.has_state and (is_lost or isinstance(outcome, MemoryLimitError)):
+            counters.retried += 1
+            return int(is_lost)
+        else:
+            counters.failed += 1
+        device.freed = now
+        return None
 
     def fill(self, effects: Effects, now: float) -> None:
         """Give free devices what they can do, until nothing more can begin."""
@@ -89,13 +121,16 @@ class Schedule:
                 effects.wake = min(effects.wake, until)
 
     def _give(self, run: Run, copy: Copy, network: ServedNetwork, now: float) -> None:
+        copy.device.running[run] = run.execution.running[run] = None
+        run.copy, run.began, run.charged = copy, now, self._use(copy, network)
+
+    def _use(self, copy: Copy, network: ServedNetwork) -> float:
+        """Note that *network* uses *copy*; return the seconds that it is charged with for that."""
         self._given += 1
-        device = copy.device
-        device.used = self._given
-        device.running[run] = run.execution.running[run] = None
-        run.copy, run.began, run.charged = copy, now, run.part.seconds
-        network.seconds += run.charged
+        copy.device.used = self._given
+        network.seconds += copy.part.seconds
         self._seconds = network.seconds
+        return copy.part.seconds
 
     def end(self, run: Run, outcome: Outcome, effects: Effects, now: float) -> None:
         """Take the *outcome* of *run*, unless it was lost with its device before."""
@@ -117,13 +152,13 @@ class Schedule:
         else:
             self._fail(run, network, outcome, effects)
 
-    def _charge(self, run: Run, network: ServedNetwork, now: float) -> None:
+    def _charge(self, run: Run | DirectRun, network: ServedNetwork, now: float) -> None:
         """Let *network* pay for the time that *run* took, and expect as much of the next one."""
         began = max(run.began, run.device.freed)
         network.seconds += (now - began) - run.charged
         run.part.seconds += (now - began - run.part.seconds) / 8
         if self._tracer is not None:
-            self._tracer.ran(run, began, now)
+            self._tracer.ran(run.traced(began, now))
 
     def _advance(
         self, run: Run, network: ServedNetwork, outputs: list[Array], effects: Effects, now: float
@@ -154,7 +189,7 @@ class Schedule:
         request.is_open = False
         self._timed.discard(request)
         if self._tracer is not None:
-            self._tracer.closed(request)
+            self._tracer.closed(request.traced())
         if execution is None:
             network.queue.forget(request)
             return
@@ -191,6 +226,7 @@ class Schedule:
         if not device.is_up:
             return
         device.is_up = False
+        device.direct = None  # its thread asks anew
         device.losses += 1
         effects.lost.append(device)
         lost = list(device.running)

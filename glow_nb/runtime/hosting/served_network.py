@@ -23,11 +23,13 @@ class ServedNetwork:
     Attributes:
         name: Its name.
         flows: The network for each batch size, the smallest first.
+        undivided: Those of one part by their batch size.
         max_delay: Seconds that a batch waits for more requests.
         priority: What is added to that of its requests.
         has_state: Whether its runs change it: then they are done one by one, and never again.
         queue: The requests that wait.
         active: The executions that have begun and have not ended.
+        direct: How many requests the threads of users have taken to devices themselves.
         seconds: The device time that it has had, as fairness counts it.
         leaving: Why no request is taken any more; empty while they are.
         lost: Why none of its requests can be answered; empty while they can.
@@ -49,6 +51,7 @@ class ServedNetwork:
         self.max_delay = max_delay
         self.queue = RequestQueue(name, max_queued)
         self.active: dict[Execution, None] = {}
+        self.direct = 0
         self.seconds = 0.0
         self.leaving = self.lost = ""
         largest = self.flows[-1]
@@ -59,6 +62,7 @@ class ServedNetwork:
         )
         self.counters = NetworkCounters()
         self.has_state = any(s.deployable.program.state for flow in flows for s in flow.parts)
+        self.undivided = {flow.rows: flow for flow in self.flows if flow.is_undivided}
         self._sizes = [flow.rows for flow in self.flows]
         self._ready: list[Run] = []
         self._begun = 0
@@ -71,7 +75,12 @@ class ServedNetwork:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits or runs."""
-        return not self.queue and not self.active
+        return not self.queue and not self.under_way
+
+    @property
+    def under_way(self) -> int:
+        """How many executions have begun and have not ended."""
+        return len(self.active) + self.direct
 
     @property
     def is_somewhere(self) -> bool:
@@ -97,7 +106,7 @@ class ServedNetwork:
 
     def statistics(self) -> NetworkStatistics:
         """Return what was counted, and what waits and runs now."""
-        running = sum(execution.open for execution in self.active)
+        running = sum(execution.open for execution in self.active) + self.direct
         return NetworkStatistics(deepcopy(self.counters), len(self.queue), running)
 
     def accept(self, request: Request) -> None:
@@ -157,7 +166,7 @@ class ServedNetwork:
 
     def _has_room(self) -> bool:
         """Whether a device is free for the first part of a new execution."""
-        if len(self.active) >= self.most_active:
+        if self.under_way >= self.most_active:
             return False
         flow = self._flow_for(self.queue.rows)
         return any(flow.parts[index].free_copy() for index in flow.first)
@@ -188,11 +197,15 @@ class ServedNetwork:
 
     def execute(self, flow: Dataflow, requests: Sequence[Request], now: float) -> Execution:
         """Begin to execute *flow* for *requests*."""
-        self._begun += 1
-        execution = Execution(flow, requests, self._begun, now)
+        execution = Execution(flow, requests, self.number_of_next(flow), now)
         for request in requests:
             request.execution = execution
             self.counters.waiting.add(now - request.submitted)
         self.active[execution] = None
-        self.counters.batches[flow.rows] += 1
         return execution
+
+    def number_of_next(self, flow: Dataflow) -> int:
+        """Count one more execution, of *flow*, and return its number."""
+        self._begun += 1
+        self.counters.batches[flow.rows] += 1
+        return self._begun

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,8 +13,6 @@ from glow_nb.files import replace_file
 
 if TYPE_CHECKING:
     from glow_nb.runtime.hosting.dataflow import Dataflow
-    from glow_nb.runtime.hosting.executor import Run
-    from glow_nb.runtime.hosting.request import Request
 
 MOST_EVENTS = 1_000_000
 """What a tracer keeps: some hundred bytes each. What comes later is dropped."""
@@ -82,31 +79,15 @@ class Tracer:
         self.runs: list[TracedRun] = []
         self.requests: list[TracedRequest] = []
 
-    def ran(self, run: Run, began: float, ended: float) -> None:
+    def ran(self, run: TracedRun) -> None:
         """Keep a run that has ended."""
-        execution = run.execution
         if len(self.runs) < self._most:
-            self.runs.append(
-                TracedRun(
-                    execution.flow, run.index, execution.number, run.device.name, began, ended
-                )
-            )
+            self.runs.append(run)
 
-    def closed(self, request: Request) -> None:
-        """Keep a request that is answered now."""
-        execution = request.execution
-        began, number = (execution.began, execution.number) if execution else (None, None)
+    def closed(self, request: TracedRequest) -> None:
+        """Keep a request that is answered or cancelled."""
         if len(self.requests) < self._most:
-            self.requests.append(
-                TracedRequest(
-                    request.network,
-                    request.rows,
-                    request.submitted,
-                    began,
-                    time.monotonic(),
-                    number,
-                )
-            )
+            self.requests.append(request)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace as JSON to *path*, whole or not at all; raise GlowError if that fails."""

@@ -80,21 +80,6 @@ def test_an_interrupt_keeps_no_answer_from_others(monkeypatch: pytest.MonkeyPatc
         device.may_run.set()
 
 
-def test_an_interrupt_behind_a_run_leaves_nothing_under_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def interrupt(*_: object) -> None:
-        patched.undo()
-        raise KeyboardInterrupt
-
-    with HostManager([ScriptedDevice("a")]) as host:
-        host.add_network("double", scaled(2.0))
-        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(host._dispatcher, "_end", interrupt)
-            host.run("double", row(1))
-        assert host.statistics().devices["a"].running == 0
-
-
 def test_closing_answers_what_came_and_leaves_devices_of_others_open() -> None:
     device = ScriptedDevice("a")
     host = HostManager([device])
