@@ -386,12 +386,14 @@ class ProductWriter:
         return f"min({sum.dot}, {sum.whole_dot} - {times(last, sum.dot)})"
 
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
+        sum = self.plan.sum
+        is_packed = sum.inner and self.plan.panels_inside
+        count = str(sum.block_products) if is_packed else self._dot_length()
+        self._write_steps(name, x, w, columns, count)
+
+    def _write_steps(self, name: str, x: str, w: str, columns: int, count: str) -> None:
+        """Add so many products, whose factors begin at *x* and at *w*, to each sum of a tile."""
         plan, used = self.plan, columns
-        count = (
-            str(plan.sum.block_products)
-            if plan.sum.inner and plan.panels_inside
-            else self._dot_length()
-        )
         source = "packed" if plan.panels_inside else self.source
         stride, step = tile_steps(self.nest, self.plan)
         if self.reads_whole_rows:

@@ -11,9 +11,15 @@ from typing_extensions import override
 from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.product_nest import ProductNest
+from glow_nb.kernels.products.product_plan import tile_steps
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
+
+LINES_AT_ONCE = 16
+"""Cache lines that a tile fetches ahead at a time, between pieces of its dot. The processor fetches
+some twenty at the same time, and waits if there are more. With 8 or 32, products of 12 to 128 rows
+took 1.02 and 1.03 times as long on a Zen 3 core."""
 
 
 class WrittenPanels(ProductWriter):
@@ -58,7 +64,61 @@ class CopiedPanels(WrittenPanels):
             self._write_copy(first, columns)
         else:
             self._write_turned(first, columns)
+        if self.fetches_ahead:
+            self._write_ahead()
         super()._write_lines(tag, columns)
+
+    @property
+    def fetches_ahead(self) -> bool:
+        """True if tiles fetch what the next pass copies: it lies far away, in many places."""
+        return self.plan.is_right_far and self.plan.is_cut
+
+    def _write_ahead(self) -> None:
+        """Find where that begins."""
+        sum, right = self.plan.sum, self.nest.right
+        row, panel = times("row", right.row), plus("panel_start", right.panel)
+        if self.plan.panels_inside:
+            self.out.line(f"ahead = {plus(panel, row)}")
+            return
+        below = plus("panel_start", row, sum.dot * right.row)
+        self.out.line(f"ahead = {below} if part < {sum.blocks - 1} else {panel}")
+
+    @override
+    def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
+        """Let each tile fetch its share of what the next pass copies, some lines for each piece."""
+        if not self.fetches_ahead:
+            super()._write_dot(name, x, w, columns)
+            return
+        out, steps = self.out, self.plan.sum.dot
+        share = -(-self._places // self.plan.block_units)
+        pieces = -(-share // max(1, LINES_AT_ONCE // len(self._lines)))
+        length, (_, step) = -(-steps // pieces), tile_steps(self.nest, self.plan)
+        with out.block(f"for piece_{name} in range({pieces}):"):
+            piece = f"((tile_{name} - first) * {pieces} + piece_{name})"
+            self._write_fetch(piece, -(-share // pieces))
+            out.line(f"done_{name} = {times(f'piece_{name}', length)}")
+            count = f"max(0, min({length}, {self._dot_length()} - done_{name}))"
+            x, w = (f"{x} + done_{name} * {step}", f"{w} + done_{name} * {self.row}")
+            self._write_steps(name, x, w, columns, count)
+
+    @property
+    def _places(self) -> int:
+        """Places from which a pass copies neighbours: rows, or columns that are turned over."""
+        return self.plan.sum.dot if self.nest.right.column == 1 else self.nest.block
+
+    @property
+    def _lines(self) -> range:
+        """Where the cache lines of a place begin, if one begins with it."""
+        length = self.nest.block if self.nest.right.column == 1 else self.plan.sum.dot
+        return range(0, length, CACHE_LINE_BYTES // self.nest.kinds.right.size_bytes)
+
+    def _write_fetch(self, piece: str, places: int) -> None:
+        """Fetch the lines of so many *places*, from ``piece * places`` on."""
+        right = self.nest.right
+        gap = right.row if right.column == 1 else right.column
+        for line in self._lines:
+            place = plus("ahead", times(piece, places * gap), line)
+            self.out.line(f"tile_prefetch({self.stored}, {place}, {gap}, {places})")
 
     def _write_copy(self, first: str, columns: int) -> None:
         """Copy the rows of a part that begins at *first*, so many *columns* of each."""
