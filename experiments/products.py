@@ -37,6 +37,10 @@ from glow_nb.types import Array
 GLOW_NB, ONNX_RUNTIME, BLAS = "glow_nb", "onnxruntime", "numpy"
 Run = Callable[[], Array]
 
+REST_SECONDS = 0.2
+"""So long nothing runs before an engine with several threads has its turn: a thread of OpenBLAS that
+has no work goes on asking for some for 110 milliseconds, and would take a core of the next one."""
+
 
 @dataclass(frozen=True)
 class Product:
@@ -199,6 +203,7 @@ class Engine:
 
     def __init__(self, name: str, options: Options) -> None:
         context = multiprocessing.get_context("spawn")
+        self._rest = REST_SECONDS if options.threads > 1 else 0.0
         self._connection, end = context.Pipe()
         context.Process(target=serve, args=(end, name, options), daemon=True).start()
         end.close()
@@ -211,6 +216,7 @@ class Engine:
 
     def times(self, seconds: float) -> list[float]:
         """Return the wall seconds of each run in about *seconds*, of at least one."""
+        time.sleep(self._rest)
         self._connection.send(seconds)
         times: list[float] = self._connection.recv()
         return times

@@ -22,6 +22,7 @@ from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.entry import EntrySource
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.runtime import TeamField, team_bytes
+from glow_nb.codegen.worker_cores import WorkerCores
 from glow_nb.errors import GlowError
 
 GRACE, SPINS, PATIENCE = 50, 500, 4000
@@ -70,6 +71,8 @@ class Team:
         for field, value in fields.items():
             words[field // words.itemsize] = value
         self._address: int = self._block.ctypes.data
+        self._cores = WorkerCores()
+        self._sleepers = ctypes.c_int64.from_address(self._address + TeamField.SLEEPERS)
         self._run = _ON_TEAM(code.address("glow_team_run"))
         _ON_TEAM(code.address("glow_team_prepare"))(self._address)
         stop = _ON_TEAM(code.address("glow_team_stop"))
@@ -84,7 +87,8 @@ class Team:
             for thread in range(1, threads):
                 # threading.Thread.start breaks when a signal handler raises within it; this is one
                 # call that starts the thread or does not.
-                _thread.start_new_thread(_serve, (serve, self._address, thread, keep))
+                job = (serve, self._address, thread, self._cores, keep)
+                _thread.start_new_thread(_serve, job)
         except RuntimeError as error:
             self._stop()
             raise GlowError(
@@ -93,11 +97,16 @@ class Team:
 
     def run(self) -> None:
         """Run the entry on all threads and return when it is done everywhere."""
+        if self._sleepers.value:
+            self._cores.leave_caller()
         self._run(self._address)
 
 
-def _serve(serve: Callable[[int, int], None], address: int, thread: int, keep: object) -> None:
+def _serve(
+    serve: Callable[[int, int], None], address: int, thread: int, cores: WorkerCores, keep: object
+) -> None:
     """Work until the team is stopped; *keep* holds code and memory for as long as that takes."""
+    cores.add_worker()
     serve(address, thread)
     del keep
 
