@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ from glow_nb.feeds import Feeds
 from glow_nb.runtime.hosting.network_info import NetworkInfo
 from glow_nb.runtime.hosting.network_source import Servable
 from glow_nb.runtime.hosting.statistics import Statistics
-from glow_nb.runtime.serve.refusal import Refusal
+from glow_nb.runtime.serve.refusal import Refusal, status_of
 from glow_nb.runtime.serve.repository import ModelFile, ModelRepository, in_order
 from glow_nb.schema import closest
 from glow_nb.types import Array
@@ -151,7 +152,7 @@ class ModelServer:
 
         Raises:
             Refusal: There is no such model, with the status 404.
-            GlowError: A version cannot be loaded; an old one of it stays.
+            Refusal: A version cannot be loaded; an old one of it stays.
         """
         with self._changing:
             files = self.repository.models().get(name)
@@ -166,7 +167,7 @@ class ModelServer:
         if errors:
             raise errors[0]
 
-    def _refresh(self, file: ModelFile) -> GlowError | None:
+    def _refresh(self, file: ModelFile) -> Refusal | None:
         """Load *file* unless it is there as it is; return what is wrong with it."""
         served = self._served.get(file.name, {}).get(file.version)
         if served is not None and served.file.stamp == file.stamp:
@@ -174,8 +175,11 @@ class ModelServer:
         try:
             model = self._loaded(file)
         except GlowError as error:
-            self._failed[file.name, file.version] = str(error)
-            return error
+            # a client has no business with where the server keeps its files
+            reason = str(error).replace(f"{file.path.parent}{os.sep}", "")
+            text = f"model {file.name!r}, version {file.version}: {reason}"
+            self._failed[file.name, file.version] = text
+            return Refusal(status_of(error), text)
         self._failed.pop((file.name, file.version), None)
         self._publish(file.name, file.version, model)
         return None
