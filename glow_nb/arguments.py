@@ -45,6 +45,16 @@ def as_integer(value: Any) -> int | None:
         return None
 
 
+def truth(name: str, value: object) -> bool:
+    """Return the argument called *name* as a bool; raise OptionError if it is none.
+
+    A text such as "no" would count as true.
+    """
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise OptionError(f"{name}={value!r:.80}: give True or False")
+
+
 def seconds(name: str, value: object, least: float = 0.0) -> float:
     """Return the argument called *name* as a number of seconds; raise OptionError if it is none."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from glow_nb.arguments import truth
 from glow_nb.compiler import optimize
 from glow_nb.errors import CalibrationError, OptionError
 from glow_nb.hlir.graph import Function, Value
@@ -138,7 +139,7 @@ def convert(
     target: Target | None = None,
 ) -> Conversion:
     """Do what :func:`quantize` does, and tell what stays float, and why."""
-    least_gain = _as_gain(least_gain)
+    least_gain, per_channel = _as_gain(least_gain), truth("per_channel", per_channel)
     kind, chosen_schema = kind_named("activations", activations), schema_named(schema)
     weight_kind = kind_named("weights", weights, WEIGHT_KINDS)
     chosen_method = method_named(method)

@@ -231,6 +231,7 @@ def test_what_float64_computes_stays_float_for_its_kind() -> None:
         ({"keep": "first"}, "keep='first': give a list"),
         ({"least_gain": -1.0}, "least_gain=-1.0: give a number of at least 0"),
         ({"least_gain": True}, "least_gain=True: give a number of at least 0"),
+        ({"per_channel": "no"}, "per_channel='no': give True or False"),
         ({"least_gain": 10**400}, "least_gain=1000.*: give a number of at least 0"),
         ({"target": "avx2"}, "target='avx2': give a glow_nb.kernels.target.Target"),
         ({"keep": ["frist"]}, "keep: 'frist' fits no node of 'dense'; did you mean 'first'"),
