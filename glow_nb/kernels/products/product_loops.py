@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from math import prod
 
 from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.caches import level_2_bytes
@@ -19,9 +18,9 @@ from glow_nb.kernels.products.product_plan import (
     units_of,
     waiting_elements,
 )
-from glow_nb.kernels.products.reduction import SumLoop
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.products.staging import write_packing, write_staging
+from glow_nb.kernels.products.tile_sums import TileSums
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
@@ -54,7 +53,7 @@ def generate_product(
     return KernelSource(family, writer.write(title), fusion.kinds, writer.scratch_bytes)
 
 
-class ProductWriter:
+class ProductWriter(TileSums):
     """Writes one kernel; every method appends one part of the nest, from the outside in."""
 
     def __init__(self, nest: ProductNest, target: Target, fusion: Fusion) -> None:
@@ -228,12 +227,6 @@ class ProductWriter:
                 line = f"(line_{tag} * {shape.output[1]} + row_{tag})"
                 self._write_tiles(tag, columns, f"start_{tag}", place, line)
 
-    @property
-    def skips_padding(self) -> bool:
-        """True if the taps of a line that lie above or below the image are left out."""
-        is_zero = self.shape.is_padded and not self.nest.outside
-        return is_zero and self.shape.rank > 1 and self.plan.sum.has_tap_rows
-
     def _write_taps_inside(self, tag: str) -> None:
         """Write which taps of the first dimension lie inside the image for the present line.
 
@@ -312,7 +305,7 @@ class ProductWriter:
             with out.block(f"if part == {end} - 1:") if plan.is_cut else nullcontext():
                 self.tiles.write_prefetch(out, rows, columns, where, "channel")
         out.line(f"t_{name} = tile_fill(sums, 0, {size})")
-        self._write_sum(name, columns)
+        self._write_sum(name, columns, size)
         if not self.plan.is_cut:
             self._write_store(name, rows, columns, where)
             return
@@ -346,91 +339,3 @@ class ProductWriter:
         self.tiles.write(
             self.out, f"t_{name}", rows, columns=columns, pixel=pixel, channel="channel"
         )
-
-    @property
-    def reads_whole(self) -> bool:
-        """True if whole vectors of each panel may be read."""
-        return self.nest.right.is_padded and self.nest.block == self.plan.columns.width
-
-    @property
-    def reads_whole_rows(self) -> bool:
-        """True if whole vectors of the rows that tiles read may be read."""
-        return self.reads_whole
-
-    def _write_sum(self, name: str, columns: int) -> None:
-        """Accumulate an inner block: loops over taps, and the dot."""
-
-        def write_loops(loops: tuple[SumLoop, ...], x: str, w: str) -> None:
-            if not loops:
-                self._write_dot(name, x, w, columns)
-                return
-            loop = loops[0]
-            tap = f"{'kij'[-len(loops)]}_{name}"
-            ends = str(loop.count)
-            if self.skips_padding and not self.plan.is_cut and loops is self.plan.sum.inner:
-                ends = f"begin_{name[0]}, end_{name[0]}"
-            with self.out.block(f"for {tap} in range({ends}):"):
-                self.out.line(f"x_{tap} = {x} + {times(tap, loop.left)}")
-                self.out.line(f"w_{tap} = {w} + {times(tap, loop.right * self.row)}")
-                write_loops(loops[1:], f"x_{tap}", f"w_{tap}")
-
-        loops = () if self.plan.panels_inside else self.plan.sum.inner
-        write_loops(loops, f"x_{name}", "weights")
-
-    def _dot_length(self) -> str:
-        """Return the steps of a dot; the last piece of a longer one may have less."""
-        sum = self.plan.sum
-        if sum.whole_dot == sum.dot or sum.whole_dot % sum.dot == 0:
-            return str(sum.dot)
-        last = f"step{len(sum.outer) - 1}"
-        return f"min({sum.dot}, {sum.whole_dot} - {times(last, sum.dot)})"
-
-    def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
-        sum = self.plan.sum
-        is_packed = sum.inner and self.plan.panels_inside
-        count = str(sum.block_products) if is_packed else self._dot_length()
-        self._write_steps(name, x, w, columns, count)
-
-    def _write_steps(self, name: str, x: str, w: str, columns: int, count: str) -> None:
-        """Add so many products, whose factors begin at *x* and at *w*, to each sum of a tile."""
-        plan, used = self.plan, columns
-        source = "packed" if plan.panels_inside else self.source
-        stride, step = tile_steps(self.nest, self.plan)
-        if self.reads_whole_rows:
-            used = -(-columns // self.plan.lanes) * self.plan.lanes
-        form, sum = self.nest.kinds.form.name, plan.sum
-
-        def write(form: str, x: str, w: str, *numbers: object) -> None:
-            ends = ", ".join(map(str, numbers))
-            self.out.line(
-                f"t_{name} = {form}(t_{name}, {source}, {x}, {stride}, {step}, {self.filter}, {w}, "
-                f"{self.row}, {used}, {ends})"
-            )
-
-        if sum.streams == 1:
-            write(form, x, w, count, *self._next_weights(name))
-            return
-        write(form.replace("dot", "streams"), x, w, count, sum.streams, sum.whole_dot)
-        if sum.rest:
-            last = sum.blocks - 1
-            behind = sum.streams * sum.whole_dot - last * sum.dot
-            with self.out.block(f"if part == {last}:") if plan.is_cut else nullcontext():
-                write(form, f"{x} + {behind * step}", f"{w} + {behind * self.row}", sum.rest, 0, 0)
-
-    def _next_weights(self, name: str) -> tuple[str, int]:
-        """Return from where on, and in what steps, a tile should fetch weights of the next pass.
-
-        The tiles of a block do it together, if the filter does not stay in the cache anyway. Where
-        they are so many that each would fetch less than a column, the processor is early enough.
-        """
-        sum, right, plan = self.plan.sum, self.nest.right, self.plan
-        tiles, width = plan.block_units, self.nest.block * self.nest.kinds.factors
-        if self.shape.rank > 1:
-            tiles *= prod(self.shape.output[1:-1]) * plan.cut.tiles
-        is_dense = right.row == width and (plan.panels_inside or not sum.inner)
-        if not (1 < tiles <= width and plan.is_right_far and is_dense and plan.is_cut):
-            return "0", 0
-        pace = -(-width // tiles)
-        size = right.panel if plan.panels_inside else sum.dot * right.row
-        tile = f"(near_{name} + {plan.cut.rows - 1}) // {plan.cut.rows}"
-        return f"weights + {size} + {tile} * {sum.block_products * pace}", pace

@@ -40,6 +40,8 @@ class Reduction:
         whole_dot: Steps of the dots that are cut into pieces of ``dot``, of which the last may
             have less; the innermost of the outer loops counts them. Otherwise the same as ``dot``.
         has_tap_rows: The first loop is that over the taps of the first dimension.
+        chain: So many steps of the first of the inner loops are added up one after the other, from
+            zero on; then their sum is added to those of the steps before.
         streams: Places of the dot that are summed up from at a time; ``dot`` and ``whole_dot`` are
             the steps from one of them.
         rest: Steps of the dot behind the last of the streams.
@@ -52,6 +54,7 @@ class Reduction:
     has_tap_rows: bool
     streams: int = 1
     rest: int = 0
+    chain: int | None = None
 
     @classmethod
     def of(
