@@ -44,7 +44,7 @@ class Schedule:
     def accept(self, network: ServedNetwork, request: Request, effects: Effects) -> None:
         """Let *request* wait for *network*; raise as :meth:`ServedNetwork.accept`."""
         network.accept(request)
-        if network.seconds < self._seconds and len(network.queue) == 1 and not network.active:
+        if network.seconds < self._seconds and len(network.queue) == 1 and not network.under_way:
             network.seconds = self._seconds  # time without requests is not saved up
         if request.deadline != math.inf:
             self._timed.add(request)
