@@ -1,21 +1,23 @@
 """A request that goes to an idle device at once: no queue, and no future, since nobody else waits.
 
-The thread that asks takes it there itself. If the device is lost meanwhile, that thread asks anew,
-in the ordinary way.
+The thread that asks takes it there itself. If it cannot end so, as the device is lost or has no
+memory for it, an ordinary run of a request takes its place, for whose answer the thread waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from glow_nb.counted import cut
 from glow_nb.errors import GlowError
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, HostedPart
+from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
+from glow_nb.runtime.hosting.request import Request
 from glow_nb.runtime.hosting.tracer import TracedRequest, TracedRun
 from glow_nb.types import Array
 
@@ -25,6 +27,34 @@ if TYPE_CHECKING:
 
 DirectOutcome = dict[str, Array] | GlowError | CancelledError
 """How a direct run ends: with outputs by name, with an error, or interrupted from the keyboard."""
+
+
+@dataclass(eq=False, slots=True)
+class Asked:
+    """What a request is made of, if there has to be one.
+
+    Attributes:
+        arrays: What is fed, in the order of the inputs.
+        rows: How many samples of a batch these are.
+        priority: That of the request.
+        withdraw: Takes an open request back.
+    """
+
+    arrays: Sequence[Array]
+    rows: int
+    priority: int
+    withdraw: Callable[[Request], bool]
+
+    def request(self, network: str, seconds: float | None = None) -> Request:
+        """Return the request to *network*, to be answered within *seconds*."""
+        return Request(
+            network,
+            self.arrays,
+            self.withdraw,
+            rows=self.rows,
+            priority=self.priority,
+            seconds=seconds,
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -38,6 +68,8 @@ class DirectRun:
         copy: Where it runs.
         began: When it was given to the device, by ``time.monotonic``.
         charged: The seconds of device time that its network was charged with.
+        asked: What was asked for.
+        ordinary: The run that has taken its place; None as long as there is none.
     """
 
     network: ServedNetwork
@@ -46,6 +78,8 @@ class DirectRun:
     copy: Copy
     began: float
     charged: float
+    asked: Asked
+    ordinary: Run | None = field(default=None, init=False)
 
     @property
     def part(self) -> HostedPart:
@@ -57,6 +91,15 @@ class DirectRun:
         """Where it runs."""
         return self.copy.device
 
+    def become_ordinary(self) -> Run:
+        """Let the run of a request take its place, and return it."""
+        request = self.asked.request(self.network.name)
+        request.submitted = self.began
+        request.execution = Execution(self.flow, [request], self.number, self.began)
+        self.ordinary = run = Run(request.execution, 0)
+        run.copy, run.began, run.charged = self.copy, self.began, self.charged
+        return run
+
     def traced(self, began: float, ended: float) -> TracedRun:
         """Return what a trace keeps of it."""
         return TracedRun(self.flow, 0, self.number, self.device.name, began, ended)
@@ -66,12 +109,12 @@ class DirectRun:
         name, rows = self.network.name, self.flow.rows
         return TracedRequest(name, rows, self.began, self.began, ended, self.number)
 
-    def outcome(self, inputs: Sequence[Array]) -> dict[str, Array] | GlowError:
-        """Run on *inputs*, in the order of the network; return what came of it."""
+    def outcome(self) -> dict[str, Array] | GlowError:
+        """Run, and return what came of it."""
         copy, flow = self.copy, self.flow
         try:
             with copy.device.border:
-                outputs = copy.checked(copy.device.device.run(copy.key, inputs))
+                outputs = copy.checked(copy.device.device.run(copy.key, self.asked.arrays))
             named = dict(zip(flow.outputs, outputs, strict=True))
             return cut(named, flow.counted) if flow.counted else named
         except GlowError as error:

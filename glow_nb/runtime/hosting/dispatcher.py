@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from glow_nb.errors import DeviceError, GlowError
 from glow_nb.memory_limit import out_of_memory
-from glow_nb.runtime.hosting.direct_run import DirectOutcome
+from glow_nb.runtime.hosting.direct_run import Asked, DirectOutcome
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
@@ -57,37 +57,33 @@ class Dispatcher:
         """Let *request* wait for *network*, or begin; raise as :meth:`ServedNetwork.accept`."""
         self._change(partial(self._schedule.accept, network, request))
 
-    def run(
-        self, network: ServedNetwork, inputs: Sequence[Array], rows: int
-    ) -> dict[str, Array] | int:
-        """Run *network* on an idle device by this thread.
+    def run(self, network: ServedNetwork, asked: Asked) -> dict[str, Array] | None:
+        """Run *network* on an idle device by this thread, and return the outputs.
 
         Returns:
-            The outputs. A number says that a request must be submitted, since no device is idle, or
-            since the run was of no avail: it is how many devices were lost with it.
+            None if no device is idle, or if what is *asked* must take its turn for another reason.
 
         Raises:
             GlowError: The run has failed.
         """
-        with self._lock:
-            run = self._schedule.begin_directly(network, rows, time.monotonic())
-        if run is None:
-            return 0
+        effects, run = Effects(), None
         outcome: DirectOutcome = CancelledError()  # by an interrupt from the keyboard
         try:
-            outcome = run.outcome(inputs)
-        finally:
-            effects = Effects()
             with self._lock:
-                now = time.monotonic()
-                losses = self._schedule.end_directly(run, outcome, effects, now)
-                self._settle(effects)
-            self._carry_out(effects)
-        if losses is not None:
-            return losses
-        if isinstance(outcome, dict):
+                run = self._schedule.begin_directly(network, asked, time.monotonic())
+            if run is None:
+                return None
+            outcome = run.outcome()
+        finally:
+            if run is not None:
+                with self._lock:
+                    self._schedule.end_directly(run, outcome, effects, time.monotonic())
+                    self._settle(effects)
+                self._carry_out(effects)
+        if run.ordinary is None:
+            assert isinstance(outcome, dict)  # others have become ordinary
             return outcome
-        raise outcome
+        return run.ordinary.execution.requests[0].wait()
 
     def withdraw(self, request: Request) -> bool:
         """Close *request*; return False if that has been done before."""

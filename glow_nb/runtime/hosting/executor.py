@@ -131,8 +131,7 @@ class Run:
     def __init__(self, execution: Execution, index: int) -> None:
         """Be ready."""
         self.execution, self.index = execution, index
-        self.losses = max(request.losses for request in execution.requests)
-        self.avoided = frozenset[str]()
+        self.losses, self.avoided = 0, frozenset[str]()
         self.copy: Copy | None = None
         self.future: Future[list[Array]] | None = None
         self.began = self.charged = 0.0

@@ -15,6 +15,7 @@ from glow_nb.feeds import Feeds
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.dataflow import Dataflow
+from glow_nb.runtime.hosting.direct_run import Asked
 from glow_nb.runtime.hosting.dispatcher import Dispatcher
 from glow_nb.runtime.hosting.executor import run_once
 from glow_nb.runtime.hosting.hosted_device import HostedDevice, open_all
@@ -232,59 +233,41 @@ class HostManager:
             DeadlineError: The deadline is in the past.
             DeviceError: The network's devices are lost.
         """
-        network, priority, limit = self._asked(name, priority, deadline)
-        arrays, rows = network.feeds.rows(inputs)
-        return self._submit(network, arrays, rows, priority, limit)
+        network, asked, limit = self._asked(name, inputs, priority, deadline)
+        return self._submit(network, asked, limit)
 
     def run(
         self, name: str, inputs: Feeds, *, priority: int = 0, deadline: float | None = None
     ) -> dict[str, Array]:
         """Do what :meth:`submit` does, wait for the answer, and return or raise it."""
-        network, priority, limit = self._asked(name, priority, deadline)
-        arrays, rows = network.feeds.rows(inputs)
-        losses = 0
+        network, asked, limit = self._asked(name, inputs, priority, deadline)
         if limit is None:  # work that this thread does cannot be left when a deadline comes
-            answer = self._dispatcher.run(network, arrays, rows)
-            if isinstance(answer, dict):
-                return answer
-            losses = answer
-        request = self._submit(network, arrays, rows, priority, limit, losses)
-        try:
-            return request.result()
-        except BaseException:  # it may be an interrupt while the request is open
-            request.cancel()
-            raise
+            outputs = self._dispatcher.run(network, asked)
+            if outputs is not None:
+                return outputs
+        return self._submit(network, asked, limit).wait()
 
     def _asked(
-        self, name: str, priority: int, deadline: float | None
-    ) -> tuple[ServedNetwork, int, float | None]:
-        """Return what is asked for; raise OptionError or DeadlineError."""
+        self, name: str, inputs: Feeds, priority: int, deadline: float | None
+    ) -> tuple[ServedNetwork, Asked, float | None]:
+        """Return the network, what is asked of it, and within how many seconds.
+
+        Raises:
+            OptionError: There is no such network, or a number has no meaning.
+            DeadlineError: The deadline is in the past.
+            FeedError: The *inputs* do not fit.
+        """
         network = self._network(name)
         if priority.__class__ is not int:
             priority = _number("priority", priority)
         limit = None if deadline is None else seconds("deadline", deadline, least=-math.inf)
         if limit is not None and limit <= 0:
             raise DeadlineError(f"network {name!r}: deadline={deadline} s is in the past")
-        return network, priority, limit
+        arrays, rows = network.feeds.rows(inputs)
+        return network, Asked(arrays, rows, priority, self._dispatcher.withdraw), limit
 
-    def _submit(
-        self,
-        network: ServedNetwork,
-        arrays: list[Array],
-        rows: int,
-        priority: int,
-        limit: float | None,
-        losses: int = 0,
-    ) -> Request:
-        request = Request(
-            network.name,
-            arrays,
-            self._dispatcher.withdraw,
-            rows=rows,
-            priority=priority,
-            seconds=limit,
-            losses=losses,
-        )
+    def _submit(self, network: ServedNetwork, asked: Asked, limit: float | None) -> Request:
+        request = asked.request(network.name, limit)
         self._dispatcher.submit(network, request)
         return request
 

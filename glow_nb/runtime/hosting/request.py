@@ -32,7 +32,6 @@ class Request(Future[dict[str, Array]]):
         priority: Requests of a higher one go first, whatever their network.
         submitted: When it came, by ``time.monotonic``.
         deadline: When its answer must be there; infinite if that does not matter.
-        losses: How many devices were lost with it before it was submitted.
         is_open: Whether it is to be answered yet. The host's lock guards it.
         execution: What computes the answer; None until it leaves the queue.
     """
@@ -46,14 +45,12 @@ class Request(Future[dict[str, Array]]):
         rows: int = 1,
         priority: int = 0,
         seconds: float | None = None,
-        losses: int = 0,
     ) -> None:
         """Ask *network* for an answer within *seconds*; *withdraw* takes an open request back."""
         super().__init__()
         self.network, self.arrays, self.rows, self.priority = network, arrays, rows, priority
         self.submitted = time.monotonic()
         self.deadline = math.inf if seconds is None else self.submitted + seconds
-        self.losses = losses
         self.is_open = True
         self.execution: Execution | None = None
         self._withdraw = withdraw
@@ -73,6 +70,14 @@ class Request(Future[dict[str, Array]]):
             self.set_exception(result)
         else:
             self.set_result(result)
+
+    def wait(self) -> dict[str, Array]:
+        """Return or raise the answer when it is there; an interrupt gives it up."""
+        try:
+            return self.result()
+        except BaseException:
+            self.cancel()
+            raise
 
     def traced(self) -> TracedRequest:
         """Return what a trace keeps of it, when it is answered or cancelled now."""

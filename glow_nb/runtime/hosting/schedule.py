@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError
 
 from glow_nb.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
 from glow_nb.runtime.hosting.dataflow import Copy
-from glow_nb.runtime.hosting.direct_run import DirectOutcome, DirectRun
+from glow_nb.runtime.hosting.direct_run import Asked, DirectOutcome, DirectRun
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
@@ -50,22 +50,23 @@ class Schedule:
             self._timed.add(request)
             effects.wake = request.deadline
 
-    def begin_directly(self, network: ServedNetwork, rows: int, now: float) -> DirectRun | None:
-        """Return a run of *rows* on an idle device; None if the request must take its turn.
+    def begin_directly(self, network: ServedNetwork, asked: Asked, now: float) -> DirectRun | None:
+        """Return a run on an idle device of what is *asked*; None if that must take its turn.
 
         Nothing waits for a device that is idle, so that nobody is passed over.
         """
-        flow = network.undivided.get(rows)
+        flow = network.undivided.get(asked.rows)
         if flow is None or network.has_work or network.refusal:
             return None
-        if network.max_delay and rows < network.max_rows:  # others may join it
+        if network.max_delay and asked.rows < network.max_rows:  # others may join it
             return None
         copy = flow.parts[0].free_copy()
         if copy is None or copy.device.load or (network.has_state and network.under_way):
             return None
-        network.seconds = max(network.seconds, self._seconds)
+        if not network.under_way:
+            network.seconds = max(network.seconds, self._seconds)
         seconds = self._use(copy, network)
-        run = DirectRun(network, flow, network.number_of_next(flow), copy, now, seconds)
+        run = DirectRun(network, flow, network.number_of_next(flow), copy, now, seconds, asked)
         copy.device.direct = run
         network.direct += 1
         network.counters.waiting.add(0.0)
@@ -73,33 +74,33 @@ class Schedule:
 
     def end_directly(
         self, run: DirectRun, outcome: DirectOutcome, effects: Effects, now: float
-    ) -> int | None:
-        """Take the *outcome* of *run*, which answers the request.
-
-        If it does not, as the thread is to ask anew: return how many devices were lost with it.
-        """
-        network, device, counters = run.network, run.device, run.network.counters
+    ) -> None:
+        """Take the *outcome* of *run*; of one that has failed, an ordinary run takes the place."""
+        network, device = run.network, run.device
+        if run.ordinary is None and isinstance(outcome, GlowError):
+            self._make_ordinary(run)
+        if run.ordinary is not None:  # what it gave, if anything, is not waited for any more
+            self.end(run.ordinary, [] if isinstance(outcome, dict) else outcome, effects, now)
+            return
         network.direct -= 1
-        if device.direct is run and isinstance(outcome, DeviceError):
-            self.lose(device, outcome, effects)
-        is_lost = device.direct is not run
-        if not is_lost:
-            device.direct = None
+        device.direct = None
         if isinstance(outcome, dict):
             self._charge(run, network, now)
-            counters.answered += 1
-            counters.latency.add(now - run.began)
-            if self._tracer is not None:
-                self._tracer.closed(run.traced_request(now))
-        elif isinstance(outcome, CancelledError):
-            counters.cancelled += 1
-        elif not network.has_state and (is_lost or isinstance(outcome, MemoryLimitError)):
-            counters.retried += 1
-            return int(is_lost)
+            network.counters.answered += 1
+            network.counters.latency.add(now - run.began)
         else:
-            counters.failed += 1
+            network.counters.cancelled += 1
         device.freed = now
-        return None
+        if self._tracer is not None:
+            self._tracer.closed(run.traced_request(now))
+
+    def _make_ordinary(self, run: DirectRun) -> None:
+        """Let *run* be one of a request, as if it had been given to its device so."""
+        network, device, ordinary = run.network, run.device, run.become_ordinary()
+        network.direct -= 1
+        device.direct = None
+        network.active[ordinary.execution] = None
+        device.running[ordinary] = ordinary.execution.running[ordinary] = None
 
     def fill(self, effects: Effects, now: float) -> None:
         """Give free devices what they can do, until nothing more can begin."""
@@ -225,8 +226,9 @@ class Schedule:
         """Take all runs from *device*, which is dead, and do them elsewhere."""
         if not device.is_up:
             return
+        if device.direct is not None:
+            self._make_ordinary(device.direct)
         device.is_up = False
-        device.direct = None  # its thread asks anew
         device.losses += 1
         effects.lost.append(device)
         lost = list(device.running)
@@ -285,6 +287,9 @@ class Schedule:
 
     def fail_network(self, network: ServedNetwork, error: GlowError, effects: Effects) -> None:
         """Answer all requests to *network* with *error*."""
+        for device in self.devices:
+            if device.direct is not None and device.direct.network is network:
+                self._make_ordinary(device.direct)
         for execution in list(network.active):
             self._fail_execution(network, execution, error, effects)
         while (request := network.queue.head()) is not None:

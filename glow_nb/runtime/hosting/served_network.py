@@ -29,7 +29,7 @@ class ServedNetwork:
         has_state: Whether its runs change it: then they are done one by one, and never again.
         queue: The requests that wait.
         active: The executions that have begun and have not ended.
-        direct: How many requests the threads of users have taken to devices themselves.
+        direct: How many runs the threads of users are doing on devices themselves now.
         seconds: The device time that it has had, as fairness counts it.
         leaving: Why no request is taken any more; empty while they are.
         lost: Why none of its requests can be answered; empty while they can.

@@ -222,3 +222,99 @@ def test_an_interrupt_behind_a_run_of_a_request_leaves_nothing_under_way(
             patched.setattr(host._dispatcher, "_end", interrupt)
             host.submit("double", row(1))
         assert host.statistics().devices["a"].running == 0
+
+
+def killed_on_the_way(device: AskedDevice, may_go_on: threading.Event) -> threading.Event:
+    """Put the thread of the next run aside before it is at *device*; return what tells of that."""
+    is_on_the_way, run = threading.Event(), device.run
+
+    def late(key: str, inputs: Sequence[Array]) -> list[Array]:
+        device.run = run  # type: ignore[method-assign]
+        is_on_the_way.set()
+        assert may_go_on.wait(30)
+        return run(key, inputs)
+
+    device.run = late  # type: ignore[method-assign]
+    return is_on_the_way
+
+
+def test_a_state_that_was_lost_on_the_way_to_its_device_is_not_made_up(
+    devices: list[AskedDevice],
+) -> None:
+    may_go_on = threading.Event()
+    with ThreadPoolExecutor(1) as threads, hosting(devices[:1]) as host:
+        host.add_network("sum", running_sum())
+        host.add_network("double", scaled(2.0))
+        assert value(host.run("sum", row(10))) == 10.0
+        is_on_the_way = killed_on_the_way(devices[0], may_go_on)
+        asked = threads.submit(host.run, "sum", row(1))
+        assert is_on_the_way.wait(30)
+        devices[0].kill("power cut")
+        assert value(host.submit("double", row(1)).result(30)) == 2.0  # it is up again, and filled
+        may_go_on.set()
+        with pytest.raises(DeviceError, match="power cut"):
+            asked.result(30)
+
+
+@pytest.mark.parametrize("leave", [HostManager.close, lambda h: h.remove_network("double")])
+def test_what_came_before_an_end_is_answered_though_its_device_dies(
+    devices: list[AskedDevice], leave: Callable[[HostManager], None]
+) -> None:
+    first, second = devices
+    with ThreadPoolExecutor(2) as threads, hosting(devices) as host:
+        host.add_network("double", scaled(2.0), duplicates=2)
+        first.may_run.clear()
+        second.may_run.clear()
+        asked = threads.submit(host.run, "double", row(3))
+        wait_until(lambda: bool(first.direct or second.direct))
+        left = threads.submit(leave, host)
+        wait_until(lambda: not host.networks()["double"].ready)
+        (first if first.direct else second).kill("power cut")
+        first.may_run.set()
+        second.may_run.set()
+        assert value(asked.result(30)) == 6.0
+        left.result(30)
+
+
+def test_a_request_that_was_taken_keeps_its_place_when_its_device_dies(
+    devices: list[AskedDevice],
+) -> None:
+    device, tracer = devices[0], Tracer()
+    with (
+        ThreadPoolExecutor(1) as threads,
+        HostManager([device], max_queued=1, tracer=tracer) as host,
+    ):
+        host.add_network("double", scaled(2.0))
+        device.may_run.clear()
+        asked = threads.submit(host.run, "double", row(3))
+        wait_until(lambda: bool(device.direct))
+        others = [host.submit("double", row(n)) for n in (1, 2)]
+        device.kill("power cut")
+        device.may_run.set()
+        assert value(asked.result(30)) == 6.0
+        assert [value(other.result(30)) for other in others] == [2.0, 4.0]
+        counters = host.statistics().networks["double"].counters
+        assert (counters.answered, counters.refused, counters.retried) == (3, 0, 2)
+        assert (counters.waiting.count, counters.latency.count) == (3, 3)
+        assert dict(counters.batches) == {1: 3}
+    assert [request.execution for request in tracer.requests] == [1, 2, 3]
+
+
+def test_a_run_without_memory_is_tried_once_on_each_device(devices: list[AskedDevice]) -> None:
+    tried: list[str] = []
+
+    def full(key: str) -> None:
+        tried.append(key)
+        raise MemoryLimitError("no memory for the run")
+
+    tracer = Tracer()
+    with hosting(devices[:1], tracer) as host:
+        host.add_network("double", scaled(2.0))
+        devices[0].before_run = full
+        with pytest.raises(MemoryLimitError, match="^a: no memory for the run"):
+            host.run("double", row(1))
+        assert len(tried) == 1
+        counters = host.statistics().networks["double"].counters
+        assert (counters.failed, counters.retried) == (1, 0)
+    (request,) = tracer.requests
+    assert request.execution == 1
