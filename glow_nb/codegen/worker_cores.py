@@ -1,9 +1,9 @@
 """Where the workers of a team may run: on each core of the caller but the one that it is on.
 
-Some kernels put a thread that is woken on the core of the thread that wakes it, so that another
-core can sleep. Caller and worker then share one core, and the caller has done all of a short job
-before its worker has begun. On a virtual machine with such a kernel, products of 1 ms on two cores
-took 1.45 times as long, 10 or 50 ms after the last one.
+Some operating systems put a thread that is woken on the core of the thread that wakes it, so that
+another core can sleep. Caller and worker then share one core, and the caller has done all of a
+short job before its worker has begun. On a virtual machine with such a Linux, products of 1 ms on
+two cores took 1.45 times as long, 10 or 50 ms after the last one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ def _find_core() -> Callable[[], int] | None:
     """Return what tells the core of the calling thread; None where the system does not say."""
     if not hasattr(os, "sched_setaffinity"):
         return None
-    return getattr(ctypes.CDLL(None), "sched_getcpu", None)
+    # PyDLL keeps Python's lock: another thread could hold it for milliseconds
+    return getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
 
 _core = _find_core()
@@ -31,23 +32,30 @@ class WorkerCores:
     def __init__(self) -> None:
         """Have no workers."""
         self._threads: list[int] = []
-        self._free = -1  # the core that they have been kept off
+        self._first: set[int] = set()  # where they could run before
+        self._allowed: set[int] | None = None  # where all of them have been told to run
 
     def add_worker(self) -> None:
         """Let the calling thread be a worker."""
+        if _core is not None:
+            self._first |= os.sched_getaffinity(0)
         self._threads.append(_thread.get_native_id())
-        self._free = -1
+        self._allowed = None
 
     def leave_caller(self) -> None:
-        """Keep the workers off the core of the calling thread, if it may run on others, too.
+        """Keep the workers off the core of the calling thread, on the others that it may run on.
 
-        It should be called before workers are woken; it costs a microsecond, and some more if the
-        caller is on another core than the last time.
+        If there are no others, they may run where they could when they became workers.
+
+        It should be called before workers are woken. It costs some microseconds, and as many for
+        each worker if the caller is on another core, or may run on others, than the last time.
         """
-        if _core is None or (core := _core()) == self._free:
+        if _core is None:
             return
-        others = os.sched_getaffinity(0) - {core}
-        for thread in self._threads if others else ():
+        allowed = os.sched_getaffinity(0) - {_core()} or self._first
+        if allowed == self._allowed:
+            return
+        self._allowed = allowed
+        for thread in self._threads:
             with suppress(OSError):  # the system has other ideas, or the worker has ended
-                os.sched_setaffinity(thread, others)
-        self._free = core
+                os.sched_setaffinity(thread, allowed)

@@ -63,18 +63,24 @@ def test_a_worker_that_comes_later_leaves_it_too(monkeypatch: pytest.MonkeyPatch
         assert os.sched_getaffinity(number) == allowed - {min(allowed)}
 
 
-def test_a_caller_with_one_core_changes_nothing() -> None:
+def test_workers_follow_the_cores_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     cores, allowed = WorkerCores(), os.sched_getaffinity(0)
+    monkeypatch.setattr(worker_cores, "_core", lambda: min(allowed))
 
-    def call() -> None:
-        os.sched_setaffinity(0, {min(allowed)})
+    def call(on: set[int]) -> None:
+        os.sched_setaffinity(0, on)
         cores.leave_caller()
 
     with worker(cores) as number:
-        caller = threading.Thread(target=call)
-        caller.start()
-        caller.join()
-        assert os.sched_getaffinity(number) == allowed
+        for on, expected in (
+            (allowed, allowed - {min(allowed)}),
+            ({min(allowed)}, allowed),  # there is no other one
+            (allowed, allowed - {min(allowed)}),
+        ):
+            caller = threading.Thread(target=call, args=(on,))
+            caller.start()
+            caller.join()
+            assert os.sched_getaffinity(number) == expected
 
 
 def test_a_system_that_names_no_core_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
