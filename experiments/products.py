@@ -38,8 +38,8 @@ GLOW_NB, ONNX_RUNTIME, BLAS = "glow_nb", "onnxruntime", "numpy"
 Run = Callable[[], Array]
 
 REST_SECONDS = 0.2
-"""So long nothing runs before an engine with several threads has its turn: a thread of OpenBLAS that
-has no work goes on asking for some for 110 milliseconds, and would take a core of the next one."""
+"""So long nothing runs before an engine with several threads has its turn. A thread of OpenBLAS
+that has no work asks for some for 110 milliseconds, and would take a core of the next engine."""
 
 
 @dataclass(frozen=True)
