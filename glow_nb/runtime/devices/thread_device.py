@@ -80,7 +80,7 @@ class _ThreadEngine:
         """
         self._load, self._ended = load, ended
         self._runners: dict[int, Runner] = {}
-        self._borders: dict[int, foreign] = {}
+        self._borders: dict[int, tuple[foreign, within_memory]] = {}
         self._runs: SimpleQueue[Run | None] = SimpleQueue()
         self._name = name
         start_thread(name, self._work)
@@ -93,7 +93,7 @@ class _ThreadEngine:
         subject = f"{self._name}: network {held.key!r}"
         with within_memory("loading"), foreign(DeviceError, subject):
             self._runners[held.number] = self._load(held.network)
-        self._borders[held.number] = foreign(DeviceError, subject)
+        self._borders[held.number] = foreign(DeviceError, subject), within_memory(subject)
 
     def unload(self, held: HeldNetwork) -> None:
         """Forget a network."""
@@ -111,8 +111,9 @@ class _ThreadEngine:
     def outcome_of(self, run: Run) -> Outcome:
         """Do *run* on the calling thread."""
         number = run.held.number
+        border, memory = self._borders[number]
         try:
-            with self._borders[number], within_memory(f"{self._name}: network {run.held.key!r}"):
+            with border, memory:
                 return self._runners[number](run.inputs)
         except GlowError as error:
             return error

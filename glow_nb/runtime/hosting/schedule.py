@@ -104,9 +104,10 @@ class Schedule:
 
     def fill(self, effects: Effects, now: float) -> None:
         """Give free devices what they can do, until nothing more can begin."""
-        while True:
+        waiting = [network for network in self.networks.values() if network.has_work]
+        while waiting:
             best, best_rank = None, (math.inf, math.inf)
-            for network in self.networks.values():
+            for network in waiting:
                 priority = network.next_priority(now) if network.has_work else None
                 if priority is not None and (-priority, network.seconds) < best_rank:
                     best, best_rank = network, (-priority, network.seconds)
@@ -117,7 +118,7 @@ class Schedule:
             if run is not None and copy is not None:
                 self._give(run, copy, best, now)
                 effects.runs.append(run)
-        for network in self.networks.values():
+        for network in waiting:
             if network.max_delay and (until := network.held_until) > now:
                 effects.wake = min(effects.wake, until)
 
