@@ -47,6 +47,7 @@ from glow_nb.kernels.target import Target
 IMAGE_CHANNELS, IMAGE_CHAIN = 4, 96
 """The most products that are added up one after the other where a convolution has so few channels:
 it reads an image. A longer sum is added up from chains of as many rows of taps, in the same tile.
+If a row is longer, sums wait in scratch between its pieces.
 
 Its rounding goes through all layers that follow: with its 147 products in one chain, ResNet50 is
 up to 3.8e-5 of its largest output from its results in float64, with chains of four rows and of
@@ -139,9 +140,8 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     orders = [whole]
     if _is_read_in_streams(nest, whole):
         orders = [replace(whole, sum=_in_streams(nest, whole, limit))]
-    elif whole.is_cut and columns.panels > 1 and shape.group == 1 and _can_pack(nest):
-        # what is packed is a single dot
-        inside = replace(whole, panels_inside=True, sum=replace(whole.sum, chain=None))
+    elif whole.is_cut and columns.panels > 1 and _can_pack(nest, whole.sum):
+        inside = replace(whole, panels_inside=True)
         orders = [inside] if nest.right.is_swept else [whole, inside]
     plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
     fitting = [plan for plan in plans if block_bytes(nest, plan) <= level_2_bytes(target)]
@@ -201,12 +201,18 @@ def _reduction(nest: ProductNest, limit: int) -> Reduction:
         return nest.codes.reduction(nest.left.step, limit)
     step, factors = 1 if nest.is_staged else nest.left.step, nest.kinds.factors
     distances, shape = input_distances(nest), nest.shape
-    sum = Reduction.of(shape, distances, step, limit, factors=factors, run=nest.run)
+
+    def within(limit: int) -> Reduction:
+        return Reduction.of(shape, distances, step, limit, factors=factors, run=nest.run)
+
+    whole = within(limit)
     is_image = shape.channels_per_group <= IMAGE_CHANNELS and nest.kinds.total.is_float
-    if not (is_image and sum.inner and sum.block_products > IMAGE_CHAIN):
-        return sum
-    step = sum.block_products // sum.inner[0].count
-    return replace(sum, chain=max(1, IMAGE_CHAIN // step))
+    if not is_image or whole.block_products <= IMAGE_CHAIN:
+        return whole
+    row = whole.block_products // whole.inner[0].count if whole.inner else whole.dot
+    if row > IMAGE_CHAIN:  # what is no chain of whole rows waits in scratch
+        return within(min(limit, IMAGE_CHAIN))
+    return replace(whole, chain=IMAGE_CHAIN // row)
 
 
 def units_of(shape: ConvolutionShape, cut: Cut) -> int:
@@ -311,8 +317,13 @@ def _passes(nest: ProductNest, plan: Plan) -> int:
     return blocks // max(1, nest.shape.batch) if nest.right.image else blocks
 
 
-def _can_pack(nest: ProductNest) -> bool:
-    """True if what is packed lies in runs: of factors of a pixel, or of pixels of a line."""
+def _can_pack(nest: ProductNest, sum: Reduction) -> bool:
+    """True if what is packed lies in runs: of factors of a pixel, or of pixels of a line.
+
+    It is a single dot then, and no sum of chains.
+    """
+    if nest.shape.group > 1 or sum.chain is not None:
+        return False
     is_turned = nest.shape.rank == 1 and nest.shape.stride == nest.shape.kernel == (1,)
     return nest.left.step == 1 or nest.is_staged or (is_turned and nest.left.pixel == 1)
 

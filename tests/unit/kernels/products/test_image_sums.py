@@ -7,13 +7,14 @@ import itertools
 import pytest
 
 from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import IMAGE_CHAIN, plan_product
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.types import ElementKind
 from tests.unit.kernels.products.test_convolution import check, conv, convolution_of
-from tests.unit.kernels.products.test_product_loops import small_caches
+from tests.unit.kernels.products.test_product_loops import order_of, small_caches
 
 FLOAT32 = ElementKind.FLOAT32
 LAYERS = {
@@ -51,6 +52,32 @@ def test_chains_are_as_many_rows_of_taps_as_may_be() -> None:
     assert sums_of(conv(1, 8, 64, (56, 56), (5, 5), pads=2)) == (1, None), "no image"
     integers = ProductNest.packed(LAYERS["7 x 7"], ProductKinds.of(ElementKind.INT32), 16)
     assert plan_product(integers, Target.host(8)).sum.chain is None, "exact in any order"
+
+
+@pytest.mark.parametrize("panels_inside", [False, True])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *LAYERS.values(),
+        conv(1, 3, 64, (900,), (80,)),
+        conv(1, 3, 64, (30, 90), (5, 40)),
+        conv(1, 3, 64, (20, 20, 20), (7, 7, 7), pads=3),
+    ],
+    ids=str,
+)
+def test_no_chain_is_too_long(
+    shape: ConvolutionShape, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(product_plan, "traffic_cycles", order_of(panels_inside))
+    nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), 16)
+    for target in (Target.host(8), small_caches(8, 2048, 8192)):
+        plan = plan_product(nest, target)
+        if plan.sum.chain is None:
+            assert plan.sum.block_products <= IMAGE_CHAIN
+        else:
+            row = plan.sum.block_products // plan.sum.inner[0].count
+            assert plan.sum.chain * row <= IMAGE_CHAIN
+            assert not plan.panels_inside
 
 
 def test_a_chain_begins_with_zero() -> None:
