@@ -176,7 +176,7 @@ class ModelServer:
             model = self._loaded(file)
         except GlowError as error:
             # a client has no business with where the server keeps its files
-            reason = str(error).replace(f"{file.path.parent}{os.sep}", "")
+            reason = _without_folder(str(error), file)
             text = f"model {file.name!r}, version {file.version}: {reason}"
             self._failed[file.name, file.version] = text
             return Refusal(status_of(error), text)
@@ -248,6 +248,12 @@ class ModelServer:
         return all(
             (info := networks.get(each.network)) is not None and info.ready for each in models
         )
+
+
+def _without_folder(text: str, file: ModelFile) -> str:
+    """Return *text* with the names of files beside *file* in the place of their paths."""
+    folder = str(file.path).removesuffix(file.path.name)
+    return text.replace(folder, "") if len(folder) > len(os.sep) else text
 
 
 def _source(file: ModelFile, max_batch: int) -> tuple[Servable, int]:
