@@ -19,7 +19,7 @@ def _find_core() -> Callable[[], int] | None:
     """Return what tells the core of the calling thread; None where the system does not say."""
     if not hasattr(os, "sched_setaffinity"):
         return None
-    # PyDLL keeps Python's lock: another thread could hold it for milliseconds
+    # PyDLL does not give Python's lock up, which another thread could then keep for milliseconds
     return getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
 
@@ -38,7 +38,8 @@ class WorkerCores:
     def add_worker(self) -> None:
         """Let the calling thread be a worker."""
         if _core is not None:
-            self._first |= os.sched_getaffinity(0)
+            with suppress(OSError):  # a system may refuse to say it
+                self._first |= os.sched_getaffinity(0)
         self._threads.append(_thread.get_native_id())
         self._allowed = None
 
@@ -52,10 +53,10 @@ class WorkerCores:
         """
         if _core is None:
             return
-        allowed = os.sched_getaffinity(0) - {_core()} or self._first
-        if allowed == self._allowed:
-            return
-        self._allowed = allowed
-        for thread in self._threads:
-            with suppress(OSError):  # the system has other ideas, or the worker has ended
+        with suppress(OSError):  # the system has other ideas, or a worker has ended
+            allowed = os.sched_getaffinity(0) - {_core()} or self._first
+            if allowed == self._allowed:
+                return
+            self._allowed = allowed
+            for thread in self._threads:
                 os.sched_setaffinity(thread, allowed)
