@@ -50,8 +50,8 @@ def truth(name: str, value: object) -> bool:
 
     A text such as "no" would count as true.
     """
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
+    if isinstance(value, bool):
+        return value
     raise OptionError(f"{name}={value!r:.80}: give True or False")
 
 

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, TypeVar
 
+from glow_nb.arguments import truth
 from glow_nb.backends.backend import Backend
 from glow_nb.errors import OptionError
 
@@ -42,11 +43,10 @@ class BackendOptions(ABC):
             value, choices = getattr(self, known.name), known.metadata.get("choices")
             if choices is None:  # a field that option() has not made
                 continue
-            subject = f"{known.name}={value!r:.80}"
-            if not choices and not isinstance(value, bool):
-                raise OptionError(f"{subject}: give True or False")
-            if choices and (not isinstance(value, str) or value not in choices):
-                raise OptionError(f"{subject}: give one of {choices}")
+            if not choices:
+                truth(known.name, value)
+            elif not isinstance(value, str) or value not in choices:
+                raise OptionError(f"{known.name}={value!r:.80}: give one of {choices}")
 
     @abstractmethod
     def make(self, *, threads: int) -> Backend:
