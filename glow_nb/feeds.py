@@ -50,7 +50,7 @@ class FeedCheck:
 
     def _fitted(self, given: Iterable[Array]) -> list[Array]:
         arrays = []
-        for (name, dtype, shape), array in zip(self._wanted, given):  # noqa: B905 - as many
+        for (name, dtype, shape), array in zip(self._wanted, given, strict=True):
             if not (
                 type(array) is np.ndarray
                 and array.dtype == dtype

@@ -6,7 +6,6 @@ memory for it, an ordinary run of a request takes its place, for whose answer th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,44 +16,15 @@ from glow_nb.memory_limit import out_of_memory
 from glow_nb.runtime.hosting.dataflow import Copy, Dataflow, HostedPart
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
-from glow_nb.runtime.hosting.request import Request
+from glow_nb.runtime.hosting.request import Asked
 from glow_nb.runtime.hosting.tracer import TracedRequest, TracedRun
 from glow_nb.types import Array
 
 if TYPE_CHECKING:
     from glow_nb.runtime.hosting.served_network import ServedNetwork
 
-
 DirectOutcome = dict[str, Array] | GlowError | CancelledError
 """How a direct run ends: with outputs by name, with an error, or interrupted from the keyboard."""
-
-
-@dataclass(eq=False, slots=True)
-class Asked:
-    """What a request is made of, if there has to be one.
-
-    Attributes:
-        arrays: What is fed, in the order of the inputs.
-        rows: How many samples of a batch these are.
-        priority: That of the request.
-        withdraw: Takes an open request back.
-    """
-
-    arrays: Sequence[Array]
-    rows: int
-    priority: int
-    withdraw: Callable[[Request], bool]
-
-    def request(self, network: str, seconds: float | None = None) -> Request:
-        """Return the request to *network*, to be answered within *seconds*."""
-        return Request(
-            network,
-            self.arrays,
-            self.withdraw,
-            rows=self.rows,
-            priority=self.priority,
-            seconds=seconds,
-        )
 
 
 @dataclass(eq=False, slots=True)

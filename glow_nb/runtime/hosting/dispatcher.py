@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from glow_nb.errors import DeviceError, GlowError
 from glow_nb.memory_limit import out_of_memory
-from glow_nb.runtime.hosting.direct_run import Asked, DirectOutcome
+from glow_nb.runtime.hosting.direct_run import DirectOutcome
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
-from glow_nb.runtime.hosting.request import Request
+from glow_nb.runtime.hosting.request import Asked, Request
 from glow_nb.runtime.hosting.schedule import Schedule
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.timer import Timer

@@ -15,7 +15,6 @@ from glow_nb.feeds import Feeds
 from glow_nb.runtime.devices.device import Device, Health
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.hosting.dataflow import Dataflow
-from glow_nb.runtime.hosting.direct_run import Asked
 from glow_nb.runtime.hosting.dispatcher import Dispatcher
 from glow_nb.runtime.hosting.executor import run_once
 from glow_nb.runtime.hosting.hosted_device import HostedDevice, open_all
@@ -23,7 +22,7 @@ from glow_nb.runtime.hosting.network_info import NetworkInfo, info_of
 from glow_nb.runtime.hosting.network_source import Servable, check_batched, has_state, plans_of
 from glow_nb.runtime.hosting.provisioner import Provisioner
 from glow_nb.runtime.hosting.recovery import Recovery
-from glow_nb.runtime.hosting.request import Request
+from glow_nb.runtime.hosting.request import Asked, Request
 from glow_nb.runtime.hosting.row_check import sizes_that_agree
 from glow_nb.runtime.hosting.schedule import Schedule
 from glow_nb.runtime.hosting.served_network import ServedNetwork

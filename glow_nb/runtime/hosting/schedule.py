@@ -12,11 +12,11 @@ from concurrent.futures import CancelledError
 
 from glow_nb.errors import DeadlineError, DeviceError, GlowError, MemoryLimitError
 from glow_nb.runtime.hosting.dataflow import Copy
-from glow_nb.runtime.hosting.direct_run import Asked, DirectOutcome, DirectRun
+from glow_nb.runtime.hosting.direct_run import DirectOutcome, DirectRun
 from glow_nb.runtime.hosting.effects import Effects, Outcome
 from glow_nb.runtime.hosting.executor import Execution, Run
 from glow_nb.runtime.hosting.hosted_device import HostedDevice
-from glow_nb.runtime.hosting.request import Request
+from glow_nb.runtime.hosting.request import Asked, Request
 from glow_nb.runtime.hosting.served_network import ServedNetwork
 from glow_nb.runtime.hosting.tracer import Tracer
 from glow_nb.types import Array

@@ -224,29 +224,21 @@ def test_an_interrupt_behind_a_run_of_a_request_leaves_nothing_under_way(
         assert host.statistics().devices["a"].running == 0
 
 
-def killed_on_the_way(device: AskedDevice, may_go_on: threading.Event) -> threading.Event:
-    """Put the thread of the next run aside before it is at *device*; return what tells of that."""
-    is_on_the_way, run = threading.Event(), device.run
+def test_a_state_that_was_lost_on_the_way_to_its_device_is_not_made_up(
+    devices: list[AskedDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_on_the_way, may_go_on, run = threading.Event(), threading.Event(), devices[0].run
 
     def late(key: str, inputs: Sequence[Array]) -> list[Array]:
-        device.run = run  # type: ignore[method-assign]
         is_on_the_way.set()
         assert may_go_on.wait(30)
         return run(key, inputs)
 
-    device.run = late  # type: ignore[method-assign]
-    return is_on_the_way
-
-
-def test_a_state_that_was_lost_on_the_way_to_its_device_is_not_made_up(
-    devices: list[AskedDevice],
-) -> None:
-    may_go_on = threading.Event()
     with ThreadPoolExecutor(1) as threads, hosting(devices[:1]) as host:
         host.add_network("sum", running_sum())
         host.add_network("double", scaled(2.0))
         assert value(host.run("sum", row(10))) == 10.0
-        is_on_the_way = killed_on_the_way(devices[0], may_go_on)
+        monkeypatch.setattr(devices[0], "run", late)
         asked = threads.submit(host.run, "sum", row(1))
         assert is_on_the_way.wait(30)
         devices[0].kill("power cut")
