@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import glow_nb
-from glow_nb.errors import OptionError
+from glow_nb.errors import ModelError, OptionError
 from glow_nb.runtime.hosting.host import HostManager
 from glow_nb.runtime.serve.application import application
 from glow_nb.runtime.serve.limits import Limits
@@ -271,6 +271,21 @@ def test_names_that_are_no_text(folder: Path, host: HostManager) -> None:
     entry = next(e for e in call(app, "POST", INDEX).json if e["name"] == "broken")
     assert entry["reason"] == load(app, "broken").error
     assert entry["reason"].startswith("model 'broken', version 1: broken.glow:1:"), "and no folder"
+
+
+def test_a_reason_keeps_what_is_no_path_of_the_server(
+    folder: Path, host: HostManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        raise ModelError(f"{path}: its weights are in {Path(path).parent / 'w'}, not in ../weights")
+
+    monkeypatch.setattr(glow_nb, "load", refuse)
+    monkeypatch.chdir(folder)
+    for place in (folder / "double.glow", Path("double.glow")):
+        (error,) = ModelServer(host, ModelRepository([place])).load_all()
+        assert str(error) == (
+            "model 'double', version 1: double.glow: its weights are in w, not in ../weights"
+        )
 
 
 def test_two_files_of_the_same_name_are_an_error(folder: Path) -> None:
