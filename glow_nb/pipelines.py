@@ -43,6 +43,7 @@ INFERENCE: Pipeline = (
             "raise_layer_normalization",  # one that is written out becomes one node
             "fold_pads",  # a convolution adds zeros around its input by itself, without a copy
             "trim_windows",  # taps of a window that see nothing but padding are dropped
+            "hoist_means",  # means of pixels are fewer than pixels, and are convolved
             "fold_batch_normalization",  # a normalization goes into the filter before it
             "fold_scales_into_products",  # a factor behind a dense layer goes into its weights
             "fold_scales_into_next_convolution",  # a factor before a filter goes into it

@@ -108,9 +108,10 @@ class CodesInRegisters(_CodedProduct):
         super().__init__(nest, codes, target, fusion)
         self.filter = "codes"
 
+    @property
     @override
-    def _next_weights(self, name: str) -> tuple[str, int]:
-        return "0", 0
+    def fetched_share(self) -> int:
+        return 0
 
     @override
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:

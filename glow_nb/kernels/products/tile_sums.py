@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from math import prod
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.product_plan import Plan, tile_steps
@@ -121,7 +122,7 @@ class TileSums:
             )
 
         if sum.streams == 1:
-            write(form, x, w, count, *self._next_weights(name))
+            write(form, x, w, count, *self._fetch_next_weights(name))
             return
         write(form.replace("dot", "streams"), x, w, count, sum.streams, sum.whole_dot)
         if sum.rest:
@@ -130,20 +131,52 @@ class TileSums:
             with self.out.block(f"if part == {last}:") if plan.is_cut else nullcontext():
                 write(form, f"{x} + {behind * step}", f"{w} + {behind * self.row}", sum.rest, 0, 0)
 
-    def _next_weights(self, name: str) -> tuple[str, int]:
-        """Return from where on, and in what steps, a tile should fetch weights of the next pass.
+    def _fetch_next_weights(self, name: str) -> tuple[str, int]:
+        """Return from where on, and in what steps, a dot should fetch weights of the next pass.
 
-        The tiles of a block do it together, if the filter does not stay in the cache anyway. Where
-        they are so many that each would fetch less than a column, the processor is early enough.
+        If a block has so many tiles that each fetches less than a column of the weights, the tile
+        fetches its lines before the dot.
+        """
+        share = self.fetched_share
+        if not share:
+            return "0", 0
+        products, rows = self.plan.sum.block_products, self.plan.cut.rows
+        tile = f"(near_{name} + {rows - 1}) // {rows}"
+        first = f"weights + {self._next_pass} + {tile} * {share}"
+        if self._tiles_of_block <= self._panel_width:
+            return first, share // products
+        line = CACHE_LINE_BYTES // self.nest.kinds.right.size_bytes
+        self.out.line(f"tile_prefetch({self.filter}, {first}, {line}, {share // line})")
+        return "0", 0
+
+    @property
+    def fetched_share(self) -> int:
+        """Elements of the next pass's weights that each tile should fetch, 0 for none.
+
+        The tiles of a block do it together, if the filter does not stay in the cache anyway.
         """
         sum, right, plan = self.plan.sum, self.nest.right, self.plan
-        tiles, width = plan.block_units, self.nest.block * self.nest.kinds.factors
-        if self.shape.rank > 1:
-            tiles *= prod(self.shape.output[1:-1]) * plan.cut.tiles
+        tiles, width = self._tiles_of_block, self._panel_width
         is_dense = right.row == width and (plan.panels_inside or not sum.inner)
-        if not (1 < tiles <= width and plan.is_right_far and is_dense and plan.is_cut):
-            return "0", 0
-        pace = -(-width // tiles)
-        size = right.panel if plan.panels_inside else sum.dot * right.row
-        tile = f"(near_{name} + {plan.cut.rows - 1}) // {plan.cut.rows}"
-        return f"weights + {size} + {tile} * {sum.block_products * pace}", pace
+        if not (tiles > 1 and plan.is_right_far and is_dense and plan.is_cut):
+            return 0
+        if tiles <= width:
+            return sum.block_products * -(-width // tiles)
+        line = CACHE_LINE_BYTES // self.nest.kinds.right.size_bytes
+        return -(-sum.block_products * width // (tiles * line)) * line
+
+    @property
+    def _tiles_of_block(self) -> int:
+        lines = prod(self.shape.output[1:-1]) * self.plan.cut.tiles if self.shape.rank > 1 else 1
+        return self.plan.block_units * lines
+
+    @property
+    def _panel_width(self) -> int:
+        """Elements of a row of a panel of the right operand."""
+        return self.nest.block * self.nest.kinds.factors
+
+    @property
+    def _next_pass(self) -> int:
+        """Elements from the weights of a pass to those of the next one."""
+        right = self.nest.right
+        return right.panel if self.plan.panels_inside else self.plan.sum.dot * right.row

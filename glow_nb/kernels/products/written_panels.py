@@ -48,9 +48,10 @@ class WrittenPanels(ProductWriter):
     def _first_weight(self) -> str:
         return "0"
 
+    @property
     @override
-    def _next_weights(self, name: str) -> tuple[str, int]:
-        return "0", 0
+    def fetched_share(self) -> int:
+        return 0
 
 
 class CopiedPanels(WrittenPanels):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,6 +12,7 @@ from glow_nb.kernels.products import product_plan, unpacked_matmul
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind, TensorType
 from tests.unit.kernels.cases import instruction_of
+from tests.unit.kernels.plain_python import run_text
 from tests.unit.kernels.products.test_product_loops import order_of
 
 LINE = 16
@@ -23,23 +23,15 @@ TARGET = Target.host(8)
 
 @dataclass
 class Passes:
-    """The cache lines of the right matrix that each pass copies, and that its tiles fetch.
-
-    The text of a kernel runs as plain Python here; of all that it calls, this sees what is read.
-    """
+    """The cache lines of the right matrix that each pass copies, and that its tiles fetch."""
 
     copied: list[set[int]] = field(default_factory=list)
     fetched: list[set[int]] = field(default_factory=list)
 
     def run(self, text: str) -> None:
         """Run the kernel of *text*, on one thread."""
-        names: dict[str, object] = dict.fromkeys(re.findall(r"(\w+)\(", text), lambda *_: None)
-        names |= {"range": range, "min": min, "max": max, "copy": self._copy}
-        names |= {"tile_load": self._load, "tile_prefetch": self._fetch}
-        exec(text, names)  # a kernel that was generated here
-        kernel = names["kernel"]
-        assert callable(kernel)
-        kernel("dest", "lhs", "rhs", "scratch", 0, 1)
+        calls = {"copy": self._copy, "tile_load": self._load, "tile_prefetch": self._fetch}
+        run_text(text, ("dest", "lhs", "rhs", "scratch"), calls)
 
     def _read(self, pointer: str, first: int, count: int) -> None:
         if pointer != "rhs":
