@@ -55,8 +55,9 @@ class TileStore:
             out.line(f"tile_store{suffix}(dest, {index}, {stride}, {tile}{mask})")
             return
         places = self._write_places(out, tile, pixel, channel)
-        if is_whole and self._stays_in_registers:
-            self._finish(out, _WholeTile(self, places, rows, vectors), tile, tile)
+        if self._stays_in_registers:
+            used = None if is_whole else columns
+            self._finish(out, _WholeTile(self, places, rows, vectors, used), tile, tile)
             return
         row = f"row_{tile}"
         out.line(f"kept_{tile} = tile_keep({tile})")
@@ -175,19 +176,21 @@ def _powers_of_two(vectors: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _WholeTile:
-    """Where a tile, all of whose columns are in use, lies in each tensor.
+    """Where a tile lies in each tensor.
 
     Attributes:
         tiles: All tiles of the kernel.
         places: Index of the first element in each tensor, by the name of its pointer.
         rows: Rows of the tile.
         vectors: Vectors in a row.
+        columns: Columns in use, None for all of them.
     """
 
     tiles: TileStore
     places: Mapping[str, str]
     rows: int
     vectors: int
+    columns: int | None
 
     @property
     def lanes(self) -> int:
@@ -200,11 +203,21 @@ class _WholeTile:
         if pointer in self.tiles.numbers:
             return f"broadcast({pointer}, 0, {self.lanes})"
         if pointer in self.tiles.strides:
-            return f"tile_load({pointer}, {place}, {self.tiles.strides[pointer]}, {size})"
-        return f"tile_bias({pointer}, {place}, {size})"
+            place = f"{place}, {self.tiles.strides[pointer]}"
+            return f"tile_load{self._suffix}({pointer}, {place}, {size}{self._end})"
+        return f"tile_bias{self._suffix}({pointer}, {place}, {size}{self._end})"
 
     def store(self, pointer: str, tile: str) -> str:
         """Return the store of the tile to one tensor."""
-        return (
-            f"tile_store({pointer}, {self.places[pointer]}, {self.tiles.strides[pointer]}, {tile})"
-        )
+        place = f"{self.places[pointer]}, {self.tiles.strides[pointer]}"
+        return f"tile_store{self._suffix}({pointer}, {place}, {tile}{self._end})"
+
+    @property
+    def _suffix(self) -> str:
+        """What is appended to names of functions that leave out columns that are not in use."""
+        return "" if self.columns is None else "_masked"
+
+    @property
+    def _end(self) -> str:
+        """The last argument of these functions."""
+        return "" if self.columns is None else f", {self.columns}"
