@@ -48,8 +48,12 @@ from glow_nb.kernels.winograd.plan import (
 from glow_nb.kernels.writing.shares import largest_share
 from glow_nb.types import ElementKind
 
-LARGEST_TILES = {3: (2, 4), 5: (2, 4), 7: (2,)}
+LARGEST_TILES = {3: (2, 4, 6), 5: (2, 4), 7: (2,)}
 """Outputs of a tile that are tried for so many taps: what is larger costs too much accuracy."""
+
+LEAST_GAIN = {8: 1.02}
+"""How many times as fast tiles with so many inputs must seem to be preferred. Their rounding errors
+are four times those with six inputs, and their filters take more memory."""
 
 DIRECT_FACTOR, WINOGRAD_FACTOR = 1.13, 1.03
 """Measured over estimated time of the multiply-adds."""
@@ -69,8 +73,15 @@ TILE_CYCLES = 72.0
 INPUT_CYCLES = 9.6
 """Of a transform, for each of the n x n elements of a tile and each vector of channels."""
 
-FAR_CYCLES, NEAR_CYCLES = 0.037, 0.052
-"""Of each byte of Winograd's weights: from memory, and for every further block from a cache."""
+TRANSFORM_LENGTH = 6
+"""The n for which these two hold. Half of them grows with n, as an element of the result is a sum
+of so many; the other half is what loads and stores take. So 23 layers on one Zen 3 core are
+estimated best, where tiles of 4 x 4 and of 6 x 6 outputs are compared."""
+
+FAR_CYCLES, NEAR_CYCLES = 0.08, 0.052
+"""Of each byte of Winograd's weights: from memory, and for every further block from a cache. With
+0.04 to 0.08, picks of 35 layers with far weights take 1.02 times as long as the best on a Zen 3
+core."""
 
 WHOLE_OUTPUT_CYCLES, WHOLE_FAR_CYCLES, WHOLE_NEAR_CYCLES = 0.19, 0.08, 0.02
 """Likewise for integers: of each byte of products, which are stored and transformed back, and of
@@ -82,8 +93,10 @@ and of each vector of the input that is loaded, or stored to scratch in such gro
 MobileNetV2 and ShuffleNet, with their epilogues, take 0.9 to 1.6 times the estimate on one Zen 5
 core with 16 lanes; 33 of them 0.9 to 1.15 times."""
 
-MEMORY_BYTES_PER_CYCLE, SHARED_BYTES_PER_CYCLE = 10.5, 14.0
-"""Main memory to one core, and to all of them together, when that is all there is to do."""
+MEMORY_BYTES_PER_CYCLE, SHARED_BYTES_PER_CYCLE = 7.0, 11.0
+"""Main memory to one core, and to all of them together, when that is all there is to do. A Zen 4
+core reads 10.5 bytes a cycle, and 14 come to all of them. If that is assumed on a Zen 3 core, which
+reads less, picks of 35 layers take 1.09 times as long as the best; with these numbers, 1.02."""
 
 BEYOND_FACTOR = 2.6
 """How much longer a byte of a filter takes beyond our share of the last-level cache: it comes from
@@ -120,6 +133,8 @@ def convolution_candidates(
     is_packed: bool = True,
 ) -> list[Candidate]:
     """Return the ways to compute a convolution, that with the least estimated time first.
+
+    A tile whose results are less precise comes behind those that take hardly more.
 
     Args:
         shape: Sizes of the convolution.
@@ -166,7 +181,15 @@ def convolution_candidates(
             candidates += [winograd_candidate(nest, target, threads) for nest in nests]
     if not is_packed:
         candidates = [_with_packing(way, shape, kind, threads) for way in candidates]
-    return sorted(candidates, key=lambda candidate: candidate.cycles)
+    return sorted(candidates, key=lambda way: way.cycles * _least_gain(way, shape))
+
+
+def _least_gain(way: Candidate, shape: ConvolutionShape) -> float:
+    """Return how many times as fast as others *way* must seem to be preferred."""
+    if way.tile is None:
+        return 1.0
+    sizes = [m + r - 1 for m, r in zip(way.tile, shape.kernel, strict=True) if m > 1]
+    return max(LEAST_GAIN.get(size, 1.0) for size in sizes)
 
 
 def _with_packing(
@@ -281,13 +304,14 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     matrices = nest.elements * shape.group
     cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, target, kinds.form)
     cycles *= WINOGRAD_FACTOR
-    cycles += _output_cycles(nest, plan)
+    growth = _transform_growth(nest)
+    cycles += growth * _output_cycles(nest, plan)
     unit_part, panel_part = largest_share(
         plan.cut.tiles, nest.panels, threads, panels_first=plan.panels_first
     )
     cycles *= unit_part * panel_part
     vectors = -(-shape.channels // plan.factor_lanes)
-    cycles += unit_part * INPUT_CYCLES * nest.tiles * nest.elements * vectors
+    cycles += unit_part * growth * INPUT_CYCLES * nest.tiles * nest.elements * vectors
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     filter_bytes = nest.elements * inner * nest.panels * block * kinds.right.size_bytes
     far, near = FAR_CYCLES, NEAR_CYCLES
@@ -314,6 +338,12 @@ def channel_wise_cycles(plan: ChannelWisePlan) -> float:
     groups_of_line = plan.steps * -(-shape.depth // plan.copied)
     copies = copied * groups_of_line * (plan.seen + groups.parts)
     return DOT_CYCLES * dots + GROUPING_CYCLES * copies
+
+
+def _transform_growth(nest: WinogradNest) -> float:
+    """Return what an element of the transforms of *nest* takes, over :data:`TRANSFORM_LENGTH`."""
+    sizes = [n for n, outputs in zip(nest.sizes, nest.tile, strict=True) if outputs > 1]
+    return (1 + sum(sizes) / (len(sizes) * TRANSFORM_LENGTH)) / 2
 
 
 def _output_cycles(nest: WinogradNest, plan: WinogradPlan) -> float:

@@ -103,7 +103,7 @@ def check(nest: WinogradNest, target: Target, threads: int = 1, block_tiles: int
     dest, whole = guarded(expected.shape, plan.kinds.total)
     kernel(dest, *arrays, threads=threads)
     if nest.kind.is_float:
-        assert distance(expected, dest, least=1.0) <= 5e-6
+        assert distance(expected, dest, least=1.0) <= (2e-5 if 8 in nest.sizes else 5e-6)
     else:
         np.testing.assert_array_equal(dest, expected)
     assert guards_are_intact(whole)
@@ -113,6 +113,8 @@ NESTS = {
     "4x4": (conv(1, 5, 19, (9, 13), (3, 3), pads=1), (4, 4)),
     "2x2": (conv(2, 7, 24, (7, 7), (3, 3), pads=1), (2, 2)),
     "mixed": (conv(1, 16, 9, (8, 9), (3, 3)), (2, 4)),
+    "6x6": (conv(1, 9, 20, (14, 11), (3, 3), pads=1), (6, 6)),
+    "4x6": (conv(2, 17, 8, (7, 16), (3, 3), pads=(1, 0, 1, 2)), (4, 6)),
     "one sided pads": (conv(1, 3, 8, (6, 7), (3, 3), pads=(0, 2, 1, 0)), (4, 4)),
     "groups": (conv(1, 12, 18, (7, 7), (3, 3), pads=1, group=3), (4, 4)),
     "groups of one output": (conv(1, 6, 3, (5, 5), (3, 3), pads=1, group=3), (2, 2)),
@@ -295,8 +297,8 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
     kernel: tuple[int, ...] = (3, 3)
     if not pick(0, 2):
         kernel = ((3,), (1, 3), (5, 5), (3, 5), (7, 1), (1, 3, 3), (3, 3, 3), (3, 1, 3))[pick(0, 7)]
-    sizes = {1: (1, 1), 3: (2, 4), 5: (2, 4), 7: (2, 2)}
-    tile = tuple(sizes[taps][pick(0, 1)] for taps in kernel)
+    sizes = {1: (1,), 3: (2, 4, 6), 5: (2, 4), 7: (2,)}
+    tile = tuple(sizes[taps][pick(0, len(sizes[taps]) - 1)] for taps in kernel)
     tile = (1, *tile[1:]) if len(tile) == 3 else tile
     pads = tuple(pick(0, 2) for _ in 2 * kernel)
     smallest = [taps - min(pads[i], pads[i + len(kernel)]) for i, taps in enumerate(kernel)]
