@@ -17,19 +17,20 @@ class Cpu(BackendOptions):
 
     Attributes:
         winograd: "auto" lets convolutions with stride 1 and constant filters be done by Winograd's
-            algorithm where that is faster: 2 to 3 times as fast. Of bytes its results are exact;
-            it is not used where the weights do not prove that. In ``float32`` its root mean
-            square error, for 64 channels, is about 3e-7 of the outputs' for tiles of 2 x 2, 8e-7
-            for 4 x 4, and 3e-6 for 6 x 6, or for 4 x 4 with 5 x 5 taps; that of the direct sum is
-            3e-7. Over a whole network (largest difference from the result in ``float64`` over the
-            largest output) the policy is at most 1e-4, held by the networks of the test suite
+            algorithm where that is faster: 2 to 3 times as fast. Of bytes its results are exact; it
+            is not used where the weights do not prove that. In ``float32`` its root mean square
+            error, for 64 channels, is about 3e-7 of the outputs' for tiles of 2 x 2, 8e-7 for 4 x
+            4, and 3e-6 for 6 x 6, or for 4 x 4 with 5 x 5 taps; that of the direct sum is 3e-7.
+            Over a whole network (largest difference from the result in ``float64`` over the largest
+            output) the policy is at most 1e-4, held by the networks of the test suite
             (``docs/accuracy.md``). These errors are relative to the largest input of a tile's
-            window, 8 x 8 pixels for 6 x 6 outputs of 3 x 3 taps: where one pixel is a million times as large as its neighbours, outputs
-            beside it may lose all digits. NaN and infinity spread over the outputs of a tile, and
-            inputs near overflow may give them where the direct sum is finite. "guarded" has NaN,
-            infinities and overflows where the direct sum has them, for any number of threads: what
-            is not finite is summed up directly, and so are all convolutions with filters that are
-            no constants. It costs up to 3 % of a network's time. "off" sums up everything directly.
+            window, 8 x 8 pixels for 6 x 6 outputs of 3 x 3 taps: where one pixel is a million times
+            as large as its neighbours, outputs beside it may lose all digits. NaN and infinity
+            spread over the outputs of a tile, and inputs near overflow may give them where the
+            direct sum is finite. "guarded" has NaN, infinities and overflows where the direct sum
+            has them, for any number of threads: what is not finite is summed up directly, and so
+            are all convolutions with filters that are no constants. It costs up to 3 % of a
+            network's time. "off" sums up everything directly.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
