@@ -176,6 +176,7 @@ def convolution_candidates(
                 steps=shape.channels_per_group,
                 kind=kinds.left,
                 form=kinds.form,
+                fetched=shape.channels_per_group,
             )
             nests = [replace(nest, block=block) for block in widths[:blocks]]
             candidates += [winograd_candidate(nest, target, threads) for nest in nests]
@@ -304,6 +305,7 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     matrices = nest.elements * shape.group
     cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, target, kinds.form)
     cycles *= WINOGRAD_FACTOR
+    cycles += nest.elements * nest.panels * nest.tiles * fetch_cycles(inner, kinds.left)
     growth = _transform_growth(nest)
     cycles += growth * _output_cycles(nest, plan)
     unit_part, panel_part = largest_share(

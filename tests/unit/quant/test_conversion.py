@@ -112,7 +112,7 @@ def test_numbers_that_are_moved_keep_their_scale() -> None:
 def test_a_sum_is_done_where_the_product_behind_it_is() -> None:
     found = converted(residual())
     known = scales(found.function)
-    assert list(known) == ["x", "stem_relu", "inner_relu", "sum_relu", "head", "mean"]
+    assert list(known) == ["x", "stem_relu", "inner_relu", "sum_relu", "head_mean", "mean"]
     read: Any = found.function["sum"]
     assert [type(operand).__name__ for operand in (read.lhs, read.rhs)] == [
         "Convolution",

@@ -77,7 +77,7 @@ def test_dense_layers_are_equalized() -> None:
 
 
 def test_channels_that_several_read_stay() -> None:
-    assert quant.equalize(residual()).pairs == (("inner", "outer"), ("head", "last"))
+    assert quant.equalize(residual()).pairs == (("inner", "outer"), ("mean", "last"))
 
 
 def test_functions_that_are_not_homogeneous_end_a_pair() -> None:
