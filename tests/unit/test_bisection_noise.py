@@ -46,7 +46,7 @@ def test_a_good_network_has_no_noisy_value() -> None:
     sample = random(1, 4, 4, 3, seed=9)
     found = bisection.bisect_noise(function, integers_of(function), sample)
     assert [value.name for value in found.values] == (
-        "stem stem_relu inner inner_relu outer sum sum_relu head mean last y".split()
+        "stem stem_relu inner inner_relu outer sum sum_relu head_mean mean last y".split()
     )
     assert found.first_bad is None
     assert str(found) == "all 11 values have at least 20 dB"

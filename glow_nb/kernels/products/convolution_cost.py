@@ -208,14 +208,14 @@ def _with_packing(
 
 
 def _tiles(shape: ConvolutionShape) -> list[tuple[int, ...]]:
-    """Return the tiles to try."""
+    """Return the tiles to try: none that is long in one dimension and short in another."""
     tiles: list[tuple[int, ...]] = [()]
     for axis, taps in enumerate(shape.kernel):
         sizes = (1,) if taps == 1 else LARGEST_TILES.get(taps, ())
         if axis == 0 and shape.rank == VOLUME and taps > 1:
             sizes = (1, *sizes)
         tiles = [(*tile, size) for tile in tiles for size in sizes]
-    return tiles
+    return [tile for tile in tiles if max(tile) <= 4 or 2 not in tile]
 
 
 def product_candidates(

@@ -289,7 +289,8 @@ def test_a_request_that_was_taken_keeps_its_place_when_its_device_dies(
         assert (counters.answered, counters.refused, counters.retried) == (3, 0, 2)
         assert (counters.waiting.count, counters.latency.count) == (3, 3)
         assert dict(counters.batches) == {1: 3}
-    assert [request.execution for request in tracer.requests] == [1, 2, 3]
+    as_submitted = sorted(tracer.requests, key=lambda request: request.submitted)
+    assert [request.execution for request in as_submitted] == [1, 2, 3]
 
 
 def test_a_run_without_memory_is_tried_once_on_each_device(devices: list[AskedDevice]) -> None:
