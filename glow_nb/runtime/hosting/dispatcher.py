@@ -2,6 +2,7 @@
 
 Threads of all devices and users come here. Each changes the schedule under the lock, and carries
 out the effects when it has released it, so that no code of a device or of a user runs under it.
+Two runs that two threads give to a device at the same time may therefore come in either order.
 """
 
 from __future__ import annotations
