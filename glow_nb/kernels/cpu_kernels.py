@@ -15,6 +15,7 @@ from glow_nb.kernels.products import (
     dequantizing_matmul,
     filter_gradient,
     matmul,
+    paired_convolution,
     unpacked_matmul,
 )
 from glow_nb.kernels.random import random_bits
@@ -60,6 +61,7 @@ __all__ = [
     "max_pool_gradient",
     "merge",
     "pad",
+    "paired_convolution",
     "pooling",
     "random_bits",
     "reduction",

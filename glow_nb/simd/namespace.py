@@ -31,6 +31,7 @@ register tiles
     tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes``
 dots of groups of neighbouring integers
     ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
+    ``tile_dot_paired``
 dots of weights from several places at a time
     ``tile_streams`` and ``tile_streams_<form>`` with the forms of the dots
 tables
@@ -67,6 +68,7 @@ from glow_nb.simd import (
     look_up,
     memory,
     outer_product,
+    paired_dot,
     patch,
     philox,
     rows,
@@ -162,6 +164,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     " tile_keep tile_store tile_store_masked tile_any tile_is_finite",
     outer_product: "tile_fma",
     codes: "tile_dot_codes dequantize_codes",
+    paired_dot: "tile_dot_paired",
     rows: "tile_multiply_rows tile_sum_lanes",
     taps: "interleave spread",
     transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",

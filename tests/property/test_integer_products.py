@@ -49,6 +49,8 @@ class Drawing:
         is_turned = self.is_so()
         lies = (*shape[:-2], shape[-1], shape[-2]) if is_turned else shape
         numbers = self.random.integers(limits.min, limits.max, lies, kind.dtype, endpoint=True)
+        if is_fixed and self.is_so():  # weights that can be pairs
+            numbers = numbers // 2
         value: Value
         if is_fixed:
             value = self.b.constant(name, numbers)

@@ -44,7 +44,7 @@ def factor_kinds(node: Product, target: Target) -> tuple[ElementKind, DotForm]:
     """Return the kind that the left elements of *node* are multiplied as, and in which form."""
     left, right = (factor.type.kind for factor in node.factors)
     factors = best_factors(left, right, target) if _pays_to_group(node) else 1
-    if left is INT8 and factors > 1 and _has_known_sums(node):
+    if left is INT8 and factors > 1 and has_known_sums(node):
         unsigned = best_factors(UINT8, right, target)
         left, factors = (UINT8, unsigned) if unsigned > factors else (left, factors)
     return (node.type.kind if factors == 1 else left), dot_form(left, right, factors, target)
@@ -59,7 +59,7 @@ def _pays_to_group(node: Product) -> bool:
     return prod(outer) >= FEWEST_ROWS
 
 
-def _has_known_sums(node: Product) -> bool:
+def has_known_sums(node: Product) -> bool:
     """Return whether one bias for all rows can hold the sums of constant weights."""
     weights = node.factors[1]
     is_shared = isinstance(node, Convolution) or weights.type.rank == 2

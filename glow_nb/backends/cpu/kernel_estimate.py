@@ -18,6 +18,7 @@ from glow_nb.kernels.operators import (
     ChannelWiseConvolution,
     PackedConvolution,
     PackedMatMul,
+    PairedConvolution,
     WinogradConvolution,
 )
 from glow_nb.kernels.products.blocking import FMA_PER_CYCLE
@@ -29,7 +30,7 @@ from glow_nb.kernels.products.convolution_cost import (
     winograd_candidate,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import DotForm, dot_form
+from glow_nb.kernels.products.dot_form import SINGLE, DotForm, dot_form, paired_form
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
@@ -44,7 +45,7 @@ from glow_nb.types import ElementKind
 CYCLE_NS = FMA_PER_CYCLE * MULTIPLY_ADD_NS
 """Of a cycle, so that both estimates mean the same processor."""
 
-Convolving = PackedConvolution | WinogradConvolution
+Convolving = PackedConvolution | PairedConvolution | WinogradConvolution
 
 
 def estimated_ns(instruction: Instruction, target: Target) -> float:
@@ -70,6 +71,10 @@ def _product_cycles(node: Node, target: Target) -> float | None:
         case PackedConvolution(block=block):
             kind, form = _factors(node, node.input.type.kind, node.filter.type.kind, target)
             kinds = ProductKinds.of(kind, form=form)
+            return direct_candidate(_shape_of(node), kinds, target, block, 1).cycles
+        case PairedConvolution(block=block, input=input):
+            form = paired_form(target) or SINGLE
+            kinds = ProductKinds.of(input.type.kind, form=form)
             return direct_candidate(_shape_of(node), kinds, target, block, 1).cycles
         case ChannelWiseConvolution():
             return channel_wise_cycles(ChannelWisePlan(node, target))
@@ -99,6 +104,6 @@ def _shape_of(node: Convolving) -> ConvolutionShape:
         node.pads,
         stride=node.stride,
         dilation=node.dilation,
-        group=node.group,
+        group=1 if isinstance(node, PairedConvolution) else node.group,
     )
     return shape.undilated()

@@ -20,6 +20,7 @@ from glow_nb.backends.cpu.integer_products import (
     widened,
     without_pad,
 )
+from glow_nb.backends.cpu.paired_weights import emit_paired, paired_weights, pairing
 from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.backends.cpu.winograd_weights import right_ways
 from glow_nb.hlir.graph import Constant, Function, Node, Value
@@ -45,6 +46,7 @@ from glow_nb.kernels.products.convolution_cost import (
     product_candidates,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import UINT8
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.operand_cost import suits_in_place
@@ -88,7 +90,8 @@ def select_packed_operators(
     With a *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are laid out
     in groups of neighbours that the processor multiplies at once, if it can. Other integers of 8
     and 16 bits are converted to int32 before, but for right matrices and convolutions of single
-    channels.
+    channels. Constant weights of 8 bits lie in pairs that do not saturate where that is faster, and
+    enough of them can be pairs.
 
     ::
 
@@ -166,7 +169,9 @@ def candidates_of(
         threads: Cores that share a convolution; products are ranked alike for any number.
     """
     ways = _estimated_ways(node, target, winograd, blocks, threads, convolution_candidates)
-    return right_ways(node, _shape_of(node), ways) if isinstance(node, Convolution) else ways
+    if isinstance(node, Convolution):
+        ways = right_ways(node, _shape_of(node), ways)
+    return [way for way in ways if not way.is_paired or paired_weights(node, way.block)]
 
 
 def _estimated_ways(
@@ -181,9 +186,9 @@ def _estimated_ways(
     kind, form = factor_kinds(node, target)
     if isinstance(node, Convolution):
         convolution, _ = without_pad(node)
-        is_constant = isinstance(node.filter, Constant)
-        return estimate(
-            _shape_of(convolution),
+        shape, is_constant = _shape_of(convolution), isinstance(node.filter, Constant)
+        ways = estimate(
+            shape,
             kind,
             target,
             form=form,
@@ -192,16 +197,27 @@ def _estimated_ways(
             threads=threads,
             is_packed=is_constant,
         )
-    _, matrix = node.factors
-    # a transpose writes panels instead; groups of factors are laid out in any case
-    is_laid_out = isinstance(matrix, (Constant, Transpose)) or form.factors > 1
-    return product_candidates(
-        _product_shape(node), kind, target, form=form, blocks=blocks, is_laid_out=is_laid_out
-    )
+    else:
+        _, matrix = node.factors
+        # a transpose writes panels instead; groups of factors are laid out in any case
+        is_laid_out = isinstance(matrix, (Constant, Transpose)) or form.factors > 1
+        product = _product_shape(node)
+        ways = product_candidates(
+            product, kind, target, form=form, blocks=blocks, is_laid_out=is_laid_out
+        )
+        rows = (1, product.batch * product.rows, product.inner)
+        shape = ConvolutionShape.of(rows, product.depth, (1,), (0, 0))
+    paired = pairing(node, target)
+    if paired is None:
+        return ways
+    more = estimate(shape, UINT8, target, form=paired, winograd=False, threads=threads)
+    return sorted((*ways, *more), key=lambda way: way.cycles)
 
 
 def _is_right(node: Product, pick: Candidate) -> bool:
     """Return whether *pick* is right for the weights of *node*."""
+    if pick.is_paired:
+        return paired_weights(node, pick.block) is not None
     return not isinstance(node, Convolution) or bool(right_ways(node, _shape_of(node), [pick]))
 
 
@@ -222,6 +238,8 @@ def emit_candidate(
     outside = 0
     if isinstance(node, Convolution):
         node, outside = without_pad(node)
+    if candidate.is_paired:
+        return emit_paired(node, rewriter, candidate, outside)
     if candidate.factors == 1:
         node = widened(node, rewriter)
     match node:

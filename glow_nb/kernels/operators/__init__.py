@@ -24,6 +24,7 @@ from glow_nb.kernels.operators.packed import (
     PackedConvolution,
     PackedMatMul,
 )
+from glow_nb.kernels.operators.paired import PairedConvolution
 from glow_nb.kernels.operators.unpacked import UnpackedMatMul
 from glow_nb.kernels.operators.winograd import WinogradConvolution, WinogradFilter
 
@@ -38,6 +39,7 @@ __all__ = [
     "PackedConvolution",
     "PackedDequantizingMatMul",
     "PackedMatMul",
+    "PairedConvolution",
     "UnpackedMatMul",
     "WinogradConvolution",
     "WinogradFilter",
@@ -58,6 +60,7 @@ no_gradient(
     PackedConvolution,
     PackedDequantizingMatMul,
     PackedMatMul,
+    PairedConvolution,
     UnpackedMatMul,
     WinogradConvolution,
     WinogradFilter,

@@ -165,10 +165,13 @@ def row_limit(vectors: int, registers: int) -> int:
     return rows
 
 
-def step_cycles(rows: int, vectors: int, panel_bytes: int) -> float:
-    """Estimate the cycles of one step of a tile whose weights come from a panel of that size."""
+def step_cycles(rows: int, vectors: int, panel_bytes: int, price: float = 1.0) -> float:
+    """Estimate the cycles of one step of a tile whose weights come from a panel of that size.
+
+    Its arithmetic takes *price* times that of ``float32``.
+    """
     accumulators = rows * vectors
-    arithmetic = max(accumulators / FMA_PER_CYCLE, FMA_LATENCY_CYCLES)
+    arithmetic = max(price * accumulators / FMA_PER_CYCLE, FMA_LATENCY_CYCLES)
     arithmetic += 0.05 if accumulators >= 3 * FMA_LATENCY_CYCLES else 0.35
     loads = 1.07 * (rows + vectors) / LOADS_PER_CYCLE
     is_near = panel_bytes <= LEVEL_1_PANEL_BYTES
@@ -176,10 +179,11 @@ def step_cycles(rows: int, vectors: int, panel_bytes: int) -> float:
     return max(arithmetic, loads, streamed)
 
 
-def line_cycles(cut: Cut, vectors: int, panel_bytes: int) -> float:
-    """Estimate the cycles of one step over a whole line of pixels."""
+def line_cycles(cut: Cut, vectors: int, panel_bytes: int, price: float = 1.0) -> float:
+    """Estimate the cycles of one step, of that *price*, over a whole line of pixels."""
     return sum(
-        (end - begin) * step_cycles(rows, vectors, panel_bytes) for begin, end, rows in cut.runs
+        (end - begin) * step_cycles(rows, vectors, panel_bytes, price)
+        for begin, end, rows in cut.runs
     )
 
 
@@ -235,9 +239,9 @@ def rank_blocks(
         columns = Columns(depth_per_group, vectors * kind_lanes, kind_lanes)
         cut = Cut.balanced(max(1, pixels), row_limit(vectors, registers))
         panel_bytes = vectors * vector_bytes * steps
-        cycles = columns.full * line_cycles(cut, vectors, panel_bytes)
+        cycles = columns.full * line_cycles(cut, vectors, panel_bytes, form.price)
         if columns.tail:
-            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes)
+            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form.price)
             # Another tile is another piece of code to compile: it must be worth a little.
             cycles *= 1.005 if columns.full else 1.0
         return cycles + columns.panels * pixels * row_cycles, vectors

@@ -174,7 +174,7 @@ class ProductNest:
         There it lies between what counts as outside, as the kind that is multiplied, and the last
         group of factors may be read beyond its end.
         """
-        has_tail = self.run % self.kinds.factors != 0
+        has_tail = self.run % self.kinds.form.width != 0
         return self.shape.is_padded or has_tail or self.kinds.staged is not self.kinds.left
 
     @property

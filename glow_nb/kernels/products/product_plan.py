@@ -117,11 +117,13 @@ class Plan:
 def plan_product(nest: ProductNest, target: Target) -> Plan:
     """Cut up *nest* for *target*."""
     shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
-    columns = Columns(shape.depth_per_group, nest.block, lanes, nest.kinds.factors > 1)
+    columns = Columns(shape.depth_per_group, nest.block, lanes, nest.kinds.form.is_dense)
     registers = registers_of(target, nest.kinds.form)
     cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers))
     row_bytes = nest.block * nest.kinds.factors * nest.kinds.right.size_bytes
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
+    if nest.kinds.form.is_paired:  # steps are counted from the begin of a run
+        limit = max(limit, shape.steps)
     if nest.right.is_swept:
         limit = min(limit, SWEPT_ROWS * min(cut.tiles, 2))
     if nest.right.is_copied:
@@ -162,6 +164,7 @@ def _is_read_in_streams(nest: ProductNest, plan: Plan) -> bool:
         and is_dense
         and not right.is_copied
         and nest.codes is None
+        and not nest.kinds.form.is_paired
         and (shape.rank, shape.kernel, shape.group) == (1, (1,), 1)
         and plan.sum.whole_dot >= STREAMS
         and shape.output[0] / (FMA_PER_CYCLE * step_bytes) < STREAMED_CYCLES
@@ -203,7 +206,15 @@ def _reduction(nest: ProductNest, limit: int) -> Reduction:
     distances, shape = input_distances(nest), nest.shape
 
     def within(limit: int) -> Reduction:
-        return Reduction.of(shape, distances, step, limit, factors=factors, run=nest.run)
+        return Reduction.of(
+            shape,
+            distances,
+            step,
+            limit,
+            factors=factors,
+            run=nest.run,
+            keeps_runs=nest.kinds.form.is_paired,
+        )
 
     whole = within(limit)
     is_image = shape.channels_per_group <= IMAGE_CHANNELS and nest.kinds.total.is_float
@@ -248,7 +259,7 @@ def staged_elements(nest: ProductNest, plan: Plan) -> int:
     """Return the elements of the padded copy of one block, 0 if there is none."""
     if not plan.is_staged:
         return 0
-    return _input_elements(nest.shape, plan.cut, plan.block_units) + nest.kinds.factors - 1
+    return _input_elements(nest.shape, plan.cut, plan.block_units) + nest.kinds.form.width - 1
 
 
 def packed_elements(nest: ProductNest, plan: Plan) -> int:

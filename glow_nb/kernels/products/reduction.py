@@ -66,6 +66,7 @@ class Reduction:
         *,
         factors: int = 1,
         run: int = 1,
+        keeps_runs: bool = False,
     ) -> Reduction:
         """Cut the sum of *shape* into inner blocks of at most *limit* steps.
 
@@ -76,13 +77,15 @@ class Reduction:
             limit: The most steps of an inner block.
             factors: Neighbouring factors that a step multiplies.
             run: Factors that are cut into groups together; a group holds none of two runs.
+            keeps_runs: Each run has dots of its own.
         """
         dot = shape.channels_per_group
         taps = list(zip(shape.kernel, shape.dilation, distances, strict=True))
 
         def continues(count: int, dilation: int, distance: int) -> bool:
             is_near = dilation * distance == dot * step
-            return count == 1 or (is_near and (dot < run or run % factors == 0))
+            joins = dot < run or (run % factors == 0 and not keeps_runs)
+            return count == 1 or (is_near and joins)
 
         while taps and continues(*taps[-1]):
             dot *= taps.pop()[0]

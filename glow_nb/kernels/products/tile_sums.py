@@ -68,11 +68,15 @@ class TileSums:
             chains = self._chains(name, loop.count, ends, size) if is_chained else nullcontext(ends)
             with chains as ends, self.out.block(f"for {tap} in range({ends}):"):
                 self.out.line(f"x_{tap} = {x} + {times(tap, loop.left)}")
-                self.out.line(f"w_{tap} = {w} + {times(tap, loop.right * self.row)}")
+                self.out.line(f"w_{tap} = {w} + {times(tap, self._right_distance(loop))}")
                 write_loops(loops[1:], f"x_{tap}", f"w_{tap}")
 
         loops = () if self.plan.panels_inside else self.plan.sum.inner
         write_loops(loops, f"x_{name}", "weights")
+
+    def _right_distance(self, loop: SumLoop) -> int:
+        """Return how far apart the weights of the steps of *loop* are."""
+        return loop.right * self.row
 
     @contextmanager
     def _chains(self, name: str, count: int, ends: str, size: str) -> Iterator[str]:

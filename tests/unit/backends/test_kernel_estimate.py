@@ -20,6 +20,7 @@ from glow_nb.kernels.operators import (
     ChannelWiseConvolution,
     PackedConvolution,
     PackedMatMul,
+    PairedConvolution,
     WinogradConvolution,
 )
 from glow_nb.kernels.target import Target
@@ -35,10 +36,10 @@ def constant(b: glow_nb.Builder, kind: str, *shape: int) -> Any:
     return b.constant("w", np.ones(shape, kind))
 
 
-def convolution(kind: str, taps: int) -> Function:
+def convolution(kind: str, taps: int, weights: str = "") -> Function:
     b = glow_nb.Builder("convolution")
     x = b.input("x", f"{kind}<1 x 28 x 28 x 64>")
-    filter = constant(b, kind, 64, taps, taps, 64)
+    filter = constant(b, weights or kind, 64, taps, taps, 64)
     bias = b.constant("b", np.zeros(64, "float32" if kind == "float32" else "int32"))
     pads: Any = (taps // 2,) * 4
     node = Convolution(x, filter, bias, (taps, taps), (1, 1), pads, (1, 1), 1)
@@ -46,10 +47,10 @@ def convolution(kind: str, taps: int) -> Function:
     return b.function()
 
 
-def product(kind: str) -> Function:
+def product(kind: str, weights: str = "") -> Function:
     b = glow_nb.Builder("product")
     x = b.input("x", f"{kind}<64 x 256>")
-    b.save(b.emit(MatMul(x, constant(b, kind, 256, 128)), name="product"), "y")
+    b.save(b.emit(MatMul(x, constant(b, weights or kind, 256, 128)), name="product"), "y")
     return b.function()
 
 
@@ -64,11 +65,13 @@ def kernels(function: Function, target: Target = AVX2) -> list[Instruction]:
     [
         (convolution("float32", 1), PackedConvolution),
         (convolution("float32", 3), WinogradConvolution),
-        (convolution("int8", 1), PackedConvolution),
+        (convolution("uint8", 1), PackedConvolution),
+        (convolution("uint8", 1, "int8"), PairedConvolution),
         (product("float32"), PackedMatMul),
-        (product("int8"), PackedMatMul),
+        (product("uint8"), PackedMatMul),
+        (product("uint8", "int8"), PairedConvolution),
     ],
-    ids=["direct", "winograd", "bytes", "matrices", "matrices of bytes"],
+    ids=["direct", "winograd", "bytes", "paired", "matrices", "of bytes", "of paired bytes"],
 )
 def test_a_product_takes_as_long_as_the_candidate_that_was_chosen(
     function: Function, form: type[Any]

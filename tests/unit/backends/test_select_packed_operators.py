@@ -25,9 +25,11 @@ from glow_nb.kernels.operators import (
     DepthwiseConvolution,
     PackedConvolution,
     PackedMatMul,
+    PairedConvolution,
     UnpackedMatMul,
     WinogradConvolution,
 )
+from glow_nb.kernels.operators.pairings import FACTORS
 from glow_nb.kernels.target import Target
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
@@ -138,13 +140,13 @@ def processor(features: str) -> Target:
     return replace(Target.host(8), cpu="x86-64", features=features)
 
 
-def integer_product(*, turned: bool, features: str) -> list[Node]:
+def integer_product(*, turned: bool, features: str, weight: int = 1) -> list[Node]:
     """Return the nodes that replace bytes, maybe transposed, times constant bytes."""
     builder = Builder()
     x: Value = builder.input("x", "uint8<32 x 9>" if turned else "uint8<9 x 32>")
     if turned:
         x = builder.emit(Transpose(x, (1, 0)))
-    w = builder.constant("w", np.ones((32, 40), np.int8))
+    w = builder.constant("w", np.full((32, 40), weight, np.int8))
     builder.save(builder.emit(MatMul(x, w)), "y")
     return list(select_packed_operators(builder.function(), target=processor(features)))
 
@@ -158,11 +160,13 @@ def test_without_instructions_left_bytes_are_widened_and_right_ones_are_not(turn
     assert isinstance(product.lhs, Transpose if turned else ConvertTo)
 
 
-@pytest.mark.parametrize(("features", "factors"), [(AVX2, 2), (f"{AVX2},+avxvnni", 4)])
+@pytest.mark.parametrize(
+    ("features", "weight", "factors"), [(AVX2, 100, 2), (f"{AVX2},+avxvnni", 1, 4)]
+)
 def test_constant_bytes_lie_in_groups_that_the_processor_multiplies(
-    features: str, factors: int
+    features: str, weight: int, factors: int
 ) -> None:
-    nodes = integer_product(turned=False, features=features)
+    nodes = integer_product(turned=False, features=features, weight=weight)
     (product,) = (node for node in nodes if isinstance(node, PackedMatMul))
     assert product.factors == factors
     assert product.lhs.type.kind is ElementKind.UINT8
@@ -223,7 +227,8 @@ def test_without_instructions_bytes_are_widened_but_for_single_channels(
     [
         ("uint8", f"{AVX2},+avxvnni", 4, 3),
         ("int8", f"{AVX2},+avxvnni", 4, 131),
-        ("int8", AVX2, 2, 3),
+        ("int8", AVX2, 4, 131),
+        ("uint8", AVX2, 4, 3),
         ("int8", "+sse2", 1, 3),
     ],
 )
@@ -231,9 +236,72 @@ def test_a_pad_is_a_number_that_cells_outside_count_as(
     kind: str, features: str, factors: int, outside: int
 ) -> None:
     nodes = convolution_of_bytes(kind, 1, features)
-    (packed,) = (node for node in nodes if isinstance(node, PackedConvolution))
-    assert (packed.factors, packed.outside, packed.pads) == (factors, outside, (1, 1, 1, 1))
+    forms = PackedConvolution | PairedConvolution
+    (packed,) = (node for node in nodes if isinstance(node, forms))
+    made = packed.factors if isinstance(packed, PackedConvolution) else FACTORS
+    assert (made, packed.outside, packed.pads) == (factors, outside, (1, 1, 1, 1))
     assert packed.input.type.shape == (1, 5, 5, 8)
+
+
+def product_of_bytes(left: str, weights: Array, *, rows: tuple[int, ...] = (9,)) -> Function:
+    """Return bytes times constant weights, plus a bias if they have one batch."""
+    builder = Builder()
+    x = builder.input("x", TensorType(ElementKind(left), (*rows, weights.shape[0])))
+    w = builder.constant("w", weights)
+    bias = builder.constant("b", np.arange(weights.shape[1], dtype=np.int32))
+    node: Node = FullyConnected(x, w, bias) if len(rows) == 1 else MatMul(x, w)
+    builder.save(builder.emit(node), "y")
+    return builder.function()
+
+
+@pytest.mark.parametrize("left", ["uint8", "int8"])
+@pytest.mark.parametrize("rows", [(9,), (2, 5), (2, 3, 4)])
+def test_constant_bytes_lie_in_pairs_where_few_are_large(left: str, rows: tuple[int, ...]) -> None:
+    random = np.random.default_rng(1)
+    weights = random.integers(-40, 40, (64, 40)).astype(np.int8)
+    weights[::7] *= 3
+    function = product_of_bytes(left, weights, rows=rows)
+    made = select_packed_operators(function, target=processor(AVX2))
+    (found,) = (node for node in made if isinstance(node, PairedConvolution))
+    assert found.input.type.kind is ElementKind.UINT8
+    limits = np.iinfo(left)
+    numbers = random.integers(limits.min, limits.max, (*rows, 64), left, endpoint=True)
+    (wanted,) = evaluate(function, {"x": numbers}).values()
+    np.testing.assert_array_equal(evaluate(made, {"x": numbers})["y"], wanted)
+
+
+@pytest.mark.parametrize(
+    ("weights", "features", "rows"),
+    [
+        (np.full((64, 40), 65, np.int8), AVX2, 9),  # none of them can be pairs
+        (np.full((64, 40), 64, np.uint8), AVX2, 9),
+        (np.full((64, 40), 64, np.int8), f"{AVX2},+avxvnni", 9),
+        (np.full((64, 40), 64, np.int8), "+sse2", 9),
+        (np.full((64, 40), 64, np.int8), AVX2, 1),  # memory is what it waits for
+        (np.zeros((0, 40), np.int8), AVX2, 9),
+    ],
+)
+def test_other_constant_bytes_do_not_lie_in_pairs(weights: Array, features: str, rows: int) -> None:
+    function = product_of_bytes("uint8", weights, rows=(rows,))
+    made = select_packed_operators(function, target=processor(features))
+    assert not any(isinstance(node, PairedConvolution) for node in made)
+
+
+def test_bytes_of_the_run_or_of_a_text_do_not_lie_in_pairs() -> None:
+    builder = Builder()
+    x = builder.input("x", "uint8<9 x 64>")
+    w = builder.input("w", "int8<64 x 40>")
+    text = Constant("t", TensorType(ElementKind.INT8, (64, 40)))
+    builder.save(builder.emit(MatMul(x, w)), "y")
+    builder.save(builder.emit(MatMul(x, text)), "z")
+    made = select_packed_operators(builder.function(), target=processor(AVX2))
+    assert not any(isinstance(node, PairedConvolution) for node in made)
+
+
+def test_groups_of_channels_do_not_lie_in_pairs() -> None:
+    assert not any(
+        isinstance(node, PairedConvolution) for node in convolution_of_bytes("uint8", 2, AVX2)
+    )
 
 
 VNNI = f"{AVX2},+avxvnni"

@@ -1,0 +1,125 @@
+"""The convolution of unsigned bytes with pairs of signed ones that do not saturate."""
+
+from __future__ import annotations
+
+from math import prod
+
+from typing_extensions import override
+
+from glow_nb.costs import Cost
+from glow_nb.hlir.graph import Node, Value, define_node
+from glow_nb.hlir.ops.convolution import convolve
+from glow_nb.hlir.ops.families import bounds_of, fitted, require_kind, widest
+from glow_nb.hlir.ops.windows import check_window
+from glow_nb.kernels.operators.pairings import (
+    FACTORS,
+    PairedWeights,
+    order_size,
+    unpaired,
+)
+from glow_nb.kernels.operators.panels import check_block, joins_taps, panels_of, runs_of
+from glow_nb.llir.instructions.node_instruction import NodeInstruction
+from glow_nb.llir.program import In, Out, define_instruction
+from glow_nb.types import Array, ElementKind, TensorType
+
+INT8, UINT8, INT32 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT32
+
+
+@define_node("paired_convolution")
+class PairedConvolution(Node):
+    """Convolve bytes like :class:`Convolution`, with weights in steps of two pairs.
+
+    ``input`` is ``[N, *spatial, C]`` of uint8. ``filter``, of int8, and ``order``, of int32, are
+    those of :class:`~glow_nb.kernels.operators.pairings.PairedWeights`: ``[steps, block * 4]`` and
+    ``[order_size(panels * runs, steps)]`` with ``panels = ceil(depth / block)``. A run is one tap,
+    or all taps of a line, where these are neighbours. ``bias`` is ``[panels * block]``, padded with
+    zeros; the result is ``[N, *out, depth]`` of int32.
+
+    Kernels read what the order tells: it is to be made by ``paired``, as the filter is.
+
+    Attributes:
+        depth: Output channels.
+        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
+        stride: Step of the window.
+        pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance of the taps.
+        block: Output channels in a panel.
+        outside: The number that cells outside the input count as.
+    """
+
+    input: Value
+    filter: Value
+    bias: Value
+    order: Value
+    depth: int
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+    block: int
+    outside: int = 0
+
+    @override
+    def infer_type(self) -> TensorType:
+        input, filter, order = self.input.type, self.filter.type, self.order.type
+        require_kind(self, "input", input, frozenset({UINT8}))
+        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
+        check_block(self, self.block, FACTORS)
+        panels, (runs, _) = panels_of(self.depth, self.block), self.runs
+        steps = filter.shape[0] if filter.rank else 0
+        wanted = TensorType(INT8, (steps, self.block * FACTORS))
+        self.require(
+            filter == wanted, f"'filter' is {filter}, but block = {self.block} needs {wanted}"
+        )
+        wanted = TensorType(INT32, (order_size(panels * runs, steps),))
+        self.require(order == wanted, f"'order' is {order}, but filter {filter} needs {wanted}")
+        found, wanted = self.bias.type, TensorType(INT32, (panels * self.block,))
+        self.require(found == wanted, f"'bias' is {found}, but depth = {self.depth} needs {wanted}")
+        low, high = bounds_of(UINT8)
+        self.require(
+            low <= self.outside <= high,
+            f"outside is {self.outside}, but for input {input} it must be from {low:g} to {high:g}",
+        )
+        return TensorType(INT32, (input.shape[0], *out, self.depth))
+
+    @property
+    def runs(self) -> tuple[int, int]:
+        """The number of runs, and the weights of each."""
+        joined = joins_taps(FACTORS, 1, self.dilation)
+        taps, run = runs_of(self.kernel, self.input.type.shape[-1], joined=joined)
+        return prod(taps), run
+
+    @override
+    def evaluate(self, input: Array, filter: Array, bias: Array, order: Array) -> Array:
+        plain = unpaired(PairedWeights(filter, order), self.depth, *self.runs)
+        plain = plain.reshape(self.depth, *self.kernel, input.shape[-1])
+        sums = convolve(self, widest(input), plain, 1, outside=self.outside)
+        return fitted(sums + widest(bias)[: self.depth], self.type)
+
+    @override
+    def cost(self) -> Cost:
+        return Cost(self.type.size * prod(self.runs), self.type.size)
+
+
+@define_instruction("paired_convolution", node=PairedConvolution)
+class PairedConvolutionInst(NodeInstruction):
+    """Convolve bytes with weights in steps of two pairs.
+
+    Input ``[N, *spatial, C]``, filter ``[steps, block * 4]``, bias ``[ceil(depth / block) *
+    block]``, order as :class:`~glow_nb.kernels.operators.pairings.PairedWeights` has it, dest
+    ``[N, *out, depth]``.
+    """
+
+    dest: Out
+    input: In
+    filter: In
+    bias: In
+    order: In
+    depth: int
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilation: tuple[int, ...]
+    block: int
+    outside: int = 0
