@@ -63,18 +63,17 @@ def tile_dot_paired(
     stride: Any,
     order: Any,
     first: Any,
-    move: Any,
     weights: Any,
     index: Any,
     row: Any,
     count: Any,
 ) -> Any:
-    """``tile_dot_paired(t, x, i, stride, order, k, m, w, j, row, count)``.
+    """``tile_dot_paired(t, x, i, stride, order, k, w, j, row, count)``.
 
-    ``t[r, v] += sum over c < count, f < 4 of x[i + r * stride + window + order[k + 4 * c + f]] *
-    w[j + c * row + v * 4 + f]`` for every row r and every column v: the window is the sum of
-    ``order[m]`` to ``order[m + c]``. All 16 bytes of each window are read. Sums of neighbouring two
-    of the products must fit into 16 bits. Literals are *stride* and *row*.
+    ``t[r, v] += sum over c < count, f < 4 of x[i + r * stride + window + order[k + 4 * c + f] % 16]
+    * w[j + c * row + v * 4 + f]`` for every row r and every column v: bit 4 of ``order[k + 4 * c]``
+    is what the window moves on by before step c. All 16 bytes of each window are read. Sums of
+    neighbouring two of the products must fit into 16 bits. Literals are *stride* and *row*.
     """
     pointers = (source, order, weights)
     if not (isinstance(tile, RegisterTile) and all(isinstance(p, Pointer) for p in pointers)):
@@ -86,21 +85,22 @@ def tile_dot_paired(
     bytes_of_lanes = ir.VectorType(ir.IntType(8), lanes)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        window, places_at, moves_at, place, length = (
+        window, steps_at, place, length = (
             to_index(context, builder, arguments[number], signature.args[number])
-            for number in (2, 5, 6, 8, 10)
+            for number in (2, 5, 7, 9)
         )
         total = cgutils.alloca_once(builder, tile.llvm)
         at = cgutils.alloca_once(builder, INDEX)
         builder.store(arguments[0], total)
         builder.store(window, at)
         with cgutils.for_range(builder, length, intp=INDEX) as loop:
-            here = address(builder, arguments[4], builder.add(moves_at, loop.index), UINT8)
-            moved = builder.zext(load_scalar(builder, here, UINT8), INDEX)
+            number = builder.mul(loop.index, ir.Constant(INDEX, FACTORS))
+            here = address(builder, arguments[4], builder.add(steps_at, number), UINT8)
+            # A load of its own, before that of all four: else these go through another register.
+            first_byte = builder.zext(load_scalar(builder, here, UINT8), INDEX)
+            moved = builder.and_(first_byte, ir.Constant(INDEX, REGISTER_BYTES))
             begin = builder.add(builder.load(at), moved)
             builder.store(begin, at)
-            first_place = builder.mul(loop.index, ir.Constant(INDEX, FACTORS))
-            here = address(builder, arguments[4], builder.add(places_at, first_place), UINT8)
             four = builder.load(here, align=FACTORS, typ=I32)
             places = builder.bitcast(splat_value(builder, four, tile.lanes), bytes_of_lanes)
             step = builder.mul(loop.index, ir.Constant(INDEX, literal(row)))
@@ -119,12 +119,12 @@ def tile_dot_paired(
 
             def weight(v: int) -> Any:
                 index = offset(builder, row_at, v * lanes)
-                near = address(builder, arguments[7], index, INT8)
+                near = address(builder, arguments[6], index, INT8)
                 return Lanes(builder, load_vector(builder, near, INT8, lanes), INT8, lanes)
 
             value = add_products(builder, builder.load(total), tile, factor, weight, FORM)
             builder.store(value, total)
         return builder.load(total)
 
-    operands = (tile, source, start, stride, order, first, move, weights, index, row, count)
+    operands = (tile, source, start, stride, order, first, weights, index, row, count)
     return tile(*operands), codegen

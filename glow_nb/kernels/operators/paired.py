@@ -14,7 +14,6 @@ from glow_nb.hlir.ops.windows import check_window
 from glow_nb.kernels.operators.pairings import (
     FACTORS,
     PairedWeights,
-    order_size,
     unpaired,
 )
 from glow_nb.kernels.operators.panels import check_block, joins_taps, panels_of, runs_of
@@ -31,7 +30,7 @@ class PairedConvolution(Node):
 
     ``input`` is ``[N, *spatial, C]`` of uint8. ``filter``, of int8, and ``order``, of int32, are
     those of :class:`~glow_nb.kernels.operators.pairings.PairedWeights`: ``[steps, block * 4]`` and
-    ``[order_size(panels * runs, steps)]`` with ``panels = ceil(depth / block)``. A run is one tap,
+    ``[panels * runs + 1 + steps]`` with ``panels = ceil(depth / block)``. A run is one tap,
     or all taps of a line, where these are neighbours. ``bias`` is ``[panels * block]``, padded with
     zeros; the result is ``[N, *out, depth]`` of int32.
 
@@ -72,7 +71,7 @@ class PairedConvolution(Node):
         self.require(
             filter == wanted, f"'filter' is {filter}, but block = {self.block} needs {wanted}"
         )
-        wanted = TensorType(INT32, (order_size(panels * runs, steps),))
+        wanted = TensorType(INT32, (panels * runs + 1 + steps,))
         self.require(order == wanted, f"'order' is {order}, but filter {filter} needs {wanted}")
         found, wanted = self.bias.type, TensorType(INT32, (panels * self.block,))
         self.require(found == wanted, f"'bias' is {found}, but depth = {self.depth} needs {wanted}")
@@ -107,8 +106,8 @@ class PairedConvolutionInst(NodeInstruction):
     """Convolve bytes with weights in steps of two pairs.
 
     Input ``[N, *spatial, C]``, filter ``[steps, block * 4]``, bias ``[ceil(depth / block) *
-    block]``, order as :class:`~glow_nb.kernels.operators.pairings.PairedWeights` has it, dest
-    ``[N, *out, depth]``.
+    block]``, order ``[panels * runs + 1 + steps]``, dest ``[N, *out, depth]``
+    (:class:`glow_nb.kernels.operators.pairings.PairedWeights`).
     """
 
     dest: Out

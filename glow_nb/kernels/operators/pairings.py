@@ -11,14 +11,15 @@ two may be neighbours, as the kernel shuffles the bytes of a window when it load
 can be a pair if their weights fit in all channels of the panel. An input that finds no other is
 paired with a weight of zero. Two pairs are a *step* of a sum.
 
-The *order* tells what each step takes: four bytes with the places of its factors within the window,
-0 to 15, and one byte that tells by how many inputs the window moves on before the step: none, or
-16 if it is the first step of the next window.
+The *order* tells what each step takes: four bytes, of which the lower four bits are the places of
+its factors within the window. If it is the first step of the next window, bit 4 of the first byte
+is set: the window moves on by 16 inputs before the step. ``vpshufb`` does not look at that bit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -36,6 +37,10 @@ LARGEST_PAIR = 128
 NONE = -1
 """In place of the number of an input: there is none."""
 
+BIT_COUNTS = np.unpackbits(np.arange(1 << WINDOW, dtype=np.uint16)[:, None].view(np.uint8), axis=1)
+BIT_COUNTS = BIT_COUNTS.sum(axis=1, dtype=np.uint8)
+"""Of each number of 16 bits."""
+
 
 @dataclass(frozen=True)
 class PairedWeights:
@@ -43,18 +48,12 @@ class PairedWeights:
 
     Attributes:
         filter: ``[steps, block * 4]`` of int8: of each output channel of a panel four weights.
-        order: Of int32, ``[order_size(panels * runs, steps)]``: where the steps of each run of each
-            panel begin, and where the last ones end; then the places of each step, four bytes;
-            then the moves of the window, a byte for each step.
+        order: ``[panels * runs + 1 + steps]`` of int32: where the steps of each run of each panel
+            begin, and where the last ones end; then the four bytes of each step.
     """
 
     filter: Array
     order: Array
-
-
-def order_size(runs: int, steps: int) -> int:
-    """Return the elements of the order of so many *steps* of the *runs* of all panels."""
-    return runs + 1 + steps + -(-steps // FACTORS)
 
 
 def paired(weights: Array, block: int) -> PairedWeights:
@@ -66,38 +65,37 @@ def paired(weights: Array, block: int) -> PairedWeights:
     panes = np.ascontiguousarray(panes.transpose(1, 0, 2, 3, 4))
     panes = panes.reshape(block, panels * runs * windows, WINDOW)
     used = np.arange(windows * WINDOW).reshape(windows, WINDOW) < run
-    pairs = _pairs(_can_be_pairs(panes), np.tile(used, (panels * runs, 1)))
+    pairs = _pairs(_partners(panes), np.tile(used, (panels * runs, 1)))
     steps = pairs.reshape(len(pairs), 2 * WINDOW // FACTORS, FACTORS)  # [windows of all, steps, 4]
     is_step = (steps != NONE).any(axis=2)
     of_window, number = np.nonzero(is_step)  # in the order of windows, then of steps
     places = steps[of_window, number]
     filter = panes[:, of_window[:, None], np.maximum(places, 0)]
     filter = np.where(places == NONE, np.int8(0), filter)  # [block, steps, factors]
-    order = np.zeros(order_size(panels * runs, len(places)), np.int32)
-    begins, numbers, moves = _parts(order, panels * runs, len(places))
+    order = np.zeros(panels * runs + 1 + len(places), np.int32)
+    begins, bytes = _parts(order, panels * runs)
     begins[1:] = np.cumsum(is_step.sum(axis=1).reshape(panels * runs, windows).sum(axis=1))
-    numbers[:] = np.maximum(places, 0)
-    moves[:] = WINDOW * ((number == 0) & (of_window % windows > 0))
+    bytes[:] = np.maximum(places, 0)
+    bytes[:, 0] += WINDOW * ((number == 0) & (of_window % windows > 0)).astype(np.uint8)
     filter = np.ascontiguousarray(filter.transpose(1, 0, 2))
     return PairedWeights(filter.reshape(len(places), block * FACTORS), order)
 
 
-def _parts(order: Array, runs: int, steps: int) -> tuple[Array, Array, Array]:
-    """Return views of the begins, the places and the moves in an *order*."""
-    bytes = order[runs + 1 :].view(np.uint8)
-    places = bytes[: steps * FACTORS].reshape(steps, FACTORS)
-    return order[: runs + 1], places, bytes[steps * FACTORS :][:steps]
+def _parts(order: Array, runs: int) -> tuple[Array, Array]:
+    """Return views of where the *runs* of an *order* begin, and of the bytes of its steps."""
+    begins, steps = np.split(order, [runs + 1])
+    return begins, steps.view(np.uint8).reshape(len(steps), FACTORS)
 
 
 def unpaired(weights: PairedWeights, depth: int, runs: int, run: int) -> Array:
     """Return what :func:`paired` made *weights* of, ``[depth, runs, run]``, as int64."""
     block = weights.filter.shape[1] // FACTORS
     panels = -(-depth // block)
-    begins, places, moves = _parts(weights.order, panels * runs, len(weights.filter))
+    begins, bytes = _parts(weights.order, panels * runs)
     counts = np.diff(begins)
-    moved = np.cumsum(moves, dtype=np.int64)
+    moved = np.cumsum(bytes[:, 0] & WINDOW, dtype=np.int64)
     before = np.concatenate([[0], moved])[begins[:-1]]  # what earlier runs moved on
-    places = (moved - np.repeat(before, counts))[:, None] + places
+    places = (moved - np.repeat(before, counts))[:, None] + bytes % WINDOW
     pane = np.repeat(np.arange(panels * runs), counts)[:, None]
     made = np.zeros((panels * runs, -(-run // WINDOW) * WINDOW, block), np.int64)
     factors = weights.filter.reshape(len(places), block, FACTORS).transpose(0, 2, 1)
@@ -107,46 +105,43 @@ def unpaired(weights: PairedWeights, depth: int, runs: int, run: int) -> Array:
     return result
 
 
-def _can_be_pairs(panes: Array) -> Array:
-    """Return which inputs of each window fit each other, ``[windows, 16, 16]``.
+def _partners(panes: Array) -> Array:
+    """Return which inputs fit each input of a window, as bits: ``[windows, 16]`` of uint16.
 
     Args:
         panes: Weights ``[block, windows, 16]``.
     """
-    shape = (*panes.shape[1:], WINDOW)
-    fits = np.ones(shape, np.bool_)
-    wide = panes.astype(np.int16)
-    for part in (np.maximum(wide, 0), np.maximum(-wide, 0)):
-        parts = part.astype(np.uint8)
-        rest = np.uint8(LARGEST_PAIR) - parts
-        for channel in np.flatnonzero((parts > LARGEST_PAIR // 2).any(axis=(1, 2))):
-            fits &= parts[channel, :, :, None] <= rest[channel, :, None, :]
-    fits[:, range(WINDOW), range(WINDOW)] = False
-    return fits
+    windows = panes.shape[1]
+    found = np.zeros((WINDOW, windows), np.uint16)
+    wide = np.ascontiguousarray(panes.transpose(2, 0, 1)).astype(np.int16)
+    signs = [np.maximum(sign * wide, 0).astype(np.uint8) for sign in (1, -1)]
+    rests = [np.uint8(LARGEST_PAIR) - part for part in signs]
+    for i, j in combinations(range(WINDOW), 2):
+        fits = np.ones(windows, np.bool_)
+        for part, rest in zip(signs, rests, strict=True):
+            fits &= (part[i] <= rest[j]).all(axis=0)
+        found[i] |= fits * np.uint16(1 << j)
+        found[j] |= fits * np.uint16(1 << i)
+    return np.ascontiguousarray(found.T)
 
 
-def _pairs(fits: Array, free: Array) -> Array:
+def _pairs(partners: Array, free: Array) -> Array:
     """Return pairs of the inputs that are *free*, ``[windows, 16, 2]``, with none behind them.
 
     The input that fits the fewest others comes first, and takes the one that fits the fewest.
     """
-    count = len(fits)
-    windows, free = np.arange(count), free.copy()
-    pairs = np.full((count, WINDOW, 2), NONE)
-    fits = fits & free[:, None, :] & free[:, :, None]
+    windows, bits = np.arange(len(free)), np.uint16(1) << np.arange(WINDOW, dtype=np.uint16)
+    pairs = np.full((len(free), WINDOW, 2), NONE)
+    left = (free * bits).sum(axis=1, dtype=np.uint16)
     for number in range(WINDOW):
-        degrees = fits.sum(axis=2, dtype=np.int16)
-        is_left = free.any(axis=1)
-        if not is_left.any():
+        if not left.any():
             break
-        first = np.where(free, degrees, WINDOW).argmin(axis=1)
-        others = fits[windows, first]
-        second = np.where(others, degrees, WINDOW).argmin(axis=1)
-        has_other = others.any(axis=1) & is_left
-        pairs[:, number, 0] = np.where(is_left, first, NONE)
-        pairs[:, number, 1] = np.where(has_other, second, NONE)
-        for taken, which in ((first, is_left), (second, has_other)):
-            free[windows[which], taken[which]] = False
-            fits[windows[which], taken[which]] = False
-            fits[windows[which], :, taken[which]] = False
+        partners = partners & left[:, None]
+        degrees = BIT_COUNTS[partners]
+        first = np.where(left[:, None] & bits, degrees, WINDOW).argmin(axis=1)
+        others = partners[windows, first]
+        second = np.where(others[:, None] & bits, degrees, WINDOW).argmin(axis=1)
+        pairs[:, number, 0] = np.where(left > 0, first, NONE)
+        pairs[:, number, 1] = np.where((left > 0) & (others > 0), second, NONE)
+        left &= ~(bits[first] | np.where(others > 0, bits[second], np.uint16(0)))
     return pairs

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from glow_nb.kernels.operators.packed_instructions import PackedConvolutionInst
+from glow_nb.kernels.operators.paired import PairedConvolutionInst
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import dot_form
-from glow_nb.kernels.products.product_loops import generate_product
+from glow_nb.kernels.products.product_loops import ProductWriter, generate_product
 from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest, run_of
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
@@ -29,6 +30,19 @@ def packed_convolution_source(
     """
     operands = (instruction.input.type.kind, instruction.filter.type.kind)
     kinds = ProductKinds.of(*operands, dot_form(*operands, instruction.factors, target))
+    return generate_convolution(instruction, kinds, target, fusion, group=instruction.group)
+
+
+def generate_convolution(
+    instruction: PackedConvolutionInst | PairedConvolutionInst,
+    kinds: ProductKinds,
+    target: Target,
+    fusion: Fusion,
+    *,
+    group: int = 1,
+    writes: type[ProductWriter] | None = None,
+) -> KernelSource:
+    """Return the kernel of *instruction*, with loops as *writes* writes them."""
     shape = ConvolutionShape.of(
         instruction.input.type.shape,
         instruction.depth,
@@ -36,7 +50,7 @@ def packed_convolution_source(
         instruction.pads,
         stride=instruction.stride,
         dilation=instruction.dilation,
-        group=instruction.group,
+        group=group,
     )
     title, run = shape.description(kinds.left), run_of(shape, kinds.factors)
     shape = shape.simplified()
@@ -44,4 +58,4 @@ def packed_convolution_source(
     nest = ProductNest.packed(
         shape, kinds, instruction.block, left=left, run=run, outside=instruction.outside
     )
-    return generate_product(nest, target, fusion, family="convolution", title=title)
+    return generate_product(nest, target, fusion, family="convolution", title=title, writes=writes)

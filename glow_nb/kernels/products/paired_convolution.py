@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from typing_extensions import override
@@ -9,17 +10,15 @@ from typing_extensions import override
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.paired import PairedConvolutionInst
 from glow_nb.kernels.operators.pairings import FACTORS
-from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.convolution import generate_convolution
 from glow_nb.kernels.products.dot_form import paired_form
-from glow_nb.kernels.products.product_loops import ProductWriter, generate_product
-from glow_nb.kernels.products.product_nest import LeftLayout, ProductKinds, ProductNest, run_of
+from glow_nb.kernels.products.product_loops import ProductWriter
+from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import tile_steps
 from glow_nb.kernels.products.reduction import SumLoop
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.index_text import times
-from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
 
@@ -42,34 +41,15 @@ def paired_convolution_source(
             f"{instruction!r}: no kernel for {target.lanes} lanes of {target.cpu}, which does not "
             "multiply bytes in pairs; choose packed_convolution"
         )
-    shape = ConvolutionShape.of(
-        instruction.input.type.shape,
-        instruction.depth,
-        instruction.kernel,
-        instruction.pads,
-        stride=instruction.stride,
-        dilation=instruction.dilation,
-    )
     kinds = ProductKinds.of(instruction.input.type.kind, instruction.filter.type.kind, form)
-    title, run = shape.description(kinds.left), run_of(shape, kinds.factors)
-    shape = shape.simplified()
-    nest = ProductNest.packed(
-        shape,
-        kinds,
-        instruction.block,
-        left=LeftLayout.by_pixels(shape, elements_between_pixels(fusion.input)),
-        run=run,
-        outside=instruction.outside,
-    )
-    return generate_product(
-        nest, target, fusion, family="convolution", title=title, writes=PairedWriter
-    )
+    return generate_convolution(instruction, kinds, target, fusion, writes=PairedWriter)
 
 
 class PairedWriter(ProductWriter):
     """Writes a product whose steps take inputs in an order that comes at run time.
 
-    What other products call the place of weights is the number of a run of a panel here.
+    What is the place of weights in other products is the number of a run here: panels have as many
+    as a sum has.
     """
 
     def __init__(self, nest: ProductNest, target: Target, fusion: Fusion) -> None:
@@ -78,17 +58,13 @@ class PairedWriter(ProductWriter):
         assert isinstance(head, PairedConvolutionInst)
         self.bias, self.order = [fusion.names[head.bias]], fusion.names[head.order]
         self.runs = prod(loop.count for loop in self.plan.sum.inner)
+        self.nest = replace(self.nest, right=replace(self.nest.right, panel=self.runs))
 
     @override
     def _write_pointers(self) -> None:
         super()._write_pointers()
-        begins = self.panels * self.runs
-        self.out.line(f"steps = get({self.order}, {begins})")
-        self.out.line(f"places = as_uint8(at({self.order}, {begins + 1}))")
-
-    @override
-    def _first_weight(self) -> str:
-        return times("panel", self.runs)
+        begins = self.panels * self.runs + 1
+        self.out.line(f"places = as_uint8(at({self.order}, {begins}))")
 
     @override
     def _right_distance(self, loop: SumLoop) -> int:
@@ -102,6 +78,5 @@ class PairedWriter(ProductWriter):
         self.out.line(f"step_{name} = {first}\nsteps_{name} = {end} - step_{name}")
         self.out.line(
             f"t_{name} = tile_dot_paired(t_{name}, {self.source}, {x}, {stride}, places, "
-            f"step_{name} * {FACTORS}, steps * {FACTORS} + step_{name}, {self.filter}, "
-            f"step_{name} * {row}, {row}, steps_{name})"
+            f"step_{name} * {FACTORS}, {self.filter}, step_{name} * {row}, {row}, steps_{name})"
         )

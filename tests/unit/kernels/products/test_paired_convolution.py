@@ -205,7 +205,7 @@ def test_operands_that_do_not_fit_are_refused(change: dict[int, TensorType], mes
         TensorType(UINT8, (1, 4, 64)),
         TensorType(INT8, (16, 64)),
         TensorType(INT32, (16,)),
-        TensorType(INT32, (1 + 1 + 16 + 4,)),
+        TensorType(INT32, (1 + 1 + 16,)),
     ]
     fields: dict[str, Any] = {"depth": 9, "kernel": (1,), "block": 16, "pads": (0, 0)}
     fields |= {"stride": (1,), "dilation": (1,)}
