@@ -42,11 +42,16 @@ from glow_nb.schema import OneOf, map_operands, operands_of, structural_key
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.property.drawn_operators import DrawnGraph, NotDrawnError, draw_graph, plain
 
-NOT_DRAWN = {"save": "it writes an output, and every drawn graph has some"}
+PAIRED = "its order is made of its weights; test_paired_convolution draws these"
+NOT_DRAWN = {
+    "save": "it writes an output, and every drawn graph has some",
+    "paired_convolution": PAIRED,
+}
 """Operators that are not drawn on their own, and why."""
 
 NOT_GENERATED = {
     "stack": "the pass stack_instructions makes it of others; test_stacks draws these",
+    "paired_convolution": PAIRED,
 }
 """Instructions that no drawn node becomes, and why."""
 

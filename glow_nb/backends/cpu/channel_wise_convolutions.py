@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from glow_nb.backends.cpu.integer_products import (
-    BYTE_SHIFT,
     factor_kinds,
-    is_raised,
-    lowered,
-    raised,
+    with_unsigned_left,
     without_pad,
 )
 from glow_nb.hlir.graph import Node, Value
@@ -81,11 +78,9 @@ def emit_channel_wise(node: Convolution, rewriter: Rewriter, target: Target) -> 
 def _emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
     """Emit *node*, whose channels are the lanes, in groups of *factors*."""
     node, outside = without_pad(node)
-    input, bias, size = node.input, node.bias, node.filter.type.shape[-1]
-    if is_raised(input, factors):
-        axes = tuple(range(1, node.filter.type.rank))
-        input, bias = raised(input, rewriter), lowered(bias, node.filter, axes, rewriter)
-        outside += BYTE_SHIFT
+    input, bias, raised = with_unsigned_left(node, factors, rewriter)
+    assert bias is not None  # convolutions have one
+    size = node.filter.type.shape[-1]
     groups = tap_groups(node.kernel, node.stride, node.dilation, size, factors)
     assert groups is not None, "suits_steps"
     return rewriter.emit(
@@ -99,7 +94,7 @@ def _emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
             dilation=node.dilation,
             size=size,
             factors=factors,
-            outside=outside,
+            outside=outside + raised,
             predicate=node.predicate,
         )
     )

@@ -18,6 +18,7 @@ from glow_nb.hlir.ops import (
     Add,
     ConvertTo,
     Convolution,
+    MatMul,
     Mul,
     Pad,
     ReduceSum,
@@ -90,19 +91,32 @@ def _converted(value: Value, kind: ElementKind, rewriter: Rewriter) -> Value:
     return rewriter.emit(ConvertTo(value, kind))
 
 
-def is_raised(left: Value, factors: int) -> bool:
-    """Return whether *left* are signed bytes that must be unsigned in groups of *factors*."""
-    return factors == 4 and left.type.kind is INT8
+def with_unsigned_left(
+    node: Product, factors: int, rewriter: Rewriter
+) -> tuple[Value, Value | None, int]:
+    """Return the left operand of *node* as groups of *factors* can hold it, its bias, and a shift.
+
+    The shift is what was added to the elements: 128 to signed bytes that must be unsigned. The bias
+    makes up for that; None stands for zeros.
+    """
+    left, weights = node.factors
+    bias = None if isinstance(node, MatMul) else node.bias
+    if factors != 4 or left.type.kind is not INT8:
+        return left, bias, 0
+    axes = tuple(range(1, weights.type.rank)) if isinstance(node, Convolution) else (0,)
+    return _raised(left, rewriter), _lowered(bias, weights, axes, rewriter), BYTE_SHIFT
 
 
-def raised(value: Value, rewriter: Rewriter) -> Value:
+def _raised(value: Value, rewriter: Rewriter) -> Value:
     """Emit signed bytes plus 128 as unsigned bytes."""
     unsigned = rewriter.emit(ConvertTo(value, UINT8))  # the same bits
     shift = np.full((1,) * value.type.rank, BYTE_SHIFT, np.uint8)
     return rewriter.emit(Add(unsigned, rewriter.constant("shift", shift)))
 
 
-def lowered(bias: Value | None, weights: Value, axes: tuple[int, ...], rewriter: Rewriter) -> Value:
+def _lowered(
+    bias: Value | None, weights: Value, axes: tuple[int, ...], rewriter: Rewriter
+) -> Value:
     """Emit *bias*, or zeros, less 128 times the sums of *weights* over *axes*."""
     wide = rewriter.emit(ConvertTo(weights, ElementKind.INT32))
     sums = rewriter.emit(ReduceSum(wide, axes=axes, keep_dims=False))

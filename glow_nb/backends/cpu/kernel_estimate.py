@@ -30,8 +30,9 @@ from glow_nb.kernels.products.convolution_cost import (
     winograd_candidate,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import SINGLE, DotForm, dot_form, paired_form
+from glow_nb.kernels.products.dot_form import PAIRED_BYTES, DotForm, dot_form
 from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.paired_convolution import paired_shape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.plan import WinogradNest
@@ -45,7 +46,7 @@ from glow_nb.types import ElementKind
 CYCLE_NS = FMA_PER_CYCLE * MULTIPLY_ADD_NS
 """Of a cycle, so that both estimates mean the same processor."""
 
-Convolving = PackedConvolution | PairedConvolution | WinogradConvolution
+Convolving = PackedConvolution | WinogradConvolution
 
 
 def estimated_ns(instruction: Instruction, target: Target) -> float:
@@ -73,9 +74,8 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             kinds = ProductKinds.of(kind, form=form)
             return direct_candidate(_shape_of(node), kinds, target, block, 1).cycles
         case PairedConvolution(block=block, input=input):
-            form = paired_form(target) or SINGLE
-            kinds = ProductKinds.of(input.type.kind, form=form)
-            return direct_candidate(_shape_of(node), kinds, target, block, 1).cycles
+            kinds = ProductKinds.of(input.type.kind, form=PAIRED_BYTES)
+            return direct_candidate(paired_shape(node), kinds, target, block, 1).cycles
         case ChannelWiseConvolution():
             return channel_wise_cycles(ChannelWisePlan(node, target))
         case WinogradConvolution(block=block, tile=tile):
@@ -104,6 +104,6 @@ def _shape_of(node: Convolving) -> ConvolutionShape:
         node.pads,
         stride=node.stride,
         dilation=node.dilation,
-        group=1 if isinstance(node, PairedConvolution) else node.group,
+        group=node.group,
     )
     return shape.undilated()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Protocol, TypeGuard
 
 from glow_nb.backends.cpu.channel_wise_convolutions import (
@@ -12,15 +12,12 @@ from glow_nb.backends.cpu.channel_wise_convolutions import (
     shape_of,
 )
 from glow_nb.backends.cpu.integer_products import (
-    BYTE_SHIFT,
     factor_kinds,
-    is_raised,
-    lowered,
-    raised,
     widened,
+    with_unsigned_left,
     without_pad,
 )
-from glow_nb.backends.cpu.paired_weights import emit_paired, paired_weights, pairing
+from glow_nb.backends.cpu.paired_weights import Pairing, emit_paired, may_pair, paired_weights
 from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.backends.cpu.winograd_weights import right_ways
 from glow_nb.hlir.graph import Constant, Function, Node, Value
@@ -46,7 +43,7 @@ from glow_nb.kernels.products.convolution_cost import (
     product_candidates,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import UINT8
+from glow_nb.kernels.products.dot_form import PAIRED_BYTES, UINT8
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.operand_cost import suits_in_place
@@ -123,6 +120,7 @@ def select_packed_operators(
     ]
     picks = tuner.choose(products, winograd) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
+    pairing = lru_cache(maxsize=1)(paired_weights)  # asked for to choose a way, and to emit it
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS):
@@ -134,10 +132,10 @@ def select_packed_operators(
             assert not isinstance(wide, Convolution)
             return _emit_unpacked(wide, rewriter)
         pick = picks.get(product_key(node))
-        if pick is None or not _is_right(node, pick):
+        if pick is None or not _is_right(node, pick, pairing):
             ways = _estimated_ways(node, chosen, winograd, blocks, threads, estimate)
-            pick = next(way for way in ways if _is_right(node, way))
-        return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded")
+            pick = next(way for way in ways if _is_right(node, way, pairing))
+        return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded", pairing=pairing)
 
     return rewrite(function, rule)
 
@@ -207,17 +205,17 @@ def _estimated_ways(
         )
         rows = (1, product.batch * product.rows, product.inner)
         shape = ConvolutionShape.of(rows, product.depth, (1,), (0, 0))
-    paired = pairing(node, target)
-    if paired is None:
+        threads = 1  # as those ways are estimated
+    if not may_pair(node, target):
         return ways
-    more = estimate(shape, UINT8, target, form=paired, winograd=False, threads=threads)
+    more = estimate(shape, UINT8, target, form=PAIRED_BYTES, winograd=False, threads=threads)
     return sorted((*ways, *more), key=lambda way: way.cycles)
 
 
-def _is_right(node: Product, pick: Candidate) -> bool:
-    """Return whether *pick* is right for the weights of *node*."""
+def _is_right(node: Product, pick: Candidate, pairing: Pairing) -> bool:
+    """Return whether *pick* is right for the weights of *node*, which *pairing* may pair."""
     if pick.is_paired:
-        return paired_weights(node, pick.block) is not None
+        return pairing(node, pick.block) is not None
     return not isinstance(node, Convolution) or bool(right_ways(node, _shape_of(node), [pick]))
 
 
@@ -229,25 +227,27 @@ def product_key(node: Product) -> str:
 
 
 def emit_candidate(
-    node: Product, rewriter: Rewriter, candidate: Candidate, *, guarded: bool = False
+    node: Product,
+    rewriter: Rewriter,
+    candidate: Candidate,
+    *,
+    guarded: bool = False,
+    pairing: Pairing = paired_weights,
 ) -> Value:
     """Emit the packed operator that carries *node* out in the way of *candidate*.
 
-    If *guarded*, Winograd's algorithm sums up directly what is not finite.
+    If *guarded*, Winograd's algorithm sums up directly what is not finite. *pairing* pairs weights.
     """
-    outside = 0
+    outside, pairs = 0, pairing(node, candidate.block) if candidate.is_paired else None
     if isinstance(node, Convolution):
         node, outside = without_pad(node)
-    if candidate.is_paired:
-        return emit_paired(node, rewriter, candidate, outside)
+    if pairs is not None:
+        return emit_paired(node, rewriter, candidate, outside, pairs)
     if candidate.factors == 1:
         node = widened(node, rewriter)
-    match node:
-        case FullyConnected(input=input, weights=weights, bias=bias):
-            return _emit_product(node, input, weights, bias, rewriter, candidate)
-        case MatMul(lhs=lhs, rhs=rhs):
-            return _emit_product(node, lhs, rhs, None, rewriter, candidate)
-    return _emit_convolution(node, rewriter, candidate, guarded, outside)
+    if isinstance(node, Convolution):
+        return _emit_convolution(node, rewriter, candidate, guarded, outside)
+    return _emit_product(node, rewriter, candidate)
 
 
 def _emit_convolution(
@@ -256,11 +256,9 @@ def _emit_convolution(
     depth, block = node.filter.type.shape[0], candidate.block
     if candidate.tile is not None:
         return _emit_winograd(node, rewriter, candidate, guarded, outside)
-    input, bias, factors = node.input, node.bias, candidate.factors
-    if is_raised(input, factors):
-        axes = tuple(range(1, node.filter.type.rank))
-        input, bias = raised(input, rewriter), lowered(bias, node.filter, axes, rewriter)
-        outside += BYTE_SHIFT
+    factors = candidate.factors
+    input, bias, raised = with_unsigned_left(node, factors, rewriter)
+    assert bias is not None  # convolutions have one
     joined = joins_taps(factors, node.group, node.dilation)
     return rewriter.emit(
         PackedConvolution(
@@ -275,7 +273,7 @@ def _emit_convolution(
             group=node.group,
             block=block,
             factors=factors,
-            outside=outside,
+            outside=outside + raised,
             predicate=node.predicate,
         )
     )
@@ -362,17 +360,9 @@ def _emit_unpacked(node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
     )
 
 
-def _emit_product(
-    node: Node,
-    lhs: Value,
-    rhs: Value,
-    bias: Value | None,
-    rewriter: Rewriter,
-    candidate: Candidate,
-) -> Value:
-    block, factors = candidate.block, candidate.factors
-    if is_raised(lhs, factors):
-        lhs, bias = raised(lhs, rewriter), lowered(bias, rhs, (0,), rewriter)
+def _emit_product(node: MatMul | FullyConnected, rewriter: Rewriter, candidate: Candidate) -> Value:
+    block, factors, (_, rhs) = candidate.block, candidate.factors, node.factors
+    lhs, bias, _ = with_unsigned_left(node, factors, rewriter)
     return rewriter.emit(
         PackedMatMul(
             lhs,

@@ -12,33 +12,51 @@ from glow_nb.hlir.ops.convolution import convolve
 from glow_nb.hlir.ops.families import bounds_of, fitted, require_kind, widest
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.kernels.operators.pairings import (
-    FACTORS,
+    STEP_INPUTS,
+    WINDOW,
     PairedWeights,
+    fault_of,
+    order_size,
     unpaired,
 )
 from glow_nb.kernels.operators.panels import check_block, joins_taps, panels_of, runs_of
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
-from glow_nb.llir.program import In, Out, define_instruction
+from glow_nb.llir.program import Activation, Bound, In, Out, StateBuffer, Weight, define_instruction
+from glow_nb.payload import array_or_none
 from glow_nb.types import Array, ElementKind, TensorType
 
 INT8, UINT8, INT32 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT32
+
+
+def runs_of_bytes(
+    kernel: tuple[int, ...], dilation: tuple[int, ...], channels: int
+) -> tuple[int, int]:
+    """Return the number of runs of a sum over taps and *channels*, and the inputs of each.
+
+    A run is one tap, or all taps of a line, where these are neighbours.
+    """
+    if not kernel:
+        return 1, channels
+    taps, run = runs_of(kernel, channels, joined=joins_taps(STEP_INPUTS, 1, dilation))
+    return prod(taps), run
 
 
 @define_node("paired_convolution")
 class PairedConvolution(Node):
     """Convolve bytes like :class:`Convolution`, with weights in steps of two pairs.
 
-    ``input`` is ``[N, *spatial, C]`` of uint8. ``filter``, of int8, and ``order``, of int32, are
-    those of :class:`~glow_nb.kernels.operators.pairings.PairedWeights`: ``[steps, block * 4]`` and
-    ``[panels * runs + 1 + steps]`` with ``panels = ceil(depth / block)``. A run is one tap,
-    or all taps of a line, where these are neighbours. ``bias`` is ``[panels * block]``, padded with
-    zeros; the result is ``[N, *out, depth]`` of int32.
+    ``input`` is ``[N, *spatial, C]`` of uint8, or a matrix ``[N, C]``, which has no window.
+    ``filter``, of int8, and ``order``, of int32, are those of
+    :class:`~glow_nb.kernels.operators.pairings.PairedWeights`: ``[steps, block * 4]`` and
+    ``[order_size(panels * runs, steps)]`` with ``panels = ceil(depth / block)`` and the runs of
+    :func:`runs_of_bytes`. ``bias`` is ``[panels * block]``, padded with zeros; the result is
+    ``[N, *out, depth]`` of int32.
 
-    Kernels read what the order tells: it is to be made by ``paired``, as the filter is.
+    The weights of a pair must be such that two products fit into 16 bits.
 
     Attributes:
         depth: Output channels.
-        kernel: Window size in each spatial dimension; there may be 1, 2 or 3.
+        kernel: Window size in each spatial dimension; there may be up to 3.
         stride: Step of the window.
         pads: Cells of padding: the begins of all dimensions, then the ends.
         dilation: Distance of the taps.
@@ -62,16 +80,16 @@ class PairedConvolution(Node):
     def infer_type(self) -> TensorType:
         input, filter, order = self.input.type, self.filter.type, self.order.type
         require_kind(self, "input", input, frozenset({UINT8}))
-        out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
+        out = self._window(input)
         self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
-        check_block(self, self.block, FACTORS)
+        check_block(self, self.block, STEP_INPUTS)
         panels, (runs, _) = panels_of(self.depth, self.block), self.runs
         steps = filter.shape[0] if filter.rank else 0
-        wanted = TensorType(INT8, (steps, self.block * FACTORS))
+        wanted = TensorType(INT8, (steps, self.block * STEP_INPUTS))
         self.require(
             filter == wanted, f"'filter' is {filter}, but block = {self.block} needs {wanted}"
         )
-        wanted = TensorType(INT32, (panels * runs + 1 + steps,))
+        wanted = TensorType(INT32, (order_size(panels * runs, steps),))
         self.require(order == wanted, f"'order' is {order}, but filter {filter} needs {wanted}")
         found, wanted = self.bias.type, TensorType(INT32, (panels * self.block,))
         self.require(found == wanted, f"'bias' is {found}, but depth = {self.depth} needs {wanted}")
@@ -82,18 +100,27 @@ class PairedConvolution(Node):
         )
         return TensorType(INT32, (input.shape[0], *out, self.depth))
 
+    def _window(self, input: TensorType) -> tuple[int, ...]:
+        """Return the spatial sizes of the result."""
+        sizes = (self.kernel, self.stride, self.pads, self.dilation)
+        if input.rank == len(("N", "C")):
+            self.require(not any(sizes), f"input {input} is a matrix and has no window {sizes}")
+            return ()
+        return check_window(self, input, *sizes)
+
     @property
     def runs(self) -> tuple[int, int]:
         """The number of runs, and the weights of each."""
-        joined = joins_taps(FACTORS, 1, self.dilation)
-        taps, run = runs_of(self.kernel, self.input.type.shape[-1], joined=joined)
-        return prod(taps), run
+        return runs_of_bytes(self.kernel, self.dilation, self.input.type.shape[-1])
 
     @override
     def evaluate(self, input: Array, filter: Array, bias: Array, order: Array) -> Array:
         plain = unpaired(PairedWeights(filter, order), self.depth, *self.runs)
-        plain = plain.reshape(self.depth, *self.kernel, input.shape[-1])
-        sums = convolve(self, widest(input), plain, 1, outside=self.outside)
+        if self.kernel:
+            plain = plain.reshape(self.depth, *self.kernel, input.shape[-1])
+            sums = convolve(self, widest(input), plain, 1, outside=self.outside)
+        else:
+            sums = widest(input) @ plain[:, 0].T
         return fitted(sums + widest(bias)[: self.depth], self.type)
 
     @override
@@ -106,8 +133,8 @@ class PairedConvolutionInst(NodeInstruction):
     """Convolve bytes with weights in steps of two pairs.
 
     Input ``[N, *spatial, C]``, filter ``[steps, block * 4]``, bias ``[ceil(depth / block) *
-    block]``, order ``[panels * runs + 1 + steps]``, dest ``[N, *out, depth]``
-    (:class:`glow_nb.kernels.operators.pairings.PairedWeights`).
+    block]``, order as :class:`glow_nb.kernels.operators.pairings.PairedWeights` has it, dest
+    ``[N, *out, depth]``.
     """
 
     dest: Out
@@ -122,3 +149,20 @@ class PairedConvolutionInst(NodeInstruction):
     dilation: tuple[int, ...]
     block: int
     outside: int = 0
+
+    @override
+    def verify(self) -> None:
+        super().verify()
+        self.require(
+            not isinstance(self.order, Activation | Bound | StateBuffer),
+            f"{self.order!r} must be a weight: kernels read where it tells",
+        )
+        order = array_or_none(self.order.payload) if isinstance(self.order, Weight) else None
+        if order is None:
+            return
+        node = self.as_node()
+        assert isinstance(node, PairedConvolution)
+        runs, run = node.runs
+        panels, steps = panels_of(self.depth, self.block), self.filter.type.shape[0]
+        fault = fault_of(order, panels * runs, steps, -(-run // WINDOW))
+        self.require(not fault, f"the order {self.order!r} is wrong: {fault}")

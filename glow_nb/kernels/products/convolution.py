@@ -30,19 +30,6 @@ def packed_convolution_source(
     """
     operands = (instruction.input.type.kind, instruction.filter.type.kind)
     kinds = ProductKinds.of(*operands, dot_form(*operands, instruction.factors, target))
-    return generate_convolution(instruction, kinds, target, fusion, group=instruction.group)
-
-
-def generate_convolution(
-    instruction: PackedConvolutionInst | PairedConvolutionInst,
-    kinds: ProductKinds,
-    target: Target,
-    fusion: Fusion,
-    *,
-    group: int = 1,
-    writes: type[ProductWriter] | None = None,
-) -> KernelSource:
-    """Return the kernel of *instruction*, with loops as *writes* writes them."""
     shape = ConvolutionShape.of(
         instruction.input.type.shape,
         instruction.depth,
@@ -50,8 +37,21 @@ def generate_convolution(
         instruction.pads,
         stride=instruction.stride,
         dilation=instruction.dilation,
-        group=group,
+        group=instruction.group,
     )
+    return generate_convolution(instruction, shape, kinds, target, fusion)
+
+
+def generate_convolution(
+    instruction: PackedConvolutionInst | PairedConvolutionInst,
+    shape: ConvolutionShape,
+    kinds: ProductKinds,
+    target: Target,
+    fusion: Fusion,
+    *,
+    writes: type[ProductWriter] | None = None,
+) -> KernelSource:
+    """Return the kernel of *instruction*, of that *shape*, with loops as *writes* writes them."""
     title, run = shape.description(kinds.left), run_of(shape, kinds.factors)
     shape = shape.simplified()
     left = LeftLayout.by_pixels(shape, elements_between_pixels(fusion.input))

@@ -101,8 +101,8 @@ reads less, picks of 35 layers take 1.09 times as long as the best; with these n
 PAIRED_COLUMNS = 16, 24
 """Columns of a panel whose weights lie in pairs. The fewer there are, the more can be pairs: panels
 of 16 and of 24 columns of ResNet50's layers take 1.10 and 1.26 times the fewest steps for sums of
-64, 1.03 and 1.12 for 128, 1.005 and 1.03 for 256, 1.002 and 1.006 for 512. With less, a step
-shuffles bytes for a single vector of weights."""
+64, 1.03 and 1.12 for 128, 1.005 and 1.03 for 256, 1.002 and 1.006 for 512. With less, a step of
+vectors of 8 lanes shuffles bytes for a single vector of weights."""
 
 BEYOND_FACTOR = 2.6
 """How much longer a byte of a filter takes beyond our share of the last-level cache: it comes from

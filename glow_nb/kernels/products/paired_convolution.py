@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from typing_extensions import override
 
 from glow_nb.errors import UnsupportedError
-from glow_nb.kernels.operators.paired import PairedConvolutionInst
-from glow_nb.kernels.operators.pairings import FACTORS
+from glow_nb.kernels.operators.paired import PairedConvolution, PairedConvolutionInst
+from glow_nb.kernels.operators.pairings import STEP_INPUTS, WINDOW
 from glow_nb.kernels.products.convolution import generate_convolution
-from glow_nb.kernels.products.dot_form import paired_form
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import PAIRED_BYTES
 from glow_nb.kernels.products.product_loops import ProductWriter
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import tile_steps
@@ -19,6 +19,7 @@ from glow_nb.kernels.products.reduction import SumLoop
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.index_text import times
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
 
@@ -33,23 +34,32 @@ def paired_convolution_source(
     """Return the kernel ``(dest, input, filter, bias, order)`` of a convolution and its epilogue.
 
     Raises:
-        UnsupportedError: The processor has no instructions for that.
+        UnsupportedError: There are no channels to sum up.
     """
-    form = paired_form(target)
-    if form is None:
+    if instruction.input.type.shape[-1] == 0:
         raise UnsupportedError(
-            f"{instruction!r}: no kernel for {target.lanes} lanes of {target.cpu}, which does not "
-            "multiply bytes in pairs; choose packed_convolution"
+            f"{instruction!r}: the input {instruction.input.type} has no channels, and there is no "
+            "kernel for it; choose packed_convolution"
         )
-    kinds = ProductKinds.of(instruction.input.type.kind, instruction.filter.type.kind, form)
-    return generate_convolution(instruction, kinds, target, fusion, writes=PairedWriter)
+    kinds = ProductKinds.of(instruction.input.type.kind, instruction.filter.type.kind, PAIRED_BYTES)
+    shape = paired_shape(instruction)
+    return generate_convolution(instruction, shape, kinds, target, fusion, writes=PairedWriter)
+
+
+def paired_shape(what: PairedConvolution | PairedConvolutionInst) -> ConvolutionShape:
+    """Return the sizes of a convolution; a matrix is a line of pixels."""
+    input = what.input.type.shape
+    if not what.kernel:
+        return ConvolutionShape.of((1, *input), what.depth, (1,), (0, 0))
+    return ConvolutionShape.of(
+        input, what.depth, what.kernel, what.pads, stride=what.stride, dilation=what.dilation
+    )
 
 
 class PairedWriter(ProductWriter):
     """Writes a product whose steps take inputs in an order that comes at run time.
 
-    What is the place of weights in other products is the number of a run here: panels have as many
-    as a sum has.
+    What is the place of weights in other products is the number of a run here, of all panels.
     """
 
     def __init__(self, nest: ProductNest, target: Target, fusion: Fusion) -> None:
@@ -58,13 +68,52 @@ class PairedWriter(ProductWriter):
         assert isinstance(head, PairedConvolutionInst)
         self.bias, self.order = [fusion.names[head.bias]], fusion.names[head.order]
         self.runs = prod(loop.count for loop in self.plan.sum.inner)
-        self.nest = replace(self.nest, right=replace(self.nest.right, panel=self.runs))
+        self.places_at, self.scratch_bytes = self.scratch_bytes, self._with_places(nest)
+        is_whole = not self.plan.is_cut and self.runs * nest.run == nest.shape.steps
+        assert is_whole, f"{nest} has runs that are cut or joined"
+
+    def _with_places(self, nest: ProductNest) -> int:
+        """Return the bytes of the scratch and, behind it, of the places of the steps of a panel.
+
+        There are at most as many steps as pairs, and vectors are written whole.
+        """
+        steps = self.runs * -(-nest.run // WINDOW) * (WINDOW // 2) + self.plan.lanes
+        return self.scratch_bytes + steps * STEP_INPUTS
 
     @override
     def _write_pointers(self) -> None:
         super()._write_pointers()
         begins = self.panels * self.runs + 1
-        self.out.line(f"places = as_uint8(at({self.order}, {begins}))")
+        self.out.line(f"numbers = as_uint16(at({self.order}, {begins}))")
+        self.out.line(f"places = as_uint8(at(scratch, {self.places_at}))")
+
+    @override
+    def _write_pass(self) -> None:
+        """Write the places of the steps of the panel to scratch, four bytes for each, first.
+
+        If a step begins the next window, bit 4 of its first byte is set.
+        """
+        out, lanes, order = self.out, self.plan.lanes, self.order
+
+        def spread(shift: int, mask: int) -> str:
+            moved = f"shift_left(v, splat_int32({shift}, {lanes}))"
+            return f"v = bit_and(bit_or(v, {moved}), splat_int32({mask:#x}, {lanes}))"
+
+        out.line(f"begin = get({order}, {times('panel', self.runs)})")
+        out.line(f"end = get({order}, {times('panel', self.runs)} + {self.runs})")
+        with out.block(f"for step in range(0, end - begin, {lanes}):"):
+            out.line(f"v = convert_int32(load(numbers, begin + step, {lanes}))")
+            out.line(f"{spread(8, 0x00FF00FF)}\n{spread(4, 0x0F0F0F0F)}")
+            first = f"bit_and(v, splat_int32(15, {lanes}))"
+            second = f"bit_and(shift_right(v, splat_int32(8, {lanes})), splat_int32(15, {lanes}))"
+            moves = f"where(greater({first}, {second}), "
+            moves += f"splat_int32({WINDOW}, {lanes}), splat_int32(0, {lanes}))"
+            out.line(f"store(as_int32(places), step, bit_or(v, {moves}))")
+        super()._write_pass()
+
+    @override
+    def _panel_start(self) -> str:
+        return times("panel", self.runs)
 
     @override
     def _right_distance(self, loop: SumLoop) -> int:
@@ -72,11 +121,12 @@ class PairedWriter(ProductWriter):
 
     @override
     def _write_dot(self, name: str, x: str, w: str, columns: int) -> None:
-        order, row = self.order, self.nest.right.row
+        form, order, row = self.nest.kinds.form, self.order, self.nest.right.row
         stride, _ = tile_steps(self.nest, self.plan)
         first, end = f"get({order}, {w})", f"get({order}, {w} + 1)"
         self.out.line(f"step_{name} = {first}\nsteps_{name} = {end} - step_{name}")
         self.out.line(
-            f"t_{name} = tile_dot_paired(t_{name}, {self.source}, {x}, {stride}, places, "
-            f"step_{name} * {FACTORS}, {self.filter}, step_{name} * {row}, {row}, steps_{name})"
+            f"t_{name} = {form.name}(t_{name}, {self.source}, {x}, {stride}, places, "
+            f"(step_{name} - begin) * {STEP_INPUTS}, {self.filter}, step_{name} * {row}, {row}, "
+            f"steps_{name})"
         )

@@ -145,7 +145,7 @@ class ProductWriter(TileSums):
     @contextmanager
     def _panels(self) -> Iterator[None]:
         """Loop over the panels of the thread; find ``channel`` and ``panel_start``."""
-        out, columns, right = self.out, self.plan.columns, self.nest.right
+        out, columns = self.out, self.plan.columns
         with out.block("for panel in range(panel_begin, panel_end):"):
             if self.shape.group == 1:
                 out.line(f"channel = panel * {self.nest.block}")
@@ -153,9 +153,13 @@ class ProductWriter(TileSums):
                 out.line(f"group = panel // {columns.panels}")
                 number = f"panel % {columns.panels}"
                 out.line(f"channel = group * {columns.depth} + {number} * {self.nest.block}")
-            image = times("image", right.image)
-            out.line(f"panel_start = {plus(image, times('panel', right.panel))}")
+            out.line(f"panel_start = {self._panel_start()}")
             yield
+
+    def _panel_start(self) -> str:
+        """Return where the weights of a panel begin."""
+        right = self.nest.right
+        return plus(times("image", right.image), times("panel", right.panel))
 
     @contextmanager
     def _inner_blocks(self) -> Iterator[None]:

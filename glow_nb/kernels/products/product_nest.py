@@ -175,7 +175,11 @@ class ProductNest:
         group of factors may be read beyond its end.
         """
         has_tail = self.run % self.kinds.form.width != 0
-        return self.shape.is_padded or has_tail or self.kinds.staged is not self.kinds.left
+        spans_pixels = self.run > self.shape.channels_per_group
+        has_gaps = spans_pixels and self.left.pixel != self.shape.channels
+        is_apart = has_gaps and self.kinds.form.is_paired  # a run is read as one piece of memory
+        is_wide = self.kinds.staged is not self.kinds.left
+        return self.shape.is_padded or has_tail or is_apart or is_wide
 
     @property
     def left_bytes(self) -> int:

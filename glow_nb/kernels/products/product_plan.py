@@ -122,7 +122,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers))
     row_bytes = nest.block * nest.kinds.factors * nest.kinds.right.size_bytes
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
-    if nest.kinds.form.is_paired:  # steps are counted from the begin of a run
+    if nest.kinds.form.is_paired:  # steps are counted from the beginning of a run
         limit = max(limit, shape.steps)
     if nest.right.is_swept:
         limit = min(limit, SWEPT_ROWS * min(cut.tiles, 2))

@@ -29,7 +29,7 @@ from glow_nb.kernels.operators import (
     UnpackedMatMul,
     WinogradConvolution,
 )
-from glow_nb.kernels.operators.pairings import FACTORS
+from glow_nb.kernels.operators.pairings import STEP_INPUTS
 from glow_nb.kernels.target import Target
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
@@ -238,12 +238,12 @@ def test_a_pad_is_a_number_that_cells_outside_count_as(
     nodes = convolution_of_bytes(kind, 1, features)
     forms = PackedConvolution | PairedConvolution
     (packed,) = (node for node in nodes if isinstance(node, forms))
-    made = packed.factors if isinstance(packed, PackedConvolution) else FACTORS
+    made = packed.factors if isinstance(packed, PackedConvolution) else STEP_INPUTS
     assert (made, packed.outside, packed.pads) == (factors, outside, (1, 1, 1, 1))
     assert packed.input.type.shape == (1, 5, 5, 8)
 
 
-def product_of_bytes(left: str, weights: Array, *, rows: tuple[int, ...] = (9,)) -> Function:
+def product_of_bytes(left: str, weights: Array, *, rows: tuple[int, ...] = (30,)) -> Function:
     """Return bytes times constant weights, plus a bias if they have one batch."""
     builder = Builder()
     x = builder.input("x", TensorType(ElementKind(left), (*rows, weights.shape[0])))
@@ -255,7 +255,7 @@ def product_of_bytes(left: str, weights: Array, *, rows: tuple[int, ...] = (9,))
 
 
 @pytest.mark.parametrize("left", ["uint8", "int8"])
-@pytest.mark.parametrize("rows", [(9,), (2, 5), (2, 3, 4)])
+@pytest.mark.parametrize("rows", [(30,), (2, 15), (2, 3, 4), (2, 1, 1, 3, 1, 4)])
 def test_constant_bytes_lie_in_pairs_where_few_are_large(left: str, rows: tuple[int, ...]) -> None:
     random = np.random.default_rng(1)
     weights = random.integers(-40, 40, (64, 40)).astype(np.int8)
@@ -273,12 +273,12 @@ def test_constant_bytes_lie_in_pairs_where_few_are_large(left: str, rows: tuple[
 @pytest.mark.parametrize(
     ("weights", "features", "rows"),
     [
-        (np.full((64, 40), 65, np.int8), AVX2, 9),  # none of them can be pairs
-        (np.full((64, 40), 64, np.uint8), AVX2, 9),
-        (np.full((64, 40), 64, np.int8), f"{AVX2},+avxvnni", 9),
-        (np.full((64, 40), 64, np.int8), "+sse2", 9),
-        (np.full((64, 40), 64, np.int8), AVX2, 1),  # memory is what it waits for
-        (np.zeros((0, 40), np.int8), AVX2, 9),
+        (np.full((64, 40), 65, np.int8), AVX2, 30),  # none of them can be pairs
+        (np.full((64, 40), 64, np.uint8), AVX2, 30),
+        (np.full((64, 40), 64, np.int8), f"{AVX2},+avxvnni", 30),
+        (np.full((64, 40), 64, np.int8), "+sse2", 30),
+        (np.full((64, 40), 64, np.int8), AVX2, 8),  # memory is what it waits for
+        (np.zeros((0, 40), np.int8), AVX2, 30),
     ],
 )
 def test_other_constant_bytes_do_not_lie_in_pairs(weights: Array, features: str, rows: int) -> None:
@@ -289,13 +289,25 @@ def test_other_constant_bytes_do_not_lie_in_pairs(weights: Array, features: str,
 
 def test_bytes_of_the_run_or_of_a_text_do_not_lie_in_pairs() -> None:
     builder = Builder()
-    x = builder.input("x", "uint8<9 x 64>")
+    x = builder.input("x", "uint8<30 x 64>")
     w = builder.input("w", "int8<64 x 40>")
     text = Constant("t", TensorType(ElementKind.INT8, (64, 40)))
     builder.save(builder.emit(MatMul(x, w)), "y")
     builder.save(builder.emit(MatMul(x, text)), "z")
     made = select_packed_operators(builder.function(), target=processor(AVX2))
     assert not any(isinstance(node, PairedConvolution) for node in made)
+
+
+@pytest.mark.parametrize("rows", [(30,), (3, 10), (3, 2, 5)])
+def test_paired_products_keep_their_predicate(rows: tuple[int, ...]) -> None:
+    builder = Builder()
+    x = builder.input("x", TensorType(ElementKind.UINT8, (*rows, 64)))
+    chosen = builder.input("chosen", TensorType(ElementKind.BOOL, rows[:1]))
+    w = builder.constant("w", np.ones((64, 24), np.int8))
+    builder.save(builder.emit(MatMul(x, w, predicate=chosen)), "y")
+    made = select_packed_operators(builder.function(), target=processor(AVX2))
+    (found,) = (node for node in made if isinstance(node, PairedConvolution))
+    assert found.predicate is chosen
 
 
 def test_groups_of_channels_do_not_lie_in_pairs() -> None:

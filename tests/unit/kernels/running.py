@@ -30,6 +30,10 @@ class RunningKernel:
         prototype = ctypes.CFUNCTYPE(None, *pointers, ctypes.c_int64, ctypes.c_int64)
         self._function: Any = prototype(self._code.address(source.symbol))
 
+    def call(self, *pointers_and_share: int) -> None:
+        """Call the kernel with addresses of the arrays and the scratch, thread and threads."""
+        self._function(*pointers_and_share)
+
     def __call__(self, *arrays: Array, threads: int = 1) -> None:
         """Call the kernel for each thread in turn; the first array is the result.
 
@@ -41,7 +45,7 @@ class RunningKernel:
         start = -scratch.ctypes.data % 64
         pointers = [array.ctypes.data for array in arrays]
         for thread in range(threads)[:: 1 if threads % 2 else -1]:
-            self._function(*pointers, scratch.ctypes.data + start, thread, threads)
+            self.call(*pointers, scratch.ctypes.data + start, thread, threads)
         assert (scratch[start + self.source.scratch_bytes :] == 0xA5).all(), "wrote past scratch"
 
 

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glow_nb.kernels.operators import pairings
 from glow_nb.kernels.operators.pairings import (
-    FACTORS,
+    STEP_INPUTS,
     WINDOW,
-    PairedWeights,
+    order_size,
     paired,
     unpaired,
 )
@@ -27,7 +28,7 @@ def fewest_steps(shape: tuple[int, int, int], block: int) -> int:
     """Return the steps of weights that are all small."""
     depth, runs, run = shape
     windows = [min(WINDOW, run - first) for first in range(0, run, WINDOW)]
-    return -(-depth // block) * runs * sum(-(-size // FACTORS) for size in windows)
+    return -(-depth // block) * runs * sum(-(-size // STEP_INPUTS) for size in windows)
 
 
 @given(
@@ -48,7 +49,7 @@ def test_every_weight_is_multiplied_once_and_no_pair_saturates(
     assert largest.max(initial=0) < 2**15
     assert least.min(initial=0) >= -(2**15)
     panels = -(-shape[0] // block)
-    assert made.order.shape == (panels * shape[1] + 1 + len(made.filter),)
+    assert made.order.shape == (order_size(panels * shape[1], len(made.filter)),)
     assert made.order[panels * shape[1]] == len(made.filter)
 
 
@@ -68,7 +69,7 @@ def test_large_weights_are_alone(weight: int) -> None:
 
 def test_large_weights_of_opposite_signs_may_be_a_pair() -> None:
     weights: Array = np.tile(np.array([127, -128], np.int8), (8, 1, 16))
-    assert len(paired(weights, 8).filter) == 32 // FACTORS
+    assert len(paired(weights, 8).filter) == 32 // STEP_INPUTS
 
 
 @pytest.mark.parametrize(("inner", "block", "most"), [(128, 16, 1.06), (256, 24, 1.06)])
@@ -87,8 +88,17 @@ def test_runs_of_all_panels_follow_one_another() -> None:
     made = paired(weights, 8)
     begins = made.order[: 2 * 3 + 1]
     assert begins[0] == 0
-    assert (np.diff(begins) >= 40 // FACTORS).all()
+    assert (np.diff(begins) >= 40 // STEP_INPUTS).all()
     alone = paired(weights[8:, 1:2], 8)  # the second run of the second panel
     steps = slice(begins[4], begins[5])
     np.testing.assert_array_equal(made.filter[steps], alone.filter)
-    assert isinstance(made, PairedWeights)
+
+
+@pytest.mark.parametrize("most", [1, 3000])
+def test_many_weights_are_paired_in_parts(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = weights_of((70, 2, 40), 50)
+    whole = paired(weights, 16)
+    monkeypatch.setattr(pairings, "MOST_BYTES", most)
+    parts = paired(weights, 16)
+    np.testing.assert_array_equal(parts.filter, whole.filter)
+    np.testing.assert_array_equal(parts.order, whole.order)

@@ -11,14 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glow_nb import compiler
+from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.errors import UnsupportedError, VerifyError
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops import Concat, Convolution, Minimum
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.operators.paired import PairedConvolutionInst
-from glow_nb.kernels.operators.pairings import FACTORS, PairedWeights, paired
-from glow_nb.kernels.operators.panels import joins_taps, runs_of
-from glow_nb.kernels.products.dot_form import paired_form
+from glow_nb.kernels.operators.paired import PairedConvolutionInst, runs_of_bytes
+from glow_nb.kernels.operators.pairings import PairedWeights, paired
+from glow_nb.kernels.products.dot_form import pays_to_pair
 from glow_nb.kernels.target import Target
+from glow_nb.llir.program import Bound, Weight
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, expected_of, instruction_of
 from tests.unit.kernels.running import RunningKernel
@@ -46,9 +52,8 @@ def convolution(
     depth, *kernel, channels = weights.shape
     rank = len(kernel)
     attributes = {"stride": (1,) * rank, "dilation": (1,) * rank, **attributes}
-    joined = joins_taps(FACTORS, 1, attributes["dilation"])
-    runs, run = runs_of(kernel, channels, joined=joined)
-    made = paired(weights.reshape(depth, prod(runs), run), block)
+    runs = runs_of_bytes(tuple(kernel), attributes["dilation"], channels)
+    made = paired(weights.reshape(depth, *runs), block)
     types = [
         TensorType(UINT8, input),
         TensorType(INT8, made.filter.shape),
@@ -88,6 +93,8 @@ def test_convolutions_mean_the_same(data: st.DataObject) -> None:
     depth = draw(st.integers(1, 40))
     stride, dilation = (draw(st.sampled_from([(1,) * rank, (2,) * rank])) for _ in range(2))
     sizes = (draw(st.integers(1, 2)), *(draw(st.integers(5, 9)) for _ in kernel))
+    if draw(st.booleans()):  # the taps of a line cover it, so that lines follow one another
+        sizes = (*sizes[:-1], (kernel[-1] - 1) * dilation[-1] + 1)
     spread = draw(st.sampled_from([1.0, 40.0, 500.0]))
     weights = random_weights((depth, *kernel, channels), spread, draw(st.integers(0, 9)))
     made = convolution(
@@ -106,8 +113,8 @@ def test_convolutions_mean_the_same(data: st.DataObject) -> None:
 @pytest.mark.parametrize("lanes", NARROW)
 @pytest.mark.parametrize(("rows", "inner", "depth"), [(196, 256, 70), (5, 1500, 24), (1, 40, 9)])
 def test_matrix_products_mean_the_same(lanes: int, rows: int, inner: int, depth: int) -> None:
-    weights = random_weights((depth, 1, inner), 40)
-    check_paired(*convolution((1, rows, inner), weights, 16), processor(lanes))
+    weights = random_weights((depth, inner), 40)
+    check_paired(*convolution((rows, inner), weights, 16), processor(lanes))
 
 
 @pytest.mark.jit
@@ -131,27 +138,45 @@ def test_the_longest_sums_of_extremes_are_exact(weight: int) -> None:
     check(instruction, processor(8), operands=operands)
 
 
-@pytest.mark.jit
-@pytest.mark.parametrize("kernel", [(1, 1), (3, 3)])
-def test_nothing_behind_the_input_is_read(kernel: tuple[int, int]) -> None:
-    """The input ends where a page begins that may not be read: that would end the process."""
-    weights = random_weights((20, *kernel, 16), 40)
-    instruction, made = convolution((1, 6, 8, 16), weights, 16)
+def at_a_forbidden_page(size: int) -> Array:
+    """Return *size* bytes behind which a page begins that may not be read: it ends the process."""
     page = mmap.PAGESIZE
-    memory = mmap.mmap(-1, 2 * page)
+    room = -(-size // page) * page
+    memory = mmap.mmap(-1, room + page)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    assert protect(start + page, page, 0) == 0
-    size = prod(instruction.input.type.shape)
-    input = np.frombuffer(memory, np.uint8, size, page - size).reshape(1, 6, 8, 16)
-    input[...] = np.random.default_rng(1).integers(0, 256, input.shape, np.uint8)
-    target = processor(8)
-    bias: Array = np.zeros(32, np.int32)
+    assert protect(start + room, page, 0) == 0
+    return np.frombuffer(memory, np.uint8, size, room - size)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("input", "kernel"),
+    [
+        ((1, 6, 8, 16), (1, 1)),  # read in place
+        ((1, 6, 8, 16), (3, 3)),
+        ((1, 6, 8, 20), (1, 1)),  # copied, with room behind it
+        ((1, 6, 3, 4), (2, 3)),
+        ((50, 20), ()),
+        ((50, 32), ()),
+    ],
+)
+def test_nothing_behind_the_input_and_the_scratch_is_read(
+    input: tuple[int, ...], kernel: tuple[int, ...]
+) -> None:
+    weights = random_weights((20, *kernel, input[-1]), 40)
+    instruction, made = convolution(input, weights, 16)
+    left = at_a_forbidden_page(prod(input)).reshape(input)
+    left[...] = np.random.default_rng(1).integers(0, 256, input, np.uint8)
+    target, bias = processor(8), np.zeros(32, np.int32)
     found = np.zeros(instruction.dest.type.shape, np.int32)
-    kernel_of_it = RunningKernel(generate_kernel(instruction, target), target)
-    kernel_of_it(found, input, made.filter, bias, made.order)
-    (wanted,) = expected_of(instruction, [input, made.filter, bias, made.order])
+    source = generate_kernel(instruction, target)
+    running = RunningKernel(source, target)
+    arrays = [found, left, made.filter, bias, made.order]
+    scratch = at_a_forbidden_page(source.scratch_bytes)  # as it was asked for, but for its begin
+    running.call(*(array.ctypes.data for array in (*arrays, scratch)), 0, 1)
+    (wanted,) = expected_of(instruction, arrays[1:])
     np.testing.assert_array_equal(found, wanted)
 
 
@@ -166,23 +191,37 @@ def test_a_step_takes_two_instructions_for_each_vector(lanes: int) -> None:
     assert [text.count(f"{name}\t") for name in names] == [rows, rows, rows]
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize(
-    ("lanes", "features"),
+    ("lanes", "features"), [(4, "+sse2"), (8, "+sse2,+avx"), (16, FEATURES[8])]
+)
+def test_other_processors_multiply_one_by_one(lanes: int, features: str) -> None:
+    target = replace(Target.host(lanes), cpu="x86-64", features=features)
+    assert not pays_to_pair(target)
+    check_paired(*convolution((1, 30, 40), random_weights((20, 1, 40), 40), 16), target)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "features", "pays"),
     [
-        (4, "+sse2"),
-        (8, "+sse2,+avx"),
-        (8, "+sse2,+ssse3"),
-        (8, f"{FEATURES[8]},+avxvnni"),
-        (16, f"{FEATURES[8]},+avx512f"),
-        (16, f"{FEATURES[16]},+avx512vnni"),
+        *((lanes, features, True) for lanes, features in FEATURES.items()),
+        (8, "+sse2,+ssse3", False),
+        (8, f"{FEATURES[8]},+avxvnni", False),
+        (16, f"{FEATURES[8]},+avx512f", False),
+        (16, f"{FEATURES[16]},+avx512vnni", False),
     ],
 )
-def test_other_processors_are_told_to_pack(lanes: int, features: str) -> None:
+def test_pairs_pay_where_vectors_of_bytes_are_multiplied_without_vnni(
+    lanes: int, features: str, pays: bool
+) -> None:
     target = replace(Target.host(lanes), cpu="x86-64", features=features)
-    assert paired_form(target) is None
-    instruction, _ = convolution((1, 4, 64), random_weights((8, 1, 64), 20), 16)
-    with pytest.raises(UnsupportedError, match="choose packed_convolution"):
-        generate_kernel(instruction, target)
+    assert pays_to_pair(target) == pays
+
+
+def test_sums_of_nothing_are_refused() -> None:
+    instruction, _ = convolution((1, 4, 0), np.zeros((9, 1, 0), np.int8), 16)
+    with pytest.raises(UnsupportedError, match="has no channels"):
+        generate_kernel(instruction, processor(8))
 
 
 def test_panels_are_made_of_whole_vectors() -> None:
@@ -197,6 +236,7 @@ def test_panels_are_made_of_whole_vectors() -> None:
         ({0: TensorType(INT8, (1, 4, 64))}, "'input' is int8<1 x 4 x 64>"),
         ({1: TensorType(INT8, (16, 60))}, "'filter' is int8<16 x 60>, but block = 16 needs"),
         ({2: TensorType(INT32, (8,))}, "'bias' is int32<8>, but depth = 9 needs int32<16>"),
+        ({0: TensorType(UINT8, (4, 64))}, "input uint8<4 x 64> is a matrix and has no window"),
         ({3: TensorType(INT32, (17,))}, "'order' is int32<17>, but filter int8<16 x 64> needs"),
     ],
 )
@@ -216,3 +256,69 @@ def test_operands_that_do_not_fit_are_refused(change: dict[int, TensorType], mes
     assert message in str(caught.value)
     with pytest.raises(VerifyError, match="outside is 256"):
         instruction_of(PairedConvolutionInst, types, outside=256, **fields)
+
+
+def wrong(change: dict[int, int], *, steps: bool = False) -> Array:
+    """Return the order of one run of 32 inputs, 8 steps, with other elements, or other numbers."""
+    order = paired(np.ones((9, 1, 32), np.int8), 16).order.copy()
+    view = order[2:].view(np.uint16) if steps else order
+    for place, number in change.items():
+        view[place] = number
+    return order
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (wrong({0: 1}), "ascend from 0 to 8"),
+        (wrong({1: 9}), "ascend from 0 to 8"),
+        (wrong({1: -1}), "ascend from 0 to 8"),
+        (wrong({3: 0x0001}, steps=True), "a run has 2 windows"),
+    ],
+)
+def test_an_order_that_would_lead_elsewhere_is_refused(order: Array, message: str) -> None:
+    weights: Array = np.ones((9, 32), np.int8)
+    instruction, made = convolution((4, 32), weights, 16)
+
+    type = instruction.order.type
+    replace(instruction, order=Weight("order", type, made.order))
+    with pytest.raises(VerifyError, match=message):
+        replace(instruction, order=Weight("order", type, order))
+
+
+def test_an_order_of_the_run_is_refused() -> None:
+    instruction, _ = convolution((4, 32), random_weights((9, 32), 20), 16)
+    with pytest.raises(VerifyError, match="must be a weight"):
+        replace(instruction, order=Bound("order", instruction.order.type))
+
+
+def part_of_a_concat(channels: int, kernel: tuple[int, int], *, stride: int) -> Function:
+    """Return a network whose convolution reads the first half of the channels of a buffer."""
+    builder = Builder()
+    x, z = (builder.input(name, f"uint8<2 x 9 x 9 x {channels}>") for name in "xz")
+    most = builder.constant("most", np.full((1, 1, 1, 1), 200, np.uint8))
+    halves = [builder.emit(Minimum(value, most)) for value in (x, z)]
+    builder.save(builder.emit(Concat(tuple(halves), 3)), "joined")
+    weights = builder.constant("w", random_weights((32, *kernel, channels), 30))
+    bias = builder.constant("b", np.arange(32, dtype=np.int32))
+    window: Any = (kernel, (stride, stride), (0,) * 4, (1, 1), 1)
+    builder.save(builder.emit(Convolution(halves[0], weights, bias, *window)), "y")
+    return builder.function()
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride"),
+    [(16, (1, 1), 1), (16, (3, 3), 1), (8, (2, 2), 1), (16, (1, 2), 2), (4, (3, 4), 1)],
+)
+def test_parts_of_pixels_are_read(channels: int, kernel: tuple[int, int], stride: int) -> None:
+    function = part_of_a_concat(channels, kernel, stride=stride)
+    random = np.random.default_rng(0)
+    feeds = {name: random.integers(0, 256, (2, 9, 9, channels), np.uint8) for name in "xz"}
+    wanted = evaluate(function, feeds)
+    backend = CpuBackend(processor(8))
+    compiled = compiler.compile_function(function, backend, threads=1)
+    assert "paired_convolution" in str(compiled.program)
+    found = compiled.executable.run([feeds["x"], feeds["z"]])
+    for got, want in zip(found, wanted.values(), strict=True):
+        np.testing.assert_array_equal(got, want)

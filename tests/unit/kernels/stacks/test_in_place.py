@@ -21,6 +21,8 @@ from glow_nb.kernels.operators.packed_instructions import (
     PackedConvolutionInst,
     PackedMatMulInst,
 )
+from glow_nb.kernels.operators.paired import PairedConvolutionInst
+from glow_nb.kernels.operators.pairings import paired as paired_weights
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.target import Target
 from glow_nb.llir.in_place import may_lie_on
@@ -160,6 +162,32 @@ def channel_wise(depth: int) -> ChannelWiseConvolutionInst:
     )
 
 
+def paired(depth: int) -> PairedConvolutionInst:
+    """Return a convolution of bytes; its weights, and their order, are no random numbers."""
+    weights = RANDOM.integers(-60, 60, (depth, 3, 3 * 5)).astype(np.int8)
+    made = paired_weights(weights, 16)
+    head = PairedConvolutionInst(
+        Buffer("made", TensorType(ElementKind.INT32, (2, 9, 13, depth))),
+        Buffer("input", TensorType(ElementKind.UINT8, (2, 9, 13, 5))),
+        Buffer("filter", TensorType(ElementKind.INT8, made.filter.shape)),
+        Buffer("bias", TensorType(ElementKind.INT32, (-(-depth // 16) * 16,))),
+        Buffer("order", TensorType(ElementKind.INT32, made.order.shape)),
+        depth=depth,
+        kernel=(3, 3),
+        stride=(1, 1),
+        pads=(1, 1, 1, 1),
+        dilation=(1, 1),
+        block=16,
+        outside=3,
+    )
+    input = RANDOM.integers(0, 256, head.input.type.shape, np.uint8)
+    FIXED.update({head.input: input, head.filter: made.filter, head.order: made.order})
+    return head
+
+
+FIXED: dict[Buffer, Array] = {}
+"""The numbers of operands that are not random."""
+
 HEADS: tuple[Instruction, ...] = (
     convolution(48),
     convolution(21),
@@ -174,6 +202,7 @@ HEADS: tuple[Instruction, ...] = (
     product_of_codes(3, 21),
     product_of_codes(17, 48),
     channel_wise(21),
+    paired(21),
 )
 
 
@@ -221,6 +250,11 @@ def residual(head: Instruction) -> StackInst:
     return StackInst.of([first, AddInst(total, register, x), last])
 
 
+def numbers(buffer: Buffer) -> Array:
+    """Return what an operand of a head holds."""
+    return FIXED[buffer].copy() if buffer in FIXED else random(buffer.type)
+
+
 def random(type: TensorType) -> Array:
     return (RANDOM.standard_normal(type.shape) * 3).astype(type.kind.dtype)
 
@@ -235,7 +269,7 @@ def test_every_kernel_that_says_so_is_tested() -> None:
 def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
     stack, target = residual(head), Target.host()
     kernel = RunningKernel(generate_kernel(stack, target), target)
-    dest, *sources, x = [random(buffer.type) for buffer in kernel_operands(stack)]
+    dest, *sources, x = [numbers(buffer) for buffer in kernel_operands(stack)]
     kernel(dest, *sources, x)
     for threads in THREADS:
         place = x.copy()

@@ -20,7 +20,7 @@ from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array
 from tests.in_turn import every_second
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
-from tests.unit.kernels.stacks.test_in_place import HEADS, float32, random
+from tests.unit.kernels.stacks.test_in_place import HEADS, float32, numbers
 
 AbsInst = instruction_for(ops.Abs)
 AddInst = instruction_for(ops.Add)
@@ -104,7 +104,7 @@ def several(head: Instruction) -> StackInst:
 def test_every_result_that_is_read_later_is_stored(head: Instruction) -> None:
     lanes = LANE_COUNTS[TILED.index(head) % len(LANE_COUNTS)]
     target, stack = Target.host(lanes), several(head)
-    arrays: dict[Buffer, Array] = {b: random(b.type) for b in kernel_operands(stack)}
+    arrays: dict[Buffer, Array] = {b: numbers(b) for b in kernel_operands(stack)}
     made, total, dest = stack.results
     first = [arrays[buffer].copy() for buffer in kernel_operands(head)]
     RunningKernel(generate_kernel(head, target), target)(*first)
