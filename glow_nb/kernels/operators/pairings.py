@@ -73,6 +73,11 @@ def order_size(runs: int, steps: int) -> int:
     return runs + 1 + -(-steps // 2) + ROOM
 
 
+def most_steps(windows: int) -> int:
+    """Return the steps of a run of so many *windows* if all inputs are paired with a zero."""
+    return windows * 2 * WINDOW // STEP_INPUTS
+
+
 def paired(weights: Array, block: int) -> PairedWeights:
     """Return int8 *weights* ``[depth, runs, run]`` in panels of *block* channels and in steps."""
     depth, runs, run = weights.shape
@@ -110,7 +115,7 @@ def _paired(weights: Array, block: int) -> PairedWeights:
     panes = panes.reshape(block, panels * runs * windows, WINDOW)
     used = np.arange(windows * WINDOW).reshape(windows, WINDOW) < run
     pairs = _pairs(_partners(panes), np.tile(used, (panels * runs, 1)))
-    steps = pairs.reshape(len(pairs), 2 * WINDOW // STEP_INPUTS, STEP_INPUTS)
+    steps = pairs.reshape(len(pairs), most_steps(1), STEP_INPUTS)
     is_step = (steps != NONE).any(axis=2)
     of_window, number = np.nonzero(is_step)  # in the order of windows, then of steps
     inputs = steps[of_window, number]
@@ -183,6 +188,8 @@ def fault_of(order: Array, runs: int, steps: int, windows: int) -> str:
     begins, numbers = _views(order, runs, steps)
     if begins[0] != 0 or begins[-1] != steps or (np.diff(begins) < 0).any():
         return f"begins of runs must ascend from 0 to {steps}"
+    if np.diff(begins).max(initial=0) > most_steps(windows):
+        return f"a run of {windows} windows has at most {most_steps(windows)} steps"
     moved = np.concatenate([[0], np.cumsum(_decoded(numbers)[1])])[begins]
     if np.diff(moved).max(initial=0) >= windows:
         return f"a run has {windows} windows, but more are read"

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from glow_nb.errors import UnsupportedError
 from glow_nb.kernels.operators.paired import PairedConvolution, PairedConvolutionInst
-from glow_nb.kernels.operators.pairings import STEP_INPUTS, WINDOW
+from glow_nb.kernels.operators.pairings import STEP_INPUTS, WINDOW, most_steps
 from glow_nb.kernels.products.convolution import generate_convolution
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import PAIRED_BYTES
@@ -57,9 +57,10 @@ def paired_shape(what: PairedConvolution | PairedConvolutionInst) -> Convolution
 
 
 class PairedWriter(ProductWriter):
-    """Writes a product whose steps take inputs in an order that comes at run time.
+    """Writes a product whose steps take inputs in an order that is read with the weights.
 
-    What is the place of weights in other products is the number of a run here, of all panels.
+    Tiles of other products know where their weights begin. These know the number of their run,
+    counted over all panels, and find in the order where its steps begin.
     """
 
     def __init__(self, nest: ProductNest, target: Target, fusion: Fusion) -> None:
@@ -75,9 +76,9 @@ class PairedWriter(ProductWriter):
     def _with_places(self, nest: ProductNest) -> int:
         """Return the bytes of the scratch and, behind it, of the places of the steps of a panel.
 
-        There are at most as many steps as pairs, and vectors are written whole.
+        Vectors of them are written whole.
         """
-        steps = self.runs * -(-nest.run // WINDOW) * (WINDOW // 2) + self.plan.lanes
+        steps = self.runs * most_steps(-(-nest.run // WINDOW)) + self.plan.lanes
         return self.scratch_bytes + steps * STEP_INPUTS
 
     @override

@@ -21,7 +21,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Concat, Convolution, Minimum
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.paired import PairedConvolutionInst, runs_of_bytes
-from glow_nb.kernels.operators.pairings import PairedWeights, paired
+from glow_nb.kernels.operators.pairings import PairedWeights, fault_of, paired
 from glow_nb.kernels.products.dot_form import pays_to_pair
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Bound, Weight
@@ -284,6 +284,13 @@ def test_an_order_that_would_lead_elsewhere_is_refused(order: Array, message: st
     replace(instruction, order=Weight("order", type, made.order))
     with pytest.raises(VerifyError, match=message):
         replace(instruction, order=Weight("order", type, order))
+
+
+def test_an_order_of_more_steps_than_inputs_is_refused() -> None:
+    """A kernel has room for the places of as many steps as there can be."""
+    assert fault_of(np.array([0, 16, *[0] * 16], np.int32), 1, 16, windows=2) == ""
+    fault = fault_of(np.array([0, 17, *[0] * 17], np.int32), 1, 17, windows=2)
+    assert fault == "a run of 2 windows has at most 16 steps"
 
 
 def test_an_order_of_the_run_is_refused() -> None:
