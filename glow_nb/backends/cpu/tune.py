@@ -77,8 +77,10 @@ class MeasuringTuner:
         unknown: dict[str, tuple[Product, list[Candidate]]] = {}
         for node in nodes:
             key = product_key(node)
+            if node.type.kind is not ElementKind.FLOAT32 or key in known:
+                continue
             ways = self._worth_trying(node, winograd)
-            if node.type.kind is not ElementKind.FLOAT32 or len(ways) < 2 or key in known:
+            if len(ways) < 2:
                 continue
             times = self._load(key, far_bytes, ways)
             if times is None:

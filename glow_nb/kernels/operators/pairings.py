@@ -3,8 +3,8 @@
 ``vpmaddubsw`` multiplies unsigned bytes by signed ones and adds the products of neighbours, in 16
 bits: what is larger becomes the largest number. Sums of two products with any bytes fit if the
 positive ones of the two weights are at most 128 together, and so the negative ones: 255 * 128 =
-32640. Of the weights of a trained network few are so large, but enough that most vectors of a
-filter hold such a pair.
+32640. Of ResNet50's convolutions of 1 x 1 taps, 28 % of the vectors of 8 output channels and 4
+inputs hold a pair that does not fit.
 
 So weights are *paired* anew for each panel of output channels: of the 16 inputs of a *window*, any
 two may be neighbours, as the kernel shuffles the bytes of a window when it loads them. Two inputs

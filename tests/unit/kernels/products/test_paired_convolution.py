@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glow_nb import compiler
+from glow_nb.backends import backend_named
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.errors import UnsupportedError, VerifyError
@@ -19,11 +20,15 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Concat, Convolution, Minimum
+from glow_nb.hlir.parse import parse_function
+from glow_nb.hlir.print import external_constants, print_function
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.paired import PairedConvolutionInst, runs_of_bytes
 from glow_nb.kernels.operators.pairings import PairedWeights, fault_of, paired
 from glow_nb.kernels.products.dot_form import pays_to_pair
 from glow_nb.kernels.target import Target
+from glow_nb.llir.parse import parse_program
+from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import Bound, Weight
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, expected_of, instruction_of
@@ -327,5 +332,27 @@ def test_parts_of_pixels_are_read(channels: int, kernel: tuple[int, int], stride
     compiled = compiler.compile_function(function, backend, threads=1)
     assert "paired_convolution" in str(compiled.program)
     found = compiled.executable.run([feeds["x"], feeds["z"]])
+    for got, want in zip(found, wanted.values(), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_the_program_reads_back_as_it_was_printed_and_means_the_same() -> None:
+    function = part_of_a_concat(16, (3, 3), stride=1)
+    backend = CpuBackend(processor(8))
+    lowered = compiler.lower_for(function, backend)
+    text = print_function(lowered)
+    assert "paired_convolution" in text
+    again = parse_function(text, constants=external_constants(lowered))
+    assert print_function(again) == text
+    random = np.random.default_rng(0)
+    feeds = {name: random.integers(0, 256, (2, 9, 9, 16), np.uint8) for name in "xz"}
+    wanted = evaluate(function, feeds)
+    for got, want in zip(evaluate(again, feeds).values(), wanted.values(), strict=True):
+        np.testing.assert_array_equal(got, want)
+    program = compiler.build_program(lowered, backend)
+    text = print_program(program)
+    read = parse_program(text, constants=external_weights(program))
+    assert print_program(read) == text
+    found = backend_named("interpreter").compile(read, threads=1).run([feeds["x"], feeds["z"]])
     for got, want in zip(found, wanted.values(), strict=True):
         np.testing.assert_array_equal(got, want)
