@@ -89,6 +89,16 @@ class ShortConvolution:
         return float((np.abs(self.recovery) @ np.abs(self.filter)).sum(axis=1).max())
 
 
+def row_pairs(size: int) -> list[tuple[int, ...]]:
+    """Return the rows of B and G that belong together: 0 and the highest, and opposite points.
+
+    Opposite points have the same even and the same odd part, but for its sign. A single output has
+    identities, which have as many rows as there are taps.
+    """
+    ends = (0, size - 1) if size > 1 else (0,)
+    return [ends, *(tuple(range(row, min(row + 2, size - 1))) for row in range(1, size - 1, 2))]
+
+
 def is_known(outputs: int, taps: int, *, whole: bool = False) -> bool:
     """True if there are points, *whole* ones or any, for so many inputs; one output needs none."""
     points = WHOLE_POINT_PAIRS if whole else POINT_PAIRS

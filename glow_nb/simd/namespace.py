@@ -42,7 +42,7 @@ products of channels by themselves in such groups
 weights of few bits
     ``tile_dot_codes dequantize_codes``
 parts of convolutions
-    ``copy_patch winograd_taps``
+    ``copy_patch winograd_taps winograd_weights``
 random numbers
     ``random_words random_words_anywhere``
 
@@ -171,7 +171,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     patch: "copy_patch",
     philox: "random_words random_words_anywhere",
     window: "tile_bias_masked tile_slide tile_slide_groups",
-    winograd: "tile_winograd_input tile_winograd_output winograd_taps",
+    winograd: "tile_winograd_input tile_winograd_output winograd_taps winograd_weights",
 }
 """What each module adds under its own name."""
 

@@ -7,8 +7,8 @@ integers are transformed by matrices of integers, and wrap around.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from glow_nb.cook_toom import ShortConvolution, is_known, short_convolution, tap_noise
+from glow_nb.cook_toom import ShortConvolution, is_known, row_pairs, short_convolution, tap_noise
 from glow_nb.simd.arithmetic import largest
+from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import Lanes
 from glow_nb.simd.memory import (
     address,
@@ -43,9 +44,66 @@ def tile_winograd_input(typing: Any, tile: Any, outputs: Any, taps: Any) -> Any:
     matrix = _algorithm(tile, outputs, taps).input
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _by_columns(builder, arguments[0], tile, tile, matrix, _times_paired_rows)
+        return _by_columns(builder, arguments[0], tile, tile, partial(_times_paired_rows, matrix))
 
     return tile(tile, outputs, taps), codegen
+
+
+@intrinsic(prefer_literal=True)
+def winograd_weights(
+    typing: Any,
+    dest: Any,
+    to: Any,
+    plane: Any,
+    filter: Any,
+    index: Any,
+    row: Any,
+    high: Any,
+    wide: Any,
+    kernel_high: Any,
+    kernel_wide: Any,
+    pair: Any,
+    lanes: Any,
+) -> Any:
+    """``winograd_weights(p, to, plane, w, i, row, high, wide, kernel_high, kernel_wide, pair, n)``.
+
+    Transform n filters side by side for one pair of rows of the elements of tiles of high x wide
+    outputs (:func:`glow_nb.cook_toom.row_pairs`): ``p[to + e * plane]`` becomes element e of these
+    rows of ``G g G^T``, where tap t of g is ``w[i + t * row]``. Integers are widened. Literals are
+    all but *to* and *i*.
+    """
+    literals = (plane, row, high, wide, kernel_high, kernel_wide, pair, lanes)
+    if not (isinstance(dest, Pointer) and isinstance(filter, Pointer) and are_literal(*literals)):
+        return None
+    gap, step, *sizes, number, count = map(literal, literals)
+    is_whole, algorithms = not dest.kind.is_float, list(zip(sizes[:2], sizes[2:], strict=True))
+    if not all(is_known(outputs, taps, whole=is_whole) for outputs, taps in algorithms):
+        return None
+    down, across = (short_convolution(*each, whole=is_whole) for each in algorithms)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, start = (
+            to_index(context, builder, arguments[operand], signature.args[operand])
+            for operand in (1, 4)
+        )
+
+        def tap(number: int) -> Lanes:
+            place = builder.add(start, ir.Constant(INDEX, number * step))
+            pointer = address(builder, arguments[3], place, filter.kind)
+            vector = load_vector(builder, pointer, filter.kind, count)
+            return convert(Lanes(builder, vector, filter.kind, count), dest.kind)
+
+        taps = [tap(number) for number in range(down.taps * across.taps)]
+        columns = [_pair(down.filter, number, taps[j :: across.taps]) for j in range(across.taps)]
+        for begin, vectors in enumerate(zip(*columns, strict=True)):
+            for element, made in _rows(across.filter, vectors):
+                place = builder.add(to, ir.Constant(INDEX, (begin * across.size + element) * gap))
+                pointer = address(builder, arguments[0], place, dest.kind)
+                store_vector(builder, pointer, made.value, dest.kind)
+        return context.get_dummy_value()
+
+    operands = (dest, to, plane, filter, index, row, *literals[2:])
+    return types.void(*operands), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -61,7 +119,9 @@ def tile_winograd_output(typing: Any, tile: Any, outputs: Any, taps: Any, count:
     result = RegisterTile(tile.kind, tile.lanes, literal(count), tile.vectors)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _by_columns(builder, arguments[0], tile, result, matrix, _times_paired_columns)
+        return _by_columns(
+            builder, arguments[0], tile, result, partial(_times_paired_columns, matrix)
+        )
 
     return result(tile, outputs, taps, count), codegen
 
@@ -144,9 +204,13 @@ def _algorithm(tile: RegisterTile, outputs: Any, taps: Any) -> ShortConvolution:
 
 
 def _by_columns(
-    builder: Any, value: Any, tile: RegisterTile, result: RegisterTile, matrix: Array, multiply: Any
+    builder: Any,
+    value: Any,
+    tile: RegisterTile,
+    result: RegisterTile,
+    transform: Callable[[Sequence[Lanes]], list[Lanes]],
 ) -> Any:
-    """Multiply *matrix* by each column of vectors of the tile *value*."""
+    """Apply *transform* to each column of vectors of the tile *value*."""
     made = ir.Constant(result.llvm, ir.Undefined)
     for column in range(tile.vectors):
         parts = [row * tile.vectors + column for row in range(tile.rows)]
@@ -154,24 +218,33 @@ def _by_columns(
             Lanes(builder, builder.extract_value(value, part), tile.kind, tile.lanes)
             for part in parts
         ]
-        for row, vector in enumerate(multiply(matrix, rows)):
+        for row, vector in enumerate(transform(rows)):
             made = builder.insert_value(made, vector.value, row * tile.vectors + column)
     return made
 
 
 def _times_paired_rows(matrix: Array, vectors: Sequence[Lanes]) -> list[Lanes]:
     """Return ``matrix @ vectors``, where rows 1 and 2, 3 and 4, ... are an even +- an odd part."""
-    results: dict[int, Lanes] = {}
-    for first in range(1, len(matrix) - 1, 2):
-        plus, minus = matrix[first], matrix[first + 1]
-        even, even_scale = _form((plus + minus) / 2, vectors)
-        odd, odd_scale = _form((plus - minus) / 2, vectors)
-        even = _scaled(even, even_scale)
-        results[first] = _add(even, odd, odd_scale)
-        results[first + 1] = _add(even, odd, -odd_scale)
-    for row in {0, len(matrix) - 1}:
-        results[row] = _scaled(*_form(matrix[row], vectors))
+    results = dict(_rows(matrix, vectors))
     return [results[row] for row in range(len(matrix))]
+
+
+def _rows(matrix: Array, vectors: Sequence[Lanes]) -> Iterator[tuple[int, Lanes]]:
+    """Yield the rows of ``matrix @ vectors`` and their numbers, each as soon as it is computed."""
+    for number, rows in enumerate(row_pairs(len(matrix))):
+        yield from zip(rows, _pair(matrix, number, vectors), strict=True)
+
+
+def _pair(matrix: Array, number: int, vectors: Sequence[Lanes]) -> list[Lanes]:
+    """Return a pair of rows of ``matrix @ vectors``."""
+    rows = row_pairs(len(matrix))[number]
+    if number == 0 or np.array_equal(matrix, np.eye(len(matrix))):  # the latter of one output
+        return [_scaled(*_form(matrix[row], vectors)) for row in rows]
+    plus, minus = matrix[list(rows)]
+    even, even_scale = _form((plus + minus) / 2, vectors)
+    odd, odd_scale = _form((plus - minus) / 2, vectors)
+    even = _scaled(even, even_scale)
+    return [_add(even, odd, odd_scale), _add(even, odd, -odd_scale)]
 
 
 def _times_paired_columns(matrix: Array, vectors: Sequence[Lanes]) -> list[Lanes]:

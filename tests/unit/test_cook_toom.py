@@ -10,6 +10,7 @@ from glow_nb.cook_toom import (
     WHOLE_POINT_PAIRS,
     WholeDivision,
     is_known,
+    row_pairs,
     scale_of,
     short_convolution,
     tap_noise,
@@ -98,6 +99,22 @@ def test_transformed_bytes_fit_into_16_bits(outputs: int, taps: int, kind: Eleme
     low, high = kind.limits
     assert (high * positive + low * negative).sum(axis=1).max() <= 32767
     assert (low * positive + high * negative).sum(axis=1).min() >= -32768
+
+
+@pytest.mark.parametrize(("outputs", "taps"), WHOLE_SIZES)
+def test_pairs_of_rows_are_an_even_part_and_an_odd_one(outputs: int, taps: int) -> None:
+    each = short_convolution(outputs, taps, whole=True)
+    pairs = row_pairs(each.size)
+    assert sorted(row for pair in pairs for row in pair) == list(range(each.size))
+    for first, second in pairs[1:]:
+        for matrix in (each.input, each.filter):
+            sums, differences = matrix[first] + matrix[second], matrix[first] - matrix[second]
+            assert not (sums * differences).any()
+
+
+def test_any_number_of_rows_is_cut_into_pairs() -> None:
+    assert [row_pairs(size) for size in (1, 2, 3)] == [[(0,)], [(0, 1)], [(0, 2), (1,)]]
+    assert row_pairs(5) == [(0, 4), (1, 2), (3,)]
 
 
 def test_four_outputs_of_three_taps_take_26_bits() -> None:

@@ -79,7 +79,8 @@ def _product_cycles(node: Node, target: Target) -> float | None:
         case ChannelWiseConvolution():
             return channel_wise_cycles(ChannelWisePlan(node, target))
         case WinogradConvolution(block=block, tile=tile):
-            nest = WinogradNest(_shape_of(node), tile, node.input.type.kind, block)
+            kind, filter_kind = node.input.type.kind, node.filter.type.kind
+            nest = WinogradNest(_shape_of(node), tile, kind, block, taps_kind=filter_kind)
             return winograd_candidate(nest, target, 1).cycles
         case PackedMatMul(lhs=lhs, rhs=rhs, block=block):
             kind, form = _factors(node, lhs.type.kind, rhs.type.kind, target)

@@ -100,7 +100,8 @@ def select_packed_operators(
         %u = winograd_filter(%w_panels) {tile = [4, 4]}      // <1 x 4 x 6 x 6 x 32 x 16>
         %y = winograd_convolution(%x, %u, %b_panels) {tile = [4, 4], block = 16, ...}
 
-    Convolutions of bytes are done so where their constant weights tell that it is exact.
+    Convolutions of bytes are done so where their constant weights tell that it is exact; their
+    kernels transform the filter.
 
     A right matrix that comes at run time is read as it lies where a copy would take longer::
 
@@ -290,11 +291,12 @@ def _emit_winograd(
         filter = rewriter.emit(
             Reshape(filter, (shape.depth, *shape.kernel, shape.channels_per_group))
         )
-    filter = pack_filter(rewriter, filter, node.group, block, candidate.factors)
+    factors, is_float = candidate.factors, node.type.kind.is_float
+    filter = pack_filter(rewriter, filter, node.group, block, factors, taps_inside=not is_float)
     made = rewriter.emit(
         WinogradConvolution(
             input,
-            rewriter.emit(WinogradFilter(filter, tile)),
+            rewriter.emit(WinogradFilter(filter, tile)) if is_float else filter,
             pack_bias(rewriter, node.bias, node.group, block),
             depth=shape.depth,
             kernel=shape.kernel,
@@ -302,7 +304,7 @@ def _emit_winograd(
             pads=shape.pads,
             group=node.group,
             block=block,
-            guarded=guarded and node.type.kind.is_float,
+            guarded=guarded and is_float,
             outside=outside,
             predicate=node.predicate,
         )

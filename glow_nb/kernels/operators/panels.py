@@ -52,12 +52,13 @@ def check_panels(
     block: int,
     factors: int = 1,
     joined: bool = False,
+    taps_inside: bool = False,
 ) -> ElementKind:
     """Check that filter and bias of *node* are panels, of *sizes* in each dimension.
 
     Return the kind of the sums, or raise VerifyError. The operands are the input ``[N, ..., C]``,
     the filter ``[group, panels, *sizes, C / group, block]``, or the same in groups of *factors*,
-    and the bias ``[group * panels * block]``.
+    and the bias ``[group * panels * block]``. If *taps_inside*, the channels lie before the sizes.
     """
     input, filter, bias, *_ = (operand.type for operand in operands_of(node))
     kind, channels = product_kind(node, input, filter), input.shape[-1]
@@ -69,7 +70,9 @@ def check_panels(
     check_block(node, block, factors)
     panels = panels_of(depth // group, block)
     taps, run = runs_of(tuple(sizes), channels // group, joined=joined)
-    shape = (group, panels, *taps, panels_of(run, factors), block * factors)
+    groups = panels_of(run, factors)
+    inner = (groups, *taps) if taps_inside else (*taps, groups)
+    shape = (group, panels, *inner, block * factors)
     wanted = TensorType(filter.kind, shape)
     node.require(filter == wanted, f"'filter' is {filter}, but input {input} needs {wanted}")
     wanted = TensorType(kind, (group * panels * block,))
@@ -118,6 +121,7 @@ def pack_filter(
     factors: int = 1,
     *,
     joined: bool = False,
+    taps_inside: bool = False,
 ) -> Value:
     """Emit the nodes that pack a ``[K, *kernel, C / group]`` *filter* for PackedConvolution.
 
@@ -128,6 +132,7 @@ def pack_filter(
         block: Output channels of a panel.
         factors: Neighbouring weights that lie together.
         joined: The taps of a line are one run.
+        taps_inside: Lay the taps of each group of *factors* weights together.
     """
     depth, *kernel, channels = filter.type.shape
     per_group = depth // group
@@ -138,7 +143,10 @@ def pack_filter(
     rows = pad_end(builder, rows, rows.type.rank - 1, -run % factors)
     rows = builder.emit(Reshape(rows, (group, panels, block, *taps, *_groups(run, factors))))
     last = rows.type.rank - (factors > 1)
-    order = (0, 1, *range(3, last), 2, *range(last, rows.type.rank))
+    places = list(range(3, last))
+    if taps_inside:
+        places.insert(0, places.pop())
+    order = (0, 1, *places, 2, *range(last, rows.type.rank))
     return _joined_end(builder, builder.emit(Transpose(rows, order)), factors)
 
 

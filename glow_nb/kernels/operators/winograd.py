@@ -5,7 +5,8 @@ In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps
 
 Bytes are transformed to integers of 16 bits, by matrices of integers, and pairs of these are
 multiplied and summed up in 32 bits. Results are exact if they fit
-(:mod:`glow_nb.kernels.winograd.exactness`).
+(:mod:`glow_nb.kernels.winograd.exactness`). Their filter is transformed by the kernel, on its way
+from memory: with 4 x 4 outputs of 3 x 3 taps it would take 8 times as many bytes there.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from glow_nb.cook_toom import (
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.convolution import convolution_cost, convolve
-from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import bounds_of, fitted, require_kind, widest
 from glow_nb.hlir.ops.matrix import MatMul
 from glow_nb.hlir.ops.quantization import BYTES
@@ -40,7 +40,7 @@ from glow_nb.types import Array, ElementKind, TensorType
 
 COMPUTED_FLOATS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
 WHOLE_FACTORS = ElementKind.INT16
-"""What is transformed as integers, and multiplied."""
+"""What integers are transformed to, and multiplied as."""
 
 MOST_DIMENSIONS = 3
 
@@ -55,8 +55,7 @@ class WinogradFilter(WeightTransform):
     ``result[..., j, c, b]`` is the sum over i of ``G[j, i] filter[..., i, c, b]``.
     ``filter`` is ``[group, panels, *r, C / group, block]``, the result
     ``[group, panels, *n, C / group, block]``; with two dimensions it is ``G filter G^T``. The
-    last two dimensions may hold channels and columns in any order. Of integers the result is int16,
-    which wraps around, and G is ``s G`` (:mod:`glow_nb.cook_toom`).
+    last two dimensions may hold channels and columns in any order.
 
     Attributes:
         tile: Outputs m that will be computed together, in each spatial dimension.
@@ -75,24 +74,22 @@ class WinogradFilter(WeightTransform):
         """The transform of all dimensions at once, ``[prod(n), prod(r)]``, in ``float64``."""
         matrix: Array = np.ones((1, 1))
         for outputs, taps in zip(self.tile, self.taps, strict=True):
-            each = short_convolution(outputs, taps, whole=not self.filter.type.kind.is_float)
-            matrix = np.kron(matrix, each.filter)
+            matrix = np.kron(matrix, short_convolution(outputs, taps).filter)
         return matrix
 
     @override
     def infer_type(self) -> TensorType:
         filter = self.filter.type
-        require_kind(self, "filter", filter, COMPUTED_FLOATS | BYTES | {WHOLE_FACTORS})
+        require_kind(self, "filter", filter, COMPUTED_FLOATS)
         self.require(
             len(self.tile) in range(1, MOST_DIMENSIONS + 1)
             and filter.rank == len(self.tile) + len(("group", "panels", "channels", "block")),
             f"'filter' is {filter}, which has not the dimensions of tile {list(self.tile)}",
         )
-        is_whole = not filter.kind.is_float
-        _check_tile(self, self.tile, self.taps, whole=is_whole)
+        _check_tile(self, self.tile, self.taps, whole=False)
         sizes = (m + r - 1 for m, r in zip(self.tile, self.taps, strict=True))
         shape = (*filter.shape[:2], *sizes, *filter.shape[-2:])
-        return TensorType(WHOLE_FACTORS if is_whole else filter.kind, shape)
+        return TensorType(filter.kind, shape)
 
     @override
     def evaluate(self, filter: Array) -> Array:
@@ -112,11 +109,7 @@ class WinogradFilter(WeightTransform):
         for panel, place in zip(weight.reshape(-1, *weight.shape[2:]), places, strict=True):
             cut = np.moveaxis(widest(panel.reshape(taps, *place.shape[1:])), 1, 0)
             to = np.moveaxis(place, 1, 0)
-            np.copyto(to, self._as_numbers(matrix @ cut), casting="same_kind")
-
-    def _as_numbers(self, made: Array) -> Array:
-        """Return transformed weights, which are computed in float64, as integers if they are."""
-        return made if self.type.kind.is_float else made.astype(np.int64)
+            np.copyto(to, matrix @ cut, casting="same_kind")
 
     @override
     def cost(self) -> Cost:
@@ -132,9 +125,7 @@ def lower_winograd_filter(node: WinogradFilter, rewriter: Rewriter) -> Value:
     repeated = np.broadcast_to(matrix, (group * panels, *matrix.shape))
     transform = rewriter.constant(f"{node.name}_transform", np.ascontiguousarray(repeated))
     taps = (group * panels, prod(node.taps), channels * block)
-    made: Value = rewriter.emit(MatMul(transform, rewriter.emit(Reshape(node.filter, taps))))
-    if made.type.kind is not kind:  # sums of integers
-        made = rewriter.emit(ConvertTo(made, kind))
+    made = rewriter.emit(MatMul(transform, rewriter.emit(Reshape(node.filter, taps))))
     return rewriter.emit(Reshape(made, node.type.shape))
 
 
@@ -148,9 +139,10 @@ class WinogradConvolution(Node):
     ``[group * panels * block]``, where ``panels = ceil(depth / group / block)``, both padded with
     zeros at the end of each group; the result is ``[N, *out, depth]``.
 
-    Bytes take a filter of int16, two weights of a channel together:
-    ``[group, panels, *n, ceil(C / group / 2), block * 2]``. The result is int32, which wraps around
-    before it is divided by ``s`` (:class:`glow_nb.cook_toom.WholeDivision`).
+    Bytes take a filter of integers that is not transformed, two weights of a channel together:
+    ``[group, panels, ceil(C / group / 2), *r, block * 2]``. U is ``s G filter G^T`` in int16, which
+    wraps around (:mod:`glow_nb.cook_toom`), and the result int32, which wraps around before it is
+    divided by ``s`` (:class:`glow_nb.cook_toom.WholeDivision`).
 
     The transforms spread NaN and infinity over a whole tile, and may overflow where the direct sum
     does not. If *guarded*, a result that is not finite so is the direct sum of its own window and
@@ -220,14 +212,14 @@ class WinogradConvolution(Node):
         )
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
         _check_tile(self, self.tile, self.kernel, whole=self.is_whole)
-        sizes = [each.size for each in self.transforms]
         kind = check_panels(
             self,
-            sizes,
+            self.kernel if self.is_whole else [each.size for each in self.transforms],
             depth=self.depth,
             group=self.group,
             block=self.block,
             factors=self.factors,
+            taps_inside=self.is_whole,
         )
         if self.is_whole:
             self._check_integers()
@@ -237,7 +229,7 @@ class WinogradConvolution(Node):
         return TensorType(kind, (input.shape[0], *out, self.depth))
 
     def _check_integers(self) -> None:
-        require_kind(self, "filter", self.filter.type, frozenset({WHOLE_FACTORS}))
+        require_kind(self, "filter", self.filter.type, BYTES | {WHOLE_FACTORS})
         low, high = bounds_of(self.input.type.kind)
         self.require(
             low <= self.outside <= high,
@@ -259,7 +251,7 @@ class WinogradConvolution(Node):
             channels, products = input.shape[-1] // self.group, prod(tiles.shape[rank + 2 :])
             factors = tiles.reshape(prod(counts), self.group, channels, products)
             factors = factors.transpose(1, 3, 0, 2)
-            plain = unpacked_filter(filter, self.depth, self.factors)[..., :channels]
+            plain = unpacked_filter(self._factors(filter), self.depth, self.factors)[..., :channels]
             weights = plain.reshape(self.group, per_group, products, channels)
             # [group, products, tiles, K / group] -> [N, *counts, K, *n]
             sums = (factors @ weights.transpose(0, 2, 3, 1)).transpose(2, 0, 3, 1)
@@ -276,6 +268,16 @@ class WinogradConvolution(Node):
                 plain = unpacked_filter(self._taps(filter), self.depth)
                 outputs = np.where(is_right, outputs, convolve(self, input, plain, self.group))
             return fitted(outputs + offsets, self.type)
+
+    def _factors(self, filter: Array) -> Array:
+        """Return ``[group, panels, *n, ...]``: *filter*, which is transformed if of integers."""
+        if not self.is_whole:
+            return filter
+        rank, made = len(self.kernel), filter.astype(np.float64)
+        for each in reversed(self.transforms):  # each takes the axis before the last to the front
+            made = np.tensordot(each.filter, made, axes=(1, made.ndim - 2))
+        made = np.moveaxis(made, range(rank), range(2, 2 + rank))
+        return made.astype(np.int64).astype(WHOLE_FACTORS.dtype)
 
     def _taps(self, filter: Array) -> Array:
         """Return the packed taps of which *filter* was made."""

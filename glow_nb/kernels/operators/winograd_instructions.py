@@ -22,8 +22,9 @@ class WinogradConvolutionInst(NodeInstruction):
 
     Input ``[N, *spatial, C]``, filter ``[group, panels, *n, C / group, block]`` with
     ``panels = ceil(depth / group / block)`` and ``n = tile + kernel - 1``, bias
-    ``[group * panels * block]``, dest ``[N, *out, depth]``. Bytes take a filter of int16 with pairs
-    of channels together (:class:`glow_nb.kernels.operators.winograd.WinogradConvolution`).
+    ``[group * panels * block]``, dest ``[N, *out, depth]``. Bytes take a filter that is not
+    transformed, with pairs of channels together: ``[group, panels, ceil(C / group / 2), *kernel,
+    block * 2]`` (:class:`glow_nb.kernels.operators.winograd.WinogradConvolution`).
     """
 
     dest: Out

@@ -38,6 +38,7 @@ from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest, run
 from glow_nb.kernels.products.product_plan import plan_product, staged_elements, units_of
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.plan import (
+    TAPS_CYCLES,
     VOLUME,
     WinogradNest,
     WinogradPlan,
@@ -337,12 +338,13 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     vectors = -(-shape.channels // plan.factor_lanes)
     cycles += unit_part * growth * INPUT_CYCLES * nest.tiles * nest.elements * vectors
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    filter_bytes = nest.elements * inner * nest.panels * block * kinds.right.size_bytes
     far, near = FAR_CYCLES, NEAR_CYCLES
-    if not kinds.left.is_float:
+    if nest.takes_taps:
         far, near = WHOLE_FAR_CYCLES, WHOLE_NEAR_CYCLES
-    cycles += panel_part * (far + near * (blocks - 1)) * filter_bytes
-    cycles = max(cycles, _filter_cycles(filter_bytes, panel_part, target))
+        times = panel_part * max(1.0, unit_part * blocks)
+        cycles += times * TAPS_CYCLES * nest.weights * kinds.right.size_bytes
+    cycles += panel_part * (far + near * (blocks - 1)) * nest.filter_bytes
+    cycles = max(cycles, _filter_cycles(nest.filter_bytes, panel_part, target))
     return Candidate(nest.tile, block, cycles, kinds.factors)
 
 

@@ -51,6 +51,7 @@ def winograd_convolution_source(
         instruction.block,
         instruction.guarded,
         instruction.outside,
+        instruction.filter.type.kind,
     )
     return generate_winograd(nest, plan_winograd(nest, target), fusion)
 

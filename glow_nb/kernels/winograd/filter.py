@@ -27,22 +27,23 @@ RUN_VECTORS = 16
 @kernel_for(WinogradFilterInst)
 def winograd_filter_source(instruction: WinogradFilterInst, target: Target) -> KernelSource:
     """Return the kernel ``(dest, filter)`` of the transform of a packed filter."""
-    type, kind = instruction.filter.type, instruction.dest.type.kind
+    type = instruction.filter.type
+    kind = type.kind
     group, panels, *taps, channels, block = type.shape
     sizes = instruction.dest.type.shape[2:-2]
     matrices = [
-        short_convolution(outputs, count, whole=not kind.is_float).filter
+        short_convolution(outputs, count).filter
         for outputs, count in zip(instruction.tile, taps, strict=True)
     ]
     lanes, columns = native_lanes(target, kind), channels * block
     run = min(RUN_VECTORS * lanes, -(-columns // lanes) * lanes)
     out = SourceWriter()
     sizes_text = f"{group * panels} x {list(taps)} x {columns}"
-    out.line(f"# transform of the filter of {type.kind.value}<{sizes_text}>")
+    out.line(f"# transform of the filter of {kind.value}<{sizes_text}>")
     with out.block("def kernel(dest, filter, scratch, thread, threads):"):
         if not type.size:
             out.line("return")
-            return KernelSource("winograd_filter", out.text, (kind, type.kind))
+            return KernelSource("winograd_filter", out.text, (kind, kind))
         write_shares(out, group * panels, -(-columns // run), panels_first=False)
         out.line(f"made = as_{kind.value}(scratch)")
         with (
@@ -54,8 +55,6 @@ def winograd_filter_source(instruction: WinogradFilterInst, target: Target) -> K
             with out.block(f"for i in range(0, count, {lanes}):"):
                 is_whole = columns % lanes == 0
                 load, end = ("load", ")") if is_whole else ("load_masked", ", count - i)")
-                if type.kind is not kind:
-                    load, end = f"convert_{kind.value}({load}", f"{end})"
                 values = {
                     tap: f"{load}(filter, source + {number * columns} + i, {lanes}{end}"
                     for number, tap in enumerate(product(*map(range, taps)))
@@ -67,7 +66,7 @@ def winograd_filter_source(instruction: WinogradFilterInst, target: Target) -> K
             with out.block(f"for place in range({prod(sizes)}):"):
                 out.line(f"copy(dest, to + place * {columns}, made, place * {run}, count)")
     size = prod(sizes) * run * kind.size_bytes
-    return KernelSource("winograd_filter", out.text, (kind, type.kind), size)
+    return KernelSource("winograd_filter", out.text, (kind, kind), size)
 
 
 def _write_transform(
@@ -105,8 +104,7 @@ def _sum(names: list[str], factors: Array, kind: ElementKind, lanes: int) -> str
     for name, factor in zip(names, map(float, factors), strict=True):
         if factor == 0:
             continue
-        literal = number_text(factor) if kind.is_float else str(int(factor))
-        number = f"splat_{kind.value}({literal}, {lanes})"
+        number = f"splat_{kind.value}({number_text(factor)}, {lanes})"
         if not text:
             text = name if factor == 1 else f"mul({name}, {number})"
         else:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from glow_nb.cook_toom import is_known
+from glow_nb.cook_toom import is_known, row_pairs
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, registers_of, row_limit
 from glow_nb.kernels.products.caches import (
@@ -46,6 +46,21 @@ STREAM_CYCLES = 0.02
 """Of each byte of factors or filter that comes from the last-level cache in order, ahead of use."""
 
 
+WEIGHTS_SHARE = 0.5
+"""Part of the second-level cache for the weights that a kernel transforms at a time. Those that
+pass by on their way from memory, in other kernels, need no room then."""
+
+NEAR_SHARE = 1.5
+"""The same weights take at most so many times the first-level cache if the sums of a block do:
+most of them are read before they leave it, and sums that wait for the next inner block are near.
+On one Zen 3 core a convolution of bytes over 7 x 7 x 512 then takes 0.88 of the time, one over
+14 x 14 x 256 takes 0.98; over 28 x 28 x 128, where sums take more, it would be 1.1."""
+
+TAPS_CYCLES = 0.08
+"""Of each byte of weights that a kernel transforms: it takes 60 to 70 cycles of a Zen 3 core for
+the 36 vectors that a vector of filters becomes."""
+
+
 @dataclass(frozen=True)
 class WinogradNest:
     """A convolution by tiles of ``tile`` outputs; one to three spatial dimensions.
@@ -57,6 +72,8 @@ class WinogradNest:
         block: Output channels of one panel of the filter.
         guarded: Tiles with results that are not finite are summed up directly.
         outside: The number that cells outside the input count as.
+        taps_kind: Element kind of the filter, if it is that of integers, which the kernel
+            transforms.
     """
 
     shape: ConvolutionShape
@@ -65,6 +82,7 @@ class WinogradNest:
     block: int
     guarded: bool = False
     outside: int = 0
+    taps_kind: ElementKind = ElementKind.INT8
 
     def kinds(self, target: Target) -> ProductKinds:
         """Return the kinds of the products of transformed elements, and how they are multiplied."""
@@ -119,6 +137,30 @@ class WinogradNest:
         return self.shape.batch * prod(self.counts)
 
     @property
+    def takes_taps(self) -> bool:
+        """True if the filter comes as it is, and the kernel transforms it."""
+        return not self.kind.is_float
+
+    @property
+    def weights(self) -> int:
+        """Transformed weights of all panels."""
+        return self.elements * self.shape.channels_per_group * self.panels * self.block
+
+    @property
+    def filter_bytes(self) -> int:
+        """Bytes of the filter, as it comes."""
+        if self.takes_taps:
+            taps = self.weights // self.elements * prod(self.shape.kernel)
+            return taps * self.taps_kind.size_bytes
+        return self.weights * self.kind.size_bytes
+
+    @property
+    def transformed_at_once(self) -> int:
+        """Elements whose weights are transformed together: pairs of rows of a tile, or one row."""
+        high, wide = self.volume.sizes[1:]
+        return len(row_pairs(high)[0]) * wide
+
+    @property
     def panels(self) -> int:
         """Panels of all groups."""
         return self.shape.group * -(-self.shape.depth_per_group // self.block)
@@ -150,7 +192,8 @@ class WinogradPlan:
         lanes: Sums in a vector.
         columns: Output channels of one group in panels.
         cut: All tiles, as rows of register tiles.
-        dot: The most channels of an inner block of a sum, or groups of as many as *kinds* say.
+        groups: Channels of a sum, or groups of as many as *kinds* say.
+        dot: The most of these of an inner block.
         block_units: Register tiles of one block.
         panels_first: True if threads share panels before they share tiles.
         fetches_pixels: True if pixels of the input and the output are fetched before their turn
@@ -163,6 +206,7 @@ class WinogradPlan:
     lanes: int
     columns: Columns
     cut: Cut
+    groups: int
     dot: int
     block_units: int
     panels_first: bool
@@ -190,22 +234,35 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
     cut = Cut.balanced(max(1, nest.tiles), limit)
     filter_elements = nest.elements * shape.channels_per_group * shape.depth
     input_elements = shape.batch * prod(shape.input) * shape.channels
-    row_bytes = shape.kernel[0] * nest.block * factors * kinds.right.size_bytes
     groups = -(-shape.channels_per_group // factors)
-    parts = -(-groups // longest_dot(row_bytes, target, is_exact=not kinds.total.is_float))
     plan = WinogradPlan(
         kinds=kinds,
         lanes=lanes,
         columns=columns,
         cut=cut,
-        dot=-(-groups // parts),
+        groups=groups,
+        dot=groups,
         block_units=cut.tiles,
         panels_first=filter_elements > input_elements,
         fetches_pixels=_touched_bytes(nest, kinds) > LEVEL_3_SHARE * target.l3_bytes,
     )
     plan = _in_blocks(plan, block_tiles) if block_tiles else _in_best_blocks(nest, plan, target)
+    parts = -(-groups // _longest_dot(nest, plan, target))
     is_far = plan.block_tiles * factor_bytes(nest, kinds) > level_2_bytes(target)
-    return replace(plan, fetches_factors=is_far)
+    return replace(plan, dot=-(-groups // parts), fetches_factors=is_far)
+
+
+def _longest_dot(nest: WinogradNest, plan: WinogradPlan, target: Target) -> int:
+    """Return the most groups of channels of an inner block of the sums."""
+    kinds = plan.kinds
+    row_bytes = nest.shape.kernel[0] * nest.block * kinds.factors * kinds.right.size_bytes
+    longest = longest_dot(row_bytes, target, is_exact=not kinds.total.is_float)
+    if not nest.takes_taps:
+        return longest
+    near, far = NEAR_SHARE * target.l1_bytes, WEIGHTS_SHARE * target.l2_bytes
+    sums_bytes = plan.block_tiles * nest.sums * nest.block * kinds.total.size_bytes
+    made_bytes = int(near if sums_bytes <= near else far)
+    return min(longest, max(1, made_bytes // (nest.transformed_at_once * row_bytes)))
 
 
 def _touched_bytes(nest: WinogradNest, kinds: ProductKinds) -> int:
@@ -245,11 +302,13 @@ def block_bytes(nest: WinogradNest, kinds: ProductKinds, tiles: int) -> int:
 
 def traffic_cycles(nest: WinogradNest, plan: WinogradPlan, target: Target) -> float:
     """Estimate the cycles that the filter, and factors in far caches, take on their way."""
-    kinds, channels, columns = plan.kinds, nest.shape.channels_per_group, nest.panels * nest.block
-    filter_bytes = nest.elements * channels * columns * kinds.right.size_bytes
+    kinds, channels = plan.kinds, nest.shape.channels_per_group
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    is_near = filter_bytes <= target.l3_bytes
-    cycles = blocks * filter_bytes * (STREAM_CYCLES if is_near else MEMORY_CYCLES)
+    is_near = nest.filter_bytes <= target.l3_bytes
+    cycles = nest.filter_bytes * (STREAM_CYCLES if is_near else MEMORY_CYCLES)
+    if nest.takes_taps:
+        cycles += nest.weights * kinds.right.size_bytes * TAPS_CYCLES
+    cycles *= blocks
     tile_bytes = nest.elements * kinds.left.size_bytes
     sums_bytes = nest.sums * nest.block * kinds.total.size_bytes
     if plan.block_tiles * (tile_bytes * nest.shape.channels + sums_bytes) > level_2_bytes(target):
@@ -274,6 +333,8 @@ class Scratch:
         plane: Elements from product to product of the transformed input.
         sums_plane: Elements from product to product of the products.
         sums: Elements of a tile in which its products are summed up.
+        weights: First byte of the weights that the kernel transforms, if it does.
+        weights_plane: Elements from product to product of these weights.
     """
 
     line: int
@@ -284,6 +345,8 @@ class Scratch:
     plane: int
     sums_plane: int
     sums: int
+    weights: int
+    weights_plane: int
 
     @classmethod
     def of(cls, nest: WinogradNest, plan: WinogradPlan) -> Scratch:
@@ -296,15 +359,20 @@ class Scratch:
         line = rounded_up(patch, PAD_BYTES)
         factors = line + rounded_up(nest.sums * plan.lanes * total, PAD_BYTES)
         products = factors + nest.elements * plane * left
+        weights = rounded_up(products + nest.sums * sums_plane * total, PAD_BYTES)
+        weights_plane = _with_gap(plan.dot * nest.block * plan.kinds.factors, left)
+        matrices = nest.shape.kernel[0] * nest.transformed_at_once if nest.takes_taps else 0
         return cls(
             line=line,
             factors=factors,
             products=products,
-            bytes=products + nest.sums * sums_plane * total,
+            bytes=weights + matrices * weights_plane * left,
             rows=rows,
             plane=plane,
             sums_plane=sums_plane,
             sums=nest.sums,
+            weights=weights,
+            weights_plane=weights_plane,
         )
 
 

@@ -9,6 +9,7 @@ from glow_nb.cook_toom import WholeDivision, scale_of
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
+from glow_nb.kernels.winograd.weights import TransformedFilter, TransformedTaps
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.shares import write_shares
@@ -31,7 +32,8 @@ class WinogradWriter:
         self.deep, *kernel = self.shape.kernel
         self.tile, self.sizes, self.kernel = nest.tile[1:], nest.sizes[1:], tuple(kernel)
         self.factors = plan.kinds.factors
-        self.groups = -(-self.shape.channels_per_group // self.factors)
+        form = TransformedTaps if nest.takes_taps else TransformedFilter
+        self.weights = form(nest, plan, self.scratch)
         self.out = SourceWriter()
 
     @property
@@ -70,6 +72,7 @@ class WinogradWriter:
         out.line(f"line = as_{left}(at(scratch, {scratch.line}))\nresults = as_{total}(line)")
         out.line(f"factors = as_{left}(at(scratch, {scratch.factors}))")
         out.line(f"sums = as_{total}(at(scratch, {scratch.products}))")
+        self.weights.write_pointer(out)
 
     def _write_blocks(self) -> None:
         out, plan = self.out, self.plan
@@ -83,8 +86,7 @@ class WinogradWriter:
                     self._write_source(tap)
                     self._write_factors(tap)
             with out.block("for panel in range(panel_begin, panel_end):"):
-                with out.block(f"for element in range({self.nest.sums}):"):
-                    self._write_products()
+                self._write_products()
                 self._write_channel()
                 with out.block("for tile in range(begin, end):"):
                     self._write_place()
@@ -189,24 +191,17 @@ class WinogradWriter:
             out.line(f"tile_store(factors, {place}, {wide * plane}, {column})")
 
     def _write_products(self) -> None:
-        """Multiply the factors of the block by those of one panel, for one element of a tile.
+        """Multiply the factors of the block by the weights of one panel.
 
         Meanwhile the weights of the next element or panel are brought into the cache.
         """
-        out, columns, shape = self.out, self.plan.columns, self.shape
-        dot, row = self.plan.dot, self.nest.block * self.factors
+        out, shape = self.out, self.shape
         source = f"element * {self.scratch.plane}"
         if shape.group > 1:
-            source += f" + panel // {columns.panels} * {shape.channels_per_group}"
-        weights = f"(panel * {self.nest.elements} + element) * {self.groups * row}"
-        out.line(f"place = element * {self.scratch.sums_plane}")
-        if dot == self.groups:
-            out.line(f"origin = {source}\nweights = {weights}")
-            self._write_panel()
-            return
-        with out.block(f"for part in range(0, {self.groups}, {dot}):"):
-            out.line(f"origin = {source} + {times('part', self.factors)}")
-            out.line(f"weights = {weights} + part * {row}")
+            source += f" + panel // {self.plan.columns.panels} * {shape.channels_per_group}"
+        with self.weights.elements(out) as part:
+            out.line(f"place = element * {self.scratch.sums_plane}")
+            out.line(f"origin = {plus(source, times(part, self.factors))}")
             self._write_panel()
 
     def _write_panel(self) -> None:
@@ -234,10 +229,8 @@ class WinogradWriter:
 
     def _write_register_tiles(self, tag: str, vectors: int) -> None:
         out, plan, block = self.out, self.plan, self.nest.block
-        groups, dot, row = self.groups, plan.dot, block * self.factors
-        units = plan.block_units  # a single one is as fast as memory in any case
-        pace = -(-row // units) if units > 1 else 0
-        count = str(dot) if groups % dot == 0 else f"min({dot}, {groups} - part)"
+        dot, weights = plan.dot, self.weights
+        row, pace = weights.row, weights.pace
         size = f"{vectors}, {plan.lanes}"
         for number, (first, last, rows) in enumerate(plan.cut.runs):
             name = f"{tag}{number}"
@@ -252,15 +245,15 @@ class WinogradWriter:
                         f"origin + row_{name} * {self.scratch.rows}",
                         times(tap, self.scratch.sums * self.scratch.plane),
                     )
-                    w = plus("weights", times(tap, self.scratch.sums * groups * row))
+                    w = plus("weights", times(tap, weights.planes * weights.plane))
                     ahead = f"{w} + {dot * row} + (u_{name} - unit) * {dot * pace}"
                     out.line(
                         f"t_{name} = {plan.kinds.form.name}(t_{name}, factors, {x}, "
-                        f"{self.scratch.rows}, {self.factors}, filter, {w}, {row}, "
-                        f"{vectors * plan.lanes}, {count}, {ahead}, {pace})"
+                        f"{self.scratch.rows}, {self.factors}, {weights.pointer}, {w}, {row}, "
+                        f"{vectors * plan.lanes}, {weights.count}, {ahead}, {pace})"
                     )
                 to = f"place + row_{name} * {block}"
-                if dot < groups:
+                if dot < plan.groups:
                     with out.block("if part:"):
                         waiting = f"tile_load(sums, {to}, {block}, {rows}, {size})"
                         out.line(f"t_{name} = add(t_{name}, {waiting})")

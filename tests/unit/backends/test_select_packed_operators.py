@@ -352,7 +352,7 @@ def test_bytes_are_transformed_where_that_is_faster(features: str, left: str, pa
     (packed,) = (node for node in made if isinstance(node, WinogradConvolution))
     assert (packed.tile, packed.outside, packed.pads) == ((4, 4), pad, (1, 1, 1, 1))
     assert packed.input.type.kind.value == left
-    assert packed.filter.type.kind is ElementKind.INT16
+    assert packed.filter.type.kind is ElementKind.INT8
     assert not any(isinstance(node, WinogradConvolution) for node in select_packed_operators(
         function, target=processor(features), winograd="off"
     ))  # fmt: skip

@@ -101,7 +101,7 @@ def build_of_bytes(
     bias = b.constant("b", random.integers(-(2**31), 2**31, depth).astype(np.int32))
     ones, rank = (1,) * len(kernel), len(kernel)
     if winograd:
-        packed = b.emit(operators.WinogradFilter(pack_filter(b, filter, group, block, 2), tile))
+        packed = pack_filter(b, filter, group, block, 2, taps_inside=True)
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
             x, packed, offsets, depth, kernel, tile, pads, group, block, outside=outside
@@ -138,10 +138,10 @@ def of_bytes(**changes: Any) -> operators.WinogradConvolution:
         "pads": (1, 1, 1, 1),
         "group": 1,
     }
-    kind = changes.pop("kind", "int16")
+    kind = changes.pop("kind", "int8")
     return operators.WinogradConvolution(
         b.input("x", "uint8<1 x 5 x 5 x 4>"),
-        b.input("w", f"{kind}<1 x 1 x 6 x 6 x 2 x 16>"),
+        b.input("w", f"{kind}<1 x 1 x 2 x 3 x 3 x 16>"),
         b.input("b", "int32<8>"),
         **fields | {"block": 8} | changes,
     )
@@ -152,7 +152,10 @@ def of_bytes(**changes: Any) -> operators.WinogradConvolution:
     [
         ({"outside": 256}, "outside is 256, but for input uint8<1 x 5 x 5 x 4> it must be from 0"),
         ({"guarded": True}, "guarded is true, but integers are finite; leave it false"),
-        ({"kind": "int8"}, "'filter' is int8<1 x 1 x 6 x 6 x 2 x 16>, but its kind must be one of"),
+        (
+            {"kind": "int32"},
+            "'filter' is int32<1 x 1 x 2 x 3 x 3 x 16>, but its kind must be one of",
+        ),
         (
             {"tile": (4, 4), "kernel": (5, 5)},
             "no algorithm for 4 outputs of 5 taps of integers; choose another tile",

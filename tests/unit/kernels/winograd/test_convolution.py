@@ -53,12 +53,14 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
         w, bias = w.astype(np.float32), bias.astype(np.float32)
     else:
         x = random.integers(*kind.limits, sizes, kind.dtype, endpoint=True)
-        w = (40 * w).clip(-128, 127).astype(np.int8)
+        w = np.abs(40 * w) if nest.taps_kind is ElementKind.UINT8 else 40 * w
+        w = w.clip(-128, 127).astype(nest.taps_kind.dtype)
         bias = random.integers(-(2**31), 2**31, shape.depth).astype(np.int32)
     source = b.input("x", TensorType.of(x))
-    factors = 1 if is_float else 2
-    filter = pack_filter(b, b.constant("w", w), shape.group, nest.block, factors)
-    filter = b.emit(operators.WinogradFilter(filter, nest.tile))
+    factors, constant = (1 if is_float else 2), b.constant("w", w)
+    filter = pack_filter(b, constant, shape.group, nest.block, factors, taps_inside=not is_float)
+    if is_float:
+        filter = b.emit(operators.WinogradFilter(filter, nest.tile))
     offsets = pack_bias(b, b.constant("b", bias), shape.group, nest.block)
     made = operators.WinogradConvolution(
         source, filter, offsets, shape.depth, shape.kernel, nest.tile, shape.pads, shape.group,
@@ -78,11 +80,12 @@ def convolution_of(nest: WinogradNest, dest: Buffer | None = None) -> WinogradCo
     def buffer(name: str, kind: ElementKind, *sizes: int) -> Buffer:
         return Buffer(name, TensorType(kind, sizes))
 
-    filter = (shape.group, panels, *nest.sizes, groups, nest.block * factors)
+    inner = (groups, *shape.kernel) if nest.takes_taps else (*nest.sizes, groups)
+    filter = (shape.group, panels, *inner, nest.block * factors)
     return WinogradConvolutionInst(
         dest or buffer("dest", kinds.total, shape.batch, *shape.output, shape.depth),
         buffer("input", nest.kind, shape.batch, *shape.input, shape.channels),
-        buffer("filter", kinds.right, *filter),
+        buffer("filter", nest.taps_kind if nest.takes_taps else nest.kind, *filter),
         buffer("bias", kinds.total, nest.panels * nest.block),
         depth=shape.depth,
         kernel=shape.kernel,
@@ -182,6 +185,29 @@ def test_bytes_are_convolved_exactly(name: str, kind: ElementKind) -> None:
     check(nest, Target.host(lanes), threads=1 + len(name) % 4)
 
 
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", [ElementKind.UINT8, ElementKind.INT16])
+def test_filters_of_other_integers_are_transformed_too(kind: ElementKind) -> None:
+    nest = WinogradNest(*WHOLE_NESTS["odd channels"], ElementKind.UINT8, 16, taps_kind=kind)
+    check(nest, Target.host(8), threads=2)
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "is_near"),
+    [(7, 512, True), (14, 256, True), (28, 128, False), (56, 64, False), (28, 512, False)],
+)
+def test_weights_are_transformed_for_a_near_cache_where_sums_are_near(
+    size: int, channels: int, *, is_near: bool
+) -> None:
+    target = replace(Target.host(8), l1_bytes=32 << 10, l2_bytes=512 << 10)
+    shape = conv(1, channels, channels, (size, size), (3, 3), pads=1)
+    nest = WinogradNest(shape, (4, 4), ElementKind.UINT8, 16)
+    plan = plan_winograd(nest, target)
+    made = plan.dot * nest.transformed_at_once * 2 * 16 * ElementKind.INT16.size_bytes
+    assert made <= (48 << 10 if is_near else 256 << 10)
+    assert (plan.dot < plan.groups) == is_near
+
+
 AVX2 = "+sse2,+avx,+avx2,+fma"
 
 
@@ -228,8 +254,7 @@ def test_the_largest_results_that_fit_are_exact(
     assert list(exact_tiles(weights, ElementKind.UINT8, [tile])) == [tile]
     b = Builder()
     x = np.full((1, 4, 4, channels), 255, np.uint8)
-    filter = pack_filter(b, b.constant("w", weights), 1, 16, 2)
-    b.save(b.emit(operators.WinogradFilter(filter, tile)), "filter")
+    b.save(pack_filter(b, b.constant("w", weights), 1, 16, 2, taps_inside=True), "filter")
     packed = evaluate(b.function(), {})["filter"]
     nest = WinogradNest(conv(1, channels, 16, (4, 4), (3, 3)), tile, ElementKind.UINT8, 16)
     kernel = RunningKernel(generate_kernel(convolution_of(nest), target), target)

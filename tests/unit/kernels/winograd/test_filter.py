@@ -37,26 +37,3 @@ def test_doubles_are_transformed_as_doubles() -> None:
     type = TensorType(ElementKind.FLOAT64, (1, 2, 3, 3, 5, 8))
     instruction = instruction_of(WinogradFilterInst, [type], tile=(4, 4))
     check(instruction, Target.host(), specials=False, ulp=16, absolute=1e-13)
-
-
-@pytest.mark.jit
-@pytest.mark.parametrize(
-    ("name", "kind", "lanes"),
-    [
-        ("3x3", "int8", 8),
-        ("more than a run", "uint8", 16),
-        ("mixed", "int16", 4),
-        ("no whole vectors", "int8", 16),
-        ("rank 1", "int8", 4),
-        ("volume", "uint8", 8),
-    ],
-)
-def test_integers_are_transformed_to_16_bits_that_wrap_around(
-    name: str, kind: str, lanes: int
-) -> None:
-    shape, tile = CASES[name]
-    instruction = instruction_of(
-        WinogradFilterInst, [TensorType(ElementKind(kind), shape)], tile=tile
-    )
-    assert instruction.dest.type.kind is ElementKind.INT16  # type: ignore[attr-defined]
-    check(instruction, Target.host(lanes))

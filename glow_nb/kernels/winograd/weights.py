@@ -1,0 +1,133 @@
+"""Where the products of a Winograd convolution find the weights of a panel.
+
+A filter of floats comes transformed, and is read as it lies. One of integers comes as it is: for
+one inner block of the sums after the other, the weights are transformed to scratch in the
+second-level cache, for two rows of the elements of a tile at a time, which share most of their
+arithmetic. From memory come its taps alone, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+
+from typing_extensions import override
+
+from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.cook_toom import row_pairs
+from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
+from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.source import SourceWriter
+
+
+class TransformedFilter:
+    """Weights that are read where they lie in the filter.
+
+    Attributes:
+        pointer: Name of the pointer to them.
+        plane: Elements from the weights of one element of a tile to those of the next.
+        planes: Of these in a plane of the input.
+        row: Weights of a panel that lie side by side.
+    """
+
+    pointer = "filter"
+
+    def __init__(self, nest: WinogradNest, plan: WinogradPlan, scratch: Scratch) -> None:
+        self.nest, self.plan, self.scratch = nest, plan, scratch
+        self.row = nest.block * plan.kinds.factors
+        self.plane, self.planes = plan.groups * self.row, nest.sums
+
+    def write_pointer(self, out: SourceWriter) -> None:
+        """Write the pointer, unless it is an argument."""
+
+    @contextmanager
+    def elements(self, out: SourceWriter) -> Iterator[str]:
+        """Write loops over the ``element`` of a tile and inner blocks; yield where one begins."""
+        with out.block(f"for element in range({self.nest.sums}):"), self.blocks(out) as part:
+            place = f"(panel * {self.nest.elements} + element) * {self.plane}"
+            out.line(f"weights = {plus(place, times(part, self.row))}")
+            yield part
+
+    @contextmanager
+    def blocks(self, out: SourceWriter) -> Iterator[str]:
+        """Write a loop over the inner blocks of the sums; yield the group where one begins."""
+        if self.plan.dot == self.plan.groups:
+            yield "0"
+            return
+        with out.block(f"for part in range(0, {self.plan.groups}, {self.plan.dot}):"):
+            yield "part"
+
+    @property
+    def count(self) -> str:
+        """Groups of the inner block that begins at ``part``."""
+        dot, groups = self.plan.dot, self.plan.groups
+        return str(dot) if groups % dot == 0 else f"min({dot}, {groups} - part)"
+
+    @property
+    def pace(self) -> int:
+        """Weights of the next element to fetch ahead in each step of a register tile."""
+        units = self.plan.block_units  # a single one is as fast as memory in any case
+        return -(-self.row // units) if units > 1 else 0
+
+
+class TransformedTaps(TransformedFilter):
+    """Weights that are transformed from taps to scratch, for a pair of rows of elements at a time.
+
+    The weights of element ``e`` of these rows lie at ``e * plane``. Meanwhile the taps of the next
+    inner block, or panel, are brought into the cache, some lines for each element.
+    """
+
+    pointer = "made"
+    pace = 0
+
+    def __init__(self, nest: WinogradNest, plan: WinogradPlan, scratch: Scratch) -> None:
+        super().__init__(nest, plan, scratch)
+        self.plane, self.planes = scratch.weights_plane, nest.transformed_at_once
+        self.group_taps = prod(nest.shape.kernel) * self.row
+
+    @override
+    def write_pointer(self, out: SourceWriter) -> None:
+        kind = self.plan.kinds.right.value
+        out.line(f"made = as_{kind}(at(scratch, {self.scratch.weights}))")
+
+    @contextmanager
+    @override
+    def elements(self, out: SourceWriter) -> Iterator[str]:
+        pairs, wide = row_pairs(self.nest.sizes[1]), self.nest.sizes[2]
+        with self.blocks(out) as part, out.block(f"for pair in range({len(pairs)}):"):
+            for number, rows in enumerate(pairs):
+                with out.block(f"if pair == {number}:"):
+                    self._write_transform(out, part, number)
+                    first, last = rows[0] * wide, rows[-1] * wide
+                    out.line(f"first, last, made_elements = {first}, {last}, {len(rows) * wide}")
+            with out.block("for number in range(made_elements):"):
+                out.line(f"element = number + (first if number < {wide} else last - {wide})")
+                out.line(f"weights = number * {self.plane}")
+                self._write_prefetch(out, part)
+                yield part
+
+    def _write_transform(self, out: SourceWriter, part: str, pair: int) -> None:
+        """Transform the taps of an inner block for one pair of rows."""
+        (*_, high, wide), taps = self.nest.shape.kernel, self.group_taps
+        sizes = ", ".join(map(str, (*self.nest.tile[1:], high, wide, pair, self.plan.factor_lanes)))
+        out.line(f"taps = ({plus(f'panel * {self.plan.groups}', part)}) * {taps}")
+        with (
+            out.block(f"for c in range({self.count}):"),
+            out.block(f"for i in range(0, {self.row}, {self.plan.factor_lanes}):"),
+        ):
+            for tap in range(self.nest.shape.kernel[0]):
+                source = plus(f"taps + c * {taps}", tap * high * wide * self.row, "i")
+                to = plus(f"c * {self.row}", tap * self.planes * self.plane, "i")
+                out.line(
+                    f"winograd_weights(made, {to}, {self.plane}, filter, {source}, {self.row}, "
+                    f"{sizes})"
+                )
+
+    def _write_prefetch(self, out: SourceWriter, part: str) -> None:
+        """Bring this element's share of the taps of the next inner block nearer."""
+        line = CACHE_LINE_BYTES // self.nest.taps_kind.size_bytes
+        lines = -(-self.plan.dot * self.group_taps // (self.nest.sums * line))
+        group = plus(f"panel * {self.plan.groups}", part, self.plan.dot)
+        place = f"({group}) * {self.group_taps} + element * {lines * line}"
+        out.line(f"tile_prefetch(filter, {place}, {line}, {lines})")
