@@ -9,16 +9,21 @@ from typing_extensions import override
 
 from glow_nb.conversion import rounded
 from glow_nb.hlir.graph import Value, define_node
+from glow_nb.hlir.ops.arithmetic import Add
 from glow_nb.hlir.ops.convolution import Convolution
+from glow_nb.hlir.ops.elementwise import ConvertTo
 from glow_nb.hlir.ops.families import fitted
 from glow_nb.hlir.ops.integer_products import padded, requantized
+from glow_nb.hlir.ops.linear_quantization import INT32
 from glow_nb.hlir.ops.pooling import WindowPool, check_uncounted, counted_cells
 from glow_nb.hlir.ops.quantization import (
     ACTIVATIONS,
+    Stored,
     as_type,
     quantized_result,
     require_quantized,
 )
+from glow_nb.hlir.ops.reduction import ReduceSum
 from glow_nb.hlir.ops.shape import Broadcast
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.hlir.rewrite import Rewriter
@@ -64,6 +69,12 @@ class QuantizedAveragePool(WindowPool):
         ratio = sums.astype(np.float32) * self.multiplier()
         return fitted(rounded(ratio, np.asarray(self.offset), self.kind), self.type)
 
+    @property
+    def covers_input(self) -> bool:
+        """True if there is a single window, that of all pixels and no padding."""
+        sizes = self.input.type.shape[1:-1]
+        return self.kernel == sizes and not any(self.pads) and set(self.dilation) <= {1}
+
     def multiplier(self) -> Array:
         """Return the factor of each sum, float32 ``[1, *out, 1]``; inf where nothing counts."""
         count = counted_cells(self, self.input.type.shape[1:-1], self.type.shape[1:-1])
@@ -74,15 +85,36 @@ class QuantizedAveragePool(WindowPool):
 
 @lowers(QuantizedAveragePool)
 def lower_quantized_average_pool(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
-    """Express it as a convolution of each channel with ones, whose sums are scaled."""
+    """Express it as sums, which are scaled."""
     if not node.type.size:
         return _empty(node.type, rewriter)
+    sums = _whole_sums(node, rewriter) if node.covers_input else _window_sums(node, rewriter)
+    each = node.multiplier()
+    if (each == each.flat[0]).all():
+        each = each.reshape(-1)[:1].reshape((1,) * each.ndim)
+    multiplier = rewriter.constant("multiplier", each, is_weight=False)
+    return requantized(rewriter, node, sums, multiplier)
+
+
+def _whole_sums(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
+    """Emit the sums of a single window, that of all pixels, as a reduction."""
+    type, spatial = node.input.type, tuple(range(1, node.type.rank - 1))
+    stored = rewriter.emit(Stored(node.input))
+    sums = rewriter.emit(
+        ReduceSum(rewriter.emit(ConvertTo(stored, INT32)), spatial, keep_dims=True)
+    )
+    bias = np.full((1,) * type.rank, -type.quantization[1] * prod(node.kernel), np.int32)
+    return rewriter.emit(Add(sums, rewriter.constant("bias", bias, is_weight=False)))
+
+
+def _window_sums(node: QuantizedAveragePool, rewriter: Rewriter) -> Value:
+    """Emit the sums of all windows as a convolution of each channel with ones."""
     type, rank = node.input.type, len(node.kernel)
     channels = type.shape[-1]
     ones = np.ones((channels, *node.kernel, 1), np.int8)
     bias = np.full(channels, -type.quantization[1] * prod(node.kernel), np.int32)
     input = padded(rewriter, node.input, node.pads)
-    sums = rewriter.emit(
+    return rewriter.emit(
         Convolution(
             input,
             rewriter.constant("ones", ones, is_weight=False),
@@ -94,11 +126,6 @@ def lower_quantized_average_pool(node: QuantizedAveragePool, rewriter: Rewriter)
             group=channels,
         )
     )
-    each = node.multiplier()
-    if (each == each.flat[0]).all():
-        each = each.reshape(-1)[:1].reshape((1,) * each.ndim)
-    multiplier = rewriter.constant("multiplier", each, is_weight=False)
-    return requantized(rewriter, node, sums, multiplier)
 
 
 def _empty(type: TensorType, rewriter: Rewriter) -> Value:

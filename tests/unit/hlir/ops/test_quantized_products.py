@@ -190,9 +190,15 @@ def test_a_transposed_convolution_is_that_of_the_distances(
     np.testing.assert_array_equal(found, expected)
 
 
-@given(SEEDS, BYTES, st.booleans())
-def test_an_average_is_that_of_the_distances(seed: int, kind: ElementKind, count: bool) -> None:
-    draw, window = Draw(seed), {**WINDOW, "dilation": (1, 1)}
+WHOLE_WINDOW = {"kernel": (5, 5), "stride": (1, 1), "pads": (0, 0, 0, 0)}
+"""The only window of 5 x 5 pixels, whose sums are no convolution."""
+
+
+@given(SEEDS, BYTES, st.booleans(), st.sampled_from([WINDOW, WHOLE_WINDOW]))
+def test_an_average_is_that_of_the_distances(
+    seed: int, kind: ElementKind, count: bool, sizes: dict[str, Any]
+) -> None:
+    draw, window = Draw(seed), {**sizes, "dilation": (1, 1)}
     x, zero = draw.integers(kind, 2, 5, 5, 3), draw.offset(kind)
     types = {"input": TensorType(kind, x.shape, 0.5, zero)}
     goal = {"kind": INT16, "scale": 0.001, "offset": 5, "count_padding": count}
