@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from glow_nb.conversion import bits_as, converted, in_float32, saturated
-from glow_nb.hlir.ops.elementwise import error_complement, error_function
+from glow_nb.hlir.ops.elementwise import error_complement, error_function, fused_multiply_add
 from glow_nb.hlir.ops.random import inverse_error_function
 from glow_nb.llir.program import Instruction
 from glow_nb.llir.scalar import applied, number_as, scalar_expression
@@ -161,6 +161,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "floor": np.floor,
     "ceil": np.ceil,
     "rint": np.rint,
+    "fma": fused_multiply_add,
     "trunc": np.trunc,
     "sin": np.sin,
     "cos": np.cos,

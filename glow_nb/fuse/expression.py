@@ -26,7 +26,7 @@ from glow_nb.types import ElementKind
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
 _NARROW = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
 _CONVERT, _NEG = SCALAR_FUNCTIONS["convert"], SCALAR_FUNCTIONS["neg"]
-_LOOK_UP, _RINT = SCALAR_FUNCTIONS["look_up"], SCALAR_FUNCTIONS["rint"]
+_FMA, _LOOK_UP, _RINT = (SCALAR_FUNCTIONS[name] for name in ("fma", "look_up", "rint"))
 _SATURATE, _CONVERT_FLOAT32 = SCALAR_FUNCTIONS["saturate"], SCALAR_FUNCTIONS["convert_float32"]
 _ADD = SCALAR_FUNCTIONS["add"]
 _INTEGERS = frozenset(kind for kind in ElementKind if kind.value.startswith(("int", "uint")))
@@ -190,6 +190,8 @@ class _Translation:
 
     def apply(self, function: ScalarFunction, arguments: list[ast.expr]) -> Operand:
         match arguments:
+            case [x, y, z] if function is _FMA:
+                return self.multiply_add(x, y, z)
             case [condition, yes, no]:
                 return self.where(function, self.value(condition), yes, no)
             case [x] if function.is_conversion:
@@ -218,6 +220,11 @@ class _Translation:
     def combine(self, function: ScalarFunction, left: ast.expr, right: ast.expr) -> Operand:
         x, y = self.together(self.widened(self.value(left)), self.widened(self.value(right)))
         return self.code.call(function, function.result or x.kind, x, y)
+
+    def multiply_add(self, x: ast.expr, y: ast.expr, z: ast.expr) -> Vector:
+        first, second = self.together(self.widened(self.value(x)), self.widened(self.value(y)))
+        first, third = self.together(first, self.widened(self.value(z)))
+        return self.code.call(_FMA, first.kind, first, self.code.convert(second, first.kind), third)
 
     def looked_up(self, table: Vector, x: Operand) -> Vector:
         """Return the elements of *table*, the name of a pointer, that the bytes of *x* count."""

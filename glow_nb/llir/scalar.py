@@ -12,6 +12,7 @@ vocabulary                          meaning
 ``<< >>``                           by the width of the kind or more they give 0
 ``& | ^ ~``                         bit by bit, for bools logical
 ``< <= > >= == !=``                 a bool; all but ``!=`` are false for NaN
+``fma(x, y, z)``                    x * y + z of floats, rounded once
 ``maximum minimum``                 NaN if either is NaN
 ``pow fmod``                        see the operators Pow and Modulo
 ``where(c, a, b)``                  a where c is true, else b

@@ -97,6 +97,7 @@ _rows("greater greater_equal", 2, _CHEAP, operators=(ast.Gt, ast.GtE), result=El
 _rows("equal not_equal", 2, _CHEAP, operators=(ast.Eq, ast.NotEq), result=ElementKind.BOOL)
 
 _rows("where", 3, _CHEAP)
+_rows("fma", 3, _CHEAP, FLOATS)
 _rows("look_up", 2, _MODERATE)
 _rows("maximum minimum", 2, _CHEAP)
 _rows("pow fmod", 2, _LIBRARY)

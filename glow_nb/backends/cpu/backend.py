@@ -9,6 +9,7 @@ from typing_extensions import override
 from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.backend import Backend, PlannedMemory
 from glow_nb.backends.cpu.executable import CpuExecutable
+from glow_nb.backends.cpu.multiply_by_reciprocals import multiply_by_reciprocals
 from glow_nb.backends.cpu.options import Cpu
 from glow_nb.backends.cpu.pack_dequantizing_products import pack_dequantizing_products
 from glow_nb.backends.cpu.placed_calls import Places
@@ -73,6 +74,7 @@ class CpuBackend(Backend):
                 select_gradient_kernels.__name__, {"target": self.target, "threads": self.threads}
             ),
             Step(split_attention.__name__, {"threads": self.threads}),
+            Step(multiply_by_reciprocals.__name__, {"target": self.target}),
             "sink_transposes",  # transposes that pack a computed operand become one
             "sink_reshapes",  # a dilated line that was convolved as an image is one again, later
             "split_reductions",  # one result is the work of one thread: parts are that of several

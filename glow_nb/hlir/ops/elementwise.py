@@ -70,6 +70,16 @@ class Erf(UnaryElementwise):
         return error_function(x)
 
 
+def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
+    """Return ``x y + z`` of floats, rounded once, or twice from a sum that is wide enough.
+
+    A product of float32 is exact in float64; the sum is rounded there, and to its own kind.
+    """
+    wide = np.longdouble if x.dtype == np.float64 else np.float64
+    made: Array = (x.astype(wide) * y + z).astype(x.dtype)
+    return made
+
+
 def error_function(x: Any) -> Any:
     """Return erf of each element of *x*, as float64."""
     return np.asarray(_erf(x)).astype(np.float64)

@@ -25,6 +25,7 @@ from glow_nb.kernels.operators.packed import (
     PackedMatMul,
 )
 from glow_nb.kernels.operators.paired import PairedConvolution
+from glow_nb.kernels.operators.quantize_by_product import QuantizeByProduct
 from glow_nb.kernels.operators.unpacked import UnpackedMatMul
 from glow_nb.kernels.operators.winograd import WinogradConvolution, WinogradFilter
 
@@ -40,6 +41,7 @@ __all__ = [
     "PackedDequantizingMatMul",
     "PackedMatMul",
     "PairedConvolution",
+    "QuantizeByProduct",
     "UnpackedMatMul",
     "WinogradConvolution",
     "WinogradFilter",
@@ -61,6 +63,7 @@ no_gradient(
     PackedDequantizingMatMul,
     PackedMatMul,
     PairedConvolution,
+    QuantizeByProduct,
     UnpackedMatMul,
     WinogradConvolution,
     WinogradFilter,
