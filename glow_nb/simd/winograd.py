@@ -69,17 +69,17 @@ def winograd_weights(
 
     Transform n filters side by side for one pair of rows of the elements of tiles of high x wide
     outputs (:func:`glow_nb.cook_toom.row_pairs`): ``p[to + e * plane]`` becomes element e of these
-    rows of ``G g G^T``, where tap t of g is ``w[i + t * row]``. Integers are widened. Literals are
-    all but *to* and *i*.
+    rows of ``s G g G^T``, where tap t of g is ``w[i + t * row]``. This is for integers, which are
+    converted to the kind of p. Literals are all but *to* and *i*.
     """
     literals = (plane, row, high, wide, kernel_high, kernel_wide, pair, lanes)
     if not (isinstance(dest, Pointer) and isinstance(filter, Pointer) and are_literal(*literals)):
         return None
-    gap, step, *sizes, number, count = map(literal, literals)
-    is_whole, algorithms = not dest.kind.is_float, list(zip(sizes[:2], sizes[2:], strict=True))
-    if not all(is_known(outputs, taps, whole=is_whole) for outputs, taps in algorithms):
+    gap, step, *sizes, rows, count = map(literal, literals)
+    algorithms = list(zip(sizes[:2], sizes[2:], strict=True))
+    if not all(is_known(outputs, taps, whole=True) for outputs, taps in algorithms):
         return None
-    down, across = (short_convolution(*each, whole=is_whole) for each in algorithms)
+    down, across = (short_convolution(*each, whole=True) for each in algorithms)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to, start = (
@@ -87,18 +87,20 @@ def winograd_weights(
             for operand in (1, 4)
         )
 
-        def tap(number: int) -> Lanes:
-            place = builder.add(start, ir.Constant(INDEX, number * step))
-            pointer = address(builder, arguments[3], place, filter.kind)
-            vector = load_vector(builder, pointer, filter.kind, count)
-            return convert(Lanes(builder, vector, filter.kind, count), dest.kind)
+        def place(pointer: Any, kind: Any, first: Any, distance: int) -> Any:
+            return address(builder, pointer, builder.add(first, ir.Constant(INDEX, distance)), kind)
 
-        taps = [tap(number) for number in range(down.taps * across.taps)]
-        columns = [_pair(down.filter, number, taps[j :: across.taps]) for j in range(across.taps)]
+        places = [
+            place(arguments[3], filter.kind, start, tap * step)
+            for tap in range(down.taps * across.taps)
+        ]
+        loaded = [load_vector(builder, each, filter.kind, count) for each in places]
+        taps = [convert(Lanes(builder, tap, filter.kind, count), dest.kind) for tap in loaded]
+        columns = [_pair(down.filter, rows, taps[j :: across.taps]) for j in range(across.taps)]
         for begin, vectors in enumerate(zip(*columns, strict=True)):
             for element, made in _rows(across.filter, vectors):
-                place = builder.add(to, ir.Constant(INDEX, (begin * across.size + element) * gap))
-                pointer = address(builder, arguments[0], place, dest.kind)
+                distance = (begin * across.size + element) * gap
+                pointer = place(arguments[0], dest.kind, to, distance)
                 store_vector(builder, pointer, made.value, dest.kind)
         return context.get_dummy_value()
 
@@ -241,9 +243,10 @@ def _pair(matrix: Array, number: int, vectors: Sequence[Lanes]) -> list[Lanes]:
     if number == 0 or np.array_equal(matrix, np.eye(len(matrix))):  # the latter of one output
         return [_scaled(*_form(matrix[row], vectors)) for row in rows]
     plus, minus = matrix[list(rows)]
-    even, even_scale = _form((plus + minus) / 2, vectors)
+    even = _scaled(*_form((plus + minus) / 2, vectors))
+    if not (plus - minus).any():  # a single tap has no odd part
+        return [even, even]
     odd, odd_scale = _form((plus - minus) / 2, vectors)
-    even = _scaled(even, even_scale)
     return [_add(even, odd, odd_scale), _add(even, odd, -odd_scale)]
 
 

@@ -73,7 +73,7 @@ class QuantizedAveragePool(WindowPool):
     def covers_input(self) -> bool:
         """True if there is a single window, that of all pixels and no padding."""
         sizes = self.input.type.shape[1:-1]
-        return self.kernel == sizes and not any(self.pads) and set(self.dilation) <= {1}
+        return self.kernel == sizes and not any(self.pads)
 
     def multiplier(self) -> Array:
         """Return the factor of each sum, float32 ``[1, *out, 1]``; inf where nothing counts."""

@@ -18,9 +18,9 @@ class WinogradFilterInst(NodeInstruction):
 
 @define_instruction("winograd_convolution", node=nodes.WinogradConvolution)
 class WinogradConvolutionInst(NodeInstruction):
-    """Convolve by tiles of *tile* outputs, with a transformed filter cut into panels.
+    """Convolve by tiles of *tile* outputs, with a filter cut into panels.
 
-    Input ``[N, *spatial, C]``, filter ``[group, panels, *n, C / group, block]`` with
+    Input ``[N, *spatial, C]``, transformed filter ``[group, panels, *n, C / group, block]`` with
     ``panels = ceil(depth / group / block)`` and ``n = tile + kernel - 1``, bias
     ``[group * panels * block]``, dest ``[N, *out, depth]``. Bytes take a filter that is not
     transformed, with pairs of channels together: ``[group, panels, ceil(C / group / 2), *kernel,

@@ -82,13 +82,13 @@ of so many; the other half is what loads and stores take. So 23 layers on one Ze
 estimated best, where tiles of 4 x 4 and of 6 x 6 outputs are compared."""
 
 FAR_CYCLES, NEAR_CYCLES = 0.08, 0.052
-"""Of each byte of Winograd's weights: from memory, and for every further block from a cache. With
-0.04 to 0.08, picks of 35 layers with far weights take 1.02 times as long as the best on a Zen 3
-core."""
+"""Of each byte of a filter for Winograd's algorithm, transformed but for one of integers: from
+memory, and for every further block from a cache. With 0.04 to 0.08, picks of 35 layers with far
+weights take 1.02 times as long as the best on a Zen 3 core."""
 
-WHOLE_OUTPUT_CYCLES, WHOLE_FAR_CYCLES, WHOLE_NEAR_CYCLES = 0.19, 0.08, 0.02
-"""Likewise for integers: of each byte of products, which are stored and transformed back, and of
-each byte of weights. 28 layers on one Zen 5 core, with 8 lanes without VNNI and with 16 lanes."""
+WHOLE_OUTPUT_CYCLES = 0.19
+"""Of each byte of products of integers, which are stored and transformed back. 28 layers on one
+Zen 5 core, with 8 lanes without VNNI and with 16 lanes."""
 
 DOT_CYCLES, GROUPING_CYCLES = 0.28, 0.58
 """Of a channel-wise convolution: of the products of a vector of channels with a group of factors,
@@ -338,12 +338,10 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     vectors = -(-shape.channels // plan.factor_lanes)
     cycles += unit_part * growth * INPUT_CYCLES * nest.tiles * nest.elements * vectors
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    far, near = FAR_CYCLES, NEAR_CYCLES
     if nest.takes_taps:
-        far, near = WHOLE_FAR_CYCLES, WHOLE_NEAR_CYCLES
         times = panel_part * max(1.0, unit_part * blocks)
         cycles += times * TAPS_CYCLES * nest.weights * kinds.right.size_bytes
-    cycles += panel_part * (far + near * (blocks - 1)) * nest.filter_bytes
+    cycles += panel_part * (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * nest.filter_bytes
     cycles = max(cycles, _filter_cycles(nest.filter_bytes, panel_part, target))
     return Candidate(nest.tile, block, cycles, kinds.factors)
 

@@ -6,7 +6,8 @@ filters after the other all products of the block are computed into scratch, tra
 stored. One element's factors and all products of a panel stay in the second-level cache. The
 factors of all elements may come from the last-level cache, if the filter, which passes by for each
 block, costs more: they are read in order, once a panel. Sums over many channels are cut into inner
-blocks, as those of all products are.
+blocks, as those of all products are. Weights of integers are made for each of these in scratch
+(:mod:`glow_nb.kernels.winograd.weights`).
 
 Of three dimensions the first is not transformed: tiles are flat, and the taps along it are summed
 up as channels are. The transform of a plane of the input is then made once for each of these taps,
@@ -47,18 +48,19 @@ STREAM_CYCLES = 0.02
 
 
 WEIGHTS_SHARE = 0.5
-"""Part of the second-level cache for the weights that a kernel transforms at a time. Those that
-pass by on their way from memory, in other kernels, need no room then."""
+"""Part of the second-level cache for the weights that a kernel transforms at a time. Other kernels
+need it for the weights that come from memory; of integers, taps come, which are far smaller."""
 
 NEAR_SHARE = 1.5
-"""The same weights take at most so many times the first-level cache if the sums of a block do:
-most of them are read before they leave it, and sums that wait for the next inner block are near.
-On one Zen 3 core a convolution of bytes over 7 x 7 x 512 then takes 0.88 of the time, one over
-14 x 14 x 256 takes 0.98; over 28 x 28 x 128, where sums take more, it would be 1.1."""
+"""The weights that are transformed at a time take at most so many times the first-level cache, if
+the sums of a block take no more either. Then most weights are multiplied before they leave that
+cache, and it takes little time to add to the sums of the inner block before. On one Zen 3 core a
+convolution of bytes over 7 x 7 x 512 then takes 0.88 of the time, one over 14 x 14 x 256 takes
+0.98; over 28 x 28 x 128, where sums take more, it would be 1.1."""
 
 TAPS_CYCLES = 0.08
-"""Of each byte of weights that a kernel transforms: it takes 60 to 70 cycles of a Zen 3 core for
-the 36 vectors that a vector of filters becomes."""
+"""Of each byte of transformed weights that a kernel makes. A Zen 3 core takes 60 to 90 cycles for
+the 36 vectors of 32 bytes that a vector of filters becomes."""
 
 
 @dataclass(frozen=True)

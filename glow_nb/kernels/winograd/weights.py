@@ -20,14 +20,17 @@ from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 
+MOST_LINES = 32
+"""To fetch at a time: processors wait for no more. The others are fetched when they are read."""
 
-class TransformedFilter:
+
+class ReadWeights:
     """Weights that are read where they lie in the filter.
 
     Attributes:
         pointer: Name of the pointer to them.
         plane: Elements from the weights of one element of a tile to those of the next.
-        planes: Of these in a plane of the input.
+        planes: Elements of a tile whose weights lie there, of each plane of the input.
         row: Weights of a panel that lie side by side.
     """
 
@@ -71,11 +74,11 @@ class TransformedFilter:
         return -(-self.row // units) if units > 1 else 0
 
 
-class TransformedTaps(TransformedFilter):
-    """Weights that are transformed from taps to scratch, for a pair of rows of elements at a time.
+class MadeWeights(ReadWeights):
+    """Weights that the kernel transforms to scratch, for a pair of rows of elements at a time.
 
-    The weights of element ``e`` of these rows lie at ``e * plane``. Meanwhile the taps of the next
-    inner block, or panel, are brought into the cache, some lines for each element.
+    The weights of element ``e`` of these rows lie at ``e * plane``. Meanwhile the taps that follow,
+    of the next inner block or panel, are brought into the cache, some lines for each element.
     """
 
     pointer = "made"
@@ -125,9 +128,10 @@ class TransformedTaps(TransformedFilter):
                 )
 
     def _write_prefetch(self, out: SourceWriter, part: str) -> None:
-        """Bring this element's share of the taps of the next inner block nearer."""
+        """Bring this element's share of as many taps nearer, those behind the inner block."""
         line = CACHE_LINE_BYTES // self.nest.taps_kind.size_bytes
         lines = -(-self.plan.dot * self.group_taps // (self.nest.sums * line))
+        lines = min(lines, MOST_LINES)
         group = plus(f"panel * {self.plan.groups}", part, self.plan.dot)
         place = f"({group}) * {self.group_taps} + element * {lines * line}"
         out.line(f"tile_prefetch(filter, {place}, {line}, {lines})")

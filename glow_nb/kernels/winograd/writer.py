@@ -9,7 +9,7 @@ from glow_nb.cook_toom import WholeDivision, scale_of
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
-from glow_nb.kernels.winograd.weights import TransformedFilter, TransformedTaps
+from glow_nb.kernels.winograd.weights import MadeWeights, ReadWeights
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.pixels import elements_between_pixels
 from glow_nb.kernels.writing.shares import write_shares
@@ -32,7 +32,7 @@ class WinogradWriter:
         self.deep, *kernel = self.shape.kernel
         self.tile, self.sizes, self.kernel = nest.tile[1:], nest.sizes[1:], tuple(kernel)
         self.factors = plan.kinds.factors
-        form = TransformedTaps if nest.takes_taps else TransformedFilter
+        form = MadeWeights if nest.takes_taps else ReadWeights
         self.weights = form(nest, plan, self.scratch)
         self.out = SourceWriter()
 

@@ -33,6 +33,7 @@ from glow_nb.kernels.operators.pairings import STEP_INPUTS
 from glow_nb.kernels.target import Target
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.targets import SMALL_CORE
 
 Shape = tuple[int, ...]
 
@@ -54,7 +55,7 @@ def selected(
         builder.save(builder.emit(FullyConnected(operands[0], operands[1], bias)), "y")
     else:
         builder.save(builder.emit(MatMul(operands[0], operands[1])), "y")
-    function = select_packed_operators(builder.function(), target=Target.host())
+    function = select_packed_operators(builder.function(), target=SMALL_CORE)
     found = [n for n in function if isinstance(n, (PackedMatMul, UnpackedMatMul))]
     assert len(found) == 1
     return found[0]

@@ -210,6 +210,21 @@ def test_an_average_is_that_of_the_distances(
     assert np.mean(found == expected) > 0.9
 
 
+@pytest.mark.parametrize(("pads", "is_sum"), [((0, 0, 0, 0), True), ((1, 0, 0, 1), False)])
+def test_a_mean_of_all_pixels_is_a_sum(pads: tuple[int, ...], is_sum: bool) -> None:
+    builder, random = Builder(), np.random.default_rng(0)
+    x = builder.input("x", TensorType(UINT8, (1, 4, 5, 3), 0.5, 9))
+    window: dict[str, Any] = {"kernel": (4, 5), "stride": (1, 1), "pads": pads, "dilation": (1, 1)}
+    goal: dict[str, Any] = {"kind": UINT8, "scale": 0.25, "offset": 3}
+    builder.save(builder.emit(ops.QuantizedAveragePool(x, **window, **goal)), "y")
+    function = builder.function()
+    made = lower(function)
+    assert any(isinstance(node, ops.ReduceSum) for node in made) == is_sum
+    assert any(isinstance(node, ops.Convolution) for node in made) != is_sum
+    feeds = {"x": random.integers(0, 256, (1, 4, 5, 3), np.uint8)}
+    np.testing.assert_array_equal(evaluate(made, feeds)["y"], evaluate(function, feeds)["y"])
+
+
 def test_sums_of_the_extremes_are_exact() -> None:
     """The longest sum that int32 holds: float32 would have lost its last bits."""
     length = (2**31 - 1) // (255 * 255)

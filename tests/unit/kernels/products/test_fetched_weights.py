@@ -9,8 +9,8 @@ import pytest
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.products import product_plan
-from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind, TensorType
+from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.plain_python import run_text
 from tests.unit.kernels.products.test_product_loops import order_of
@@ -56,7 +56,7 @@ def test_tiles_fetch_what_the_next_pass_multiplies(
     rows: int, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(product_plan, "traffic_cycles", order_of(panels_inside))
-    target = replace(Target.host(8), l1_bytes=1 << 14, l2_bytes=1 << 20)
+    target = replace(SMALL_CORE, l1_bytes=1 << 14, l2_bytes=1 << 20)
     shapes = ((rows, INNER), (PANELS, INNER, BLOCK))
     types = [TensorType(ElementKind.FLOAT32, shape) for shape in shapes]
     instruction = instruction_of(PackedMatMulInst, types, depth=PANELS * BLOCK, block=BLOCK)

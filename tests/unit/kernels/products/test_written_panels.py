@@ -9,8 +9,8 @@ import pytest
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
-from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind, TensorType
+from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.plain_python import run_text
 from tests.unit.kernels.products.test_product_loops import order_of
@@ -18,7 +18,7 @@ from tests.unit.kernels.products.test_product_loops import order_of
 LINE = 16
 """Elements of a cache line."""
 
-TARGET = Target.host(8)
+TARGET = SMALL_CORE
 
 
 @dataclass

@@ -42,7 +42,7 @@ FLOAT32 = ElementKind.FLOAT32
 
 
 def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
-    """Return input, transformed filter and bias, and the result that they give."""
+    """Return input, filter as kernels take it, and bias, and the result that they give."""
     shape, random = nest.shape, np.random.default_rng(0)
     b, is_float, kind = Builder(), nest.kind.is_float, nest.kind
     sizes = (shape.batch, *shape.input, shape.channels)
@@ -53,8 +53,7 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
         w, bias = w.astype(np.float32), bias.astype(np.float32)
     else:
         x = random.integers(*kind.limits, sizes, kind.dtype, endpoint=True)
-        w = np.abs(40 * w) if nest.taps_kind is ElementKind.UINT8 else 40 * w
-        w = w.clip(-128, 127).astype(nest.taps_kind.dtype)
+        w = random.integers(*nest.taps_kind.limits, w.shape, nest.taps_kind.dtype, endpoint=True)
         bias = random.integers(-(2**31), 2**31, shape.depth).astype(np.int32)
     source = b.input("x", TensorType.of(x))
     factors, constant = (1 if is_float else 2), b.constant("w", w)
@@ -127,6 +126,8 @@ NESTS = {
     "larger 5x5": (conv(1, 8, 12, (11, 9), (5, 5), pads=2), (4, 4)),
     "row": (conv(1, 6, 9, (5, 14), (1, 7), pads=(0, 3, 0, 3)), (1, 2)),
     "column": (conv(1, 6, 9, (14, 5), (3, 1), pads=(1, 0, 1, 0)), (4, 1)),
+    "lines of one tap": (conv(1, 6, 9, (9, 14), (1, 3), pads=(0, 1, 0, 1)), (4, 4)),
+    "columns of one tap": (conv(1, 6, 9, (9, 14), (3, 1), pads=(1, 0, 1, 0)), (2, 6)),
     "rank 1": (conv(2, 5, 12, (29,), (3,), pads=(3, 1)), (4,)),
     "planes": (conv(2, 5, 12, (3, 7, 9), (1, 3, 3), pads=(0, 1, 1, 0, 1, 1)), (1, 4, 4)),
     "padded planes": (conv(1, 5, 9, (2, 5, 6), (1, 3, 3), pads=(1, 1, 1, 2, 1, 1)), (1, 2, 4)),
