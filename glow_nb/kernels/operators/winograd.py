@@ -140,8 +140,8 @@ class WinogradConvolution(Node):
     zeros at the end of each group; the result is ``[N, *out, depth]``.
 
     Bytes take a filter of integers that is not transformed, with the weights of two neighbouring
-    input channels together: ``[group, panels, ceil(C / group / 2), *r, block * 2]``. U is ``s G
-    filter G^T`` in int16, which wraps around (:mod:`glow_nb.cook_toom`), and the result int32,
+    input channels together: ``[group, panels, ceil(C / group / 2), *r, block * 2]``. U is
+    ``s G filter G^T`` in int16, which wraps around (:mod:`glow_nb.cook_toom`). The result is int32,
     which wraps around before it is divided by ``s`` (:class:`glow_nb.cook_toom.WholeDivision`).
 
     The transforms spread NaN and infinity over a whole tile, and may overflow where the direct sum
