@@ -85,6 +85,7 @@ class PRelu(Node):
     @override
     def infer_type(self) -> TensorType:
         require_kind(self, "input", self.input.type, SIGNED)
+        require_kind(self, "slope", self.slope.type, SIGNED)
         result = broadcast_type(self, input=self.input.type, slope=self.slope.type)
         self.require(
             result == self.input.type,

@@ -25,6 +25,7 @@ from glow_nb.hlir.ops.families import (
 from glow_nb.hlir.ops.windows import check_window
 from glow_nb.kernels.operators.panels import (
     check_block,
+    check_factors,
     check_panels,
     joins_taps,
     panels_of,
@@ -255,6 +256,7 @@ class PackedMatMul(Node):
         self.require(lhs.rank >= 2, f"'lhs' must be a matrix or a batch of them, got {lhs}")
         self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
         check_block(self, self.block, self.factors)
+        check_factors(self, self.rhs.type, self.factors)
         panels = panels_of(self.depth, self.block)
         kind = product_kind(self, lhs, rhs)
         batch = rhs.shape[:-3] and lhs.shape[:-2]

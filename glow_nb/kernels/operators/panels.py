@@ -68,6 +68,7 @@ def check_panels(
         f"group = {group}",
     )
     check_block(node, block, factors)
+    check_factors(node, filter, factors)
     panels = panels_of(depth // group, block)
     taps, run = runs_of(tuple(sizes), channels // group, joined=joined)
     groups = panels_of(run, factors)
@@ -84,6 +85,14 @@ def check_block(node: Node, block: int, factors: int) -> None:
     """Raise VerifyError unless panels of *block* columns in groups of *factors* can be."""
     node.require(block > 0, f"block is {block}, but must be positive")
     node.require(factors in FACTORS, f"factors is {factors}, but must be one of {FACTORS}")
+
+
+def check_factors(node: Node, weights: TensorType, factors: int) -> None:
+    """Raise VerifyError unless *factors* of such *weights* may lie together."""
+    node.require(
+        factors == 1 or not weights.kind.is_float,
+        f"factors is {factors}, but weights of {weights} do not lie together; give 1",
+    )
 
 
 FACTORS = (1, 2, 4)

@@ -211,6 +211,7 @@ def _require_fit(g: Drawing, name: str, kind: str) -> None:
     array = g.tensors[name].array
     if g.kind_of(name) not in FLOATS or kind in FLOATS or kind == "bool" or not array.size:
         return
+    array = array.astype(np.float64)  # a limit may be beyond what its own kind holds
     limits = np.iinfo(kind)
     if not (np.isfinite(array).all() and limits.min <= array.min() and array.max() <= limits.max):
         raise RefusedError

@@ -134,7 +134,8 @@ def pad(g: Drawing, op: str) -> None:
     modes = ["constant", "constant", "reflect", "edge", *(["wrap"] if g.opset >= 19 else [])]
     mode = g.source.choice(modes)
     axes = g.axes(rank) if g.opset >= 18 and g.chance(0.4) else list(range(rank))
-    least = -1 if mode in ("constant", "edge") and g.chance(0.3) else 0
+    may_cut = mode in ("constant", "edge") and g.chance(0.3) and min(shape) >= 2
+    least = -1 if may_cut else 0
     most = [max(shape[a] - 1, 0) if mode == "reflect" else 3 for a in axes]
     pads = [g.whole(least, min(3, n)) for _ in range(2) for n in most]
     operands = [x, g.known(*pads)]

@@ -61,8 +61,11 @@ def softmax(ctx: Writer, node: ops.Softmax | ops.LogSoftmax) -> Value:
 
 
 def _is_local_normalization(node: ops.LocalResponseNormalization) -> bool:
-    """ONNX Runtime has it for images and odd sizes alone, and the attributes are float32."""
-    return node.type.rank == 4 and node.size % 2 == 1 and has_single_attributes(node)
+    """ONNX Runtime has it for images, odd sizes and positive factors; attributes are float32."""
+    is_positive = node.alpha > 0 and node.beta > 0
+    return (
+        node.type.rank == 4 and node.size % 2 == 1 and is_positive and has_single_attributes(node)
+    )
 
 
 @exports_channels_first(ops.LocalResponseNormalization, "input", says=_is_local_normalization)
