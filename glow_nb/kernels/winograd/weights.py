@@ -21,7 +21,8 @@ from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 
 MOST_LINES = 32
-"""To fetch at a time: processors wait for no more. The others are fetched when they are read."""
+"""Cache lines to fetch for an element: more requests than a core can have under way at a time would
+hold it up. Lines beyond these are fetched when they are read."""
 
 
 class ReadWeights:
