@@ -224,7 +224,9 @@ class _Translation:
     def multiply_add(self, x: ast.expr, y: ast.expr, z: ast.expr) -> Vector:
         first, second = self.together(self.widened(self.value(x)), self.widened(self.value(y)))
         first, third = self.together(first, self.widened(self.value(z)))
-        return self.code.call(_FMA, first.kind, first, self.code.convert(second, first.kind), third)
+        kind = first.kind if first.kind in _FMA.kinds else FLOAT64
+        factors = (self.code.convert(vector, kind) for vector in (first, second, third))
+        return self.code.call(_FMA, kind, *factors)
 
     def looked_up(self, table: Vector, x: Operand) -> Vector:
         """Return the elements of *table*, the name of a pointer, that the bytes of *x* count."""

@@ -147,7 +147,7 @@ def test_windows_keep_their_meaning_without_copies(case: Case, threads: int) -> 
     assert len(from_memory) == 1, net.program  # what lies beside the result
 
 
-@given(st.integers(2, 5), st.integers(1, 24), st.integers(0, 2), st.integers(0, 2), st.booleans())
+@given(st.integers(2, 5), st.integers(1, 12), st.integers(0, 2), st.integers(0, 2), st.booleans())
 @settings(max_examples=settings().max_examples // 20)
 def test_dilated_lines_keep_their_meaning(
     dilation: int, length: int, begin: int, end: int, adds: bool
@@ -156,7 +156,7 @@ def test_dilated_lines_keep_their_meaning(
     length = max(length, 3 - begin - end)
     case = Case(
         "dense", ElementKind.FLOAT32, 2, (length * dilation,), (3,), (1,), (dilation,),
-        (begin * dilation, end * dilation), 32, 48, 1, (3, 5), adds,
+        (begin * dilation, end * dilation), 128, 128, 1, (3, 5), adds,
     )  # fmt: skip
     function = build(case)
     feeds = feeds_of(function)
@@ -164,4 +164,4 @@ def test_dilated_lines_keep_their_meaning(
     expected = glow_nb.evaluate(function, feeds)["y"]
     assert distance(expected, net.run(feeds)["y"], least=1.0) <= TOLERANCES[case.kind]
     (convolution,) = (k for k in net.kernels if k.family in ("winograd", "convolution"))
-    assert length < 24 or dilation == 2 or convolution.family == "winograd"
+    assert length < 12 or convolution.family == "winograd"

@@ -73,8 +73,11 @@ class Erf(UnaryElementwise):
 def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
     """Return ``x y + z`` of floats, rounded once, or twice from a sum that is wide enough.
 
-    A product of float32 is exact in float64; the sum is rounded there, and to its own kind.
+    A product of float32 is exact in float64; the sum is rounded there, and to its own kind. Other
+    numbers than floats become float64.
     """
+    if x.dtype.kind != "f":
+        x = x.astype(np.float64)
     wide = np.longdouble if x.dtype == np.float64 else np.float64
     made: Array = (x.astype(wide) * y + z).astype(x.dtype)
     return made

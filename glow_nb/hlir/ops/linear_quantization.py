@@ -8,7 +8,7 @@ block, and a run may compute them. Arithmetic is that of float32, each operation
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -103,8 +103,8 @@ class DequantizeLinear(Node):
         type = self.input.type
         require_kind(self, "input", type, STORED)
         require_kind(self, "scale", self.scale.type, self.scale_kinds)
-        _require_beside(self, "scale", self.scale, self.scale.type.kind)
-        _require_beside(self, "offset", self.offset, type.kind)
+        require_beside(self, "scale", self.scale, self.scale.type.kind)
+        require_beside(self, "offset", self.offset, type.kind)
         require_usable_scales(self, "scale", self.scale)
         return type.with_kind(self.scale.type.kind)
 
@@ -125,8 +125,8 @@ def _require_input(node: QuantizeLinear | Requantize, kind: ElementKind) -> None
 def _rounded_type(node: QuantizeLinear | Requantize, name: str, factor: Value) -> TensorType:
     """Return the type of a result of ``kind``, scaled by the operand *factor* called *name*."""
     require_result_kind(node, node.kind, NARROW)
-    _require_beside(node, name, factor, FLOAT32)
-    _require_beside(node, "offset", node.offset, node.kind)
+    require_beside(node, name, factor, FLOAT32)
+    require_beside(node, "offset", node.offset, node.kind)
     return node.input.type.with_kind(node.kind)
 
 
@@ -136,13 +136,8 @@ def require_result_kind(node: Node, kind: ElementKind, kinds: Kinds) -> None:
     node.require(kind in kinds, f"kind {kind.value} must be one of {names}")
 
 
-def _require_beside(
-    node: QuantizeLinear | Requantize | DequantizeLinear,
-    name: str,
-    operand: Value,
-    kind: ElementKind,
-) -> None:
-    """Raise VerifyError unless *operand* is plain, of *kind*, and broadcasts to the input."""
+def require_beside(node: Any, name: str, operand: Value, kind: ElementKind) -> None:
+    """Raise VerifyError unless *operand* is plain, of *kind*, and broadcasts to ``node.input``."""
     type, beside = node.input.type, operand.type
     wanted = TensorType(kind, beside.shape)
     node.require(beside == wanted, f"'{name}' is {beside}, but must be {wanted}; convert it")

@@ -19,7 +19,7 @@ from glow_nb.conversion import rounded
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.ops.elementwise import fused_multiply_add
 from glow_nb.hlir.ops.families import require_kind
-from glow_nb.hlir.ops.linear_quantization import FLOAT32, require_result_kind
+from glow_nb.hlir.ops.linear_quantization import FLOAT32, require_beside, require_result_kind
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -30,7 +30,7 @@ NEIGHBOURS = np.arange(-4, 5)
 """Floats to compare at, from the one that is nearest to a border."""
 
 LEAST, GREATEST = 2.0**-60, 2.0**60
-"""Scales beyond which products might leave the range of float32."""
+"""Reciprocals beyond which products might leave the range of float32."""
 
 
 class Reciprocal(NamedTuple):
@@ -60,29 +60,18 @@ class QuantizeByProduct(Node):
 
     @override
     def infer_type(self) -> TensorType:
-        type = self.input.type
-        require_kind(self, "input", type, frozenset({FLOAT32}))
+        require_kind(self, "input", self.input.type, frozenset({FLOAT32}))
         require_result_kind(self, self.kind, BYTES)
-        kinds = (("high", FLOAT32), ("low", FLOAT32), ("offset", self.kind))
-        for (name, kind), operand in zip(kinds, (self.high, self.low, self.offset), strict=True):
-            wanted = TensorType(kind, operand.type.shape)
-            self.require(
-                operand.type == wanted and _broadcasts(wanted, type),
-                f"'{name}' is {operand.type}, but must be of {kind.value} and broadcast to the "
-                f"input {type}, with the same rank",
-            )
-        return type.with_kind(self.kind)
+        require_beside(self, "high", self.high, FLOAT32)
+        require_beside(self, "low", self.low, FLOAT32)
+        require_beside(self, "offset", self.offset, self.kind)
+        return self.input.type.with_kind(self.kind)
 
     @override
     def evaluate(self, input: Array, high: Array, low: Array, offset: Array) -> Array:
         with np.errstate(all="ignore"):
             product = fused_multiply_add(input, high, input * low)
             return rounded(product, offset, self.kind)
-
-
-def _broadcasts(operand: TensorType, input: TensorType) -> bool:
-    sizes = zip(operand.shape, input.shape, strict=True)
-    return operand.rank == input.rank and all(n in (1, m) for n, m in sizes)
 
 
 def reciprocal_of(scale: Array) -> Reciprocal | None:

@@ -59,7 +59,7 @@ convolution of bytes over 7 x 7 x 512 then takes 0.88 of the time, one over 14 x
 0.98; over 28 x 28 x 128, where sums take more, it would be 1.1."""
 
 TAPS_CYCLES = 0.08
-"""Of each byte of transformed weights that a kernel makes. A Zen 3 core takes 60 to 90 cycles for
+"""Of each byte of transformed weights that a kernel makes. A Zen 3 core takes 87 to 95 cycles for
 the 36 vectors of 32 bytes that a vector of filters becomes."""
 
 

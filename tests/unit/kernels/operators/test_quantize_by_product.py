@@ -107,6 +107,6 @@ def test_operands_must_fit() -> None:
     b = Builder()
     x, low = b.input("x", "float32<2 x 3>"), b.input("low", "float32<1 x 1>")
     zero = b.input("zero", "uint8<1 x 1>")
-    message = "'high' is float32<1 x 2>, but must be of float32 and broadcast to the input"
+    message = "'high' is float32<1 x 2>, which does not broadcast to 'input' float32<2 x 3>"
     with pytest.raises(VerifyError, match=re.escape(message)):
         QuantizeByProduct(x, b.input("high", "float32<1 x 2>"), low, zero, ElementKind.UINT8)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glow_nb.kernels.products.convolution_cost import (
-    LEAST_GAIN,
+    _least_gain,
     convolution_candidates,
     product_candidates,
 )
@@ -161,7 +161,7 @@ def estimates(shape: ConvolutionShape, threads: int = 1) -> dict[Any, float]:
     return {(way.tile, way.block): way.cycles for way in ways}
 
 
-ROUNDING, DIVIDES_BETTER = 1 - 1e-9, 0.95
+ROUNDING, DIVIDES_BETTER = 1 - 1e-9, 0.98
 """What more work may take of the time that less does."""
 
 MORE_WORK: tuple[Callable[[ConvolutionShape], ConvolutionShape], ...] = (
@@ -180,8 +180,7 @@ def test_more_work_is_never_cheaper(
     """For one thread: of two, the slower has less to do where the work divides better.
 
     So it is with Winograd's tiles, which one more row may divide into register tiles with less left
-    over, and more channels into blocks of the caches: 4.1 % of the time was the most found in
-    8000 layers.
+    over: 0.7 % of the time was the most found in 4000 layers.
     """
     less, more = estimates(shape), estimates(grow(shape))
     for way in less.keys() & more.keys():
@@ -204,15 +203,14 @@ def test_the_chosen_way_is_the_cheapest_and_no_candidate_more_makes_it_dearer(
 ) -> None:
     """One block alone may be a fifth dearer: it is ranked for direct sums, not for Winograd's.
 
-    A way that is less precise is chosen only if it is cheaper by some percents.
+    Tiles that are less precise count as dearer by what they must gain.
     """
     least = inf
     for blocks in (1, 2, 3, 99):
         ways = convolution_candidates(shape, FLOAT32, TARGET, blocks=blocks, threads=threads)
-        cheapest = min(way.cycles for way in ways)
-        assert cheapest <= least
-        assert ways[0].cycles <= cheapest * max(LEAST_GAIN.values())
-        least = cheapest
+        ranked = [way.cycles * _least_gain(way, shape) for way in ways]
+        assert ranked[0] == min(ranked) <= least
+        least = ranked[0]
 
 
 @given(
