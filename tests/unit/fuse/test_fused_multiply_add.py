@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64
 
 
 @pytest.fixture
-def multiply_add() -> Iterator[type[Node]]:
+def multiply_add() -> Iterator[type[Any]]:
     """Define an operator as a user would, and forget it again."""
 
     @define_node("multiply_add_for_the_test", scalar="fma(x, y, z)")
@@ -54,7 +55,7 @@ def multiply_add() -> Iterator[type[Node]]:
     ],
 )
 def test_kinds_are_brought_together(
-    kinds: tuple[ElementKind, ...], multiply_add: type[Node]
+    kinds: tuple[ElementKind, ...], multiply_add: type[Any]
 ) -> None:
     random, b = np.random.default_rng(0), Builder()
     feeds = {
@@ -74,7 +75,7 @@ def test_kinds_are_brought_together(
 
 
 @pytest.mark.jit
-def test_products_are_not_rounded(multiply_add: type[Node]) -> None:
+def test_products_are_not_rounded(multiply_add: type[Any]) -> None:
     x = np.full(5, 1 + 2.0**-12, np.float32)
     feeds = {"x": x, "y": x, "z": -(x * x)}
     b = Builder()
