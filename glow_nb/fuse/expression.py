@@ -8,7 +8,6 @@ came from: loaded from memory, computed by an instruction before, or taken from 
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,130 +15,24 @@ from typing import TypeVar
 import numpy as np
 
 from glow_nb.errors import DefinitionError
+from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.llir.program import Instruction, mutated
-from glow_nb.llir.scalar import applied, number_as, scalar_expression
+from glow_nb.llir.scalar import applied, scalar_expression
 from glow_nb.llir.scalar_functions import SCALAR_FUNCTIONS, ScalarFunction
 from glow_nb.schema import attributes_of
 from glow_nb.types import ElementKind
 
 BOOL, FLOAT32, FLOAT64 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.FLOAT64
 _NARROW = (ElementKind.FLOAT16, ElementKind.BFLOAT16)
-_CONVERT, _NEG = SCALAR_FUNCTIONS["convert"], SCALAR_FUNCTIONS["neg"]
-_FMA, _LOOK_UP, _RINT = (SCALAR_FUNCTIONS[name] for name in ("fma", "look_up", "rint"))
-_SATURATE, _CONVERT_FLOAT32 = SCALAR_FUNCTIONS["saturate"], SCALAR_FUNCTIONS["convert_float32"]
-_ADD = SCALAR_FUNCTIONS["add"]
-_INTEGERS = frozenset(kind for kind in ElementKind if kind.value.startswith(("int", "uint")))
-
-
-@dataclass(frozen=True)
-class Vector:
-    """A vector in generated text.
-
-    Attributes:
-        name: A variable, or a call without side effects that makes the vector; the pointer to a
-            table, which is read whole.
-        kind: Its element kind.
-    """
-
-    name: str
-    kind: ElementKind
+_CONVERT, _NEG, _FMA, _LOOK_UP = (
+    SCALAR_FUNCTIONS[name] for name in ("convert", "neg", "fma", "look_up")
+)
 
 
 T = TypeVar("T")
 Operand = Vector | int | float
 """A vector, or a number that takes the kind of the vector it meets."""
-
-
-class VectorCode:
-    """Straight-line vector code under construction; equal calls are written once.
-
-    Attributes:
-        lanes: Elements of every vector.
-        prefix: What the names of variables begin with.
-        lines: The lines written so far, ``v3 = mul(v1, v2)``.
-        calls: The functions called so far, each with the kind of its first operand.
-    """
-
-    def __init__(self, lanes: int, prefix: str = "v") -> None:
-        self.lanes, self.prefix = lanes, prefix
-        self.lines: list[str] = []
-        self.calls: set[tuple[ScalarFunction, ElementKind]] = set()
-        self._known: dict[str, Vector] = {}
-        self._rounded: set[Vector] = set()  # whole numbers, -0.0 and NaN among them
-        self._integers: set[Vector] = set()  # such numbers in float32 without -0.0
-        self._saturated: dict[Vector, Vector] = {}  # what integers were made of, by the integers
-
-    def assign(self, text: str, kind: ElementKind) -> Vector:
-        """Return a variable that holds the vector *text* of *kind*."""
-        if text not in self._known:
-            vector = Vector(f"{self.prefix}{len(self.lines)}", kind)
-            self.lines.append(f"{vector.name} = {text}")
-            self._known[text] = vector
-        return self._known[text]
-
-    def call(self, function: ScalarFunction, kind: ElementKind, *operands: Vector) -> Vector:
-        """Return the result, of *kind*, of *function*."""
-        first = operands[0]
-        self.calls.add((function, first.kind))
-        arguments = ", ".join(operand.name for operand in operands)
-        text = f"{function.name_for(kind)}({arguments})"
-        if function is _SATURATE:
-            result = Vector(text, kind)  # written where it is read, if it is read as integers
-            self._saturated[result] = first
-            return result
-        if function in (_CONVERT, _CONVERT_FLOAT32) and kind is FLOAT32:
-            return self._in_float32(first, text)
-        result = self.assign(text, kind)
-        if function is _RINT:
-            self._rounded.add(result)
-        if function is _ADD and self._are_integers(*operands):
-            self._integers.add(result)
-        return result
-
-    def _are_integers(self, *summands: Vector) -> bool:
-        """True if the sum is a whole number, but not -0.0.
-
-        All of *summands* are whole numbers then, and one of them is never -0.0.
-        """
-        integers = self._integers.intersection(summands)
-        return bool(integers) and (integers | self._rounded).issuperset(summands)
-
-    def _in_float32(self, vector: Vector, text: str) -> Vector:
-        """Return *vector* in float32, which *text* would convert.
-
-        Where integers of at most 16 bits are saturated floats, those are bounded instead: narrowing
-        and widening them again would take several instructions.
-        """
-        if vector.kind is FLOAT32:
-            return vector
-        source = self._saturated.get(vector)
-        if source in self._integers and vector.kind.size_bytes <= 2:
-            return self.assign(f"clamp_{vector.kind.value}({source.name})", FLOAT32)
-        result = self.assign(text, FLOAT32)
-        if vector.kind in _INTEGERS:
-            self._integers.add(result)
-        return result
-
-    def convert(self, vector: Vector, kind: ElementKind) -> Vector:
-        """Return *vector* with elements of *kind*."""
-        return vector if vector.kind is kind else self.call(_CONVERT, kind, vector)
-
-    def splat(self, number: float, kind: ElementKind) -> Vector:
-        """Return a vector with *number*, made fit for *kind*, in every lane."""
-        text = number_text(number_as(kind, number))
-        return Vector(f"splat_{kind.value}({text}, {self.lanes})", kind)
-
-
-def number_text(number: float) -> str:
-    """Return *number* as a Python expression without names; infinity is ``1e999``."""
-    if number == -(2**63):
-        return f"{number + 1} - 1"  # 2**63 alone is not an int64
-    if isinstance(number, float) and math.isinf(number):
-        return "1e999" if number > 0 else "-1e999"
-    if isinstance(number, float) and math.isnan(number):
-        return "1e999 - 1e999"
-    return repr(number)
 
 
 def write_scalar(

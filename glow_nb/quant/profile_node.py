@@ -7,7 +7,7 @@ import math
 from typing_extensions import override
 
 from glow_nb.costs import Cost
-from glow_nb.fuse.expression import number_text
+from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.graph import Node, Value, define_node
 from glow_nb.hlir.rules import no_gradient
 from glow_nb.kernels.registry import kernel_for

@@ -61,6 +61,15 @@ def saturate(x: Lanes, kind: ElementKind) -> Lanes:
     return convert(clamp(whole, kind), kind)
 
 
+def saturate_sum(x: Lanes, offset: Lanes, kind: ElementKind) -> Lanes:
+    """Round every lane of *x* half to even, and return the number of *kind* nearest to the sum.
+
+    *x* is of ``float32``, *offset* of *kind*, which has at most 16 bits; the least stands for NaN.
+    """
+    packed = _packed(x, kind, convert(offset, INT32))
+    return packed or saturate(rint(x) + convert(offset, FLOAT32), kind)
+
+
 def clamp(x: Lanes, kind: ElementKind) -> Lanes:
     """Return every lane of *x* as the nearest number between the limits of *kind*; least for NaN.
 
@@ -71,20 +80,40 @@ def clamp(x: Lanes, kind: ElementKind) -> Lanes:
     return (above < greatest).select(above, above.full(greatest))
 
 
-def saturate_all(parts: Sequence[Lanes], kind: ElementKind) -> list[Lanes]:
-    """Saturate vectors of equal lanes, several at once where the processor packs them."""
+def clamp_around(x: Lanes, offset: Lanes, kind: ElementKind) -> Lanes:
+    """Return ``clamp(x + offset, kind) - offset`` for whole numbers, of *kind* in *offset*."""
+    least, greatest = (x.full(limit) - offset for limit in kind.limits)
+    above = (x > least).select(x, least)  # a NaN is not above
+    return (above < greatest).select(above, greatest)
+
+
+def saturate_all(
+    parts: Sequence[Lanes], kind: ElementKind, offsets: Sequence[Lanes] = ()
+) -> list[Lanes]:
+    """Saturate vectors of equal lanes, several at once where the processor packs them.
+
+    If there are *offsets*, one for each, it is as :func:`saturate_sum` does.
+    """
     if len(parts) > 1 and packs_bytes(parts[0], kind) == parts[0].lanes:
-        return rounded_to_bytes(parts, kind)
+        return rounded_to_bytes(parts, kind, [convert(offset, INT32) for offset in offsets])
+    if offsets:
+        return [saturate_sum(*each, kind) for each in zip(parts, offsets, strict=True)]
     return [saturate(part, kind) for part in parts]
 
 
-def _packed(x: Lanes, kind: ElementKind) -> Lanes | None:
-    """Saturate a vector that is several of the processor's, if that packs them."""
+def _packed(x: Lanes, kind: ElementKind, offset: Lanes | None = None) -> Lanes | None:
+    """Saturate a vector that is several of the processor's, if that packs them.
+
+    An *offset* of int32 is added to the rounded numbers first.
+    """
     lanes = packs_bytes(x, kind)
     if not lanes or x.lanes <= lanes:
         return None
-    parts = [x.shuffle(range(begin, begin + lanes)) for begin in range(0, x.lanes, lanes)]
-    found = rounded_to_bytes(parts, kind)
+
+    def parts(whole: Lanes) -> list[Lanes]:
+        return [whole.shuffle(range(begin, begin + lanes)) for begin in range(0, x.lanes, lanes)]
+
+    found = rounded_to_bytes(parts(x), kind, parts(offset) if offset else ())
     while len(found) > 1:
         found = [left.join(right) for left, right in zip(found[::2], found[1::2], strict=True)]
     return found[0]

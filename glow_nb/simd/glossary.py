@@ -17,8 +17,9 @@ grid of vectors in registers, rows x vectors. Functions that are not listed (add
 work on each element of a vector or tile; splat_<kind>(x, lanes) repeats one number,
 iota_<kind>(lanes) counts 0, 1, 2, ..., convert_<kind>(v) changes the element kind,
 saturate_<kind>(v) rounds to the nearest integer of the kind, clamp_<kind>(v) takes the nearest
-number within the limits of the kind and stays a float, as_<kind>(p) reads memory as another kind,
-and reduce_<operation>(v) combines all elements of a vector to one.
+number within the limits of the kind and stays a float, saturate_sum_<kind>(v, w) is
+saturate_<kind>(rint(v) + w), clamp_around_<kind>(v, w) is clamp_<kind>(v + w) - w, as_<kind>(p)
+reads memory as another kind, and reduce_<operation>(v) combines all elements of a vector to one.
 """
 
 

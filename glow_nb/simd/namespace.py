@@ -20,6 +20,7 @@ functions
     inverse_fourth_root pow sin cos tan asin acos atan sinh cosh asinh acosh atanh``
 conversion
     ``convert_<kind>(v)`` ``bit_cast_<kind>(v)`` ``saturate_<kind>(v)`` ``clamp_<kind>(v)``
+    ``saturate_sum_<kind>(v, w)`` ``clamp_around_<kind>(v, w)``
 over lanes, to a plain number
     ``reduce_add reduce_mul reduce_maximum reduce_minimum reduce_largest reduce_and reduce_or``
 indices
@@ -55,7 +56,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -81,10 +81,23 @@ from glow_nb.simd import (
     window,
     winograd,
 )
-from glow_nb.simd.convert import bit_cast, clamp, convert, in_float32, saturate, saturate_all
+from glow_nb.simd.convert import bit_cast, convert, in_float32
+from glow_nb.simd.elementwise import (
+    are_alike,
+    binary,
+    clamping,
+    clamping_around,
+    conversion,
+    fma,
+    lanes_of,
+    saturated_sum,
+    saturation,
+    unary,
+    where,
+)
 from glow_nb.simd.inverse_erf import inverse_erf
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
-from glow_nb.simd.types import Pointer, RegisterTile, Vec, is_narrow, kernel_signature, scalar_type
+from glow_nb.simd.types import Pointer, Vec, is_narrow, kernel_signature, scalar_type
 from glow_nb.types import ElementKind
 
 __all__ = ["NAMESPACE", "Pointer", "Vec", "kernel_signature"]
@@ -176,94 +189,16 @@ _INTRINSICS: dict[ModuleType, str] = {
 """What each module adds under its own name."""
 
 
-def _lanes(builder: Any, value: Any, vector: Vec) -> Lanes:
-    return Lanes(builder, value, vector.kind, vector.lanes)
-
-
-def _same(*operands: Any) -> bool:
-    """True if all are vectors, or register tiles, of one kind and width."""
-    return all(
-        isinstance(each, Vec | RegisterTile)
-        and (each.kind, each.lanes) == (operands[0].kind, operands[0].lanes)
-        for each in operands
-    )
-
-
-def _together(kind: ElementKind | None, *operands: Any) -> Any:
-    """Return the type of an elementwise result; None if tiles of two sizes meet.
-
-    A vector that meets a tile goes with each vector of it.
-    """
-    tiles = {(each.rows, each.vectors) for each in operands if isinstance(each, RegisterTile)}
-    kind = kind or operands[0].kind
-    if not tiles:
-        return Vec(kind, operands[0].lanes)
-    return RegisterTile(kind, operands[0].lanes, *tiles.pop()) if len(tiles) == 1 else None
-
-
-def _apply(
-    builder: Any, operation: Callable[..., Lanes], result: Any, signature: Any, arguments: Any
-) -> Any:
-    """Apply *operation* to vectors, or to each vector of tiles."""
-    pairs = list(zip(arguments, signature.args, strict=True))
-    if isinstance(result, Vec):
-        return operation(*(_lanes(builder, value, type) for value, type in pairs)).value
-    made = ir.Constant(result.llvm, ir.Undefined)
-    for part in range(result.rows * result.vectors):
-        operands = (
-            Lanes(builder, builder.extract_value(value, part), type.kind, type.lanes)
-            if isinstance(type, RegisterTile)
-            else _lanes(builder, value, type)
-            for value, type in pairs
-        )
-        made = builder.insert_value(made, operation(*operands).value, part)
-    return made
-
-
-def _unary(operation: Callable[[Lanes], Lanes], kind: ElementKind | None = None) -> Any:
-    """Make an intrinsic of one vector or tile; the result has *kind* or that of the operand."""
-
-    @intrinsic
-    def unary(typing: Any, x: Any) -> Any:
-        if not _same(x):
-            return None
-        result = _together(kind, x)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _apply(builder, operation, result, signature, arguments)
-
-        return result(x), codegen
-
-    return unary
-
-
-def _binary(operation: Callable[[Lanes, Lanes], Lanes], kind: ElementKind | None = None) -> Any:
-    """Make an intrinsic of two vectors or tiles alike; the result has *kind* or theirs."""
-
-    @intrinsic
-    def binary(typing: Any, lhs: Any, rhs: Any) -> Any:
-        if not _same(lhs, rhs):
-            return None
-        result = _together(kind, lhs, rhs)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _apply(builder, operation, result, signature, arguments)
-
-        return (result(lhs, rhs), codegen) if result else None
-
-    return binary
-
-
 def _reduction(operation: Callable[[Lanes, Lanes], Lanes]) -> Any:
     """Make an intrinsic that combines all lanes to one plain number."""
 
     @intrinsic
     def reduction(typing: Any, x: Any) -> Any:
-        if not _same(x):
+        if not are_alike(x):
             return None
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            vector = _lanes(builder, arguments[0], x)
+            vector = lanes_of(builder, arguments[0], x)
             narrow = is_narrow(x.kind)
             wide = convert(vector, FLOAT32) if narrow else vector
             return wide.reduce(operation)
@@ -271,74 +206,6 @@ def _reduction(operation: Callable[[Lanes, Lanes], Lanes]) -> Any:
         return scalar_type(x.kind)(x), codegen
 
     return reduction
-
-
-def _conversion(operation: Callable[[Lanes, ElementKind], Lanes], kind: ElementKind) -> Any:
-    """Make an intrinsic of one vector or tile whose result has *kind*."""
-    return _unary(lambda x: operation(x, kind), kind)
-
-
-def _clamp(kind: ElementKind) -> Any:
-    """Make the intrinsic of one vector or tile that stays within the limits of *kind*."""
-    return _unary(lambda x: clamp(x, kind))
-
-
-def _saturation(kind: ElementKind) -> Any:
-    """Make the intrinsic of one vector or tile that rounds to the nearest numbers of *kind*."""
-
-    @intrinsic
-    def saturation(typing: Any, x: Any) -> Any:
-        if not _same(x):
-            return None
-        result = _together(kind, x)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            if isinstance(x, Vec):
-                return saturate(_lanes(builder, arguments[0], x), kind).value
-            parts = [
-                _lanes(builder, builder.extract_value(arguments[0], part), x.vector)
-                for part in range(x.rows * x.vectors)
-            ]
-            made = ir.Constant(result.llvm, ir.Undefined)
-            for part, found in enumerate(saturate_all(parts, kind)):
-                made = builder.insert_value(made, found.value, part)
-            return made
-
-        return result(x), codegen
-
-    return saturation
-
-
-@intrinsic
-def fma(typing: Any, lhs: Any, rhs: Any, addend: Any) -> Any:
-    """``fma(a, b, c)``: ``a * b + c``, rounded once."""
-    if not _same(lhs, rhs, addend):
-        return None
-    result = _together(None, lhs, rhs, addend)
-    operation = in_float32(arithmetic.fma)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _apply(builder, operation, result, signature, arguments)
-
-    return (result(lhs, rhs, addend), codegen) if result else None
-
-
-@intrinsic
-def where(typing: Any, condition: Any, yes: Any, no: Any) -> Any:
-    """``where(c, a, b)``: a where the bool vector c is true, else b."""
-    if not (_same(yes, no) and _same(condition) and condition.kind is BOOL):
-        return None
-    if condition.lanes != yes.lanes:
-        return None
-    result = _together(yes.kind, condition, yes, no)
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        def choose(c: Lanes, a: Lanes, b: Lanes) -> Lanes:
-            return a.like(builder.select(c.value, a.value, b.value))
-
-        return _apply(builder, choose, result, signature, arguments)
-
-    return (result(condition, yes, no), codegen) if result else None
 
 
 def _index_choice(sign: str) -> Any:
@@ -362,26 +229,28 @@ def _namespace() -> dict[str, object]:
     widened = in_float32
     names: dict[str, object] = {"fma": fma, "where": where}
     names |= {"min": _index_choice("<"), "max": _index_choice(">")}
-    names |= {name: _unary(widened(operation)) for name, operation in _UNARY.items()}
-    names |= {name: _binary(widened(operation)) for name, operation in _BINARY.items()}
-    names |= {name: _binary(getattr(arithmetic, name)) for name in _BITS}
-    names["bit_not"] = _unary(arithmetic.bit_not)
+    names |= {name: unary(widened(operation)) for name, operation in _UNARY.items()}
+    names |= {name: binary(widened(operation)) for name, operation in _BINARY.items()}
+    names |= {name: binary(getattr(arithmetic, name)) for name in _BITS}
+    names["bit_not"] = unary(arithmetic.bit_not)
     names |= {
-        name: _binary(widened(arithmetic.comparison(sign)), BOOL)
+        name: binary(widened(arithmetic.comparison(sign)), BOOL)
         for name, sign in _COMPARISONS.items()
     }
     names |= {name: _reduction(operation) for name, operation in _REDUCTIONS.items()}
     for name in ("isnan", "isinf"):
-        names[name] = _unary(widened(getattr(arithmetic, name)), BOOL)
+        names[name] = unary(widened(getattr(arithmetic, name)), BOOL)
     for kind in ElementKind:
         names[f"splat_{kind.value}"] = scalars.splat_of(kind)
         names[f"iota_{kind.value}"] = scalars.iota_of(kind)
         names[f"as_{kind.value}"] = memory.pointer_as(kind)
-        names[f"convert_{kind.value}"] = _conversion(convert, kind)
-        names[f"saturate_{kind.value}"] = _saturation(kind)
-        names[f"bit_cast_{kind.value}"] = _conversion(bit_cast, kind)
+        names[f"convert_{kind.value}"] = conversion(convert, kind)
+        names[f"saturate_{kind.value}"] = saturation(kind)
+        names[f"bit_cast_{kind.value}"] = conversion(bit_cast, kind)
         if kind.value.startswith(("int", "uint")) and kind.bits <= 16:  # float32 holds the limits
-            names[f"clamp_{kind.value}"] = _clamp(kind)
+            names[f"clamp_{kind.value}"] = clamping(kind)
+            names[f"clamp_around_{kind.value}"] = clamping_around(kind)
+            names[f"saturate_sum_{kind.value}"] = saturated_sum(kind)
     for module, members in _INTRINSICS.items():
         names |= {name: getattr(module, name) for name in members.split()}
     return names | dot.DOTS | dot.STREAMS | taps.TAPS

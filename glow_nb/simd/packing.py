@@ -8,6 +8,7 @@ vectors take four instructions, and what is too large for a byte needs no compar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from llvmlite import ir
 
@@ -41,18 +42,26 @@ def packs_bytes(x: Lanes, kind: ElementKind) -> int:
     return next((SETS[name] for name in names), 0)
 
 
-def rounded_to_bytes(parts: Sequence[Lanes], kind: ElementKind) -> list[Lanes]:
+def rounded_to_bytes(
+    parts: Sequence[Lanes], kind: ElementKind, offsets: Sequence[Lanes] = ()
+) -> list[Lanes]:
     """Return vectors of ``float32`` as bytes of *kind*, halves to even, the least for NaN.
 
-    All have as many lanes as :func:`packs_bytes` says.
+    All have as many lanes as :func:`packs_bytes` says. If there are *offsets*, one of int32 for
+    each vector, with numbers of *kind*, they are added to the integers before these saturate.
     """
     found: list[Lanes] = []
     for first in range(0, len(parts), 4):
         some = [_integers(part) for part in parts[first : first + 4]]
-        packed = _packed([some[number % len(some)] for number in range(4)], kind)
+        packed = _packed(_four_of(some), kind, _four_of(offsets[first : first + 4]))
         lanes = some[0].lanes
         found += [packed.shuffle(range(n * lanes, (n + 1) * lanes)) for n in range(len(some))]
     return found
+
+
+def _four_of(some: Sequence[Lanes]) -> list[Lanes]:
+    """Return *some* vectors, repeated until there are four; none if there are none."""
+    return [some[number % len(some)] for number in range(4)] if some else []
 
 
 def _integers(x: Lanes) -> Lanes:
@@ -69,20 +78,30 @@ def _integers(x: Lanes) -> Lanes:
     return x.like(value, INT32)
 
 
-def _packed(parts: Sequence[Lanes], kind: ElementKind) -> Lanes:
-    """Return four vectors of integers as one of bytes."""
+def _packed(parts: Sequence[Lanes], kind: ElementKind, offsets: Sequence[Lanes]) -> Lanes:
+    """Return four vectors of integers as one of bytes, after *offsets* are added, if there are any.
+
+    Sums of 16 bits saturate: no byte can bring back what is beyond them.
+    """
     builder, lanes = parts[0].builder, parts[0].lanes
     _, to_words, signed, unsigned = _NARROW[lanes]
     to_bytes = signed if kind.is_signed else unsigned
 
-    def narrowed(name: str, bits: int, count: int, first: object, second: object) -> object:
+    def narrowed(name: str, bits: int, count: int, first: Any, second: Any) -> Any:
         form = ir.VectorType(ir.IntType(bits), count)
         return call_named(builder, f"llvm.x86.{name}", form, [first, second])
 
-    low, high = (
-        narrowed(to_words, 16, 2 * lanes, first.value, second.value)
-        for first, second in (parts[:2], parts[2:])
-    )
+    def words(vectors: Sequence[Lanes]) -> list[Any]:
+        pairs = (vectors[:2], vectors[2:])
+        return [narrowed(to_words, 16, 2 * lanes, a.value, b.value) for a, b in pairs]
+
+    low, high = words(parts)
+    if offsets:
+        name, form = f"llvm.sadd.sat.v{2 * lanes}i16", low.type
+        low, high = (
+            call_named(builder, name, form, [word, offset])
+            for word, offset in zip((low, high), words(offsets), strict=True)
+        )
     mixed = narrowed(to_bytes, 8, 4 * lanes, low, high)
     pieces = lanes // 4  # pieces of 16 bytes, in which four bytes of each part follow one another
     order = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from glow_nb.fuse.expression import number_text
+from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.attention.plan import AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape, Mask
 from glow_nb.kernels.writing.index_text import index_text, plus, times

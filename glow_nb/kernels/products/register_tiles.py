@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from glow_nb.fuse.expression import VectorCode
+from glow_nb.fuse.vector_code import VectorCode
 from glow_nb.kernels.stacks.fusion import Fusion, Place
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.pixels import elements_between_pixels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glow_nb.fuse.expression import VectorCode
+from glow_nb.fuse.vector_code import VectorCode
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.elementwise import vectors_at_once
 from glow_nb.kernels.stacks.fusion import Fusion

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from glow_nb.fuse.expression import number_text
+from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.reductions.rows import Rows
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glow_nb.fuse.expression import number_text
+from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus

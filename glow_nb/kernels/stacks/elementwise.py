@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import prod
 
 from glow_nb.alignment import CACHE_LINE_BYTES
-from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.loop_body import LoopBody
+from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import ENOUGH_ROWS, Nest, loops, share
@@ -87,7 +87,7 @@ def _plan(body: LoopBody, target: Target, pointers: dict[Buffer, str]) -> _Loop:
     if any(stride[-1] not in (0, 1) for stride in nest.strides):
         lanes = 1
     streams = _streams(body, nest, lanes, target)
-    is_light = len(trial.lines) <= 2
+    is_light = trial.operations <= 2
     return _Loop(body, nest.sizes, strides, pointers, lanes, is_light, streams)
 
 

@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import count
 from typing import Protocol
 
-from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.loop_body import LoopBody
+from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.llir.program import (
     Buffer,
@@ -29,7 +29,7 @@ from glow_nb.llir.stack import StackInst
 from glow_nb.schema import operand_specs
 from glow_nb.types import ElementKind
 
-CHEAP_LINES = 3
+CHEAP_OPERATIONS = 3
 """Vector operations that are repeated rather than kept."""
 
 
@@ -239,4 +239,4 @@ class Fusion:
             return True
         trial = self.prologue.trial()
         is_plain = all(function.cost is CostClass.CHEAP for function, _ in trial.calls)
-        return is_plain and len(trial.lines) <= CHEAP_LINES
+        return is_plain and trial.operations <= CHEAP_OPERATIONS

@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 
 from glow_nb.errors import UnsupportedError
-from glow_nb.fuse.expression import number_text
+from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.families import bounds_of
 from glow_nb.kernels.registry import head_kernel_for, kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion

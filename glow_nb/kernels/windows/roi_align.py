@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glow_nb.fuse.expression import number_text
+from glow_nb.fuse.vector_code import number_text
 from glow_nb.hlir.ops.regions import FARTHEST
 from glow_nb.kernels.movement.gather import write_place
 from glow_nb.kernels.registry import kernel_for

@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 
 from glow_nb.cook_toom import short_convolution
-from glow_nb.fuse.expression import number_text
+from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.operators.winograd_instructions import WinogradFilterInst
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target

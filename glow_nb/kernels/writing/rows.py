@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from glow_nb.fuse.expression import number_text
+from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.writing.source import SourceWriter
 from glow_nb.types import ElementKind
 

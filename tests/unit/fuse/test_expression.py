@@ -2,7 +2,8 @@
 
 import pytest
 
-from glow_nb.fuse.expression import Vector, VectorCode, number_text, write_scalar
+from glow_nb.fuse.expression import write_scalar
+from glow_nb.fuse.vector_code import Vector, VectorCode, number_text
 from glow_nb.hlir import ops
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.shape import CopyInst
@@ -25,7 +26,8 @@ QuantizeInst = instruction_for(ops.QuantizeLinear)
 ReluInst = instruction_for(ops.Relu)
 
 BOOL, FLOAT16, FLOAT32 = ElementKind.BOOL, ElementKind.FLOAT16, ElementKind.FLOAT32
-INT64, UINT8 = ElementKind.INT64, ElementKind.UINT8
+INT16, INT32, INT64 = ElementKind.INT16, ElementKind.INT32, ElementKind.INT64
+UINT8 = ElementKind.UINT8
 
 
 def _buffer(kind: ElementKind = FLOAT32, *shape: int) -> Buffer:
@@ -121,17 +123,62 @@ def _dequantized(code: VectorCode, integers: Vector) -> Vector:
 def test_what_is_quantized_and_dequantized_at_once_stays_float() -> None:
     code = VectorCode(8)
     integers = _quantized(code, UINT8)
-    assert integers == Vector("saturate_uint8(v3)", UINT8)  # written where it is read
-    assert _dequantized(code, integers) == Vector("v6", FLOAT32)
+    assert integers == Vector("saturate_sum_uint8(v0, offset)", UINT8)  # written where it is read
+    assert _dequantized(code, integers) == Vector("v4", FLOAT32)
     assert code.lines == [
         "v0 = div(x, scale)",
         "v1 = rint(v0)",
         "v2 = convert_float32(offset)",
-        "v3 = add(v1, v2)",
-        "v4 = clamp_uint8(v3)",
-        "v5 = sub(v4, v2)",
-        "v6 = mul(v5, scale)",
+        "v3 = clamp_around_uint8(v1, v2)",
+        "v4 = mul(v3, scale)",
     ]
+
+
+def test_another_offset_is_taken_from_what_is_within_limits() -> None:
+    code = VectorCode(8)
+    other = code.call(SCALAR_FUNCTIONS["convert_float32"], FLOAT32, Vector("other", UINT8))
+    real = code.call(SCALAR_FUNCTIONS["convert_float32"], FLOAT32, _quantized(code, UINT8))
+    code.call(SCALAR_FUNCTIONS["sub"], FLOAT32, real, other)
+    assert code.lines == [
+        "v0 = div(x, scale)",
+        "v1 = clamp_uint8(add(rint(v0), convert_float32(offset)))",
+        "v2 = convert_float32(other)",
+        "v3 = sub(v1, v2)",
+    ]
+
+
+def test_longer_integers_are_added_as_floats() -> None:
+    code = VectorCode(8)
+    assert _quantized(code, INT16).name == "saturate_int16(add(rint(v0), convert_float32(offset)))"
+
+
+def test_short_integers_are_subtracted_before_they_are_widened_to_floats() -> None:
+    code = VectorCode(8)
+    assert _dequantized(code, Vector("x", UINT8)) == Vector("v4", FLOAT32)
+    assert code.lines == [
+        "v0 = convert_int32(x)",
+        "v1 = convert_int32(offset)",
+        "v2 = sub(v0, v1)",
+        "v3 = convert_float32(v2)",
+        "v4 = mul(v3, scale)",
+    ]
+
+
+def test_sums_of_products_lose_their_offset_as_floats() -> None:
+    code = VectorCode(8)
+    _dequantized(code, Vector("x", INT32))
+    assert code.lines[:3] == [
+        "v0 = convert_float32(x)",
+        "v1 = convert_float32(offset)",
+        "v2 = sub(v0, v1)",
+    ]
+
+
+def test_what_waits_to_be_written_counts_as_an_operation() -> None:
+    code = VectorCode(8)
+    assert code.operations == 0
+    _quantized(code, UINT8)
+    assert (len(code.lines), code.operations) == (1, 5)
 
 
 def test_what_may_be_minus_zero_becomes_an_integer_before_it_is_a_float_again() -> None:
@@ -139,7 +186,12 @@ def test_what_may_be_minus_zero_becomes_an_integer_before_it_is_a_float_again() 
     rounded = code.call(SCALAR_FUNCTIONS["rint"], FLOAT32, Vector("x", FLOAT32))
     integers = code.call(SCALAR_FUNCTIONS["saturate"], UINT8, rounded)
     code.call(SCALAR_FUNCTIONS["convert_float32"], FLOAT32, integers)
-    assert code.lines == ["v0 = rint(x)", "v1 = convert_float32(saturate_uint8(v0))"]
+    code.call(SCALAR_FUNCTIONS["neg"], FLOAT32, code.convert(integers, FLOAT32))
+    assert code.lines == [
+        "v0 = saturate_uint8(rint(x))",
+        "v1 = convert_float32(v0)",
+        "v2 = neg(v1)",
+    ]
 
 
 def test_copy_computes_nothing() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from glow_nb.errors import VerifyError
-from glow_nb.fuse.expression import Vector, VectorCode
 from glow_nb.fuse.loop_body import LoopBody
+from glow_nb.fuse.vector_code import Vector, VectorCode
 from glow_nb.hlir import ops
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.instructions.reduction import CumSumInst
