@@ -12,8 +12,9 @@ from glow_nb.kernels.target import Target
 
 @cache
 def initialize_llvm() -> None:
-    """Register this machine's code generator with LLVM, once per process."""
+    """Register this machine's code generator and assembler with LLVM, once per process."""
     llvm.initialize_native_target()
+    llvm.initialize_native_asmparser()
     llvm.initialize_native_asmprinter()
 
 

@@ -63,18 +63,24 @@ class Target:
         """What kernels may use beside plain vectors.
 
         ``convert_float16`` is F16C on x86-64 and always there on 64-bit ARM. ``permute_bytes_64``
-        is VBMI, ``shuffle_bytes_<n>`` is ``vpshufb`` on n bytes, as many as the lanes hold, and
-        ``pack_bytes_<n>`` are the instructions that narrow n numbers of ``float32`` to bytes.
+        is VBMI, ``shuffle_bytes_<n>`` is ``pshufb`` on n bytes, as many as the lanes hold, and
+        ``pair_bytes_<n>`` that and ``vpmaddubsw``, both in the form with three operands, as
+        assembly, which is translated for processors of this machine's kind alone.
+        ``pack_bytes_<n>`` are the instructions that narrow n numbers of ``float32`` to bytes,
+        ``mask_bytes`` those that load some bytes of a vector.
         """
         features, bytes = self.enabled_features, 4 * min(self.lanes, self.native_lanes)
         shuffle = {16: "ssse3", 32: "avx2", 64: "avx512bw"}[bytes]
-        pack = {16: "sse2"}.get(bytes, shuffle)
+        pack, pair = {16: "sse2"}.get(bytes, shuffle), {16: "avx"}.get(bytes, shuffle)
+        is_of_this_kind = _architecture(self.triple) == _architecture(llvm.get_process_triple())
         is_arm = self.triple.startswith(("aarch64", "arm64"))
         found = {
             "convert_float16": is_arm or "f16c" in features,
             "permute_bytes_64": bytes == 64 and "avx512vbmi" in features,
             f"shuffle_bytes_{bytes}": shuffle in features,
+            f"pair_bytes_{bytes}": is_of_this_kind and pair in features,
             f"pack_bytes_{bytes // 4}": pack in features,
+            "mask_bytes": self.has_byte_masks,
         }
         return frozenset(name for name, is_there in found.items() if is_there)
 
@@ -89,6 +95,10 @@ class Target:
         if "+avx512f" in self.features:
             return 16
         return 8 if "+avx" in self.features.split(",") else 4
+
+
+def _architecture(triple: str) -> str:
+    return triple.split("-")[0]
 
 
 @cache

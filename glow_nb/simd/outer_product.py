@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from glow_nb.simd.convert import convert
+from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import I32, Lanes, call_named, first_lanes, splat_value
 from glow_nb.simd.memory import (
     address,
@@ -46,10 +47,14 @@ class SinglePairs:
         vector = splat_value(builder, load_scalar(builder, place, memory.kind), tile.lanes)
         return convert(Lanes(builder, vector, memory.kind, tile.lanes), tile.kind).value
 
-    def right(self, builder: Any, row: Place, tile: RegisterTile, columns: int | None) -> Any:
-        """Return the factors of a vector of sums, of the first *columns* of them only."""
+    def right(
+        self, builder: Any, row: Place, tile: RegisterTile, v: int, columns: int | None
+    ) -> Any:
+        """Return the factors of vector *v* of a row of sums, of the row's first *columns* only."""
         pointer, memory, start = row
-        return read_vector(builder, pointer, start, memory, tile, columns)
+        left = None if columns is None else columns - v * tile.lanes
+        place = offset(builder, start, v * tile.lanes)
+        return read_vector(builder, pointer, place, memory, tile, left)
 
     def add(self, total: Lanes, x: Any, w: Any) -> Lanes:
         """Return the sums *total* with the products added."""
@@ -82,28 +87,54 @@ class Groups:
         form = ir.VectorType(ir.IntType(self.bits), self.factors * tile.lanes)
         return self._lanes(builder, builder.bitcast(vector, form), memory.kind)
 
-    def right(self, builder: Any, row: Place, tile: RegisterTile, columns: int | None) -> Any:
-        """Return the groups of a vector of sums; bytes are widened where groups are of 16 bits."""
-        pointer, memory, start = row
-        lanes = self.factors * tile.lanes
-        place = address(builder, pointer, start, memory.kind)
-        if columns is None or columns >= tile.lanes:
-            vector = load_vector(builder, place, memory.kind, lanes)
-        else:
-            count = ir.Constant(INDEX, self.factors * max(0, columns))
-            mask = first_lanes(builder, count, lanes)
-            vector = load_vector_masked(builder, place, memory.kind, lanes, mask)
-        loaded = self._lanes(builder, vector, memory.kind)
-        return loaded if memory.kind.bits == self.bits else convert(loaded, INT16)
+    def right(
+        self, builder: Any, row: Place, tile: RegisterTile, v: int, columns: int | None
+    ) -> Any:
+        """Return the groups of vector *v* of a row of sums, of the row's first *columns* only.
 
-    def moved_up(self, groups: Lanes, places: int) -> Lanes:
-        """Return *groups* with each factor so many places further up in its group, above zeros."""
+        Bytes are widened where groups are of 16 bits.
+        """
+        first, left = v * tile.lanes, tile.lanes
+        if columns is not None:
+            left = min(max(0, columns - first), tile.lanes)
+        loaded = self._first_groups(builder, row, first, tile.lanes, left)
+        return loaded if row[1].kind.bits == self.bits else convert(loaded, INT16)
+
+    def _first_groups(self, builder: Any, row: Place, first: int, groups: int, used: int) -> Lanes:
+        """Load *groups* of a row from the *first* on; what is behind those *used* is not read.
+
+        Processors without masks of bytes read some that come before the first instead, as a vector
+        that ends where the used ones end, and move these to its begin.
+        """
+        pointer, memory, start = row
+        begin, lanes = self.factors * first, self.factors * groups
+        kind, unused = memory.kind, self.factors * (groups - used)
+
+        def place(element: int) -> Any:
+            return address(builder, pointer, offset(builder, start, element), kind)
+
+        if not unused:
+            return self._lanes(builder, load_vector(builder, place(begin), kind, lanes), kind)
+        if begin < unused or has_instruction_set(builder, "mask_bytes"):
+            mask = first_lanes(builder, ir.Constant(INDEX, lanes - unused), lanes)
+            vector = load_vector_masked(builder, place(begin), kind, lanes, mask)
+            return self._lanes(builder, vector, kind)
+        vector = load_vector(builder, place(begin - unused), kind, lanes)
+        order = [min(lane + unused, lanes - 1) for lane in range(lanes)]
+        return self._lanes(builder, vector, kind).shuffle(order)
+
+    def moved(self, groups: Lanes, places: int) -> Lanes:
+        """Return *groups* with each factor so many places further up in its group, above zeros.
+
+        If *places* is negative, they come further down, below zeros.
+        """
         if not places:
             return groups
         form = ir.VectorType(I32, groups.lanes // self.factors)
         whole = groups.builder.bitcast(groups.value, form)
-        bits = ir.Constant(form, [places * self.bits] * form.count)
-        moved = groups.builder.shl(whole, bits)
+        bits = ir.Constant(form, [abs(places) * self.bits] * form.count)
+        move = groups.builder.shl if places > 0 else groups.builder.lshr
+        moved = move(whole, bits)
         return groups.like(groups.builder.bitcast(moved, groups.value.type))
 
     def add(self, total: Lanes, x: Any, w: Any) -> Lanes:
@@ -219,10 +250,7 @@ def outer_product(
         return form.left(builder, place, memory, tile)
 
     def weight(v: int) -> Any:
-        pointer, memory, first = row
-        left = None if columns is None else columns - v * tile.lanes
-        start = offset(builder, first, v * tile.lanes * form.factors)
-        return form.right(builder, (pointer, memory, start), tile, left)
+        return form.right(builder, row, tile, v, columns)
 
     return add_products(builder, value, tile, factor, weight, form)
 

@@ -19,9 +19,10 @@ from glow_nb.simd.types import INDEX, Pointer, RegisterTile, Vec
 
 MEANING = """``{name}(t, x, i, stride, phase, phases, w, j, shift)``.
 
-``t[r * phases + phase, v] += sum over f from shift to below {factors} of
-x[i + r * stride + v * {factors} + f] * w[j + v * {factors} + f - shift]`` for every such row of t
-and every column v. Literals are *stride*, *phase*, *phases* and *shift*.
+``t[r * phases + phase, v] += sum over f < {factors} of
+x[i + r * stride + v * {factors} + f] * w[j + v * {factors} + f - shift]``, as far as
+``0 <= f - shift < {factors}``, for every such row of t and every column v. Literals are *stride*,
+*phase*, *phases* and *shift*.
 """
 
 
@@ -52,11 +53,11 @@ def taps_in(name: str, form: Groups) -> Any:
 
             def vector(pointer: Any, memory: Pointer, begin: Any, column: int) -> Any:
                 at = offset(builder, begin, column * tile.lanes * form.factors)
-                return form.right(builder, (pointer, memory, at), tile, None)
+                return form.right(builder, (pointer, memory, at), tile, 0, None)
 
             value, columns = arguments[0], range(tile.vectors)
             factors = [
-                form.moved_up(vector(arguments[6], weights, place, column), literal(shift))
+                form.moved(vector(arguments[6], weights, place, column), literal(shift))
                 for column in columns
             ]
             for number, row in enumerate(range(literal(phase), tile.rows, literal(phases))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -20,9 +21,9 @@ from glow_nb.kernels.products.convolution_cost import Candidate
 from glow_nb.kernels.products.dot_form import INT8, UINT8, pays_to_pair
 from glow_nb.kernels.target import Target
 
-MOST_STEPS = 1.08
-"""Steps of a product over those that it would take if any two weights could be a pair. A step takes
-0.85 of the time of two steps of pairs of 16 bits."""
+MOST_STEPS = 1.12
+"""Steps of a product over those that it would take if any two weights could be a pair: with more,
+steps of pairs of 16 bits are as fast, and take less memory."""
 
 FEWEST_ROWS = 24
 """Left rows for which it pays: fewer wait for the weights, which take more memory so. On one Zen 3
@@ -57,14 +58,35 @@ def paired_weights(node: Product, block: int) -> PairedWeights | None:
         return None
     weights = constant.array
     if isinstance(node, Convolution):
-        sizes = runs_of_bytes(node.kernel, node.dilation, weights.shape[-1])
-        weights = weights.reshape(len(weights), *sizes)
+        weights = weights.reshape(len(weights), *_runs(node))
     else:
         weights = weights.T[:, None]
     made = paired(weights, block)
-    depth, runs, run = weights.shape
-    fewest = -(-depth // block) * runs * -(-run // STEP_INPUTS)
-    return made if len(made.filter) <= MOST_STEPS * fewest else None
+    return made if len(made.filter) <= MOST_STEPS * _fewest_steps(node, block) else None
+
+
+def _runs(node: Product) -> tuple[int, int]:
+    """Return the number of runs of the sums of *node*, and the inputs of each."""
+    if not isinstance(node, Convolution):
+        return 1, node.factors[1].type.shape[0]
+    return runs_of_bytes(node.kernel, node.dilation, node.filter.type.shape[-1])
+
+
+def _fewest_steps(node: Product, block: int) -> int:
+    """Return the steps in panels of *block* columns if any two weights could be a pair."""
+    runs, run = _runs(node)
+    return -(-node.type.shape[-1] // block) * runs * -(-run // STEP_INPUTS)
+
+
+def with_its_steps(node: Product, way: Candidate, pairing: Pairing) -> Candidate | None:
+    """Return a *way* in pairs with the time of as many steps as the weights of *node* take.
+
+    None if these cannot be paired so.
+    """
+    made = pairing(node, way.block)
+    if made is None:
+        return None
+    return replace(way, cycles=way.cycles * len(made.filter) / _fewest_steps(node, way.block))
 
 
 def emit_paired(

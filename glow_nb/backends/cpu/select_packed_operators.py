@@ -17,7 +17,13 @@ from glow_nb.backends.cpu.integer_products import (
     with_unsigned_left,
     without_pad,
 )
-from glow_nb.backends.cpu.paired_weights import Pairing, emit_paired, may_pair, paired_weights
+from glow_nb.backends.cpu.paired_weights import (
+    Pairing,
+    emit_paired,
+    may_pair,
+    paired_weights,
+    with_its_steps,
+)
 from glow_nb.backends.cpu.products import PRODUCTS, Product
 from glow_nb.backends.cpu.winograd_weights import right_ways
 from glow_nb.hlir.graph import Constant, Function, Node, Value
@@ -121,7 +127,7 @@ def select_packed_operators(
     ]
     picks = tuner.choose(products, winograd) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
-    pairing = lru_cache(maxsize=1)(paired_weights)  # asked for to choose a way, and to emit it
+    pairing = lru_cache(maxsize=2)(paired_weights)  # asked for to choose a way, and to emit it
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS):
@@ -135,7 +141,7 @@ def select_packed_operators(
         pick = picks.get(product_key(node))
         if pick is None or not _is_right(node, pick, pairing):
             ways = _estimated_ways(node, chosen, winograd, blocks, threads, estimate)
-            pick = next(way for way in ways if _is_right(node, way, pairing))
+            pick = _fastest(node, ways, pairing)
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded", pairing=pairing)
 
     return rewrite(function, rule)
@@ -211,6 +217,24 @@ def _estimated_ways(
         return ways
     more = estimate(shape, UINT8, target, form=PAIRED_BYTES, winograd=False, threads=threads)
     return sorted((*ways, *more), key=lambda way: way.cycles)
+
+
+def _fastest(node: Product, ways: list[Candidate], pairing: Pairing) -> Candidate:
+    """Return the fastest of *ways* that is right for the weights of *node*.
+
+    Those in pairs are estimated as if any two weights could be a pair, until they are looked at.
+    """
+    fastest: Candidate | None = None
+    for way in ways:
+        if fastest is not None and way.cycles >= fastest.cycles:
+            continue
+        seen = with_its_steps(node, way, pairing) if way.is_paired else way
+        if seen is None or not _is_right(node, seen, pairing):
+            continue
+        if fastest is None or seen.cycles < fastest.cycles:
+            fastest = seen
+    assert fastest is not None, f"there is no way to compute {node!r}"
+    return fastest
 
 
 def _is_right(node: Product, pick: Candidate, pairing: Pairing) -> bool:

@@ -120,11 +120,12 @@ class ChannelWiseConvolution(Node):
                 *self.kernel[: rank - 1], len(groups.entries), groups.factors
             ):
                 entry = groups.entries[number]
-                if place < entry.shift:
+                stored = place - entry.shift
+                if not 0 <= stored < groups.factors:
                     continue
                 cells = self._cells(padded, line, entry, place)
                 result[..., entry.phase :: groups.phases, :] += (
-                    cells * weights[*line, entry.row, :, place - entry.shift]
+                    cells * weights[*line, entry.row, :, stored]
                 )
             return fitted(result, self.type)
 

@@ -6,8 +6,9 @@ channels, and each lane needs its own factors side by side. So the input is copi
 of a line, of which several outputs (*phases*) are made; of groups of channels they are neighbouring
 channels, and a step has as many *parts* as it takes to hold a group.
 
-The weights of a later phase are often those of the first one, some places further up. They are
-stored once, in one *row*.
+The weights of a group are often those of another one, some places further up or down. They are
+stored once, in one *row*: of three taps in groups of two there are rows 0, 1 and 1, 2, of which
+groups with tap 0 above a zero and with tap 2 below a zero are made.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Entry:
         part: Part of the step.
         phase: The output that the products are added to.
         row: Number of the stored vector that the weights are made of.
-        shift: Places that they lie further up in each group; zeros come below.
+        shift: Places that they lie further up in each group, with zeros below them; further down,
+            with zeros above them, if it is negative. What has no place in the group is left out.
     """
 
     step: int
@@ -103,7 +105,7 @@ def _of_pixels(taps: int, stride: int, dilation: int, factors: int) -> TapGroups
             step = group * factors // pixels
             found.setdefault((phase, step), [None] * factors)[place] = tap
     entries, rows = [], list[Weights]()
-    for (phase, step), numbers in sorted(found.items()):
+    for (phase, step), numbers in sorted(found.items(), key=lambda item: item[1].count(None)):
         weights = tuple(numbers)
         stored = next(_places(rows, weights), None)
         if stored is None:
@@ -116,8 +118,9 @@ def _of_pixels(taps: int, stride: int, dilation: int, factors: int) -> TapGroups
 
 def _places(rows: Sequence[Weights], weights: Weights) -> Iterator[tuple[int, int]]:
     """Yield in which of *rows*, moved up by how many places, *weights* are found."""
+    size = len(weights)
     for number, row in enumerate(rows):
-        for shift in range(len(row)):
-            below, kept = (None,) * shift, len(row) - shift
-            if below + row[:kept] == weights and set(row[kept:]) <= {None}:
+        for shift in sorted(range(1 - size, size), key=abs):
+            places = (place - shift for place in range(size))
+            if weights == tuple(row[place] if 0 <= place < size else None for place in places):
                 yield number, shift

@@ -165,13 +165,20 @@ def row_limit(vectors: int, registers: int) -> int:
     return rows
 
 
-def step_cycles(rows: int, vectors: int, panel_bytes: int, price: float = 1.0) -> float:
+def most_rows(vectors: int, target: Target, form: DotForm) -> int:
+    """Return the most rows of a tile of products in *form* that fits the registers of *target*."""
+    registers = registers_of(target, form)
+    return max(1, registers // vectors) if form.is_in_memory else row_limit(vectors, registers)
+
+
+def step_cycles(rows: int, vectors: int, panel_bytes: int, form: DotForm = SINGLE) -> float:
     """Estimate the cycles of one step of a tile whose weights come from a panel of that size.
 
-    Its arithmetic takes *price* times that of ``float32``.
+    It multiplies in *form*.
     """
     accumulators = rows * vectors
-    arithmetic = max(price * accumulators / FMA_PER_CYCLE, FMA_LATENCY_CYCLES)
+    arithmetic = max(form.price * accumulators / FMA_PER_CYCLE, FMA_LATENCY_CYCLES)
+    arithmetic += form.row_cycles * rows
     arithmetic += 0.05 if accumulators >= 3 * FMA_LATENCY_CYCLES else 0.35
     loads = 1.07 * (rows + vectors) / LOADS_PER_CYCLE
     is_near = panel_bytes <= LEVEL_1_PANEL_BYTES
@@ -179,10 +186,10 @@ def step_cycles(rows: int, vectors: int, panel_bytes: int, price: float = 1.0) -
     return max(arithmetic, loads, streamed)
 
 
-def line_cycles(cut: Cut, vectors: int, panel_bytes: int, price: float = 1.0) -> float:
-    """Estimate the cycles of one step, of that *price*, over a whole line of pixels."""
+def line_cycles(cut: Cut, vectors: int, panel_bytes: int, form: DotForm = SINGLE) -> float:
+    """Estimate the cycles of one step in *form* over a whole line of pixels."""
     return sum(
-        (end - begin) * step_cycles(rows, vectors, panel_bytes, price)
+        (end - begin) * step_cycles(rows, vectors, panel_bytes, form)
         for begin, end, rows in cut.runs
     )
 
@@ -230,18 +237,18 @@ def rank_blocks(
         form: How its elements are multiplied.
         fetched: Elements that each panel fetches from the second-level cache for a left row.
     """
-    kind_lanes, registers = lanes_for(kind, target.lanes), registers_of(target, form)
+    kind_lanes = lanes_for(kind, target.lanes)
     steps = -(-steps // form.factors)
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
     row_cycles = fetch_cycles(fetched, kind) / max(1, steps)
 
     def cost(vectors: int) -> tuple[float, int]:
         columns = Columns(depth_per_group, vectors * kind_lanes, kind_lanes)
-        cut = Cut.balanced(max(1, pixels), row_limit(vectors, registers))
+        cut = Cut.balanced(max(1, pixels), most_rows(vectors, target, form))
         panel_bytes = vectors * vector_bytes * steps
-        cycles = columns.full * line_cycles(cut, vectors, panel_bytes, form.price)
+        cycles = columns.full * line_cycles(cut, vectors, panel_bytes, form)
         if columns.tail:
-            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form.price)
+            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form)
             # Another tile is another piece of code to compile: it must be worth a little.
             cycles *= 1.005 if columns.full else 1.0
         return cycles + columns.panels * pixels * row_cycles, vectors

@@ -24,10 +24,9 @@ from glow_nb.kernels.products.blocking import (
     fetch_cycles,
     lanes_of,
     line_cycles,
+    most_rows,
     narrowest_block,
     rank_blocks,
-    registers_of,
-    row_limit,
 )
 from glow_nb.kernels.products.caches import LEVEL_3_SHARE
 from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan
@@ -169,9 +168,8 @@ def convolution_candidates(
     )
     kinds = ProductKinds.of(kind, form=form)
     tried = widths_to_try(widths, form, blocks)
-    if form.factors > 1 and target.has_byte_masks and not form.is_paired:
-        depth, lanes = simple.depth_per_group, lanes_of(kinds.total, target)
-        tried = tuple(narrowest_block(depth, block, lanes) for block in tried)
+    if form.is_dense:
+        tried = tuple(_dense_block(simple.depth_per_group, block, kinds, target) for block in tried)
     candidates = [direct_candidate(shape, kinds, target, block, threads) for block in tried]
     is_whole = kind in BYTES and form.factors > 1
     can_transform = kind is ElementKind.FLOAT32 or is_whole
@@ -194,6 +192,16 @@ def convolution_candidates(
     if not is_packed:
         candidates = [_with_packing(way, shape, kind, threads) for way in candidates]
     return sorted(candidates, key=lambda way: way.cycles * _least_gain(way, shape))
+
+
+def _dense_block(depth: int, block: int, kinds: ProductKinds, target: Target) -> int:
+    """Return the narrowest panels in place of those of *block* columns, if they are read as fast.
+
+    Less than a vector is, if there are masks of bytes.
+    """
+    lanes = lanes_of(kinds.total, target)
+    narrow = narrowest_block(depth, block, lanes)
+    return narrow if narrow >= lanes or target.has_byte_masks else block
 
 
 def widths_to_try(widths: tuple[int, ...], form: DotForm, count: int) -> tuple[int, ...]:
@@ -395,10 +403,9 @@ def _product_cycles(
     """Estimate a product of *pixels* rows and *steps* products each."""
     steps = -(-steps // form.factors)
     vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
-    limit = row_limit(columns.vectors, registers_of(target, form))
-    cut = Cut.balanced(max(1, pixels), limit)
+    cut = Cut.balanced(max(1, pixels), most_rows(columns.vectors, target, form))
     panel_bytes = columns.vectors * vector_bytes * steps
-    cycles = columns.full * line_cycles(cut, columns.vectors, panel_bytes, form.price)
+    cycles = columns.full * line_cycles(cut, columns.vectors, panel_bytes, form)
     if columns.tail:
-        cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form.price)
+        cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form)
     return steps * cycles

@@ -28,8 +28,11 @@ class DotForm:
         name: Its name (:data:`glow_nb.simd.dot.DOTS`, :mod:`glow_nb.simd.paired_dot`).
         factors: Neighbouring factors that it multiplies at once.
         temporaries: Registers that it needs beside sums and operands.
+        is_in_memory: Right factors are operands in memory: of all operands, sums alone take
+            registers beside the temporary ones.
         reads: Neighbouring left elements that are read at once, if more than *factors*.
         price: What a step costs, over one of ``float32`` or of pairs of 16 bits.
+        row_cycles: What each row of a tile adds to a step.
     """
 
     name: str
@@ -37,6 +40,8 @@ class DotForm:
     temporaries: int = 0
     reads: int = 0
     price: float = 1.0
+    row_cycles: float = 0.0
+    is_in_memory: bool = False
 
     @property
     def width(self) -> int:
@@ -68,7 +73,15 @@ class DotForm:
 
 SINGLE = DotForm("tile_dot", 1)
 
-PAIRED_BYTES = DotForm("tile_dot_paired", STEP_INPUTS, temporaries=3, reads=WINDOW, price=1.7)
+PAIRED_BYTES = DotForm(
+    "tile_dot_paired",
+    STEP_INPUTS,
+    temporaries=4,
+    reads=WINDOW,
+    price=1.55,
+    row_cycles=0.2,
+    is_in_memory=True,
+)
 """Unsigned bytes and pairs of signed ones that do not saturate. On one Zen 3 core, sums of 128 to
 2048 inputs in tiles of 5 x 2 and 3 x 3 vectors take 0.82 to 0.93 of the time that twice as many
 steps of pairs of 16 bits take. Vectors of 16 lanes were not measured."""
@@ -104,9 +117,8 @@ def pays_to_pair(target: Target) -> bool:
     See :mod:`glow_nb.kernels.operators.pairings`. VNNI has an instruction that adds the products
     of bytes in 32 bits.
     """
-    needed = {4: "ssse3", 8: "avx2", 16: "avx512bw"}[target.lanes]
-    is_there = target.lanes <= target.native_lanes and needed in target.enabled_features
-    return is_there and not _has_vnni(target)
+    bytes = target.lanes * ElementKind.FLOAT32.size_bytes
+    return f"pair_bytes_{bytes}" in target.instruction_sets and not _has_vnni(target)
 
 
 def _has_vnni(target: Target) -> bool:

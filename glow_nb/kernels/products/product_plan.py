@@ -26,8 +26,7 @@ from glow_nb.kernels.products.blocking import (
     Columns,
     Cut,
     lanes_of,
-    registers_of,
-    row_limit,
+    most_rows,
 )
 from glow_nb.kernels.products.caches import (
     COPIED_CYCLES,
@@ -118,8 +117,8 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     """Cut up *nest* for *target*."""
     shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
     columns = Columns(shape.depth_per_group, nest.block, lanes, nest.kinds.form.is_dense)
-    registers = registers_of(target, nest.kinds.form)
-    cut = Cut.balanced(max(1, shape.output[-1]), row_limit(columns.vectors, registers))
+    limit = most_rows(columns.vectors, target, nest.kinds.form)
+    cut = Cut.balanced(max(1, shape.output[-1]), limit)
     row_bytes = nest.block * nest.kinds.factors * nest.kinds.right.size_bytes
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
     if nest.kinds.form.is_paired:  # steps are counted from the beginning of a run

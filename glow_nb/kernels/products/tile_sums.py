@@ -116,6 +116,8 @@ class TileSums:
         stride, step = tile_steps(self.nest, self.plan)
         if self.reads_whole_rows:
             used = -(-columns // self.plan.lanes) * self.plan.lanes
+        elif self.nest.right.is_padded:  # so that the first vector of a narrow panel is whole
+            used = max(columns, min(self.plan.lanes, self.nest.block))
         form, sum = self.nest.kinds.form.name, plan.sum
 
         def write(form: str, x: str, w: str, *numbers: object) -> None:

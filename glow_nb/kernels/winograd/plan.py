@@ -22,7 +22,7 @@ from math import prod
 
 from glow_nb.cook_toom import is_known, row_pairs
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
-from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, registers_of, row_limit
+from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, most_rows
 from glow_nb.kernels.products.caches import (
     LEVEL_3_SHARE,
     MEMORY_CYCLES,
@@ -232,8 +232,7 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
     shape, kinds = nest.shape, nest.kinds(target)
     lanes, factors = lanes_of(kinds.total, target), kinds.factors
     columns = Columns(shape.depth_per_group, nest.block, lanes)
-    limit = row_limit(columns.vectors, registers_of(target, kinds.form))
-    cut = Cut.balanced(max(1, nest.tiles), limit)
+    cut = Cut.balanced(max(1, nest.tiles), most_rows(columns.vectors, target, kinds.form))
     filter_elements = nest.elements * shape.channels_per_group * shape.depth
     input_elements = shape.batch * prod(shape.input) * shape.channels
     groups = -(-shape.channels_per_group // factors)

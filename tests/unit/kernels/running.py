@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,18 @@ def guarded(shape: tuple[int, ...], kind: ElementKind) -> tuple[Array, Array]:
     size = int(np.prod(shape))
     whole = np.full(size + 2 * GUARD, 77).astype(kind.dtype)
     return whole[GUARD : GUARD + size].reshape(shape), whole
+
+
+def at_a_forbidden_page(size: int) -> Array:
+    """Return *size* bytes behind which a page begins that may not be read: it ends the process."""
+    page = mmap.PAGESIZE
+    room = -(-size // page) * page
+    memory = mmap.mmap(-1, room + page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    assert protect(start + room, page, 0) == 0
+    return np.frombuffer(memory, np.uint8, size, room - size)
 
 
 def guards_are_intact(whole: Array) -> bool:

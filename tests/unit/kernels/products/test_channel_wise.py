@@ -252,18 +252,24 @@ def test_each_weight_has_its_place_for_each_phase(
         return
     for phase in range(groups.phases):
         entries = [e for e in groups.entries if e.phase == phase]
-        found = [n for e in entries for n in groups.rows[e.row][: factors - e.shift]]
+        places = [(e.row, place - e.shift) for e in entries for place in range(factors)]
+        found = [groups.rows[row][place] for row, place in places if 0 <= place < factors]
         assert sorted(n for n in found if n is not None) == list(range(taps * size))
 
 
-def test_weights_that_lie_further_up_in_the_next_output_are_stored_once() -> None:
+def test_weights_that_lie_further_up_or_down_in_another_output_are_stored_once() -> None:
     groups = TapGroups.of(3, stride=1, dilation=1, size=1, factors=4)
     assert groups is not None
     assert groups.rows == ((0, 1, 2, None),)
     assert [(e.phase, e.row, e.shift) for e in groups.entries] == [(0, 0, 0), (1, 0, 1)]
     longer = TapGroups.of(5, stride=1, dilation=1, size=1, factors=4)
     assert longer is not None
-    assert longer.rows[2:] == ((None, 0, 1, 2), (3, 4, None, None))
+    assert longer.rows == ((0, 1, 2, 3), (3, 4, None, None))
+    pairs = TapGroups.of(3, stride=1, dilation=1, size=1, factors=2)
+    assert pairs is not None
+    assert pairs.rows == ((0, 1), (1, 2))
+    found = [(e.step, e.phase, e.row, e.shift) for e in pairs.entries]
+    assert found == [(0, 0, 0, 0), (0, 1, 0, 1), (1, 0, 1, -1), (1, 1, 1, 0)]
 
 
 @pytest.mark.parametrize(

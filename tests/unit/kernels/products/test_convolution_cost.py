@@ -88,18 +88,27 @@ def test_clear_cases_of_bytes(
     assert best.factors == (form.factors if tile is None else 2)
 
 
+MASKED = "+avx512f,+avx512vl,+avx512bw,+avx512vnni"
+
+
 @pytest.mark.parametrize(
-    ("features", "block"),
-    [("+avx512f,+avx512vl,+avx512bw,+avx512vnni", 68), ("+avx512f,+avx512vl,+avx512vnni", 80)],
+    ("features", "columns", "block"),
+    [
+        (MASKED, 68, 68),
+        (MASKED, 12, 12),
+        ("+avx512f,+avx512vl,+avx512vnni", 68, 68),
+        ("+avx512f,+avx512vl,+avx512vnni", 12, 16),  # there are no others before the first ones
+    ],
 )
 def test_panels_of_bytes_are_dense_where_parts_of_vectors_are_read_as_fast(
-    features: str, block: int
+    features: str, columns: int, block: int
 ) -> None:
     target = replace(AVX2, features=f"{AVX2.features},{features}", lanes=16)
-    shape = ConvolutionShape.of((1, 14, 14, 272), 272, (1, 1), (0,) * 4, group=4)
+    shape = ConvolutionShape.of((1, 14, 14, 4 * columns), 4 * columns, (1, 1), (0,) * 4, group=4)
     form = dot_form(UINT8, INT8, 4, target)
     assert convolution_candidates(shape, UINT8, target, form=form)[0].block == block
-    assert convolution_candidates(shape, ElementKind.FLOAT32, target)[0].block == 80
+    whole = -(-columns // 16) * 16
+    assert convolution_candidates(shape, ElementKind.FLOAT32, target)[0].block == whole
 
 
 def test_the_least_estimate_is_first() -> None:

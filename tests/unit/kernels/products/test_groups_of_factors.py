@@ -22,6 +22,7 @@ from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import check, instruction_of, random_array
 from tests.unit.kernels.products.test_product_loops import order_of, small_caches
+from tests.unit.kernels.running import at_a_forbidden_page
 
 INT8, UINT8, INT16 = ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16
 INT32 = ElementKind.INT32
@@ -220,6 +221,21 @@ def test_a_step_is_one_instruction(
     assert instruction in text
     assert "vpmaddubsw" not in text  # it saturates
     assert "vpdpbusds" not in text
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("depth", [35, 18, 34, 38])
+def test_nothing_behind_dense_panels_is_read(depth: int) -> None:
+    instruction = matrices(UINT8, INT8, 2, (7, 20, depth), 18)
+    target = replace(Target.host(8), cpu="x86-64", features=AVX2)
+    source = generate_kernel(instruction, target)
+    text = compile_assembly(source, target)
+    assert "vpinsrb" not in text  # vectors are loaded whole, not byte by byte
+    rng = np.random.default_rng(3)
+    arrays = [random_array(rng, buffer.type) for buffer in read(instruction)]
+    weights = at_a_forbidden_page(arrays[1].nbytes).view(np.int8).reshape(arrays[1].shape)
+    weights[...] = arrays[1]
+    check(instruction, target, operands=[arrays[0], weights, arrays[2]])
 
 
 def test_a_processor_without_the_instructions_multiplies_one_by_one() -> None:

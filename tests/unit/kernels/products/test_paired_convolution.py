@@ -1,7 +1,5 @@
 """Products of bytes in pairs that do not saturate are exact."""
 
-import ctypes
-import mmap
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -32,12 +30,12 @@ from glow_nb.llir.print import external_weights, print_program
 from glow_nb.llir.program import Bound, Weight
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.kernels.cases import check, expected_of, instruction_of
-from tests.unit.kernels.running import RunningKernel
+from tests.unit.kernels.running import RunningKernel, at_a_forbidden_page
 
 UINT8, INT8, INT32 = ElementKind.UINT8, ElementKind.INT8, ElementKind.INT32
 
 FEATURES = {
-    4: "+sse2,+ssse3",
+    4: "+sse2,+ssse3,+avx",
     8: "+sse2,+avx,+avx2,+fma",
     16: "+sse2,+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512vl",
 }
@@ -143,18 +141,6 @@ def test_the_longest_sums_of_extremes_are_exact(weight: int) -> None:
     check(instruction, processor(8), operands=operands)
 
 
-def at_a_forbidden_page(size: int) -> Array:
-    """Return *size* bytes behind which a page begins that may not be read: it ends the process."""
-    page = mmap.PAGESIZE
-    room = -(-size // page) * page
-    memory = mmap.mmap(-1, room + page)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    assert protect(start + room, page, 0) == 0
-    return np.frombuffer(memory, np.uint8, size, room - size)
-
-
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("input", "kernel"),
@@ -198,7 +184,7 @@ def test_a_step_takes_two_instructions_for_each_vector(lanes: int) -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("lanes", "features"), [(4, "+sse2"), (8, "+sse2,+avx"), (16, FEATURES[8])]
+    ("lanes", "features"), [(4, "+sse2,+ssse3"), (8, "+sse2,+avx"), (16, FEATURES[8])]
 )
 def test_other_processors_multiply_one_by_one(lanes: int, features: str) -> None:
     target = replace(Target.host(lanes), cpu="x86-64", features=features)
@@ -210,6 +196,7 @@ def test_other_processors_multiply_one_by_one(lanes: int, features: str) -> None
     ("lanes", "features", "pays"),
     [
         *((lanes, features, True) for lanes, features in FEATURES.items()),
+        (4, "+sse2,+ssse3", False),
         (8, "+sse2,+ssse3", False),
         (8, f"{FEATURES[8]},+avxvnni", False),
         (16, f"{FEATURES[8]},+avx512f", False),

@@ -150,7 +150,7 @@ def channel_wise(depth: int) -> ChannelWiseConvolutionInst:
     return ChannelWiseConvolutionInst(
         Buffer("made", TensorType(ElementKind.INT32, (2, 9, 13, depth))),
         Buffer("input", TensorType(ElementKind.INT8, (2, 9, 13, depth))),
-        Buffer("filter", TensorType(ElementKind.INT16, (3, len(groups.entries), width))),
+        Buffer("filter", TensorType(ElementKind.INT16, (3, len(groups.rows), width))),
         Buffer("bias", TensorType(ElementKind.INT32, (depth,))),
         kernel=(3, 3),
         stride=(1, 1),
