@@ -10,6 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from glow_nb.alignment import CACHE_LINE_BYTES
+from glow_nb.simd.loops import turns
 from glow_nb.simd.memory import (
     address,
     are_literal,
@@ -19,6 +20,13 @@ from glow_nb.simd.memory import (
 )
 from glow_nb.simd.outer_product import FORMS, MultiplyAdd, outer_product
 from glow_nb.simd.types import INDEX, Pointer, RegisterTile
+
+TURNS, TURNS_OF_GROUPS = 4, 2
+"""Steps that are written in a row, of single products and of those of groups of factors.
+
+On one Zen 3 core, networks of floats take 0.96 to 1.00 of the time so, and 0.84 to 0.97 of it by
+medians while another hardware thread of the core is busy; those of bytes 0.98 to 1.00 and 0.90 to
+0.98. Four steps of groups take longer than two."""
 
 MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, ahead, pace)``.
 
@@ -143,12 +151,12 @@ def _summed(
     )
     total = cgutils.alloca_once(builder, tile.llvm)
     builder.store(arguments[0], total)
-    with cgutils.for_range(builder, length, intp=INDEX) as loop:
+    with turns(builder, length, TURNS if form.factors == 1 else TURNS_OF_GROUPS) as turn:
         if fetch:
-            fetch(loop.index)
+            fetch(turn)
         value = builder.load(total)
         for gap in gaps:
-            number = builder.add(loop.index, ir.Constant(INDEX, gap)) if gap else loop.index
+            number = builder.add(turn, ir.Constant(INDEX, gap)) if gap else turn
             left = (arguments[1], source, _times(builder, number, literal(step), first))
             right = (arguments[5], weights, _times(builder, number, literal(row), place))
             value = outer_product(

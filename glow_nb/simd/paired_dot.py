@@ -16,6 +16,7 @@ from numba.extending import intrinsic
 
 from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import I32, REGISTER_BYTES, Lanes, call_named, splat_value
+from glow_nb.simd.loops import turns
 from glow_nb.simd.memory import (
     address,
     are_literal,
@@ -31,6 +32,9 @@ from glow_nb.types import ElementKind
 
 UINT8, INT8 = ElementKind.UINT8, ElementKind.INT8
 STEP_INPUTS = 4
+TURNS = 2
+"""Steps that are written in a row: see :data:`glow_nb.simd.dot.TURNS_OF_GROUPS`."""
+
 SHUFFLE_NAMES = {4: "ssse3.pshuf.b.128", 8: "avx2.pshuf.b", 16: "avx512.pshuf.b.512"}
 """What LLVM calls ``vpshufb``, which takes bytes of each 16 by themselves, for so many lanes of 32
 bits."""
@@ -171,8 +175,8 @@ def tile_dot_paired(
         at = cgutils.alloca_once(builder, INDEX)
         builder.store(arguments[0], total)
         builder.store(window, at)
-        with cgutils.for_range(builder, length, intp=INDEX) as loop:
-            number = builder.mul(loop.index, ir.Constant(INDEX, STEP_INPUTS))
+        with turns(builder, length, TURNS) as turn:
+            number = builder.mul(turn, ir.Constant(INDEX, STEP_INPUTS))
             here = address(builder, arguments[4], builder.add(steps_at, number), UINT8)
             # A load of its own, before that of all four: else these go through another register.
             first_byte = builder.zext(load_scalar(builder, here, UINT8), INDEX)
@@ -180,7 +184,7 @@ def tile_dot_paired(
             begin = builder.add(builder.load(at), moved)
             builder.store(begin, at)
             places = Places(builder, here, tile.lanes, pairs)
-            step = builder.mul(loop.index, ir.Constant(INDEX, literal(row)))
+            step = builder.mul(turn, ir.Constant(INDEX, literal(row)))
             row_at = builder.add(place, step)
 
             def factor(r: int) -> Any:

@@ -1,0 +1,34 @@
+"""Loops of which LLVM writes several turns in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from glow_nb.simd.lanes import I32
+from glow_nb.simd.types import INDEX
+
+
+@contextmanager
+def turns(builder: Any, count: Any, at_once: int) -> Iterator[Any]:
+    """Write a loop of *count* turns, of which so many are written *at_once*; yield the number.
+
+    What counts the turns is done once for them. A core that has another hardware thread to serve
+    decodes instructions for it every other cycle, and waits for those that count as for any others.
+    """
+    with cgutils.for_range(builder, count, intp=INDEX) as loop:
+        yield loop.index
+        last = builder.basic_block
+    last.terminator.set_metadata("llvm.loop", _unrolled(builder.module, at_once))
+
+
+def _unrolled(module: Any, times: int) -> Any:
+    """Return what tells LLVM to write a loop out so many times; it names itself, as it must."""
+    order = module.add_metadata(["llvm.loop.unroll.count", ir.Constant(I32, times)])
+    loop = ir.MDValue(module, [], name=str(len(module.metadata)))
+    loop.operands = (loop, order)
+    return loop
