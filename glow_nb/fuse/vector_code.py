@@ -6,7 +6,7 @@ operations, with the same results::
 
     saturate(rint(x) + z)            one function, which adds the integers z once they are narrow
     float32(saturate(rint(x) + z))   clamp(rint(x) + z): nothing is narrowed and widened again
-    ... - z                          clamp_around(rint(x), z): x is bounded by what z leaves
+    ... - z                          clamp_around(rint(x), z): it is bounded by what z leaves
     float32(q) - float32(z)          float32(q - z), for integers of at most 16 bits
 
 For that, roundings and what may follow them wait: they are written where something else reads them.
@@ -69,8 +69,8 @@ class VectorCode:
 
     @property
     def operations(self) -> int:
-        """How many calls there are, those among them that wait."""
-        return len(self.lines) + len(self._waiting.difference(self._known.values()))
+        """How many calls there are, with those that wait, of which some may never be written."""
+        return len(self.lines) + sum(call.name not in self._known for call in self._waiting)
 
     def assign(self, text: str, kind: ElementKind) -> Vector:
         """Return a variable that holds the vector *text* of *kind*."""
@@ -91,7 +91,7 @@ class VectorCode:
         if function is _RINT:
             return self._round(first)
         if function is _ADD and self._are_integers(*operands):
-            return self._add_integers(*operands)
+            return self._add_integers(kind, *operands)
         difference = self._difference(*operands) if function is _SUB else None
         return difference or self._written_call(function.name_for(kind), kind, *operands)
 
@@ -121,21 +121,26 @@ class VectorCode:
         integers = self._integers.intersection(summands)
         return bool(integers) and (integers | self._rounded.keys()).issuperset(summands)
 
-    def _add_integers(self, x: Vector, y: Vector) -> Vector:
-        result = self._wait(f"add({x.name}, {y.name})", x.kind)
+    def _add_integers(self, kind: ElementKind, x: Vector, y: Vector) -> Vector:
+        """Return the sum, which waits if it is that of one rounded and one widened vector."""
+        if y in self._rounded:
+            x, y = y, x
+        if x in self._rounded and y in self._widened:
+            result = self._wait(f"add({x.name}, {y.name})", kind)
+            self._sums[result] = x, y
+        else:
+            result = self._written_call(_ADD.name, kind, x, y)
         self._integers.add(result)
-        for rounded, offset in ((x, y), (y, x)):
-            if rounded in self._rounded and offset in self._widened:
-                self._sums[result] = rounded, offset
         return result
 
     def _saturate(self, x: Vector, kind: ElementKind) -> Vector:
         text = f"saturate_{kind.value}({x.name})"
-        rounded, offset = self._sums.get(x, (x, x))
-        integers = self._widened.get(offset)
-        if integers is not None and integers.kind is kind and kind in BYTES:
-            number = self._written(self._rounded[rounded])
-            text = f"saturate_sum_{kind.value}({number.name}, {integers.name})"
+        if x in self._sums and kind in BYTES:
+            rounded, offset = self._sums[x]
+            number, integers = self._rounded[rounded], self._widened[offset]
+            if integers.kind is kind:
+                number = self._written(number)
+                text = f"saturate_sum_{kind.value}({number.name}, {integers.name})"
         result = self._wait(text, kind)
         self._saturated[result] = x
         return result
@@ -166,14 +171,12 @@ class VectorCode:
         """Return *x* less *y* if there is a shorter way to it."""
         if x in self._clamped:
             source, kind = self._clamped[x]
-            rounded, offset = self._sums.get(source, (x, x))
-            if offset == y:
+            rounded, offset = self._sums.get(source, (None, None))
+            if rounded and offset == y:
                 return self._written_call(f"clamp_around_{kind.value}", FLOAT32, rounded, y)
         if x in self._widened and y in self._widened:
             integers = (self.convert(self._widened[each], INT32) for each in (x, y))
-            result = self._in_float32(self.call(_SUB, INT32, *integers))
-            self._integers.add(result)
-            return result
+            return self._in_float32(self.call(_SUB, INT32, *integers))
         return None
 
     def convert(self, vector: Vector, kind: ElementKind) -> Vector:

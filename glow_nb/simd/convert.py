@@ -84,7 +84,7 @@ def clamp_around(x: Lanes, offset: Lanes, kind: ElementKind) -> Lanes:
     """Return ``clamp(x + offset, kind) - offset`` for whole numbers, of *kind* in *offset*."""
     least, greatest = (x.full(limit) - offset for limit in kind.limits)
     above = (x > least).select(x, least)  # a NaN is not above
-    return (above < greatest).select(above, greatest)
+    return (above < greatest).select(above, greatest) + 0.0  # of -0.0 it makes 0.0
 
 
 def saturate_all(

@@ -17,8 +17,9 @@ from glow_nb.simd.types import INDEX
 def turns(builder: Any, count: Any, at_once: int) -> Iterator[Any]:
     """Write a loop of *count* turns, of which so many are written *at_once*; yield the number.
 
-    What counts the turns is done once for them. A core that has another hardware thread to serve
-    decodes instructions for it every other cycle, and waits for those that count as for any others.
+    The number is counted once for all of these, so that a turn takes fewer instructions. That
+    matters most on a core whose other hardware thread is busy: the core decodes instructions of one
+    thread in one cycle, and of the other in the next.
     """
     with cgutils.for_range(builder, count, intp=INDEX) as loop:
         yield loop.index

@@ -48,13 +48,11 @@ class Places:
         builder: Receives the instructions.
         memory: LLVM address of the place of the first factor.
         lanes: Sums in a vector.
-        shuffles: The processor shuffles bytes of vectors of so many sums.
     """
 
     builder: Any
     memory: Any
     lanes: int
-    shuffles: bool
 
     @cached_property
     def _controls(self) -> Any:
@@ -69,7 +67,7 @@ class Places:
     def of(self, window: Any) -> Lanes:
         """Return the bytes of the window at an LLVM address, the same for each sum."""
         builder, count = self.builder, STEP_INPUTS * self.lanes
-        if not self.shuffles:
+        if not has_instruction_set(builder, f"pair_bytes_{count}"):
             return Lanes(builder, self._one_by_one(window), UINT8, count)
         found = load_vector(builder, window, UINT8, REGISTER_BYTES)
         order = [lane % REGISTER_BYTES for lane in range(count)]
@@ -97,8 +95,9 @@ MULTIPLY_ADD = "vpmaddubsw ${4:c}($3), $2, $1; vpmaddwd $5, $1, $1; vpaddd $1, $
 LLVM would load weights that several rows multiply into a register. As operands in memory they need
 neither that register nor an instruction of their own: a tile holds a third more sums, and takes
 fewer instructions for each. On one Zen 3 core, tiles of 4 x 3 vectors take 0.98 of the time that
-tiles of 3 x 3 take with weights in registers, and 0.82 if another thread of that core is busy,
-whose instructions are decoded in turn with these."""
+tiles of 3 x 3 take with weights in registers. If the other hardware thread of the core is busy,
+they take 0.82: the core decodes instructions of one thread in one cycle and of the other in the
+next."""
 
 
 def add_from_memory(total: Lanes, x: Lanes, weights: Any, offset: int) -> Lanes:
@@ -112,20 +111,22 @@ def add_from_memory(total: Lanes, x: Lanes, weights: Any, offset: int) -> Lanes:
     operands = [x.value, weights, ir.Constant(I32, offset), ones, total.value]
     result = ir.LiteralStructType([form, form])
     kind = ir.FunctionType(result, [operand.type for operand in operands])
-    # of the classes of registers, v is that of all that AVX-512 has
-    constraints = "=v,=&v,v,r,i,v,0"
+    # Registers of class v are all those of AVX-512. What was stored is in memory before.
+    constraints = "=v,=&v,v,r,i,v,0,~{memory}"
     made = builder.asm(kind, MULTIPLY_ADD, constraints, operands, side_effect=False)
     return total.like(builder.extract_value(made, 0))
 
 
 ANY_FORM = Groups(STEP_INPUTS, in_any_way)
-"""Of processors that have no ``vpshufb`` for these vectors."""
+"""Of processors that have not both instructions for these vectors."""
 
 
 def _add_step(
     builder: Any, value: Any, tile: RegisterTile, factor: Callable[[int], Lanes], weights: Any
 ) -> Any:
     """Add the products of each row's *factor* and the weights at an address to the tile *value*."""
+    if not has_instruction_set(builder, f"pair_bytes_{tile.lanes * STEP_INPUTS}"):
+        return _add_step_one_by_one(builder, value, tile, factor, weights)
     for r in range(tile.rows):
         x = factor(r)
         for v in range(tile.vectors):
@@ -134,6 +135,19 @@ def _add_step(
             added = add_from_memory(total, x, weights, v * tile.lanes * STEP_INPUTS)
             value = builder.insert_value(value, added.value, part)
     return value
+
+
+def _add_step_one_by_one(
+    builder: Any, value: Any, tile: RegisterTile, factor: Callable[[int], Lanes], weights: Any
+) -> Any:
+    """Do the same on any processor."""
+    lanes = tile.lanes * STEP_INPUTS
+
+    def weight(v: int) -> Lanes:
+        near = address(builder, weights, ir.Constant(INDEX, v * lanes), INT8)
+        return Lanes(builder, load_vector(builder, near, INT8, lanes), INT8, lanes)
+
+    return add_products(builder, value, tile, factor, weight, ANY_FORM)
 
 
 @intrinsic(prefer_literal=True)
@@ -163,14 +177,12 @@ def tile_dot_paired(
     kinds = tuple(pointer.kind for pointer in pointers)
     if kinds != (UINT8, UINT8, INT8) or not are_literal(stride, row):
         return None
-    lanes = tile.lanes * STEP_INPUTS
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         window, steps_at, place, length = (
             to_index(context, builder, arguments[number], signature.args[number])
             for number in (2, 5, 7, 9)
         )
-        pairs = has_instruction_set(builder, f"pair_bytes_{lanes}")
         total = cgutils.alloca_once(builder, tile.llvm)
         at = cgutils.alloca_once(builder, INDEX)
         builder.store(arguments[0], total)
@@ -183,26 +195,15 @@ def tile_dot_paired(
             moved = builder.and_(first_byte, ir.Constant(INDEX, REGISTER_BYTES))
             begin = builder.add(builder.load(at), moved)
             builder.store(begin, at)
-            places = Places(builder, here, tile.lanes, pairs)
+            places = Places(builder, here, tile.lanes)
             step = builder.mul(turn, ir.Constant(INDEX, literal(row)))
-            row_at = builder.add(place, step)
 
             def factor(r: int) -> Any:
                 index = offset(builder, begin, r * literal(stride))
                 return places.of(address(builder, arguments[1], index, UINT8))
 
-            def weight(v: int) -> Any:
-                index = offset(builder, row_at, v * lanes)
-                near = address(builder, arguments[6], index, INT8)
-                return Lanes(builder, load_vector(builder, near, INT8, lanes), INT8, lanes)
-
-            value = builder.load(total)
-            if pairs:
-                near = address(builder, arguments[6], row_at, INT8)
-                value = _add_step(builder, value, tile, factor, near)
-            else:
-                value = add_products(builder, value, tile, factor, weight, ANY_FORM)
-            builder.store(value, total)
+            near = address(builder, arguments[6], builder.add(place, step), INT8)
+            builder.store(_add_step(builder, builder.load(total), tile, factor, near), total)
         return builder.load(total)
 
     operands = (tile, source, start, stride, order, first, weights, index, row, count)

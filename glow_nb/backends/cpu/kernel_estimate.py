@@ -22,9 +22,9 @@ from glow_nb.kernels.operators import (
     WinogradConvolution,
 )
 from glow_nb.kernels.products.blocking import FMA_PER_CYCLE
+from glow_nb.kernels.products.channel_wise_cost import channel_wise_cycles
 from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan
 from glow_nb.kernels.products.convolution_cost import (
-    channel_wise_cycles,
     direct_candidate,
     product_candidate,
     winograd_candidate,

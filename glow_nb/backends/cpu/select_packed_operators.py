@@ -127,7 +127,7 @@ def select_packed_operators(
     ]
     picks = tuner.choose(products, winograd) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
-    pairing = lru_cache(maxsize=2)(paired_weights)  # asked for to choose a way, and to emit it
+    pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS):

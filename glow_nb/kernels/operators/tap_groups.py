@@ -104,14 +104,16 @@ def _of_pixels(taps: int, stride: int, dilation: int, factors: int) -> TapGroups
             group, place = divmod(phase + tap * dilation, factors)
             step = group * factors // pixels
             found.setdefault((phase, step), [None] * factors)[place] = tap
-    entries, rows = [], list[Weights]()
-    for (phase, step), numbers in sorted(found.items(), key=lambda item: item[1].count(None)):
-        weights = tuple(numbers)
-        stored = next(_places(rows, weights), None)
-        if stored is None:
-            stored = len(rows), 0
-            rows.append(weights)
-        entries.append(Entry(step, 0, phase, *stored))
+    groups = {place: tuple(numbers) for place, numbers in sorted(found.items())}
+    needed: list[Weights] = []
+    for weights in sorted(groups.values(), key=lambda weights: weights.count(None)):
+        if next(_places(needed, weights), None) is None:
+            needed.append(weights)
+    rows = list(dict.fromkeys(weights for weights in groups.values() if weights in needed))
+    entries = [
+        Entry(step, 0, phase, *min(_places(rows, weights), key=lambda found: abs(found[1])))
+        for (phase, step), weights in groups.items()
+    ]
     entries.sort(key=lambda entry: (entry.step, entry.phase))
     return TapGroups(factors, phases, pixels, 1, 1, tuple(entries), tuple(rows))
 
@@ -120,7 +122,7 @@ def _places(rows: Sequence[Weights], weights: Weights) -> Iterator[tuple[int, in
     """Yield in which of *rows*, moved up by how many places, *weights* are found."""
     size = len(weights)
     for number, row in enumerate(rows):
-        for shift in sorted(range(1 - size, size), key=abs):
+        for shift in range(1 - size, size):
             places = (place - shift for place in range(size))
             if weights == tuple(row[place] if 0 <= place < size else None for place in places):
                 yield number, shift

@@ -174,7 +174,8 @@ def most_rows(vectors: int, target: Target, form: DotForm) -> int:
 def step_cycles(rows: int, vectors: int, panel_bytes: int, form: DotForm = SINGLE) -> float:
     """Estimate the cycles of one step of a tile whose weights come from a panel of that size.
 
-    It multiplies in *form*.
+    It multiplies in *form*. That each row reads its weights again in some forms is part of what a
+    row costs.
     """
     accumulators = rows * vectors
     arithmetic = max(form.price * accumulators / FMA_PER_CYCLE, FMA_LATENCY_CYCLES)

@@ -29,7 +29,6 @@ from glow_nb.kernels.products.blocking import (
     rank_blocks,
 )
 from glow_nb.kernels.products.caches import LEVEL_3_SHARE
-from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.matmul import MatMulShape
@@ -88,12 +87,6 @@ weights take 1.02 times as long as the best on a Zen 3 core."""
 WHOLE_OUTPUT_CYCLES = 0.19
 """Of each byte of products of integers, which are stored and transformed back. 28 layers on one
 Zen 5 core, with 8 lanes without VNNI and with 16 lanes."""
-
-DOT_CYCLES, GROUPING_CYCLES = 0.28, 0.58
-"""Of a channel-wise convolution: of the products of a vector of channels with a group of factors,
-and of each vector of the input that is loaded, or stored to scratch in such groups. The 37 of
-MobileNetV2 and ShuffleNet, with their epilogues, take 0.9 to 1.6 times the estimate on one Zen 5
-core with 16 lanes; 33 of them 0.9 to 1.15 times."""
 
 MEMORY_BYTES_PER_CYCLE, SHARED_BYTES_PER_CYCLE = 7.0, 11.0
 """Main memory to one core, and to all of them together, when that is all there is to do. A Zen 4
@@ -195,9 +188,9 @@ def convolution_candidates(
 
 
 def _dense_block(depth: int, block: int, kinds: ProductKinds, target: Target) -> int:
-    """Return the narrowest panels in place of those of *block* columns, if they are read as fast.
+    """Return the columns of the narrowest panels in place of those of *block*, if read as fast.
 
-    Less than a vector is, if there are masks of bytes.
+    Panels that are narrower than a vector are read as fast only with masks of bytes.
     """
     lanes = lanes_of(kinds.total, target)
     narrow = narrowest_block(depth, block, lanes)
@@ -352,24 +345,6 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     cycles += panel_part * (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * nest.filter_bytes
     cycles = max(cycles, _filter_cycles(nest.filter_bytes, panel_part, target))
     return Candidate(nest.tile, block, cycles, kinds.factors)
-
-
-def channel_wise_cycles(plan: ChannelWisePlan) -> float:
-    """Return the estimated cycles of a channel-wise convolution in groups of factors.
-
-    They are those of its products, for which each vector of factors is loaded, and of the lines of
-    the input that are copied to scratch, each once.
-    """
-    shape, groups, temporaries = plan.shape, plan.groups, plan.kinds.form.temporaries
-    lines, vectors = shape.batch * shape.output[0], -(-shape.depth // plan.lanes)
-    outputs = -(-shape.output[1] // groups.phases)
-    tiles = -(-shape.output[1] // plan.rows)
-    entries = lines * vectors * shape.kernel[0] * len(groups.entries)
-    dots = entries * (outputs * (1 + temporaries) + tiles)  # and the weights of each tile
-    copied = shape.batch * min(shape.needed[0], shape.output[0] * shape.reach[0])
-    groups_of_line = plan.steps * -(-shape.depth // plan.copied)
-    copies = copied * groups_of_line * (plan.seen + groups.parts)
-    return DOT_CYCLES * dots + GROUPING_CYCLES * copies
 
 
 def _transform_growth(nest: WinogradNest) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import glow_nb
+from glow_nb.backends.cpu.paired_weights import Pairing, with_its_steps
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -29,7 +30,8 @@ from glow_nb.kernels.operators import (
     UnpackedMatMul,
     WinogradConvolution,
 )
-from glow_nb.kernels.operators.pairings import STEP_INPUTS
+from glow_nb.kernels.operators.pairings import STEP_INPUTS, PairedWeights
+from glow_nb.kernels.products.convolution_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
@@ -309,6 +311,50 @@ def test_paired_products_keep_their_predicate(rows: tuple[int, ...]) -> None:
     made = select_packed_operators(builder.function(), target=processor(AVX2))
     (found,) = (node for node in made if isinstance(node, PairedConvolution))
     assert found.predicate is chosen
+
+
+def only_pairs(shift: int, columns: int) -> Array:
+    """Return int8 ``[64, columns]`` whose only pairs are neighbours of 16, turned by *shift*.
+
+    In each column, one of each two is large, drawn at random: two large ones are no pair.
+    """
+    large = np.random.default_rng(3).integers(0, 2, (8, columns))
+    window = np.ones((16, columns), np.int8)
+    for pair, places in enumerate(large):
+        window[(2 * pair + places + shift) % 16, np.arange(columns)] = 100
+    return np.tile(window, (4, 1))
+
+
+@pytest.mark.parametrize(
+    ("shifts", "block"),
+    [
+        ((0, 0, 0), 24),  # any width has pairs
+        ((0, 1, 0), 16),  # 24 columns would have other pairs in a third of them
+    ],
+)
+def test_the_width_of_panels_is_that_whose_weights_take_few_steps(
+    shifts: tuple[int, ...], block: int
+) -> None:
+    weights = np.concatenate([only_pairs(shift, 16) for shift in shifts], axis=1)
+    function = product_of_bytes("uint8", weights, rows=(120,))
+    made = select_packed_operators(function, target=processor(AVX2))
+    (found,) = (node for node in made if isinstance(node, PairedConvolution))
+    assert found.block == block
+
+
+def test_each_step_that_weights_take_is_part_of_the_estimate() -> None:
+    function = product_of_bytes("uint8", only_pairs(0, 40))
+    (node,) = (node for node in function if isinstance(node, FullyConnected))
+    way = Candidate(None, 16, 100.0, STEP_INPUTS, True)
+
+    def pairing(steps: int) -> Pairing:
+        made = PairedWeights(np.zeros((steps, 64), np.int8), np.zeros(1, np.int32))
+        return lambda node, block: made
+
+    fewest = 3 * 64 // STEP_INPUTS  # in three panels
+    for steps, cycles in ((fewest, 100.0), (fewest + 12, 125.0)):
+        assert with_its_steps(node, way, pairing(steps)) == replace(way, cycles=cycles)
+    assert with_its_steps(node, way, lambda node, block: None) is None
 
 
 def test_groups_of_channels_do_not_lie_in_pairs() -> None:

@@ -147,6 +147,32 @@ def test_another_offset_is_taken_from_what_is_within_limits() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", [UINT8, ElementKind.INT4])
+def test_what_is_taken_from_itself_is_no_offset(kind: ElementKind) -> None:
+    code = VectorCode(8)
+    real = code.convert(_quantized(code, kind), FLOAT32)
+    code.call(SCALAR_FUNCTIONS["sub"], FLOAT32, real, real)
+    number = len(code.lines) - 1
+    assert code.lines[-1] == f"v{number} = sub(v{number - 1}, v{number - 1})"
+
+
+def test_bytes_that_become_floats_and_bytes_again_are_no_sums() -> None:
+    code = VectorCode(8)
+    wide = code.convert(Vector("x", UINT8), FLOAT32)
+    assert code.call(SCALAR_FUNCTIONS["saturate"], UINT8, wide).name == (
+        "saturate_uint8(convert_float32(x))"
+    )
+
+
+def test_chains_of_sums_of_integers_are_as_long_as_they_are() -> None:
+    code = VectorCode(8)
+    x, y = (code.convert(Vector(name, UINT8), FLOAT32) for name in "xy")
+    for _ in range(20):
+        x, y = y, code.call(SCALAR_FUNCTIONS["add"], FLOAT32, x, y)
+    assert (len(code.lines), code.operations) == (22, 22)
+    assert max(map(len, code.lines)) < 30
+
+
 def test_longer_integers_are_added_as_floats() -> None:
     code = VectorCode(8)
     assert _quantized(code, INT16).name == "saturate_int16(add(rint(v0), convert_float32(offset)))"
@@ -177,8 +203,14 @@ def test_sums_of_products_lose_their_offset_as_floats() -> None:
 def test_what_waits_to_be_written_counts_as_an_operation() -> None:
     code = VectorCode(8)
     assert code.operations == 0
-    _quantized(code, UINT8)
+    integers = _quantized(code, UINT8)
     assert (len(code.lines), code.operations) == (1, 5)
+    code.call(SCALAR_FUNCTIONS["neg"], UINT8, integers)
+    assert (len(code.lines), code.operations) == (3, 6)
+    wide = VectorCode(8)
+    x = wide.convert(Vector("x", UINT8), FLOAT32)
+    wide.call(SCALAR_FUNCTIONS["mul"], FLOAT32, x, x)
+    assert (len(wide.lines), wide.operations) == (2, 2)
 
 
 def test_what_may_be_minus_zero_becomes_an_integer_before_it_is_a_float_again() -> None:

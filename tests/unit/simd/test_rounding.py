@@ -102,3 +102,4 @@ def test_whole_numbers_stay_within_what_an_offset_leaves(
     for number in offsets(kind):
         found = run(body, x, kind.dtype.type(number), FLOAT32, lanes)
         np.testing.assert_array_equal(found, quantized(x, number, kind) - number, str(number))
+        assert not np.signbit(found[found == 0]).any(), "there is no -0.0 among integers"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from glow_nb import compiler
 from glow_nb.backends import backend_named
 from glow_nb.backends.cpu.backend import CpuBackend
-from glow_nb.codegen.compile import compile_assembly
+from glow_nb.codegen.compile import compile_assembly, compile_kernel
 from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -179,6 +179,7 @@ def test_a_step_takes_two_instructions_for_each_vector(lanes: int) -> None:
     target = processor(lanes)
     text = compile_assembly(generate_kernel(instruction, target), target)
     names = ["pmaddubsw", "pmaddwd", "pshufb"]
+    assert compile_kernel(generate_kernel(instruction, target), target)  # it is assembled
     rows, steps = 4, TURNS + 1  # those in a row, and the one that may be left
     assert [text.count(f"{name}\t") for name in names] == [rows * steps] * 3
 
