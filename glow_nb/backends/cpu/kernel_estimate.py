@@ -21,6 +21,7 @@ from glow_nb.kernels.operators import (
     PairedConvolution,
     WinogradConvolution,
 )
+from glow_nb.kernels.operators.pairings import fewest_steps
 from glow_nb.kernels.products.blocking import FMA_PER_CYCLE
 from glow_nb.kernels.products.channel_wise_cost import channel_wise_cycles
 from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan
@@ -75,7 +76,9 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             return direct_candidate(_shape_of(node), kinds, target, block, 1).cycles
         case PairedConvolution(block=block, input=input):
             kinds = ProductKinds.of(input.type.kind, form=PAIRED_BYTES)
-            return direct_candidate(paired_shape(node), kinds, target, block, 1).cycles
+            cycles = direct_candidate(paired_shape(node), kinds, target, block, 1).cycles
+            fewest = max(1, fewest_steps(node.depth, block, *node.runs))
+            return cycles * node.filter.type.shape[0] / fewest
         case ChannelWiseConvolution():
             return channel_wise_cycles(ChannelWisePlan(node, target))
         case WinogradConvolution(block=block, tile=tile):

@@ -139,9 +139,9 @@ def select_packed_operators(
             assert not isinstance(wide, Convolution)
             return _emit_unpacked(wide, rewriter)
         pick = picks.get(product_key(node))
-        if pick is None or not _is_right(node, pick, pairing):
+        if pick is None or _for_weights(node, pick, pairing) is None:
             ways = _estimated_ways(node, chosen, winograd, blocks, threads, estimate)
-            pick = _fastest(node, ways, pairing)
+            pick = _first_right(node, ways, pairing)
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded", pairing=pairing)
 
     return rewrite(function, rule)
@@ -174,9 +174,11 @@ def candidates_of(
         threads: Cores that share a convolution; products are ranked alike for any number.
     """
     ways = _estimated_ways(node, target, winograd, blocks, threads, convolution_candidates)
-    if isinstance(node, Convolution):
-        ways = right_ways(node, _shape_of(node), ways)
-    return [way for way in ways if not way.is_paired or paired_weights(node, way.block)]
+    seen = (_for_weights(node, way, paired_weights) for way in ways)
+    right = [way for way in seen if way is not None]
+    if any(way.is_paired for way in right):
+        right.sort(key=lambda way: way.cycles)
+    return right
 
 
 def _estimated_ways(
@@ -219,29 +221,33 @@ def _estimated_ways(
     return sorted((*ways, *more), key=lambda way: way.cycles)
 
 
-def _fastest(node: Product, ways: list[Candidate], pairing: Pairing) -> Candidate:
-    """Return the fastest of *ways* that is right for the weights of *node*.
+def _first_right(node: Product, ways: list[Candidate], pairing: Pairing) -> Candidate:
+    """Return the first of *ways* that is right for the weights of *node*.
 
-    Those in pairs are estimated as if any two weights could be a pair, until they are looked at.
+    Of ways in pairs it is the fastest, as they come in the order of the fewest steps.
     """
-    fastest: Candidate | None = None
+    first: Candidate | None = None
     for way in ways:
-        if fastest is not None and way.cycles >= fastest.cycles:
-            continue
-        seen = with_its_steps(node, way, pairing) if way.is_paired else way
-        if seen is None or not _is_right(node, seen, pairing):
-            continue
-        if fastest is None or seen.cycles < fastest.cycles:
-            fastest = seen
-    assert fastest is not None, f"there is no way to compute {node!r}"
-    return fastest
+        if first is not None and way.cycles >= first.cycles:
+            break
+        seen = _for_weights(node, way, pairing)
+        if seen is not None and (first is None or seen.cycles < first.cycles):
+            first = seen
+            if not way.is_paired:
+                break
+    assert first is not None, f"there is no way to compute {node!r}"
+    return first
 
 
-def _is_right(node: Product, pick: Candidate, pairing: Pairing) -> bool:
-    """Return whether *pick* is right for the weights of *node*, which *pairing* may pair."""
-    if pick.is_paired:
-        return pairing(node, pick.block) is not None
-    return not isinstance(node, Convolution) or bool(right_ways(node, _shape_of(node), [pick]))
+def _for_weights(node: Product, way: Candidate, pairing: Pairing) -> Candidate | None:
+    """Return *way* as it is for the weights of *node*, which *pairing* may pair.
+
+    None if it is not right for them.
+    """
+    if way.is_paired:
+        return with_its_steps(node, way, pairing)
+    is_right = not isinstance(node, Convolution) or right_ways(node, _shape_of(node), [way])
+    return way if is_right else None
 
 
 def product_key(node: Product) -> str:

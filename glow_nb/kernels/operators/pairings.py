@@ -78,6 +78,14 @@ def most_steps(windows: int) -> int:
     return windows * 2 * WINDOW // STEP_INPUTS
 
 
+def fewest_steps(depth: int, block: int, runs: int, run: int) -> int:
+    """Return the steps of *depth* channels in panels of *block* if any two inputs could be a pair.
+
+    Each has so many *runs* of *run* inputs.
+    """
+    return -(-depth // block) * runs * -(-run // STEP_INPUTS)
+
+
 def paired(weights: Array, block: int) -> PairedWeights:
     """Return int8 *weights* ``[depth, runs, run]`` in panels of *block* channels and in steps."""
     depth, runs, run = weights.shape

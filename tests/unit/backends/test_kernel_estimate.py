@@ -12,6 +12,7 @@ import glow_nb
 from glow_nb import compiler
 from glow_nb.backends.cpu.backend import CpuBackend
 from glow_nb.backends.cpu.kernel_estimate import CYCLE_NS, estimated_ns
+from glow_nb.backends.cpu.paired_weights import MOST_STEPS
 from glow_nb.backends.cpu.select_packed_operators import candidates_of
 from glow_nb.codegen.sharing import CALL_NS, estimate_ns
 from glow_nb.hlir.graph import Function
@@ -23,6 +24,7 @@ from glow_nb.kernels.operators import (
     PairedConvolution,
     WinogradConvolution,
 )
+from glow_nb.kernels.operators.pairings import fewest_steps
 from glow_nb.kernels.target import Target
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
@@ -86,6 +88,26 @@ def test_a_product_takes_as_long_as_the_candidate_that_was_chosen(
     beside = estimated_ns(kernel, AVX2) - CYCLE_NS * chosen.cycles - CALL_NS
     moved = cost.read_bytes + cost.written_bytes
     assert 0 < beside < 0.01 * moved + cost.executed.others
+
+
+def test_steps_that_weights_take_are_counted() -> None:
+    b = glow_nb.Builder("product")
+    x = b.input("x", "uint8<64 x 128>")
+    weights = np.clip(np.random.default_rng(1).normal(0, 42, (128, 48)), -127, 127)
+    w = b.constant("w", weights.astype(np.int8))
+    b.save(b.emit(MatMul(x, w), name="product"), "y")
+    (kernel,) = kernels(b.function())
+    node = b.function()["product"]
+    assert isinstance(kernel, NodeInstruction)
+    assert isinstance(node, MatMul)
+    made = kernel.as_node()
+    assert isinstance(made, PairedConvolution)
+    fewest = fewest_steps(48, made.block, 1, 128)
+    assert fewest < made.filter.type.shape[0] <= MOST_STEPS * fewest
+    chosen = candidates_of(node, AVX2, "auto")[0]
+    assert chosen.block == made.block
+    beside = estimated_ns(kernel, AVX2) - CYCLE_NS * chosen.cycles - CALL_NS
+    assert 0 < beside < 0.01 * (64 * 128 + 4 * 64 * 48) + 64 * 48
 
 
 def channel_wise(

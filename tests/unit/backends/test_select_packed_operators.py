@@ -8,7 +8,7 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.cpu.paired_weights import Pairing, with_its_steps
-from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
+from glow_nb.backends.cpu.select_packed_operators import candidates_of, select_packed_operators
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function, Node, Value
@@ -120,6 +120,27 @@ def test_sums_of_one_product_take_matrices_at_any_distances(
     left: Shape, right: Shape, orders: tuple[Shape, Shape]
 ) -> None:
     assert selected(left, right, orders).type.shape[-2:] == (5, 7)
+
+
+@pytest.mark.parametrize(("size", "channels"), [(28, 128), (56, 64), (40, 256)])
+def test_tiles_that_are_less_precise_are_not_selected_for_a_small_gain(
+    size: int, channels: int
+) -> None:
+    builder = Builder("convolution")
+    input = builder.input("input", f"float32<1 x {size} x {size} x {channels}>")
+    filter = builder.constant("filter", np.ones((channels, 3, 3, channels), np.float32))
+    bias = builder.constant("bias", np.zeros(channels, np.float32))
+    window: Any = (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1
+    node = Convolution(input, filter, bias, *window)
+    builder.save(builder.emit(node, name="made"), "y")
+    function = builder.function()
+    product = function["made"]
+    assert isinstance(product, Convolution)
+    first, *others = candidates_of(product, SMALL_CORE, "auto")
+    assert any(way.cycles < first.cycles for way in others), "there is no small gain to decline"
+    made = select_packed_operators(function, target=SMALL_CORE)
+    (found,) = (each for each in made if isinstance(each, WinogradConvolution))
+    assert found.tile == first.tile == (4, 4)
 
 
 def test_a_convolution_may_have_no_filters() -> None:
