@@ -4,7 +4,8 @@ What is kept of numba is its typed lowering to LLVM; optimisation and code gener
 module pipeline runs once, after numba's calling convention has been wrapped in the C symbol, and
 replaces numba's function passes, cheap pass, full pass and JIT emission. With LLVM's loop unrolling
 off, a direct convolution takes 0.18 s instead of 0.6 s and runs as fast; what should be unrolled,
-the generator of the source unrolls.
+the generator of the source unrolls, or a loop of the SIMD layer asks for
+(:mod:`glow_nb.simd.loops`).
 
 Importing this module imports numba. Everything here depends on numba's compiler interface; the
 rest of the package knows only ``compile_kernel``.

@@ -18,8 +18,8 @@ def turns(builder: Any, count: Any, at_once: int) -> Iterator[Any]:
     """Write a loop of *count* turns, of which so many are written *at_once*; yield the number.
 
     The number is counted once for all of these, so that a turn takes fewer instructions. That
-    matters most on a core whose other hardware thread is busy: the core decodes instructions of one
-    thread in one cycle, and of the other in the next.
+    matters most on a core whose other hardware thread is busy, too, as both share what the core can
+    decode and issue in a cycle.
     """
     with cgutils.for_range(builder, count, intp=INDEX) as loop:
         yield loop.index

@@ -13,17 +13,23 @@ from glow_nb.types import ElementKind
 FLOAT32 = ElementKind.FLOAT32
 
 
-def hints(pace: int) -> int:
-    """Return how often the code of a dot of one row brings a line nearer, unrolled as it may be."""
+def assembly(tile: str, dot: str, features: str) -> str:
+    """Return the code of a *dot* that is added to a zero *tile* of so many rows, vectors, lanes."""
     text = (
         "def kernel(dest, x, w, scratch, thread, threads):\n"
-        "    t = tile_fill(dest, 0, 1, 1, 4)\n"
-        f"    t = tile_dot(t, x, 0, 1, 1, w, 0, 4, 4, threads, 64, {pace})\n"
-        "    tile_store(dest, 0, 4, t)\n"
+        f"    t = tile_fill(dest, 0, {tile})\n"
+        f"    t = tile_dot(t, x, 0, {dot})\n"
+        "    tile_store(dest, 0, 16, t)\n"
     )
-    target = replace(Target.host(4), cpu="x86-64", features="+sse2")
-    source = KernelSource("dot", text, (FLOAT32, FLOAT32, FLOAT32))
-    return compile_assembly(source, target).count("prefetcht1")
+    lanes = int(tile.rpartition(", ")[2])
+    target = replace(Target.host(lanes), cpu="x86-64", features=features)
+    return compile_assembly(KernelSource("dot", text, (FLOAT32, FLOAT32, FLOAT32)), target)
+
+
+def hints(pace: int) -> int:
+    """Return how often the code of a dot of one row brings a line nearer, unrolled as it may be."""
+    text = assembly("1, 1, 4", f"1, 1, w, 0, 4, 4, threads, 64, {pace}", "+sse2")
+    return text.count("prefetcht1")
 
 
 @pytest.mark.jit
@@ -40,12 +46,5 @@ def test_every_line_of_the_next_weights_is_fetched() -> None:
     [(str(3 * TURNS), TURNS), (str(3 * TURNS + 1), TURNS), ("threads", TURNS + 1)],
 )
 def test_steps_are_written_in_a_row(count: str, steps: int) -> None:
-    text = (
-        "def kernel(dest, x, w, scratch, thread, threads):\n"
-        "    t = tile_fill(dest, 0, 3, 2, 8)\n"
-        f"    t = tile_dot(t, x, 0, 100, 1, w, 0, 16, 16, {count}, 0, 0)\n"
-        "    tile_store(dest, 0, 16, t)\n"
-    )
-    target = replace(Target.host(8), cpu="x86-64", features="+avx,+avx2,+fma")
-    source = KernelSource("dot", text, (FLOAT32, FLOAT32, FLOAT32))
-    assert compile_assembly(source, target).count("vfmadd") == 6 * steps
+    text = assembly("3, 2, 8", f"100, 1, w, 0, 16, 16, {count}, 0, 0", "+avx,+avx2,+fma")
+    assert text.count("vfmadd") == 6 * steps

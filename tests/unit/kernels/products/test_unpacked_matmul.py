@@ -12,7 +12,12 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
 from glow_nb.kernels.products.caches import WRITTEN_SHARE
-from glow_nb.kernels.products.in_place import SWEPT_BYTES, in_place_nest
+from glow_nb.kernels.products.in_place import (
+    FAR_SWEPT_BYTES,
+    SWEPT_BYTES,
+    in_place_block,
+    in_place_nest,
+)
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -25,6 +30,7 @@ from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width, in_turn
+from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import check, instruction_of, run
 from tests.unit.kernels.products.test_product_loops import order_of
 from tests.unit.kernels.running import RunningKernel
@@ -173,6 +179,21 @@ def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
     assert plan.panels_inside
     assert plan.sum.dot <= SWEPT_ROWS
     assert plan.columns.block * 4 <= SWEPT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("inner", "depth", "width"),
+    [
+        (1024, 4096, FAR_SWEPT_BYTES),
+        (64, 255, 384),  # near, and as many vectors of 8 as a tile has
+        (100_000, 96, 384),  # far, but one tile holds whole rows
+    ],
+)
+def test_few_lines_of_each_row_of_a_far_matrix_are_read_in_turn(
+    inner: int, depth: int, width: int
+) -> None:
+    shape = MatMulShape(1, 1, inner, depth)
+    assert in_place_block(shape, FLOAT32, SMALL_CORE, is_swept=True) * 4 == width
 
 
 def test_one_panel_is_not_swept() -> None:
