@@ -26,7 +26,8 @@ TURNS, TURNS_OF_GROUPS = 4, 2
 
 On one Zen 3 core that other machines shared, networks of floats take 0.96 to 1.00 of the time so
 by minima, and 0.84 to 0.97 by medians; those of bytes 0.98 to 1.00 and 0.89 to 0.99, but for one
-run in nine (1.01 and 1.09). With four steps of groups in a row, ResNet18 takes 1.08 and 1.11 of the time."""
+run in nine (1.01 and 1.09). With four steps of groups in a row, ResNet18 takes 1.08 and 1.11 of
+the time."""
 
 MEANING = """``{name}(t, x, i, stride, step, w, j, row, columns, count, ahead, pace)``.
 
