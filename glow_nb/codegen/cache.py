@@ -54,14 +54,15 @@ def toolchain() -> str:
     package = Path(__file__).parent.parent
     shaping = [
         *sorted(package.glob("simd/*.py")),
-        package / "cook_toom.py",
-        package / "wichura.py",
+        *(package / name for name in ("cook_toom.py", "philox.py", "thread_grid.py", "wichura.py")),
         *(
             package / "codegen" / name
             for name in (
+                "compact_lowering.py",
                 "compile.py",
                 "numba_contexts.py",
                 "runtime.py",
+                "separate_names.py",
                 "target_machine.py",
                 "translate.py",
             )

@@ -16,6 +16,8 @@ from numba.core.datamodel import models
 from numba.extending import register_model
 from typing_extensions import override
 
+from glow_nb.codegen.compact_lowering import compact
+
 
 class _Function(types.Function):
     """A function whose overload is looked for once for each combination of operand types."""
@@ -72,7 +74,10 @@ class TargetContext(cpu.CPUContext):
 @cache
 def _implementation(context: TargetContext, function: Any, signature: Any, first: bool) -> Any:
     untyped: Any = super(TargetContext, context)
-    return untyped.get_function(function, signature, first)
+    usual = untyped.get_function(function, signature, first)
+    is_callable = isinstance(function, types.Callable)
+    key = function.get_impl_key(signature.as_function()) if is_callable else function
+    return compact(key, signature.args, usual)
 
 
 @cache

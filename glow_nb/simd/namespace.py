@@ -46,6 +46,8 @@ parts of convolutions
     ``copy_patch winograd_taps winograd_weights``
 random numbers
     ``random_words random_words_anywhere``
+shares of threads
+    ``own_share(thread, threads, m, n, first)``
 
 ``p`` is a pointer argument, ``i`` an integer that counts elements, ``lanes`` an integer literal.
 """
@@ -73,6 +75,7 @@ from glow_nb.simd import (
     philox,
     rows,
     scalars,
+    shares,
     stream,
     taps,
     tile,
@@ -183,6 +186,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     transpose: "tile_transpose tile_load_columns tile_zip tile_unzip tile_prefetch",
     patch: "copy_patch",
     philox: "random_words random_words_anywhere",
+    shares: "own_share",
     window: "tile_bias_masked tile_slide tile_slide_groups",
     winograd: "tile_winograd_input tile_winograd_output winograd_taps winograd_weights",
 }

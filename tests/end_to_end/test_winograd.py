@@ -23,21 +23,11 @@ from glow_nb.types import Array
 pytestmark = pytest.mark.jit
 
 TOLERANCE, DIRECT_TOLERANCE = 1e-4, 5e-5
-QUICK = ("squeezenet",)
 
 
-def _cases() -> list[object]:
-    return [
-        pytest.param(
-            name, batch, id=f"{name}-{batch}",
-            marks=() if name in QUICK and batch == 1 else (pytest.mark.slow,),
-        )
-        for name in NAMES
-        for batch in (1, 8)
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "batch"), _cases())
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("batch", [1, 8])
 def test_twins_stay_near_the_truth(name: str, batch: int) -> None:
     model = make_twin(name, batch)
     feeds = random_feeds(model)
@@ -47,7 +37,7 @@ def test_twins_stay_near_the_truth(name: str, batch: int) -> None:
         assert largest_distance(truth.values(), net.run(feeds).values()) <= TOLERANCE
     direct = glow_nb.compile(model, threads=1, winograd="off")
     assert largest_distance(truth.values(), direct.run(feeds).values()) <= DIRECT_TOLERANCE
-    if name in QUICK:
+    if name == "squeezenet":
         assert any(kernel.family == "winograd" for kernel in nets[0].kernels)
         assert not any(kernel.family == "winograd" for kernel in direct.kernels)
 

@@ -13,6 +13,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.quant.schemas import SCHEMAS
 
 
+@pytest.mark.slow
 @pytest.mark.jit
 def test_integers_have_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantization, "RUNS", 1)

@@ -76,6 +76,7 @@ def test_differences_are_those_of_losses_and_outputs() -> None:
     assert compare(ours, theirs) == (0.5, 0.5 / 7.5)
 
 
+@pytest.mark.slow
 @pytest.mark.jit
 def test_both_ways_to_train_are_measured() -> None:
     rows = list(training_memory.measure("mlp", threads=1, rounds=1))

@@ -24,7 +24,7 @@ from glow_nb.kernels.products.filter_gradient_plan import (
     can_turn,
 )
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.shares import largest_share
+from glow_nb.thread_grid import largest_share
 
 PART_CYCLES = 0.2
 """Of each byte of a part: writing it, and adding it to the others."""

@@ -44,7 +44,7 @@ from glow_nb.kernels.winograd.plan import (
     rounded_up,
     suits_winograd,
 )
-from glow_nb.kernels.writing.shares import largest_share
+from glow_nb.thread_grid import largest_share
 from glow_nb.types import ElementKind
 
 LARGEST_TILES = {3: (2, 4, 6), 5: (2, 4), 7: (2,)}

@@ -17,8 +17,8 @@ from glow_nb.kernels.products.filter_gradient_plan import FilterGradientNest, ch
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.pixels import elements_between_pixels
-from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.traits import KernelTraits
 

@@ -15,7 +15,7 @@ from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.operators.winograd_instructions import WinogradFilterInst
 from glow_nb.kernels.registry import kernel_for
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.shares import write_shares
+from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import native_lanes
 from glow_nb.types import Array, ElementKind

@@ -11,8 +11,8 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
 from glow_nb.kernels.winograd.weights import MadeWeights, ReadWeights
 from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.pixels import elements_between_pixels
-from glow_nb.kernels.writing.shares import write_shares
 from glow_nb.kernels.writing.source import SourceWriter
 
 AHEAD_BYTES = 128

@@ -72,6 +72,16 @@ def share(count: int | str) -> str:
     return f"range(thread * {count} // threads, (thread + 1) * {count} // threads)"
 
 
+def write_shares(out: SourceWriter, units: int, panels: int, *, panels_first: bool) -> None:
+    """Write ``unit``, ``unit_end``, ``panel_begin`` and ``panel_end`` of ``thread``.
+
+    There are *units* times *panels* pieces of work, which the threads share as a
+    :func:`~glow_nb.thread_grid.thread_grid`.
+    """
+    sizes = f"{units}, {panels}, {int(panels_first)}"
+    out.line(f"unit, unit_end, panel_begin, panel_end = own_share(thread, threads, {sizes})")
+
+
 @contextmanager
 def loops(
     out: SourceWriter, sizes: Sequence[int], *, shared: bool, prefix: str = "i"
