@@ -37,7 +37,7 @@ class FeedCheck:
     def arrays(self, feeds: Feeds) -> list[Array]:
         """Return one contiguous array for each input, or raise FeedError."""
         named = name_feeds(self.types.keys(), feeds)
-        return self._fitted(map(named.__getitem__, self.types))
+        return self._fitted([named[name] for name in self.types])
 
     def in_order(self, arrays: Sequence[Array]) -> list[Array]:
         """Return *arrays*, one for each input in order, contiguous; or raise FeedError."""
@@ -48,7 +48,7 @@ class FeedCheck:
             )
         return self._fitted(arrays)
 
-    def _fitted(self, given: Iterable[Array]) -> list[Array]:
+    def _fitted(self, given: Sequence[Array]) -> list[Array]:
         arrays = []
         for (name, dtype, shape), array in zip(self._wanted, given, strict=True):
             if not (

@@ -8,13 +8,14 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
 from glow_nb.alignment import aligned_empty
+from glow_nb.codegen.array_address import address_of
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.native_program import NativeProgram
@@ -133,7 +134,8 @@ class LoadedProgram:
     def new_outputs(self, inputs: Sequence[Array]) -> list[Array]:
         """Return new arrays; one that is an input as well begins as a copy of what is fed."""
         outputs = [np.empty(shape, dtype) for dtype, shape in self._outputs]
-        self.copy_fed(inputs, outputs)
+        if self._fed:
+            self.copy_fed(inputs, outputs)
         return outputs
 
     def copy_fed(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -188,18 +190,6 @@ def _check(role: str, arrays: Sequence[Array], wanted: Sequence[_Wanted]) -> Non
             )
         if not (array.flags.c_contiguous and array.flags.aligned):
             raise FeedError(f"{role} {index}: not contiguous and aligned; make a copy")
-
-
-def address_of(array: Array) -> int:
-    """Return where the elements of a contiguous *array* lie, a microsecond before NumPy does."""
-    try:
-        return _addressof(_first_byte(array))
-    except (TypeError, ValueError):  # read-only, empty, or of a kind that buffers do not have
-        return array.ctypes.data
-
-
-_addressof = ctypes.addressof
-_first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 
 class _Context:

@@ -36,13 +36,14 @@ from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest, run
 from glow_nb.kernels.products.product_plan import plan_product, staged_elements, units_of
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.plan import (
-    TAPS_CYCLES,
     VOLUME,
     WinogradNest,
     WinogradPlan,
+    again_cycles,
     plan_winograd,
     rounded_up,
     suits_winograd,
+    taps_cycles,
 )
 from glow_nb.thread_grid import largest_share
 from glow_nb.types import ElementKind
@@ -79,10 +80,10 @@ TRANSFORM_LENGTH = 6
 of so many; the other half is what loads and stores take. So 23 layers on one Zen 3 core are
 estimated best, where tiles of 4 x 4 and of 6 x 6 outputs are compared."""
 
-FAR_CYCLES, NEAR_CYCLES = 0.08, 0.052
-"""Of each byte of a filter for Winograd's algorithm, transformed but for one of integers: from
-memory, and for every further block from a cache. With 0.04 to 0.08, picks of 35 layers with far
-weights take 1.02 times as long as the best on a Zen 3 core."""
+FAR_CYCLES = 0.08
+"""Of each byte of a filter for Winograd's algorithm, transformed but for one of integers, that
+comes from memory. With 0.04 to 0.08, picks of 35 layers with far weights take 1.02 times as long as
+the best on a Zen 3 core."""
 
 WHOLE_OUTPUT_CYCLES = 0.19
 """Of each byte of products of integers, which are stored and transformed back. 28 layers on one
@@ -339,10 +340,8 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     vectors = -(-shape.channels // plan.factor_lanes)
     cycles += unit_part * growth * INPUT_CYCLES * nest.tiles * nest.elements * vectors
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    if nest.takes_taps:
-        times = panel_part * max(1.0, unit_part * blocks)
-        cycles += times * TAPS_CYCLES * nest.weights * kinds.right.size_bytes
-    cycles += panel_part * (FAR_CYCLES + NEAR_CYCLES * (blocks - 1)) * nest.filter_bytes
+    cycles += panel_part * max(1.0, unit_part * blocks) * taps_cycles(nest, plan)
+    cycles += panel_part * (FAR_CYCLES * nest.filter_bytes + again_cycles(nest, plan))
     cycles = max(cycles, _filter_cycles(nest.filter_bytes, panel_part, target))
     return Candidate(nest.tile, block, cycles, kinds.factors)
 
