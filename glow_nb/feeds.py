@@ -36,21 +36,9 @@ class FeedCheck:
 
     def arrays(self, feeds: Feeds) -> list[Array]:
         """Return one contiguous array for each input, or raise FeedError."""
-        named = name_feeds(self.types.keys(), feeds)
-        return self._fitted([named[name] for name in self.types])
-
-    def in_order(self, arrays: Sequence[Array]) -> list[Array]:
-        """Return *arrays*, one for each input in order, contiguous; or raise FeedError."""
-        if len(arrays) != len(self._wanted):
-            raise FeedError(
-                f"{len(arrays)} arrays are fed; the network has {len(self._wanted)} inputs, "
-                f"{list(self.types)!s:.200}"
-            )
-        return self._fitted(arrays)
-
-    def _fitted(self, given: Sequence[Array]) -> list[Array]:
-        arrays = []
-        for (name, dtype, shape), array in zip(self._wanted, given, strict=True):
+        named, arrays = name_feeds(self.types.keys(), feeds), []
+        for name, dtype, shape in self._wanted:
+            array = named[name]
             if not (
                 type(array) is np.ndarray
                 and array.dtype == dtype
@@ -60,6 +48,15 @@ class FeedCheck:
                 array = _fitting(name, array, self.types[name])
             arrays.append(array)
         return arrays
+
+    def in_order(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return *arrays*, one for each input in order, contiguous; or raise FeedError."""
+        if len(arrays) != len(self._wanted):
+            raise FeedError(
+                f"{len(arrays)} arrays are fed; the network has {len(self._wanted)} inputs, "
+                f"{list(self.types)!s:.200}"
+            )
+        return self.arrays(dict(zip(self.types, arrays, strict=True)))
 
 
 def name_feeds(names: AbstractSet[str], feeds: Feeds) -> Mapping[str, Array]:

@@ -14,9 +14,10 @@ import pytest
 
 from glow_nb.alignment import Bytes, aligned_empty
 from glow_nb.codegen import threads
+from glow_nb.codegen.array_address import address_of
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
-from glow_nb.codegen.loaded_program import address_of, load
+from glow_nb.codegen.loaded_program import load
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, OutputBinding
 from glow_nb.codegen.program_memory import ProgramMemory
