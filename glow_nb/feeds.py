@@ -36,7 +36,8 @@ class FeedCheck:
 
     def arrays(self, feeds: Feeds) -> list[Array]:
         """Return one contiguous array for each input, or raise FeedError."""
-        named, arrays = name_feeds(self.types.keys(), feeds), []
+        named = name_feeds(self.types.keys(), feeds)
+        arrays = []
         for name, dtype, shape in self._wanted:
             array = named[name]
             if not (

@@ -18,9 +18,10 @@ _word_at = ctypes.c_size_t.from_address
 
 
 def _read(array: Array) -> int:
-    """Return the word behind the head of the object *array*.
+    """Return the word behind the head of the object *array*, which must be a NumPy array.
 
-    NumPy keeps the address there. Compiled extensions rely on that, so it is as good as documented.
+    NumPy keeps the address there. Compiled extensions read it there, too, so that NumPy cannot move
+    it without breaking them. Of any other object, this is any number.
     """
     return _word_at(id(array) + _HEAD_BYTES).value
 

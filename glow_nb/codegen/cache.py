@@ -48,29 +48,27 @@ def object_key(text: str, arguments: str, target: Target) -> str:
     return digest.hexdigest()
 
 
+_SHAPING = (
+    *("alignment.py", "cook_toom.py", "philox.py", "thread_grid.py", "types.py", "wichura.py"),
+    *("codegen/compact_lowering.py", "codegen/compile.py", "codegen/numba_contexts.py"),
+    *("codegen/runtime.py", "codegen/separate_names.py", "codegen/target_machine.py"),
+    "codegen/translate.py",
+)
+"""What shapes an object beside the SIMD layer."""
+
+
 @functools.cache
 def toolchain() -> str:
     """Return what identifies the compiler: versions, and the source of what shapes an object."""
     package = Path(__file__).parent.parent
     shaping = [
         *sorted(package.glob("simd/*.py")),
-        *(package / name for name in ("cook_toom.py", "philox.py", "thread_grid.py", "wichura.py")),
-        *(
-            package / "codegen" / name
-            for name in (
-                "compact_lowering.py",
-                "compile.py",
-                "numba_contexts.py",
-                "runtime.py",
-                "separate_names.py",
-                "target_machine.py",
-                "translate.py",
-            )
-        ),
+        *(package / name for name in _SHAPING),
     ]
     digest = hashlib.sha256()
     for path in shaping:
-        digest.update(f"{path.name}\n".encode() + path.read_bytes())
+        name = path.relative_to(package).as_posix()
+        digest.update(f"{name}\n".encode() + path.read_bytes())
     versions = [f"{name} {_version(name)}" for name in ("glow_nb", "numba", "llvmlite")]
     return "\n".join([*versions, digest.hexdigest()])
 

@@ -1,16 +1,16 @@
 """Integers and loops of generated text as few LLVM instructions, where numba writes branches.
 
 Kernels count and cut up ranges in their outer loops. For ``x // 3`` numba emits six blocks, which
-ask for a divisor of zero and for an overflow; for ``for i in range(n)`` it emits eight, which ask
+test for a divisor of zero and for an overflow; for ``for i in range(n)`` it emits eight, which test
 for a step of zero and keep the range in memory. LLVM takes longer to get rid of them than to
 compile some inner loops. What is emitted here gives the same values without a branch::
 
     x // d, x % d    divide towards zero; if the rest has not the sign of d, go one further down;
                      0 if d is 0, as numba has it with the error model of NumPy
-    range            count = (stop - start + step - 1) / step for a constant step > 0
+    range            count = (stop - start) / step for a constant step > 0, and 1 if there is a rest
     next             is_valid = count > 0; count -= 1; value, next = next, next + step
 
-A range with another step is left to numba.
+A range whose step is negative or not constant is left to numba.
 """
 
 from __future__ import annotations
@@ -93,13 +93,14 @@ def _range(builder: Any, *bounds: Any) -> Any:
 
 def _begin(builder: Any, state: Any) -> Any:
     """Return an iterator as numba keeps it: where its next value and its count are, stop, step."""
-    step = _last_inserted(state)
+    step = _step_of(state)
     if not _is_positive(step):
         return None
     start, stop = (builder.extract_value(state, index) for index in range(2))
     count = builder.sub(stop, start)
     if step.constant != 1:
-        count = builder.sdiv(builder.add(count, _WORD(step.constant - 1)), step)
+        is_uneven = builder.icmp_signed(">", builder.srem(count, step), _WORD(0))
+        count = builder.add(builder.sdiv(count, step), builder.zext(is_uneven, _WORD))
     value_place, count_place = (cgutils.alloca_once(builder, _WORD) for _ in range(2))
     builder.store(start, value_place)
     builder.store(count, count_place)
@@ -123,9 +124,10 @@ def _struct(builder: Any, *members: Any) -> Any:
     return struct
 
 
-def _last_inserted(struct: Any) -> Any:
-    """Return the last member of what :func:`_struct` made; None of any other value."""
-    return struct.operands[1] if isinstance(struct, ir.InsertValue) else None
+def _step_of(struct: Any) -> Any:
+    """Return the step of what :func:`_range` made; None of any other value."""
+    is_made = isinstance(struct, ir.InsertValue) and struct.indices == [2]
+    return struct.operands[1] if is_made else None
 
 
 _TWO = _INT64, _INT64

@@ -1,7 +1,7 @@
 """The share of a thread in a :func:`~glow_nb.thread_grid.thread_grid`, as one function of a kernel.
 
-Written out in the text of each kernel, the choice of a grid took a quarter of the time that the
-compilation of a convolution takes.
+Written out in the text of each kernel, the choice of a grid took a quarter of the time to compile
+a convolution.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def own_share(
 ) -> Any:
     """``own_share(thread, threads, m, n, first)``: part of ``m x n`` cells that a thread works on.
 
-    ``(unit, unit_end, panel_begin, panel_end)``: ranges of m and of n. A grid of threads cuts both;
-    if *first* is 1, it cuts n into as many ranges as there are threads, and else m, unless another
-    grid has a largest share that is smaller by one part in 16. Threads beyond the grid get no
-    panels.
+    ``(unit, unit_end, panel_begin, panel_end)``: ranges of m and of n. A grid of threads cuts both.
+    If *first* is 1, the grid that cuts n most is preferred, and otherwise the one that cuts m most;
+    another one is taken only if its largest share is smaller by one part in 16. Threads beyond the
+    grid get no panels.
     """
     if not are_literal(units, panels, panels_first):
         return None

@@ -68,7 +68,7 @@ def names_but(*slow: str) -> list[object]:
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", names_but(*(set(NAMES) - {QUICK})))
 def test_light_models_give_their_stored_outputs(name: str, threads: int) -> None:
-    """In the default run, ShuffleNet stands for all; ``make demo`` checks the whole of ResNet50."""
+    """ShuffleNet stands for all in the default run; ``make demo`` compiles and runs ResNet50."""
     model = onnx.load(LIGHT / f"light_{name}.onnx")
     feeds, expected = light_feeds(name, model)
     net = glow_nb.compile(model, threads=threads)

@@ -46,8 +46,8 @@ def convolution(weights: Array) -> Function:
     """Return a convolution of one 28 x 28 image that keeps its size."""
     depth, taps, _, channels = weights.shape
     b = Builder()
-    x = b.input("x", f"float32<1 x 28 x 28 x {channels}>")
-    filter, bias = b.constant("w", weights), b.constant("b", np.zeros(depth, np.float32))
+    x = b.input("x", f"{weights.dtype}<1 x 28 x 28 x {channels}>")
+    filter, bias = b.constant("w", weights), b.constant("b", np.zeros(depth, weights.dtype))
     pads = (taps // 2,) * 4
     made = ops.Convolution(x, filter, bias, (taps, taps), (1, 1), pads, (1, 1), 1)
     b.save(b.emit(made), "y")
@@ -56,6 +56,16 @@ def convolution(weights: Array) -> Function:
 
 def families(net: glow_nb.Network) -> set[str]:
     return {kernel.family for kernel in net.kernels}
+
+
+@pytest.mark.parametrize("taps", [3, 5])
+def test_a_layer_stays_near_the_truth(taps: int) -> None:
+    random = np.random.default_rng(taps)
+    weights, image = random.normal(size=(64, taps, taps, 64)), random.normal(size=(1, 28, 28, 64))
+    truth = glow_nb.compile(convolution(weights), backend="interpreter").run(image)["y"]
+    net = glow_nb.compile(convolution(weights.astype(np.float32)), threads=1)
+    assert families(net) >= {"winograd"}
+    assert 0 < distance(truth, net.run(image.astype(np.float32))["y"]) <= 1e-5
 
 
 @pytest.mark.parametrize("threads", [1, 2])

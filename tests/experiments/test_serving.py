@@ -25,7 +25,6 @@ def mean() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.slow
 @pytest.mark.jit
 def test_each_engine_is_served(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from glow_nb.kernels.target import Target
-from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.thread_grid import largest_share
-from glow_nb.types import ElementKind
 from tests.unit.kernels.plain_python import own_share
-from tests.unit.kernels.running import RunningKernel
 
 SIZES = (1, 2, 3, 7, 16, 22)
-CASES = [
-    (units, panels, panels_first) for units in SIZES for panels in SIZES for panels_first in (0, 1)
-]
 
 
 def shares_of(units: int, panels: int, threads: int, panels_first: bool) -> list[tuple[int, int]]:
@@ -41,21 +33,3 @@ def test_a_slightly_larger_share_is_better_than_one_that_crosses_the_other_threa
     assert shares_of(odd, columns, 2, panels_first=False) == [(333, 4), (334, 4)]
     assert shares_of(odd, columns, 2, panels_first=True) == [(667, 2), (667, 2)]
     assert shares_of(9, columns, 2, panels_first=False) == [(9, 2), (9, 2)]
-
-
-@pytest.mark.jit
-def test_kernels_share_in_the_same_way() -> None:
-    out = SourceWriter()
-    with out.block("def kernel(dest, scratch, thread, threads):"):
-        for number, sizes in enumerate(CASES):
-            arguments = ", ".join(map(str, sizes))
-            out.line(f"a, b, c, d = own_share(thread, threads, {arguments})")
-            for index, name in enumerate("abcd"):
-                out.line(f"put(dest, {4 * number + index}, {name})")
-    kernel = RunningKernel(KernelSource("shares", out.text, (ElementKind.INT64,)), Target.host())
-    found = np.empty((len(CASES), 4), np.int64)
-    for threads in (1, 2, 3, 5, 8, 13):
-        for thread in range(threads):
-            kernel.call(found.ctypes.data, 0, thread, threads)
-            wanted = [own_share(thread, threads, *case) for case in CASES]
-            np.testing.assert_array_equal(found, wanted)

@@ -53,9 +53,10 @@ LARGEST_TILES = {3: (2, 4, 6), 5: (2, 4), 7: (2,)}
 
 LEAST_GAIN = {8: 1.04}
 """How many times as fast tiles with so many inputs must seem to be preferred. Their rounding errors
-are four times those with six inputs, and their filters take more memory. With 1.02, ResNet50 has
-them in seven layers for eight images, and comes 1.03e-4 of its largest output from float64, which
-is more than the policy allows (docs/accuracy.md)."""
+are four times those with six inputs, and their filters take more memory. ResNet50 with eight images
+has them in three layers, and comes 5.8e-5 of its largest output from float64. With seven layers,
+which an earlier estimate chose with 1.02, it comes 1.03e-4 from it, which is more than the policy
+allows (docs/accuracy.md)."""
 
 DIRECT_FACTOR, WINOGRAD_FACTOR = 1.13, 1.03
 """Measured over estimated time of the multiply-adds."""

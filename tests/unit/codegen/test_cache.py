@@ -1,5 +1,6 @@
 """The object cache keeps what is intact and never returns anything else."""
 
+import ast
 import dataclasses
 import errno
 import os
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import glow_nb
+from glow_nb.codegen import cache
 from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache, default_folder, object_key
 from glow_nb.kernels.target import Target
 
@@ -238,3 +241,28 @@ def test_one_object_in_sixteen_has_the_folder_trimmed(
 def test_trim_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
     ObjectCache(tmp_path / "nowhere").trim()
     ObjectCache(None).trim()
+
+
+NOT_SHAPING = {
+    "errors",  # what is said of kernels that do not compile
+    "kernels.target",  # a part of each key
+    "kernels.writing.source",  # the text is a part of each key
+    "codegen.entry",  # likewise
+    "codegen.symbols",  # what an object is checked by
+}
+
+
+def test_what_the_compiler_is_made_of_identifies_it() -> None:
+    """Each module that one of these imports is one of these, or is known to shape no object."""
+    package = Path(glow_nb.__file__).parent
+    listed = {name.removesuffix(".py").replace("/", ".") for name in cache._SHAPING}
+    listed |= {f"simd.{path.stem}" for path in package.glob("simd/*.py")} | {"simd"}
+    imported: set[str] = set()
+    for name in listed - {"simd"}:
+        tree = ast.parse((package / f"{name.replace('.', '/')}.py").read_text())
+        imported |= {
+            f"{node.module}.".removeprefix("glow_nb.").rstrip(".")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("glow_nb")
+        }
+    assert imported - listed <= NOT_SHAPING

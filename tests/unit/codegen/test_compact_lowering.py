@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from glow_nb.codegen import compact_lowering
+from glow_nb.codegen.compile import compile_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.types import Array, ElementKind
@@ -84,6 +91,49 @@ def test_ranges_are_those_of_python(step: int) -> None:
         assert row[31] == len(wanted)
         assert row[: len(wanted)] == wanted
         assert set(row[len(wanted) : 31]) <= {77}
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+def test_ranges_that_no_kernel_ends_begin_all_the_same(step: int) -> None:
+    bounds = [(0, MOST), (LEAST, -1), (MOST - 5, MOST), (7, LEAST + 8), (LEAST, LEAST + 2)]
+    starts, stops = np.array(bounds, np.int64).T.copy()
+    found = np.zeros(len(bounds), np.int64)
+    run(
+        f"for i in range({len(bounds)}):\n"
+        f"    for n in range(get(b, i), get(c, i), {step}):\n"
+        "        put(a, i, get(a, i) + 1)\n"
+        "        if get(a, i) == 3:\n"
+        "            break",
+        found,
+        starts,
+        stops,
+    )
+    assert found.tolist() == [min(3, len(range(*ends, step)[:3])) for ends in bounds]
+
+
+def test_nothing_of_an_ordinary_kernel_is_left_to_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What numba calls a function by may change with its version."""
+    used: list[object] = []
+
+    def seen(key: object, shorter: compact_lowering.Lowering) -> compact_lowering.Lowering:
+        def emit(*arguments: Any) -> Any:
+            value = shorter(*arguments)
+            used.append(None if value is None else key)
+            return value
+
+        return emit
+
+    shorter = {key: seen(key[0], one) for key, one in compact_lowering._SHORTER.items()}
+    monkeypatch.setattr(compact_lowering, "_SHORTER", shorter)
+    # A context remembers what it has found: one for instruction sets of its own has found nothing.
+    target = replace(Target.host(), features="+sse2,+sse3")
+    text = (
+        "def kernel(a, scratch, thread, threads):\n"
+        "    for i in range(3, threads, 2):\n"
+        "        put(a, i // 4, i % thread)\n"
+    )
+    compile_kernel(KernelSource("integers", text, (INT64,)), target)
+    assert Counter(used) == Counter([range, "getiter", "iternext", operator.floordiv, operator.mod])
 
 
 def test_a_range_ends_where_its_bounds_stood_when_it_began() -> None:

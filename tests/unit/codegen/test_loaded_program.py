@@ -14,7 +14,6 @@ import pytest
 
 from glow_nb.alignment import Bytes, aligned_empty
 from glow_nb.codegen import threads
-from glow_nb.codegen.array_address import address_of
 from glow_nb.codegen.cache import ObjectCache
 from glow_nb.codegen.entry import Call, Region
 from glow_nb.codegen.loaded_program import load
@@ -250,15 +249,6 @@ def test_read_only_input_and_any_alignment_of_elements() -> None:
     x.flags.writeable = False
     program.run_into([x], [shifted])
     assert (shifted == chain.expected(x)).all()
-
-
-@pytest.mark.parametrize("kind", list(ElementKind))
-@pytest.mark.parametrize("shape", [(), (3, 5), (0, 2)])
-def test_addresses_are_those_of_numpy(kind: ElementKind, shape: tuple[int, ...]) -> None:
-    array = np.zeros(shape, kind.dtype)
-    assert address_of(array) == array.ctypes.data
-    array.flags.writeable = False
-    assert address_of(array) == array.ctypes.data
 
 
 @pytest.mark.parametrize(
