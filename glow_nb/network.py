@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from typing_extensions import override
 
 from glow_nb.arguments import Shapes, as_path, as_shapes
-from glow_nb.backends.backend import StatefulExecutable
+from glow_nb.backends.backend import DirectExecutable, StatefulExecutable
 from glow_nb.counted import cut, visible_types
 from glow_nb.errors import GlowError, OptionError, UnsupportedError
 from glow_nb.feeds import FeedCheck, Feeds
@@ -28,6 +28,7 @@ from glow_nb.types import Array, SymbolicType, TensorType
 
 if TYPE_CHECKING:
     from glow_nb.backends.backend import Executable
+    from glow_nb.codegen.loaded_program import DirectRun
     from glow_nb.kernel_report import KernelList
     from glow_nb.profile import Profile
 
@@ -187,6 +188,15 @@ class CompiledNetwork(Network):
         self._border = foreign(GlowError, subject)  # to the backend, which may be a user's
         self._output_names = tuple(buffer.name for buffer in program.outputs)
         self._counted = {b.name: b.counted for b in program.outputs if b.counted}
+        self._direct_run = self._direct_run_of(executable)
+
+    def _direct_run_of(self, executable: Executable) -> DirectRun:
+        """Return the short way of a run, which may be one that does nothing."""
+        short = None
+        if isinstance(executable, DirectExecutable) and not self._counted:
+            with self._border:
+                short = executable.direct_run(tuple(self._feeds.types), self._output_names)
+        return short or _nothing
 
     def _run_of(self, executable: Executable) -> Callable[[Sequence[Array]], list[Array]]:
         """Return what runs *executable*, on the state if the program has any."""
@@ -275,6 +285,9 @@ class CompiledNetwork(Network):
             StateError: The state is in use by another run.
             MemoryLimitError: The system gives no memory for the run.
         """
+        found = self._direct_run(inputs)
+        if found is not None:
+            return found
         arrays = self._feeds.arrays(inputs)
         with self._border:
             try:
@@ -342,3 +355,7 @@ class CompiledNetwork(Network):
     @override
     def __repr__(self) -> str:
         return f"<CompiledNetwork {self.program.name} {self._show_types()}, {self.memory}>"
+
+
+def _nothing(feeds: object) -> None:
+    """Be the short way of a run where there is none."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from glow_nb.passes import Pipeline, Step
 from glow_nb.pipelines import INSTRUCTIONS
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array
+
+if TYPE_CHECKING:
+    from glow_nb.codegen.loaded_program import DirectRun
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,19 @@ class StatefulExecutable(Protocol):
         """Do what :meth:`Executable.run` does, on the arrays that ``state.for_a_run()`` lends.
 
         The program reads them as the last run has left them, and writes them for the next one.
+        """
+        ...
+
+
+@runtime_checkable
+class DirectExecutable(Protocol):
+    """An executable with a short way for the usual run of a network without state."""
+
+    def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
+        """Return the short way for inputs and outputs of these names, or None if there is none.
+
+        It takes a dict with one contiguous array for each input. For None, :meth:`Executable.run`
+        does the run, and says what is wrong with it.
         """
         ...
 

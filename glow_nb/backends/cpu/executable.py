@@ -18,7 +18,7 @@ from glow_nb.backends.cpu.placed_calls import Places
 from glow_nb.backends.cpu.planned_calls import Kernels, plan_calls, used_weights
 from glow_nb.backends.cpu.shared_weights import SharedWeights
 from glow_nb.codegen.cache import ObjectCache
-from glow_nb.codegen.loaded_program import load
+from glow_nb.codegen.loaded_program import DirectRun, load
 from glow_nb.codegen.make_native_program import make_native_program
 from glow_nb.codegen.native_program import Binding, InitialState, OutputBinding
 from glow_nb.codegen.stopwatch import Stopwatch
@@ -120,6 +120,10 @@ class CpuExecutable:
     def run_on(self, state: StateStore, inputs: Sequence[Array]) -> list[Array]:
         """Do what :meth:`run` does, on *state*, which the next run finds as this one leaves it."""
         return self._loaded.run_checked(inputs, state)
+
+    def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
+        """Return the short way of a run from a dict of arrays, if there is one."""
+        return self._loaded.direct_run(inputs, outputs)
 
     def timings(self, inputs: Sequence[Array], runs: int) -> Timings:
         """Run in turn an entry with time stamps and the ordinary one, *runs* times each.
