@@ -116,8 +116,8 @@ class LoadedProgram:
     def direct_run(self, inputs: Sequence[str], outputs: Sequence[str]) -> DirectRun | None:
         """Return a function from a dict of arrays to a dict of results, by the names in order.
 
-        All that a run needs is in this one function, since a call of Python takes a tenth of what a
-        small network takes. It returns None, and has done nothing, for feeds that are no dict of
+        All that a run needs is in this one function: with a call for each part of it, Python takes
+        7 us where it takes 3 so, and a small network may take less. It returns None, and has done nothing, for feeds that are no dict of
         arrays which fit as they are, if no context is idle, and if there is no memory. There is
         none for programs with state, and with outputs that are inputs as well.
         """

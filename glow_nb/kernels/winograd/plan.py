@@ -43,7 +43,7 @@ VOLUME = 3
 
 STREAM_CYCLES = 0.02
 """Of each byte that comes again from the last-level cache in order, ahead of use: of the filter,
-and of factors. Where 0.052 was assumed of filters, picks of 12 layers of 40 x 40 to 80 x 80 took
+and of factors. Where 0.052 was assumed of filters, picks of 11 layers of 40 x 40 to 80 x 80 took
 1.05 times as long on a Zen 3 core."""
 
 WEIGHTS_SHARE = 0.5
