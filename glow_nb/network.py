@@ -190,13 +190,12 @@ class CompiledNetwork(Network):
         self._counted = {b.name: b.counted for b in program.outputs if b.counted}
         self._direct_run = self._direct_run_of(executable)
 
-    def _direct_run_of(self, executable: Executable) -> DirectRun:
-        """Return the short way of a run, which may be one that does nothing."""
-        short = None
-        if isinstance(executable, DirectExecutable) and not self._counted:
-            with self._border:
-                short = executable.direct_run(tuple(self._feeds.types), self._output_names)
-        return short or _nothing
+    def _direct_run_of(self, executable: Executable) -> DirectRun | None:
+        """Return the short way of a run, if *executable* has one and results need no cut."""
+        if self._counted or not isinstance(executable, DirectExecutable):
+            return None
+        with self._border:
+            return executable.direct_run(tuple(self._feeds.types), self._output_names)
 
     def _run_of(self, executable: Executable) -> Callable[[Sequence[Array]], list[Array]]:
         """Return what runs *executable*, on the state if the program has any."""
@@ -285,9 +284,10 @@ class CompiledNetwork(Network):
             StateError: The state is in use by another run.
             MemoryLimitError: The system gives no memory for the run.
         """
-        found = self._direct_run(inputs)
-        if found is not None:
-            return found
+        if self._direct_run is not None:
+            found = self._direct_run(inputs)
+            if found is not None:
+                return found
         arrays = self._feeds.arrays(inputs)
         with self._border:
             try:
@@ -355,7 +355,3 @@ class CompiledNetwork(Network):
     @override
     def __repr__(self) -> str:
         return f"<CompiledNetwork {self.program.name} {self._show_types()}, {self.memory}>"
-
-
-def _nothing(feeds: object) -> None:
-    """Be the short way of a run where there is none."""

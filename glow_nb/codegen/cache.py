@@ -49,12 +49,21 @@ def object_key(text: str, arguments: str, target: Target) -> str:
 
 
 _SHAPING = (
-    *("alignment.py", "cook_toom.py", "philox.py", "thread_grid.py", "types.py", "wichura.py"),
-    *("codegen/compact_lowering.py", "codegen/compile.py", "codegen/numba_contexts.py"),
-    *("codegen/runtime.py", "codegen/separate_names.py", "codegen/target_machine.py"),
+    "alignment.py",
+    "codegen/compact_lowering.py",
+    "codegen/compile.py",
+    "codegen/numba_contexts.py",
+    "codegen/runtime.py",
+    "codegen/separate_names.py",
+    "codegen/target_machine.py",
     "codegen/translate.py",
+    "cook_toom.py",
+    "philox.py",
+    "thread_grid.py",
+    "types.py",
+    "wichura.py",
 )
-"""What shapes an object beside the SIMD layer."""
+"""Files that shape an object, beside those of the SIMD layer."""
 
 
 @functools.cache

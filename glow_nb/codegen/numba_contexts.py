@@ -57,7 +57,7 @@ class TypingContext(typing.Context):
 
 class TargetContext(cpu.CPUContext):
     """numba's code generation context, which asks once for the size of each type and for each
-    implementation of a function.
+    implementation of a function, and emits some functions in a shorter way than numba.
     """
 
     @override

@@ -309,7 +309,7 @@ def block_bytes(nest: WinogradNest, kinds: ProductKinds, tiles: int) -> int:
 def again_cycles(nest: WinogradNest, plan: WinogradPlan) -> float:
     """Estimate the cycles in which the filter comes again, for each block but the first.
 
-    It is supposed to come from the last-level cache, which keeps most of a filter that is larger.
+    We suppose that the last-level cache has kept it; of a larger filter, most.
     """
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
     return (blocks - 1) * nest.filter_bytes * STREAM_CYCLES

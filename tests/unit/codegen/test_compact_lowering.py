@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from glow_nb.codegen import compact_lowering
+from glow_nb.codegen import compact_lowering, numba_contexts
 from glow_nb.codegen.compile import compile_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
@@ -125,14 +124,16 @@ def test_nothing_of_an_ordinary_kernel_is_left_to_numba(monkeypatch: pytest.Monk
 
     shorter = {key: seen(key[0], one) for key, one in compact_lowering._SHORTER.items()}
     monkeypatch.setattr(compact_lowering, "_SHORTER", shorter)
-    # A context remembers what it has found: one for instruction sets of its own has found nothing.
-    target = replace(Target.host(), features="+sse2,+sse3")
     text = (
         "def kernel(a, scratch, thread, threads):\n"
         "    for i in range(3, threads, 2):\n"
         "        put(a, i // 4, i % thread)\n"
     )
-    compile_kernel(KernelSource("integers", text, (INT64,)), target)
+    numba_contexts._implementation.cache_clear()  # contexts remember what they have found
+    try:
+        compile_kernel(KernelSource("integers", text, (INT64,)), Target.host())
+    finally:
+        numba_contexts._implementation.cache_clear()
     assert Counter(used) == Counter([range, "getiter", "iternext", operator.floordiv, operator.mod])
 
 

@@ -12,7 +12,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glow_nb.kernels.products.convolution_cost import (
-    LEAST_GAIN,
     _least_gain,
     convolution_candidates,
     product_candidates,
@@ -122,9 +121,9 @@ def test_the_least_estimate_is_first() -> None:
 
 
 def test_less_precise_tiles_come_behind_those_that_take_hardly_more() -> None:
-    ways = convolution_candidates(layer(56, 128, 128), FLOAT32, TARGET)
+    ways = convolution_candidates(layer(44, 160, 160), FLOAT32, TARGET)
     fine, coarse = (next(way for way in ways if way.tile == tile) for tile in ((4, 4), (6, 6)))
-    assert 1 < fine.cycles / coarse.cycles < LEAST_GAIN[8]
+    assert 1 < fine.cycles / coarse.cycles < 1.02
     assert ways.index(fine) < ways.index(coarse)
     products = product_candidates(MatMulShape(1, 50, 64, 100), FLOAT32, TARGET, blocks=3)
     assert len({way.block for way in products}) == 3
