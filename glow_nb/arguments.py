@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -111,6 +111,19 @@ def as_constants(constants: object) -> dict[str, Array]:
         )
         for name, value in constants.items()
     }
+
+
+def fits_as_it_is(array: object, dtype: np.dtype[Any], shape: tuple[int, ...]) -> TypeGuard[Array]:
+    """Tell at once whether *array* is one that a kernel can read where it lies.
+
+    Where it is not, it may still be made into one: see :func:`as_array`.
+    """
+    return (
+        type(array) is np.ndarray
+        and array.dtype == dtype
+        and array.shape == shape
+        and array.flags.carray
+    )
 
 
 def as_array(name: str, value: object) -> Array:

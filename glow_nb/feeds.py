@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from glow_nb.arguments import as_array
+from glow_nb.arguments import as_array, fits_as_it_is
 from glow_nb.errors import FeedError
 from glow_nb.hlir.graph import Placeholder
 from glow_nb.llir.program import Buffer
@@ -40,12 +40,7 @@ class FeedCheck:
         arrays = []
         for name, dtype, shape in self._wanted:
             array = named[name]
-            if not (
-                type(array) is np.ndarray
-                and array.dtype == dtype
-                and array.shape == shape
-                and array.flags.carray
-            ):
+            if not fits_as_it_is(array, dtype, shape):
                 array = _fitting(name, array, self.types[name])
             arrays.append(array)
         return arrays
