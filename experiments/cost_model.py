@@ -105,7 +105,8 @@ def way_of(layer: Layer, way: Candidate) -> str:
 
 def cycles_per_second(target: Target, threads: int) -> float:
     """Return the cycles a second of one core, by the measured peak of multiply-adds."""
-    return machine_limits(threads, target).flop_rate / threads / (2 * FMA_PER_CYCLE * target.lanes)
+    flops = 2 * FMA_PER_CYCLE * target.lanes / target.passes
+    return machine_limits(threads, target).flop_rate / threads / flops
 
 
 def report(layers: Sequence[Layer], worst: int) -> None:

@@ -47,12 +47,14 @@ class Sharing:
     alone: tuple[bool, ...]
 
 
-def estimate_ns(cost: InstructionCost, lanes: int) -> float:
+def estimate_ns(cost: InstructionCost, lanes: int, passes: int = 1) -> float:
     """Return about how long one thread takes for a kernel of *cost*, beside :data:`CALL_NS`.
 
-    Its vectors have so many *lanes*, one if it works on one element after the other.
+    Its vectors have so many *lanes*, one if it works on one element after the other, and go
+    *passes* times through the units that multiply and add.
     """
-    vectors = MULTIPLY_ADD_NS * cost.executed.multiply_adds + OTHER_NS * cost.executed.others
+    multiply_add_ns = passes * MULTIPLY_ADD_NS
+    vectors = multiply_add_ns * cost.executed.multiply_adds + OTHER_NS * cost.executed.others
     return vectors / lanes + BYTE_NS * cost.bytes
 
 

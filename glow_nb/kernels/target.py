@@ -12,6 +12,10 @@ from glow_nb.kernels.host_caches import KIBIBYTE, available_processors, caches_o
 
 LANE_COUNTS = (4, 8, 16)
 
+HALVING = frozenset({"znver4", "cannonlake", "icelake-client", "tigerlake", "rocketlake"})
+"""LLVM's names of processors that multiply and add one vector of 512 bits in a cycle, but two of
+256 bits: a Zen 4 core takes one half after the other, the others join two units."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -95,6 +99,17 @@ class Target:
         if "+avx512f" in self.features:
             return 16
         return 8 if "+avx" in self.features.split(",") else 4
+
+    @property
+    def unit_lanes(self) -> int:
+        """``float32`` lanes that one arithmetic unit takes in a cycle, of two such units."""
+        is_halved = self.native_lanes == 16 and self.cpu in HALVING
+        return 8 if is_halved else self.native_lanes
+
+    @property
+    def passes(self) -> int:
+        """How often a vector of ``lanes`` goes through an arithmetic unit."""
+        return max(1, self.lanes // self.unit_lanes)
 
 
 def _architecture(triple: str) -> str:

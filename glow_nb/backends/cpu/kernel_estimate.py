@@ -64,7 +64,8 @@ def estimated_ns(instruction: Instruction, target: Target) -> float:
             left = Cost(cost.executed.multiply_adds - done, cost.executed.others)
             cost = replace(cost, executed=left, constant_bytes=0)
     is_scalar = traits_of(instruction, CPU_KERNELS.traits).is_scalar
-    return CALL_NS + product_ns + estimate_ns(cost, 1 if is_scalar else target.lanes)
+    lanes, passes = (1, 1) if is_scalar else (target.lanes, target.passes)
+    return CALL_NS + product_ns + estimate_ns(cost, lanes, passes)
 
 
 def _product_cycles(node: Node, target: Target) -> float | None:

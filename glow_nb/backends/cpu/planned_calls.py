@@ -118,8 +118,8 @@ def _shareable_ns(instruction: Instruction, target: Target) -> float:
     traits = traits_of(instruction, CPU_KERNELS.traits)
     if traits.is_serial:
         return 0.0
-    lanes = 1 if traits.is_scalar else target.lanes
-    return estimate_ns(instruction_cost(instruction), lanes)
+    lanes, passes = (1, 1) if traits.is_scalar else (target.lanes, target.passes)
+    return estimate_ns(instruction_cost(instruction), lanes, passes)
 
 
 def _report(use: Use, call: Call, threads: int) -> KernelReport:

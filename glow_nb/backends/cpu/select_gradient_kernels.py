@@ -155,7 +155,7 @@ def parts_of(
         units, panels = 1, -(-shape.depth // lanes)
     else:
         units, panels = plan.cut.tiles, plan.columns.panels * shape.group
-    cycles = node.cost().multiply_adds / (FMA_PER_CYCLE * lanes)
+    cycles = target.passes * node.cost().multiply_adds / (FMA_PER_CYCLE * lanes)
 
     def estimate(parts: int) -> float:
         unit_part, panel_part = largest_share(parts * units, panels, threads, panels_first=False)

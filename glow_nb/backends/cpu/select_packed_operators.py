@@ -68,11 +68,9 @@ class Tuner(Protocol):
         ...
 
 
-WIDTHS_TO_SHARE = 3
-"""Widths of panels to estimate for several threads: panels of the best one may not divide well."""
-
-WIDTHS_TO_PACK = 3
-"""Likewise for a filter that is packed at run time: panels that it fills need no padding."""
+WIDTHS_TO_TRY = 3
+"""Widths of panels to estimate: those of the fewest multiply-adds may not divide well among
+threads, may be padded at run time, or may cut sums into more inner blocks."""
 
 
 @register_pass
@@ -117,7 +115,6 @@ def select_packed_operators(
         %y = unpacked_mat_mul(%rows, %keys, none) {lhs_order = [0, 1], rhs_order = [1, 0]}
     """
     chosen = target or Target.host()
-    blocks = 1 if threads == 1 else WIDTHS_TO_SHARE
     products = [
         node
         for node in function
@@ -140,7 +137,7 @@ def select_packed_operators(
             return _emit_unpacked(wide, rewriter)
         pick = picks.get(product_key(node))
         if pick is None or _for_weights(node, pick, pairing) is None:
-            ways = _estimated_ways(node, chosen, winograd, blocks, threads, estimate)
+            ways = _estimated_ways(node, chosen, winograd, WIDTHS_TO_TRY, threads, estimate)
             pick = _first_right(node, ways, pairing)
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded", pairing=pairing)
 
@@ -200,7 +197,7 @@ def _estimated_ways(
             target,
             form=form,
             winograd=winograd == "auto" or (winograd == "guarded" and is_constant),
-            blocks=blocks if is_constant else WIDTHS_TO_PACK,
+            blocks=blocks,
             threads=threads,
             is_packed=is_constant,
         )

@@ -179,8 +179,9 @@ def _tiles(shape: AttentionShape, target: Target, *, packs_keys: bool) -> tuple[
 
     def cycles(rows: int, vectors: int, needed: int, steps: int) -> float:
         panel_bytes = vectors * vector_bytes * steps
-        step = step_cycles(rows, vectors, panel_bytes)
-        return -(-needed // vectors) * (step + LOAD_CYCLES * (rows + vectors)) * steps
+        step = step_cycles(rows, vectors, panel_bytes, passes=target.passes)
+        loads = LOAD_CYCLES * target.passes * (rows + vectors)
+        return -(-needed // vectors) * (step + loads) * steps
 
     def cost(tile: tuple[int, int, int]) -> float:
         rows, of_keys, of_width = tile

@@ -171,26 +171,30 @@ def most_rows(vectors: int, target: Target, form: DotForm) -> int:
     return max(1, registers // vectors) if form.is_in_memory else row_limit(vectors, registers)
 
 
-def step_cycles(rows: int, vectors: int, panel_bytes: int, form: DotForm = SINGLE) -> float:
+def step_cycles(
+    rows: int, vectors: int, panel_bytes: int, form: DotForm = SINGLE, passes: int = 1
+) -> float:
     """Estimate the cycles of one step of a tile whose weights come from a panel of that size.
 
-    It multiplies in *form*. That each row reads its weights again in some forms is part of what a
-    row costs.
+    It multiplies in *form* vectors that go *passes* times through the units. That each row reads
+    its weights again in some forms is part of what a row costs.
     """
-    accumulators = rows * vectors
+    accumulators = passes * rows * vectors
     arithmetic = max(form.price * accumulators / FMA_PER_CYCLE, FMA_LATENCY_CYCLES)
-    arithmetic += form.row_cycles * rows
+    arithmetic += passes * form.row_cycles * rows
     arithmetic += 0.05 if accumulators >= 3 * FMA_LATENCY_CYCLES else 0.35
-    loads = 1.07 * (rows + vectors) / LOADS_PER_CYCLE
+    loads = 1.07 * passes * (rows + vectors) / LOADS_PER_CYCLE
     is_near = panel_bytes <= LEVEL_1_PANEL_BYTES
-    streamed = 0.0 if is_near else vectors / LEVEL_2_VECTORS_PER_CYCLE
+    streamed = 0.0 if is_near else passes * vectors / LEVEL_2_VECTORS_PER_CYCLE
     return max(arithmetic, loads, streamed)
 
 
-def line_cycles(cut: Cut, vectors: int, panel_bytes: int, form: DotForm = SINGLE) -> float:
-    """Estimate the cycles of one step in *form* over a whole line of pixels."""
+def line_cycles(
+    cut: Cut, vectors: int, panel_bytes: int, form: DotForm = SINGLE, passes: int = 1
+) -> float:
+    """Estimate the cycles of one step in *form* over a whole line of pixels; see step_cycles."""
     return sum(
-        (end - begin) * step_cycles(rows, vectors, panel_bytes, form)
+        (end - begin) * step_cycles(rows, vectors, panel_bytes, form, passes)
         for begin, end, rows in cut.runs
     )
 
@@ -247,9 +251,9 @@ def rank_blocks(
         columns = Columns(depth_per_group, vectors * kind_lanes, kind_lanes)
         cut = Cut.balanced(max(1, pixels), most_rows(vectors, target, form))
         panel_bytes = vectors * vector_bytes * steps
-        cycles = columns.full * line_cycles(cut, vectors, panel_bytes, form)
+        cycles = columns.full * line_cycles(cut, vectors, panel_bytes, form, target.passes)
         if columns.tail:
-            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form)
+            cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form, target.passes)
             # Another tile is another piece of code to compile: it must be worth a little.
             cycles *= 1.005 if columns.full else 1.0
         return cycles + columns.panels * pixels * row_cycles, vectors

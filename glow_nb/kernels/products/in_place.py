@@ -95,7 +95,7 @@ def suits_sweep(shape: MatMulShape, matrices: int, kinds: ProductKinds, target: 
     if right_bytes <= near_bytes or sum_bytes > near_bytes:
         return False
     vector_bytes = lanes_of(kind, target) * kind.size_bytes
-    arithmetic = shape.rows / (FMA_PER_CYCLE * vector_bytes)
+    arithmetic = target.passes * shape.rows / (FMA_PER_CYCLE * vector_bytes)
     block = in_place_block(shape, kind, target, is_swept=False)
     is_narrow = block * kind.size_bytes < NARROW_BYTES
     is_cheap = is_narrow and (SWEEP_FACTOR - 1) * arithmetic <= COPIED_CYCLES

@@ -116,10 +116,10 @@ def row_product_cycles(shape: MatMulShape, kind: ElementKind, target: Target) ->
     cycles = 0.0
     for begin, end, rows in cut.runs:
         step = max(
-            rows * columns / FMA_PER_CYCLE,
-            (rows + columns) / LOADS_PER_CYCLE,
+            target.passes * rows * columns / FMA_PER_CYCLE,
+            target.passes * (rows + columns) / LOADS_PER_CYCLE,
             FMA_LATENCY_CYCLES,
-            0.0 if is_near else rows / LEVEL_2_VECTORS_PER_CYCLE,
+            0.0 if is_near else target.passes * rows / LEVEL_2_VECTORS_PER_CYCLE,
         )
         sums = LANE_SUM_CYCLES * rows * (columns - 1 + log2(max(1, lanes / columns)))
         cycles += (end - begin) * (step * -(-shape.inner // lanes) + sums + TILE_CYCLES)

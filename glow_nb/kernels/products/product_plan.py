@@ -139,7 +139,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         is_right_far=nest.right_bytes > level_2_bytes(target),
     )
     orders = [whole]
-    if _is_read_in_streams(nest, whole):
+    if _is_read_in_streams(nest, whole, target.passes):
         orders = [replace(whole, sum=_in_streams(nest, whole, limit))]
     elif whole.is_cut and columns.panels > 1 and _can_pack(nest, whole.sum):
         inside = replace(whole, panels_inside=True)
@@ -149,7 +149,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     return min(fitting or plans, key=lambda plan: traffic_cycles(nest, plan, target))
 
 
-def _is_read_in_streams(nest: ProductNest, plan: Plan) -> bool:
+def _is_read_in_streams(nest: ProductNest, plan: Plan, passes: int) -> bool:
     """Return whether the panels of *nest* are read from several places at a time.
 
     They are where so few left rows multiply them that memory is what they wait for.
@@ -166,7 +166,7 @@ def _is_read_in_streams(nest: ProductNest, plan: Plan) -> bool:
         and not nest.kinds.form.is_paired
         and (shape.rank, shape.kernel, shape.group) == (1, (1,), 1)
         and plan.sum.whole_dot >= STREAMS
-        and shape.output[0] / (FMA_PER_CYCLE * step_bytes) < STREAMED_CYCLES
+        and passes * shape.output[0] / (FMA_PER_CYCLE * step_bytes) < STREAMED_CYCLES
         and right.panel * nest.kinds.right.size_bytes >= STREAMS * STREAM_BYTES
     )
 

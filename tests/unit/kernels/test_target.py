@@ -40,3 +40,21 @@ def test_registers_follow_the_features(
 ) -> None:
     target = Target(triple, "generic", features, lanes)
     assert (target.vector_registers, target.native_lanes) == (registers, lanes)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "features", "lanes", "passes"),
+    [
+        ("znver4", "+avx,+avx2,+avx512f,+avx512vl", 16, 2),
+        ("znver4", "+avx,+avx2,+avx512f,+avx512vl", 8, 1),
+        ("znver4", "+avx,+avx2", 8, 1),
+        ("znver5", "+avx,+avx2,+avx512f,+avx512vl", 16, 1),
+        ("znver3", "+avx,+avx2", 8, 1),
+        ("znver3", "+avx,+avx2", 16, 2),
+        ("znver3", "+avx,+avx2", 4, 1),
+    ],
+)
+def test_long_vectors_take_as_many_passes_as_the_units_need(
+    cpu: str, features: str, lanes: int, passes: int
+) -> None:
+    assert Target("x86_64-unknown-linux-gnu", cpu, features, lanes).passes == passes

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glow_nb.kernels.products.blocking import rank_blocks
-from glow_nb.kernels.products.caches import LEVEL_1_SHARE, LONGEST_CHAIN, level_2_bytes
+from glow_nb.kernels.products.caches import LONGEST_CHAIN, level_1_bytes, level_2_bytes
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import (
@@ -94,7 +94,7 @@ def test_inner_blocks_stay_in_their_caches(
     )[:3]:
         nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), block)
         plan = plan_product(nest, target)
-        assert plan.sum.block_products * block * 4 <= LEVEL_1_SHARE * target.l1_bytes
+        assert plan.sum.block_products * block * 4 <= level_1_bytes(target)
         is_least = plan.block_units == 1 and (shape.rank > 1 or plan.columns.panels == 1)
         assert is_least or block_bytes(nest, plan) <= level_2_bytes(target)
 
@@ -107,7 +107,7 @@ def test_winograd_stays_in_its_caches(shape: ConvolutionShape, target: Target) -
     block = rank_blocks(shape.depth, target, pixels=64, steps=shape.channels, kind=FLOAT32)[0]
     nest = WinogradNest(shape, (4, 4), FLOAT32, block)
     plan = plan_winograd(nest, target)
-    assert plan.dot * block * 4 <= LEVEL_1_SHARE * target.l1_bytes
+    assert plan.dot * block * 4 <= level_1_bytes(target)
     assert winograd.block_bytes(nest, plan.kinds, plan.block_tiles) <= level_2_bytes(target)
 
 
