@@ -42,6 +42,9 @@ CHAINS = 12
 """Independent sums of the arithmetic kernel: more than latency times units of any processor, and
 few enough for 16 registers."""
 
+START = 2
+"""Of the first sum. None may start at 1, where half of it and a half is 1 again: no work."""
+
 STREAMS = 8
 """Vectors of one step of the memory kernels."""
 
@@ -302,7 +305,7 @@ def _kernel_text(body: Callable[[SourceWriter], None], sums: int, lanes: int) ->
         out.line("own = at(block, thread * STRIDE)")
         out.line(f"factor = splat_float32(0.5, {lanes})")
         for chain in range(sums):
-            out.line(f"sum{chain} = splat_float32({chain}.0, {lanes})")
+            out.line(f"sum{chain} = splat_float32({START + chain}.0, {lanes})")
         with out.block("for repetition in range(get(numbers, 0)):"):
             body(out)
         for chain in range(sums):

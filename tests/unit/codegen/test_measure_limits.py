@@ -8,9 +8,17 @@ import pytest
 
 from glow_nb.codegen import measure_limits
 from glow_nb.codegen.cache import CACHE_VARIABLE
+from glow_nb.codegen.compile import compile_assembly
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
-from glow_nb.codegen.measure_limits import larger_rates, limits_that_were_beaten, machine_limits
+from glow_nb.codegen.measure_limits import (
+    CHAINS,
+    arithmetic_source,
+    larger_rates,
+    limits_that_were_beaten,
+    machine_limits,
+)
 from glow_nb.kernels.target import Target
+from tests.targets import SMALL_CORE
 
 
 def limits(rate: float, threads: int = 1) -> MachineLimits:
@@ -104,3 +112,10 @@ def test_this_machine_has_limits() -> None:
     assert names in (["L1", "L2", "L3", "DRAM"], ["L1", "L2", "DRAM"])
     assert all(level.read_rate > 0 and level.copy_rate > 0 for level in found.levels)
     assert [level.streamed_rate > 0 for level in found.levels] == [n == "DRAM" for n in names]
+
+
+def test_every_chain_of_the_peak_is_computed() -> None:
+    """A chain that starts where it stays, as 1 does in ``x / 2 + 1 / 2``, would be a constant."""
+    target = SMALL_CORE
+    text = compile_assembly(arithmetic_source(target), target)
+    assert sum("vfmadd" in line for line in text.splitlines()) == CHAINS
