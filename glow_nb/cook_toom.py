@@ -4,6 +4,11 @@
 taps, ``d`` the ``n = m + r - 1`` inputs, ``*`` element by element. So they take ``n`` products in
 place of ``m r``. In two dimensions ``Y = A ((G g G^T) * (B d B^T)) A^T``.
 
+**Strides.** With stride s, outputs read inputs s apart. Taps p, p + s, p + 2 s, ... meet inputs p,
+p + s, ... alone, for each of the s *phases* p: so y is the sum of s short convolutions with stride
+1, whose matrices stand one below the other. They have ``n = (m - 1) s + r`` inputs and as many
+products. Three taps with stride 2 are two taps and one: ``2 m + 1`` products in place of ``3 m``.
+
 The construction is Toom's and Cook's: a polynomial product is known from its values at ``n - 1``
 points and its highest coefficient, and a convolution is the transpose of that product. With points
 ``p_j`` and ``N_j`` the product of all ``p_j - p_k``, ``k != j``,
@@ -16,7 +21,8 @@ and the highest coefficient adds the last row of each (Lavin and Gray, arXiv 150
 and others, arXiv 1803.10986, on the choice of points).
 
 ``G`` has more rows than columns, so that the taps can be had back: ``g = L (G g)``. The first tap
-and the last are exact: they stand alone, at point 0 but for a sign, and in the highest coefficient.
+and the last are exact: they stand alone, at point 0 but for a sign and a power of two, and in the
+highest coefficient.
 
 **Integers.** With whole points, B and A are whole, and so is ``G`` times the least common multiple
 ``s`` of all ``N_j``. Then ``A ((s G g) * (B d)) = s y``, exactly, and whatever the sums on the way
@@ -38,15 +44,18 @@ from numpy.polynomial import polynomial
 
 from glow_nb.types import Array, ElementKind
 
-POINT_PAIRS = {
-    4: (1.0,),
-    6: (sqrt(0.5), sqrt(2.0)),
-    8: (0.5, 1.0, 2.0),
+POINTS = {
+    3: (1.0,),
+    4: (1.0, -1.0),
+    5: (1.0, -1.0, 0.5),
+    6: (sqrt(0.5), -sqrt(0.5), sqrt(2.0), -sqrt(2.0)),
+    8: (0.5, -0.5, 1.0, -1.0, 2.0, -2.0),
 }
-"""For each number of inputs n, the points besides 0: both signs of each. With the roots of 1/2 and
-of 2, rounding errors are half of those with 1 and 2 (ncnn's choice)."""
+"""For each number of inputs n, the points besides 0, in pairs of opposite ones as far as they go.
+With the roots of 1/2 and of 2, rounding errors are half of those with 1 and 2 (ncnn's choice).
+Products of all points of one n are powers of two, so that the first tap can be had back exactly."""
 
-WHOLE_POINT_PAIRS = {4: (1.0,), 6: (1.0, 2.0)}
+WHOLE_POINTS = {4: (1.0, -1.0), 6: (1.0, -1.0, 2.0, -2.0)}
 """Likewise of integers. What more inputs would take grows beyond 16 bits."""
 
 WORD_BITS = 32
@@ -63,11 +72,12 @@ class ShortConvolution:
     Attributes:
         outputs: m.
         taps: r.
-        input: B, ``[n, n]``. Rows 1 and 2, 3 and 4, ... belong to points of opposite signs.
+        input: B, ``[n, n]``.
         filter: G, ``[n, r]``.
         output: A, ``[m, n]``.
         recovery: L, ``[r, n]``, for which ``L G`` is the identity.
-        scale: s, how many times the outputs they make; 1 but for integers.
+        scale: How many times the outputs they make; 1 but for integers.
+        stride: s.
     """
 
     outputs: int
@@ -77,11 +87,24 @@ class ShortConvolution:
     output: Array
     recovery: Array
     scale: int = 1
+    stride: int = 1
 
     @property
     def size(self) -> int:
         """Inputs, and products: n."""
-        return self.outputs + self.taps - 1
+        return inputs_of(self.outputs, self.taps, self.stride)
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """The rows of B and G that belong together: :func:`row_pairs` of each phase."""
+        if self.stride == 1 or self.outputs == 1:
+            return row_pairs(self.size)
+        groups: list[tuple[int, ...]] = []
+        for taps in phases(self.taps, self.stride):
+            first, size = sum(map(len, groups)), inputs_of(self.outputs, taps)
+            pairs = [(row,) for row in range(size)] if taps == 1 else row_pairs(size)
+            groups += [tuple(first + row for row in rows) for rows in pairs]
+        return groups
 
     @property
     def recovery_growth(self) -> float:
@@ -92,32 +115,55 @@ class ShortConvolution:
 def row_pairs(size: int) -> list[tuple[int, ...]]:
     """Return the rows of B and G that belong together: 0 and the highest, and opposite points.
 
-    Opposite points have the same even and the same odd part, but for its sign. A single output has
-    identities, which have as many rows as there are taps.
+    Opposite points have the same even and the same odd part, but for its sign: in G and A, and in B
+    unless one point is left alone. A single output has identities, which have as many rows as there
+    are taps.
     """
     ends = (0, size - 1) if size > 1 else (0,)
     return [ends, *(tuple(range(row, min(row + 2, size - 1))) for row in range(1, size - 1, 2))]
 
 
-def is_known(outputs: int, taps: int, *, whole: bool = False) -> bool:
-    """True if there are points, *whole* ones or any, for so many inputs; one output needs none."""
-    points = WHOLE_POINT_PAIRS if whole else POINT_PAIRS
-    return taps >= 1 and (outputs == 1 or (outputs > 1 and outputs + taps - 1 in points))
+def inputs_of(outputs: int, taps: int, stride: int = 1) -> int:
+    """Return the inputs that so many neighbouring outputs read: n."""
+    return (outputs - 1) * stride + taps
+
+
+def phases(taps: int, stride: int) -> list[int]:
+    """Return how many taps each phase has."""
+    return [len(range(phase, taps, stride)) for phase in range(stride)]
+
+
+def is_known(outputs: int, taps: int, stride: int = 1, *, whole: bool = False) -> bool:
+    """True if there are points, *whole* ones or any, for so many inputs; one output needs none.
+
+    Strides other than 1 must leave a tap to each phase, and are not for integers.
+    """
+    if taps < 1 or outputs < 1 or stride < 1:
+        return False
+    if outputs == 1:
+        return True
+    if stride > 1:
+        counts = phases(taps, stride)
+        return not whole and all(n == 1 or (n and is_known(outputs, n)) for n in counts)
+    return inputs_of(outputs, taps) in (WHOLE_POINTS if whole else POINTS)
 
 
 @cache
-def short_convolution(outputs: int, taps: int, *, whole: bool = False) -> ShortConvolution:
-    """Return the matrices, of integers if *whole*; there must be points for their inputs.
+def short_convolution(
+    outputs: int, taps: int, stride: int = 1, *, whole: bool = False
+) -> ShortConvolution:
+    """Return the matrices, of integers if *whole*, of what :func:`is_known`.
 
     One output is the sum of its products, as many as there are taps.
     """
-    size = outputs + taps - 1
     if outputs == 1:
-        unchanged = np.eye(taps)
-        ones = np.ones((1, taps))
-        return ShortConvolution(outputs, taps, unchanged, unchanged, ones, unchanged)
-    pairs = (WHOLE_POINT_PAIRS if whole else POINT_PAIRS)[size]
-    points = [0.0, *(sign * point for point in pairs for sign in (1.0, -1.0))]
+        unchanged, ones = np.eye(taps), np.ones((1, taps))
+        matrices = unchanged, unchanged, ones, unchanged
+        return ShortConvolution(outputs, taps, *matrices, stride=stride)
+    if stride > 1:
+        return _joined_phases(outputs, taps, stride)
+    size = inputs_of(outputs, taps)
+    points = [0.0, *(WHOLE_POINTS if whole else POINTS)[size]]
     output, filter = (np.vander(points, count, increasing=True) for count in (outputs, taps))
     input = np.zeros((size, size))
     scale = 1
@@ -142,6 +188,29 @@ def short_convolution(outputs: int, taps: int, *, whole: bool = False) -> ShortC
         np.round(_left_inverse(filter), DIGITS),
         scale,
     )
+
+
+def _joined_phases(outputs: int, taps: int, stride: int) -> ShortConvolution:
+    """Return the matrices of a strided convolution: those of its phases, one below the other."""
+    size = inputs_of(outputs, taps, stride)
+    input, filter = np.zeros((size, size)), np.zeros((size, taps))
+    output, recovery = np.zeros((outputs, size)), np.zeros((taps, size))
+    begin = 0
+    for phase, count in enumerate(phases(taps, stride)):
+        part = _one_tap(outputs) if count == 1 else short_convolution(outputs, count)
+        rows = slice(begin, begin + part.size)
+        input[rows, phase::stride] = part.input
+        filter[rows, phase::stride] = part.filter
+        output[:, rows] = part.output
+        recovery[phase::stride, rows] = part.recovery
+        begin += part.size
+    return ShortConvolution(outputs, taps, input, filter, output, recovery, stride=stride)
+
+
+def _one_tap(outputs: int) -> ShortConvolution:
+    """Return a phase of one tap: each output is a product."""
+    unchanged = np.eye(outputs)
+    return ShortConvolution(outputs, 1, unchanged, np.ones((outputs, 1)), unchanged, unchanged[:1])
 
 
 @dataclass(frozen=True)
@@ -180,12 +249,13 @@ def scale_of(tile: Sequence[int], kernel: Sequence[int]) -> int:
     )
 
 
-def tap_noise(tile: Sequence[int], kernel: Sequence[int], kind: ElementKind) -> float:
+def tap_noise(transforms: Sequence[ShortConvolution], kind: ElementKind) -> float:
     """Return what rounding errors of taps that were recovered stay below, over the largest tap.
 
-    Both the transformed filter and what is recovered are rounded to *kind*.
+    Both the filter that *transforms* have made, in each dimension, and what is recovered are
+    rounded to *kind*.
     """
-    growths = (short_convolution(m, r).recovery_growth for m, r in zip(tile, kernel, strict=True))
+    growths = (each.recovery_growth for each in transforms)
     return prod(growths) * float(np.finfo(kind.dtype).eps)
 
 

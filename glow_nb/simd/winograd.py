@@ -1,7 +1,7 @@
 """The transforms of Winograd's convolutions on the rows of a register tile, and the taps back.
 
-The matrices have zeros, ones, and rows (or columns) in pairs that differ in the signs of every
-second element; so a pair costs the sum and the difference of an even and an odd part. Tiles of
+The matrices have zeros, ones, and rows (or columns) in pairs that differ in the signs of some
+elements; so a pair costs the sum and the difference of an even and an odd part. Tiles of
 integers are transformed by matrices of integers, and wrap around.
 """
 
@@ -17,7 +17,13 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from glow_nb.cook_toom import ShortConvolution, is_known, row_pairs, short_convolution, tap_noise
+from glow_nb.cook_toom import (
+    ShortConvolution,
+    inputs_of,
+    is_known,
+    short_convolution,
+    tap_noise,
+)
 from glow_nb.simd.arithmetic import largest
 from glow_nb.simd.convert import convert
 from glow_nb.simd.lanes import Lanes
@@ -34,19 +40,20 @@ from glow_nb.types import Array
 
 
 @intrinsic(prefer_literal=True)
-def tile_winograd_input(typing: Any, tile: Any, outputs: Any, taps: Any) -> Any:
-    """``tile_winograd_input(t, m, r)``: ``B t``, for m outputs of a convolution with r taps.
+def tile_winograd_input(typing: Any, tile: Any, outputs: Any, taps: Any, stride: Any) -> Any:
+    """``tile_winograd_input(t, m, r, s)``: ``B t``, for m outputs of r taps with stride s.
 
-    Row i of t is input i, of ``m + r - 1``; row j of the result is a factor of product j.
+    Row i of t is input i, of ``(m - 1) s + r``; row j of the result is a factor of product j.
     """
-    if not _fits(tile, outputs, taps):
+    if not _fits(tile, outputs, taps, stride):
         return None
-    matrix = _algorithm(tile, outputs, taps).input
+    each = _algorithm(tile, outputs, taps, stride)
+    transform = partial(_times_paired_rows, each.input, each.groups)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _by_columns(builder, arguments[0], tile, tile, partial(_times_paired_rows, matrix))
+        return _by_columns(builder, arguments[0], tile, tile, transform)
 
-    return tile(tile, outputs, taps), codegen
+    return tile(tile, outputs, taps, stride), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -96,9 +103,10 @@ def winograd_weights(
         ]
         loaded = [load_vector(builder, each, filter.kind, count) for each in places]
         taps = [convert(Lanes(builder, tap, filter.kind, count), dest.kind) for tap in loaded]
-        columns = [_pair(down.filter, rows, taps[j :: across.taps]) for j in range(across.taps)]
+        pair = down.filter[list(down.groups[rows])]
+        columns = [_group(pair, taps[j :: across.taps]) for j in range(across.taps)]
         for begin, vectors in enumerate(zip(*columns, strict=True)):
-            for element, made in _rows(across.filter, vectors):
+            for element, made in _rows(across.filter, across.groups, vectors):
                 distance = (begin * across.size + element) * gap
                 pointer = place(arguments[0], dest.kind, to, distance)
                 store_vector(builder, pointer, made.value, dest.kind)
@@ -109,23 +117,24 @@ def winograd_weights(
 
 
 @intrinsic(prefer_literal=True)
-def tile_winograd_output(typing: Any, tile: Any, outputs: Any, taps: Any, count: Any) -> Any:
-    """``tile_winograd_output(t, m, r, count)``: the first *count* rows of ``A t``.
+def tile_winograd_output(
+    typing: Any, tile: Any, outputs: Any, taps: Any, stride: Any, count: Any
+) -> Any:
+    """``tile_winograd_output(t, m, r, s, count)``: the first *count* rows of ``A t``.
 
-    Row j of t is product j, of ``m + r - 1``; row i of the result is output i of m, of integers a
-    multiple of it (:attr:`glow_nb.cook_toom.ShortConvolution.scale`).
+    Row j of t is product j, of ``(m - 1) s + r``; row i of the result is output i of m, of integers
+    a multiple of it (:attr:`glow_nb.cook_toom.ShortConvolution.scale`).
     """
-    if not (_fits(tile, outputs, taps) and are_literal(count)):
+    if not (_fits(tile, outputs, taps, stride) and are_literal(count)):
         return None
-    matrix = _algorithm(tile, outputs, taps).output[: literal(count)]
+    each = _algorithm(tile, outputs, taps, stride)
     result = RegisterTile(tile.kind, tile.lanes, literal(count), tile.vectors)
+    transform = partial(_times_paired_columns, each.output[: literal(count)], each.groups)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _by_columns(
-            builder, arguments[0], tile, result, partial(_times_paired_columns, matrix)
-        )
+        return _by_columns(builder, arguments[0], tile, result, transform)
 
-    return result(tile, outputs, taps, count), codegen
+    return result(tile, outputs, taps, stride, count), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -139,23 +148,26 @@ def winograd_taps(
     wide: Any,
     kernel_high: Any,
     kernel_wide: Any,
+    stride_high: Any,
+    stride_wide: Any,
     lanes: Any,
 ) -> Any:
-    """``winograd_taps(p, u, i, size, high, wide, kernel_high, kernel_wide, lanes)``.
+    """``winograd_taps(p, u, i, size, high, wide, kernel_high, kernel_wide, down, across, lanes)``.
 
     Recover the taps ``[*kernel, size]`` from a transformed filter ``[*n, size]`` at element i of u,
-    made for tiles of high x wide outputs. What is mere rounding error beside the largest tap of its
-    column becomes zero, which most such taps were. *size* is a multiple of *lanes*.
+    made for tiles of high x wide outputs, with strides *down* and *across*. What is mere rounding
+    error beside the largest tap of its column becomes zero, which most such taps were. *size* is a
+    multiple of *lanes*.
     """
-    literals = (size, high, wide, kernel_high, kernel_wide, lanes)
-    if not (isinstance(dest, Pointer) and dest == filter and are_literal(*literals)):
+    sizes = (high, wide, kernel_high, kernel_wide, stride_high, stride_wide)
+    if not (isinstance(dest, Pointer) and dest == filter and are_literal(size, *sizes, lanes)):
         return None
-    step, *sizes, count = map(literal, literals)
-    tile, kernel = sizes[:2], sizes[2:]
-    if not all(map(is_known, tile, kernel)):
+    step, count = literal(size), literal(lanes)
+    axes = [tuple(map(literal, sizes[axis::2])) for axis in (0, 1)]
+    if not all(is_known(*axis) for axis in axes):
         return None
-    down, across = map(short_convolution, tile, kernel)
-    noise = tap_noise(tile, kernel, dest.kind)
+    down, across = transforms = [short_convolution(*axis) for axis in axes]
+    noise = tap_noise(transforms, dest.kind)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first = to_index(context, builder, arguments[2], signature.args[2])
@@ -180,8 +192,7 @@ def winograd_taps(
                 store_vector(builder, place(arguments[0], column, plane), tap.value, dest.kind)
         return context.get_dummy_value()
 
-    operands = (dest, filter, index, size, high, wide, kernel_high, kernel_wide, lanes)
-    return types.void(*operands), codegen
+    return types.void(dest, filter, index, size, *sizes, lanes), codegen
 
 
 def _without_noise(taps: list[Lanes], noise: float) -> list[Lanes]:
@@ -191,18 +202,18 @@ def _without_noise(taps: list[Lanes], noise: float) -> list[Lanes]:
     return [(size < limit).select(0.0, tap) for size, tap in zip(sizes, taps, strict=True)]
 
 
-def _fits(tile: Any, outputs: Any, taps: Any) -> bool:
-    return (
-        isinstance(tile, RegisterTile)
-        and are_literal(outputs, taps)
-        and is_known(literal(outputs), literal(taps), whole=not tile.kind.is_float)
-        and tile.rows == literal(outputs) + literal(taps) - 1
-    )
+def _fits(tile: Any, *sizes: Any) -> bool:
+    """Return whether *tile* has the inputs of these outputs, taps and stride."""
+    if not (isinstance(tile, RegisterTile) and are_literal(*sizes)):
+        return False
+    numbers = tuple(map(literal, sizes))
+    is_whole = not tile.kind.is_float
+    return is_known(*numbers, whole=is_whole) and tile.rows == inputs_of(*numbers)
 
 
-def _algorithm(tile: RegisterTile, outputs: Any, taps: Any) -> ShortConvolution:
+def _algorithm(tile: RegisterTile, *sizes: Any) -> ShortConvolution:
     """Return the matrices for elements like those of *tile*."""
-    return short_convolution(literal(outputs), literal(taps), whole=not tile.kind.is_float)
+    return short_convolution(*map(literal, sizes), whole=not tile.kind.is_float)
 
 
 def _by_columns(
@@ -225,24 +236,27 @@ def _by_columns(
     return made
 
 
-def _times_paired_rows(matrix: Array, vectors: Sequence[Lanes]) -> list[Lanes]:
-    """Return ``matrix @ vectors``, where rows 1 and 2, 3 and 4, ... are an even +- an odd part."""
-    results = dict(_rows(matrix, vectors))
+def _times_paired_rows(
+    matrix: Array, groups: Sequence[Sequence[int]], vectors: Sequence[Lanes]
+) -> list[Lanes]:
+    """Return ``matrix @ vectors``, some of whose *groups* of rows are an even +- an odd part."""
+    results = dict(_rows(matrix, groups, vectors))
     return [results[row] for row in range(len(matrix))]
 
 
-def _rows(matrix: Array, vectors: Sequence[Lanes]) -> Iterator[tuple[int, Lanes]]:
+def _rows(
+    matrix: Array, groups: Sequence[Sequence[int]], vectors: Sequence[Lanes]
+) -> Iterator[tuple[int, Lanes]]:
     """Yield the rows of ``matrix @ vectors`` and their numbers, each as soon as it is computed."""
-    for number, rows in enumerate(row_pairs(len(matrix))):
-        yield from zip(rows, _pair(matrix, number, vectors), strict=True)
+    for rows in groups:
+        yield from zip(rows, _group(matrix[list(rows)], vectors), strict=True)
 
 
-def _pair(matrix: Array, number: int, vectors: Sequence[Lanes]) -> list[Lanes]:
-    """Return a pair of rows of ``matrix @ vectors``."""
-    rows = row_pairs(len(matrix))[number]
-    if number == 0 or np.array_equal(matrix, np.eye(len(matrix))):  # the latter of one output
-        return [_scaled(*_form(matrix[row], vectors)) for row in rows]
-    plus, minus = matrix[list(rows)]
+def _group(rows: Array, vectors: Sequence[Lanes]) -> list[Lanes]:
+    """Return ``rows @ vectors``; two rows that differ in signs alone share most of the work."""
+    if not _are_opposite(rows):
+        return _times(rows, vectors)
+    plus, minus = rows
     even = _scaled(*_form((plus + minus) / 2, vectors))
     if not (plus - minus).any():  # a single tap has no odd part
         return [even, even]
@@ -250,15 +264,25 @@ def _pair(matrix: Array, number: int, vectors: Sequence[Lanes]) -> list[Lanes]:
     return [_add(even, odd, odd_scale), _add(even, odd, -odd_scale)]
 
 
-def _times_paired_columns(matrix: Array, vectors: Sequence[Lanes]) -> list[Lanes]:
-    """Return ``matrix @ vectors``, where columns 1 and 2, ... are equal or opposite in each row."""
+def _times_paired_columns(
+    matrix: Array, groups: Sequence[Sequence[int]], vectors: Sequence[Lanes]
+) -> list[Lanes]:
+    """Return ``matrix @ vectors``; some *groups* of columns are equal or opposite in each row."""
     matrix, vectors = matrix.copy(), list(vectors)
-    for first in range(1, len(vectors) - 1, 2):
-        plus, minus = matrix[:, first].copy(), matrix[:, first + 1].copy()
-        matrix[:, first], matrix[:, first + 1] = (plus + minus) / 2, (plus - minus) / 2
-        left, right = vectors[first], vectors[first + 1]
-        vectors[first], vectors[first + 1] = left + right, left - right
+    for group in groups:
+        if not _are_opposite(matrix[:, list(group)].T):
+            continue
+        first, second = group
+        plus, minus = matrix[:, first].copy(), matrix[:, second].copy()
+        matrix[:, first], matrix[:, second] = (plus + minus) / 2, (plus - minus) / 2
+        left, right = vectors[first], vectors[second]
+        vectors[first], vectors[second] = left + right, left - right
     return _times(matrix, vectors)
+
+
+def _are_opposite(rows: Array) -> bool:
+    """Return whether these are two rows that differ in the signs of some elements, not of all."""
+    return len(rows) == 2 and np.array_equal(*np.abs(rows)) and bool(np.sum(rows, axis=0).any())
 
 
 def _times(matrix: Array, vectors: Sequence[Lanes]) -> list[Lanes]:

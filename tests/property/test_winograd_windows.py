@@ -5,6 +5,8 @@ The truth is the direct sum in ``float64`` of the weights as they are, not of tr
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,8 +27,8 @@ pytestmark = pytest.mark.jit
 
 LARGEST = float(np.finfo(np.float32).max)
 
-# spatial sizes, channels, depth, kernel, tile, pads, group
-CASES = {
+# spatial sizes, channels, depth, kernel, tile, pads, group, and the stride if it is not 1
+CASES: dict[str, tuple[Any, ...]] = {
     "4x4": ((11, 10), 5, 19, (3, 3), (4, 4), (1, 1, 1, 1), 1),
     "2x2": ((6, 7), 3, 8, (3, 3), (2, 2), (0, 2, 1, 0), 1),
     "mixed, groups": ((7, 10), 6, 36, (3, 3), (2, 4), (1, 0, 1, 0), 2),
@@ -40,30 +42,35 @@ CASES = {
     "depth": ((7, 2, 3), 5, 12, (3, 1, 1), (4, 1, 1), (1, 0, 0, 1, 0, 0), 1),
     "volume": ((3, 6, 7), 6, 12, (3, 3, 3), (1, 4, 2), (1, 1, 1, 1, 1, 1), 2),
     "rank 1": ((23,), 5, 12, (3,), (4,), (3, 1), 1),
+    "stride": ((11, 12), 5, 19, (3, 3), (4, 3), (1, 1, 1, 1), 1, (2, 2)),
+    "stride of rows, groups": ((9, 8), 6, 36, (3, 3), (2, 4), (1, 1, 1, 1), 2, (2, 1)),
 }
 
 
 def build(name: str, *, winograd: bool) -> Function:
     """Return a convolution whose sums also go through an epilogue; a fifth of the taps are zero."""
-    spatial, channels, depth, kernel, tile, pads, group = CASES[name]
+    spatial, channels, depth, kernel, tile, pads, group, *strides = CASES[name]
+    ones = (1,) * len(kernel)
+    (stride,) = strides or [ones]
     random = np.random.default_rng(len(name))
     b = Builder()
     x = b.input("x", f"float32<2 x {' x '.join(map(str, spatial))} x {channels}>")
     weights = random.integers(-2, 3, (depth, *kernel, channels // group)) / 2
     filter = b.constant("w", weights.astype(np.float32))
     bias = b.constant("b", random.normal(size=depth).astype(np.float32))
-    ones = (1,) * len(kernel)
     made: ops.Convolution | operators.WinogradConvolution
     if winograd:
         block = 2 * Target.host().lanes
-        packed = b.emit(operators.WinogradFilter(pack_filter(b, filter, group, block), tile))
+        packed = b.emit(
+            operators.WinogradFilter(pack_filter(b, filter, group, block), tile, stride)
+        )
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, pads, group, block, guarded=True
+            x, packed, offsets, depth, kernel, tile, stride, pads, group, block, guarded=True
         )  # fmt: skip
     else:
         made = ops.Convolution(
-            x, filter, bias, kernel=kernel, stride=ones, pads=pads, dilation=ones, group=group
+            x, filter, bias, kernel=kernel, stride=stride, pads=pads, dilation=ones, group=group
         )
     sums = b.emit(made)
     b.save(sums, "sums")

@@ -101,7 +101,7 @@ def select_packed_operators(
         %w_panels = ... pad, reshape and transpose of %w     // <1 x 4 x 3 x 3 x 32 x 16>
         %y = packed_convolution(%x, %w_panels, %b_panels) {block = 16, ...}
         or
-        %u = winograd_filter(%w_panels) {tile = [4, 4]}      // <1 x 4 x 6 x 6 x 32 x 16>
+        %u = winograd_filter(%w_panels) {tile = [4, 4], ...}      // <1 x 4 x 6 x 6 x 32 x 16>
         %y = winograd_convolution(%x, %u, %b_panels) {tile = [4, 4], block = 16, ...}
 
     Convolutions of bytes are done so where their constant weights tell that it is exact; their
@@ -323,11 +323,12 @@ def _emit_winograd(
     made = rewriter.emit(
         WinogradConvolution(
             input,
-            rewriter.emit(WinogradFilter(filter, tile)) if is_float else filter,
+            rewriter.emit(WinogradFilter(filter, tile, shape.stride)) if is_float else filter,
             pack_bias(rewriter, node.bias, node.group, block),
             depth=shape.depth,
             kernel=shape.kernel,
             tile=tile,
+            stride=shape.stride,
             pads=shape.pads,
             group=node.group,
             block=block,

@@ -1,7 +1,7 @@
 """Winograd's form of convolutions, which a backend with SIMD selects: :mod:`glow_nb.cook_toom`.
 
-In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps take
-``n = m + r - 1`` products in place of ``m r``.
+In each spatial dimension ``m`` neighbouring outputs of a filter with ``r`` taps and stride ``s``
+take ``n = (m - 1) s + r`` products in place of ``m r``.
 
 Bytes are transformed to integers of 16 bits, by matrices of integers, and pairs of these are
 multiplied and summed up in 32 bits. Results are exact if they fit
@@ -19,6 +19,7 @@ from typing_extensions import override
 from glow_nb.cook_toom import (
     ShortConvolution,
     WholeDivision,
+    inputs_of,
     is_known,
     scale_of,
     short_convolution,
@@ -59,10 +60,12 @@ class WinogradFilter(WeightTransform):
 
     Attributes:
         tile: Outputs m that will be computed together, in each spatial dimension.
+        stride: Distance s of the windows of two of them.
     """
 
     filter: Value
     tile: tuple[int, ...]
+    stride: tuple[int, ...]
 
     @property
     def taps(self) -> tuple[int, ...]:
@@ -73,8 +76,8 @@ class WinogradFilter(WeightTransform):
     def matrix(self) -> Array:
         """The transform of all dimensions at once, ``[prod(n), prod(r)]``, in ``float64``."""
         matrix: Array = np.ones((1, 1))
-        for outputs, taps in zip(self.tile, self.taps, strict=True):
-            matrix = np.kron(matrix, short_convolution(outputs, taps).filter)
+        for sizes in zip(self.tile, self.taps, self.stride, strict=True):
+            matrix = np.kron(matrix, short_convolution(*sizes).filter)
         return matrix
 
     @override
@@ -86,8 +89,8 @@ class WinogradFilter(WeightTransform):
             and filter.rank == len(self.tile) + len(("group", "panels", "channels", "block")),
             f"'filter' is {filter}, which has not the dimensions of tile {list(self.tile)}",
         )
-        _check_tile(self, self.tile, self.taps, whole=False)
-        sizes = (m + r - 1 for m, r in zip(self.tile, self.taps, strict=True))
+        _check_tile(self, self.tile, self.taps, self.stride, whole=False)
+        sizes = (inputs_of(*axis) for axis in zip(self.tile, self.taps, self.stride, strict=True))
         shape = (*filter.shape[:2], *sizes, *filter.shape[-2:])
         return TensorType(filter.kind, shape)
 
@@ -131,7 +134,7 @@ def lower_winograd_filter(node: WinogradFilter, rewriter: Rewriter) -> Value:
 
 @define_node("winograd_convolution")
 class WinogradConvolution(Node):
-    """Convolve like :class:`Convolution`, with stride and dilation 1, by tiles of outputs.
+    """Convolve like :class:`Convolution`, with dilation 1, by tiles of outputs.
 
     With ``d`` the n x n inputs of a tile and ``U`` the filter, its m x m outputs are
     ``A (sum over c of U[c] * (B d[c] B^T)) A^T + bias``. ``filter`` is
@@ -156,6 +159,7 @@ class WinogradConvolution(Node):
         depth: Output channels.
         kernel: Taps r in each spatial dimension; there may be 1, 2 or 3.
         tile: Outputs m of a tile in each dimension.
+        stride: Distance s of the windows of two outputs.
         pads: Cells of padding: the begins of all dimensions, then the ends.
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
@@ -169,6 +173,7 @@ class WinogradConvolution(Node):
     depth: int
     kernel: tuple[int, ...]
     tile: tuple[int, ...]
+    stride: tuple[int, ...]
     pads: tuple[int, ...]
     group: int
     block: int
@@ -188,13 +193,8 @@ class WinogradConvolution(Node):
     @property
     def transforms(self) -> list[ShortConvolution]:
         """The matrices of each dimension."""
-        sizes = zip(self.tile, self.kernel, strict=True)
-        return [short_convolution(m, r, whole=self.is_whole) for m, r in sizes]
-
-    @property
-    def stride(self) -> tuple[int, ...]:
-        """The step of the window, which is 1."""
-        return (1,) * len(self.kernel)
+        sizes = zip(self.tile, self.kernel, self.stride, strict=True)
+        return [short_convolution(*axis, whole=self.is_whole) for axis in sizes]
 
     @property
     def dilation(self) -> tuple[int, ...]:
@@ -211,7 +211,7 @@ class WinogradConvolution(Node):
             f"{list(self.kernel)}, which are at most {MOST_DIMENSIONS}",
         )
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
-        _check_tile(self, self.tile, self.kernel, whole=self.is_whole)
+        _check_tile(self, self.tile, self.kernel, self.stride, whole=self.is_whole)
         kind = check_panels(
             self,
             self.kernel if self.is_whole else [each.size for each in self.transforms],
@@ -284,7 +284,7 @@ class WinogradConvolution(Node):
         taps, axes = widest(filter), tuple(range(2, 2 + len(self.kernel)))
         for axis, each in zip(axes, self.transforms, strict=True):
             taps = np.moveaxis(np.tensordot(each.recovery, taps, axes=(1, axis)), 0, axis)
-        noise = tap_noise(self.tile, self.kernel, self.type.kind)
+        noise = tap_noise(self.transforms, self.type.kind)
         mixed = axes if self.tile[0] > 1 else axes[-2:]  # see WinogradNest.volume
         is_noise = np.abs(taps) < noise * np.abs(taps).max(axis=mixed, keepdims=True)
         return np.where(is_noise, 0.0, taps)
@@ -295,14 +295,16 @@ class WinogradConvolution(Node):
         counts = [-(-o // m) for o, m in zip(self.type.shape[1:-1], self.tile, strict=True)]
         widths = [(0, 0)]
         for axis, (count, each) in enumerate(zip(counts, self.transforms, strict=True)):
-            wanted = (count - 1) * each.outputs + each.size
+            wanted = (count - 1) * each.outputs * each.stride + each.size
             begin = self.pads[axis]
             widths.append((begin, max(0, wanted - begin - input.shape[axis + 1])))
         padded = np.pad(input, [*widths, (0, 0)], constant_values=self.outside)
         axes, sizes = tuple(range(1, rank + 1)), tuple(each.size for each in self.transforms)
         windows = np.lib.stride_tricks.sliding_window_view(padded, sizes, axis=axes)
+        apart = [each.outputs * each.stride for each in self.transforms]
         steps = tuple(
-            slice(0, (count - 1) * m + 1, m) for count, m in zip(counts, self.tile, strict=True)
+            slice(0, (count - 1) * step + 1, step)
+            for count, step in zip(counts, apart, strict=True)
         )
         return np.moveaxis(windows[(slice(None), *steps)], rank + 1, -1)
 
@@ -335,12 +337,23 @@ class WinogradConvolution(Node):
         return Cost(products, tiles * additions + self.type.size)
 
 
-def _check_tile(node: Node, tile: tuple[int, ...], taps: tuple[int, ...], *, whole: bool) -> None:
-    """Raise VerifyError unless there is an algorithm for these outputs and taps."""
+def _check_tile(
+    node: Node,
+    tile: tuple[int, ...],
+    taps: tuple[int, ...],
+    strides: tuple[int, ...],
+    *,
+    whole: bool,
+) -> None:
+    """Raise VerifyError unless there is an algorithm for these outputs, taps and strides."""
     kind = " of integers" if whole else ""
-    for outputs, count in zip(tile, taps, strict=True):
+    node.require(
+        len(strides) == len(tile),
+        f"stride {list(strides)} must have a size for each dimension of tile {list(tile)}",
+    )
+    for outputs, count, stride in zip(tile, taps, strides, strict=True):
         node.require(
-            is_known(outputs, count, whole=whole),
-            f"there is no algorithm for {outputs} outputs of {count} taps{kind}; choose another "
-            "tile",
+            is_known(outputs, count, stride, whole=whole),
+            f"there is no algorithm for {outputs} outputs of {count} taps{kind} with stride "
+            f"{stride}; choose another tile",
         )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from glow_nb.cook_toom import inputs_of
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.kernels.products.blocking import (
     Columns,
@@ -48,8 +49,9 @@ from glow_nb.kernels.winograd.plan import (
 from glow_nb.thread_grid import largest_share
 from glow_nb.types import ElementKind
 
-LARGEST_TILES = {3: (2, 4, 6), 5: (2, 4), 7: (2,)}
-"""Outputs of a tile that are tried for so many taps: what is larger costs too much accuracy."""
+TRIED_TILES = {1: {3: (2, 4, 6), 5: (2, 4), 7: (2,)}, 2: {3: (2, 3, 4), 5: (2, 4)}}
+"""Outputs of a tile that are tried for a stride and so many taps: what is larger costs too much
+accuracy."""
 
 LEAST_GAIN = {8: 1.04}
 """How many times as fast tiles with so many inputs must seem to be preferred. Their rounding errors
@@ -219,8 +221,8 @@ def _least_gain(way: Candidate, shape: ConvolutionShape) -> float:
     """Return how many times as fast as others *way* must seem to be preferred."""
     if way.tile is None:
         return 1.0
-    sizes = [m + r - 1 for m, r in zip(way.tile, shape.kernel, strict=True) if m > 1]
-    return max(LEAST_GAIN.get(size, 1.0) for size in sizes)
+    sizes = zip(way.tile, shape.kernel, shape.stride, strict=True)
+    return max(LEAST_GAIN.get(inputs_of(*axis), 1.0) for axis in sizes if axis[0] > 1)
 
 
 def _with_packing(
@@ -232,7 +234,9 @@ def _with_packing(
     copies = 1 if shape.depth_per_group % way.block == 0 else 2
     cycles = COPY_CYCLES * copies * size
     if way.tile is not None:
-        sizes = (m + r - 1 for m, r in zip(way.tile, shape.kernel, strict=True))
+        sizes = (
+            inputs_of(*axis) for axis in zip(way.tile, shape.kernel, shape.stride, strict=True)
+        )
         cycles += TRANSFORM_CYCLES * size * prod(sizes) / prod(shape.kernel)
     return replace(way, cycles=way.cycles + cycles / threads)
 
@@ -240,8 +244,8 @@ def _with_packing(
 def _tiles(shape: ConvolutionShape) -> list[tuple[int, ...]]:
     """Return the tiles to try: none that is long in one dimension and short in another."""
     tiles: list[tuple[int, ...]] = [()]
-    for axis, taps in enumerate(shape.kernel):
-        sizes = (1,) if taps == 1 else LARGEST_TILES.get(taps, ())
+    for axis, (taps, stride) in enumerate(zip(shape.kernel, shape.stride, strict=True)):
+        sizes = (1,) if taps == 1 else TRIED_TILES.get(stride, {}).get(taps, ())
         if axis == 0 and shape.rank == VOLUME and taps > 1:
             sizes = (1, *sizes)
         tiles = [(*tile, size) for tile in tiles for size in sizes]
@@ -359,7 +363,8 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
 
 def _transform_growth(nest: WinogradNest) -> float:
     """Return what an element of the transforms of *nest* takes, over :data:`TRANSFORM_LENGTH`."""
-    sizes = [n for n, outputs in zip(nest.sizes, nest.tile, strict=True) if outputs > 1]
+    axes = zip(nest.sizes, nest.shape.stride, nest.tile, strict=True)
+    sizes = [size / stride for size, stride, outputs in axes if outputs > 1]
     return (1 + sum(sizes) / (len(sizes) * TRANSFORM_LENGTH)) / 2
 
 

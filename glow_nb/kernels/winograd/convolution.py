@@ -32,6 +32,7 @@ def winograd_convolution_source(
         instruction.depth,
         instruction.kernel,
         instruction.pads,
+        stride=instruction.stride,
         group=instruction.group,
     )
     if not is_flat(shape, instruction.tile):
@@ -71,5 +72,5 @@ def _title(nest: WinogradNest) -> str:
     sizes = " x ".join(map(str, (shape.batch, *shape.input, shape.channels)))
     return (
         f"convolution {taps} by tiles of {tile} of {nest.kind.value}<{sizes}> to {shape.depth} "
-        f"channels, pads {shape.pads}, group {shape.group}"
+        f"channels, stride {shape.stride}, pads {shape.pads}, group {shape.group}"
     )

@@ -32,8 +32,8 @@ def winograd_filter_source(instruction: WinogradFilterInst, target: Target) -> K
     group, panels, *taps, channels, block = type.shape
     sizes = instruction.dest.type.shape[2:-2]
     matrices = [
-        short_convolution(outputs, count).filter
-        for outputs, count in zip(instruction.tile, taps, strict=True)
+        short_convolution(*sizes).filter
+        for sizes in zip(instruction.tile, taps, instruction.stride, strict=True)
     ]
     lanes, columns = native_lanes(target, kind), channels * block
     run = min(RUN_VECTORS * lanes, -(-columns // lanes) * lanes)

@@ -73,7 +73,8 @@ class GuardedWriter(WinogradWriter):
         out.line(f"guard = tile_fill(filter, 0, {tile_wide}, 1, {lanes})")
         with out.block(f"for i in range({tile_high}):"):
             load = f"tile_load(results, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
-            out.line(f"t = tile_winograd_output({load}, {tile_wide}, {kernel_wide}, {tile_wide})")
+            sizes = f"{tile_wide}, {kernel_wide}, {self.stride[1]}"
+            out.line(f"t = tile_winograd_output({load}, {sizes}, {tile_wide})")
             out.line(f"guard = fma(t, splat_{self.nest.kind.value}(0.0, {lanes}), guard)")
             out.line(f"tile_store(results, i * {wide * lanes}, {lanes}, t)")
 
@@ -96,7 +97,8 @@ class GuardedWriter(WinogradWriter):
     def _write_taps(self) -> None:
         """Recover the taps of a panel."""
         size = self.shape.channels_per_group * self.nest.block
-        sizes = ", ".join(map(str, (size, *self.tile, *self.kernel, self.plan.lanes)))
+        numbers = (size, *self.tile, *self.kernel, *self.stride, self.plan.lanes)
+        sizes = ", ".join(map(str, numbers))
         with self._planes() as tap:
             number = plus(times("panel", self.deep), tap)
             filter = times(f"({number})", self.scratch.sums * size)
@@ -108,12 +110,13 @@ class GuardedWriter(WinogradWriter):
         shape, inner, block = self.shape, self.shape.channels_per_group, self.nest.block
         taps, kernel_wide, wide = prod(self.kernel), self.kernel[1], self.sizes[1]
         with self.out.block(f"for k in range({taps}):"):
-            pixel = f"((i + k // {kernel_wide}) * {wide} + k % {kernel_wide})"
+            row = plus(times("i", self.stride[0]), f"k // {kernel_wide}")
+            pixel = f"(({row}) * {wide} + k % {kernel_wide})"
             group = times(f"(panel // {self.plan.columns.panels})", inner)
             x = plus(times(pixel, shape.channels), group if shape.group > 1 else "0")
             number = plus(times(tap, taps), "k")
             self.out.line(
-                f"t = tile_dot(t, patch, {x}, {shape.channels}, 1, taps, "
+                f"t = tile_dot(t, patch, {x}, {self.stride[1] * shape.channels}, 1, taps, "
                 f"({number}) * {inner * block} + c, {block}, {self.plan.lanes}, {inner}, 0, 0)"
             )
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from glow_nb.cook_toom import is_known, row_pairs
+from glow_nb.cook_toom import inputs_of, is_known, row_pairs
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, most_rows
 from glow_nb.kernels.products.caches import (
@@ -67,7 +67,7 @@ class WinogradNest:
     """A convolution by tiles of ``tile`` outputs; one to three spatial dimensions.
 
     Attributes:
-        shape: Sizes; stride and dilation are 1.
+        shape: Sizes; the dilation is 1.
         tile: Outputs of a tile in each dimension.
         kind: Element kind of the input; the other operands of floats are like it.
         block: Output channels of one panel of the filter.
@@ -96,17 +96,18 @@ class WinogradNest:
     def volume(self) -> WinogradNest:
         """The same with three dimensions, along the first of which a tile has one output."""
         input, kernel, tile = self.shape.input, self.shape.kernel, self.tile
+        stride = self.shape.stride
         begins, ends = self.shape.begins, self.shape.ends
         if len(tile) == VOLUME and tile[0] > 1:  # lines and columns are plain, and one dimension
             input, kernel, tile = (input[0], prod(input[1:])), (kernel[0], 1), (tile[0], 1)
-            begins, ends = (begins[0], 0), (ends[0], 0)
+            begins, ends, stride = (begins[0], 0), (ends[0], 0), (stride[0], 1)
         missing = VOLUME - len(tile)
         ones, zeros = (1,) * missing, (0,) * missing
         shape = replace(
             self.shape,
             input=(*ones, *input),
             kernel=(*ones, *kernel),
-            stride=(1,) * VOLUME,
+            stride=(*ones, *stride),
             pads=(*zeros, *begins, *zeros, *ends),
             dilation=(1,) * VOLUME,
         )
@@ -115,7 +116,8 @@ class WinogradNest:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Inputs of a tile in each dimension."""
-        return tuple(m + r - 1 for m, r in zip(self.tile, self.shape.kernel, strict=True))
+        sizes = zip(self.tile, self.shape.kernel, self.shape.stride, strict=True)
+        return tuple(inputs_of(*axis) for axis in sizes)
 
     @property
     def elements(self) -> int:
@@ -169,10 +171,12 @@ class WinogradNest:
 
 def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...], *, whole: bool = False) -> bool:
     """True if there is an algorithm, of integers if *whole*, for tiles that saves products."""
+    sizes = list(zip(tile, shape.kernel, shape.stride, strict=True))
     return (
-        set(shape.stride) == set(shape.dilation) == {1}
-        and all(is_known(m, r, whole=whole) for m, r in zip(tile, shape.kernel, strict=True))
-        and any(m > 1 and r > 1 for m, r in zip(tile, shape.kernel, strict=True))
+        set(shape.dilation) == {1}
+        and (not whole or set(shape.stride) == {1})
+        and all(is_known(*axis, whole=whole) for axis in sizes)
+        and any(m > 1 and r > 1 for m, r, _ in sizes)
         and shape.channels > 0
         and is_flat(shape, tile)
     )

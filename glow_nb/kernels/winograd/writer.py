@@ -31,6 +31,7 @@ class WinogradWriter:
         self.scratch = Scratch.of(nest, plan)
         self.deep, *kernel = self.shape.kernel
         self.tile, self.sizes, self.kernel = nest.tile[1:], nest.sizes[1:], tuple(kernel)
+        self.stride = self.shape.stride[1:]
         self.factors = plan.kinds.factors
         form = MadeWeights if nest.takes_taps else ReadWeights
         self.weights = form(nest, plan, self.scratch)
@@ -118,12 +119,16 @@ class WinogradWriter:
         """
         out, shape = self.out, self.shape
         depth, height, _ = shape.input
-        top, left = (plus(name, -pad) for name, pad in zip("yx", shape.begins[1:], strict=True))
+        top, left = (
+            plus(times(name, stride), -pad)
+            for name, stride, pad in zip("yx", self.stride, shape.begins[1:], strict=True)
+        )
         if self.deep == 1 and not shape.begins[0] and not shape.ends[0]:
             out.line(f"plane = image\ntop = {top}\nleft = {left}")
             return
         images = shape.output[0]
-        out.line(f"front = {plus(f'image % {images}', tap, -shape.begins[0])}")
+        first = times(f"(image % {images})", shape.stride[0])
+        out.line(f"front = {plus(first, tap, -shape.begins[0])}")
         out.line(f"plane = {plus(times(f'(image // {images})', depth), 'front')}")
         out.line(f"top = {top} if 0 <= front < {depth} else {height}\nleft = {left}")
 
@@ -170,20 +175,21 @@ class WinogradWriter:
         pixel_step = self.step if self.step == self.shape.channels else "pixel_step"
         (high, wide), (tile_high, tile_wide) = self.sizes, self.tile
         kernel_high, kernel_wide = self.kernel
+        stride_high, stride_wide = self.stride
         masked, mask = ("_masked", f", {count}") if count < lanes else ("", "")
         with out.block(f"for i in range({high}):"):
             place = f"source, i * row_step + {channel}, {pixel_step}, {wide}, 1, {lanes}"
             row = f"tile_load{masked}({place}{mask})"
             if kind is not self.nest.kind:
                 row = f"convert_{kind.value}({row})"
-            row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide})"
+            row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide}, {stride_wide})"
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, {row})")
             if self.plan.fetches_pixels and not masked:  # those that are new to the next tile
                 place = plus("i * row_step", channel, wide * self.step)
-                out.line(f"tile_prefetch(source, {place}, {self.step}, {tile_wide})")
+                out.line(f"tile_prefetch(source, {place}, {self.step}, {stride_wide * tile_wide})")
         with out.block(f"for j in range({wide}):"):
             column = f"tile_load(line, j * {lanes}, {wide * lanes}, {high}, 1, {lanes})"
-            column = f"tile_winograd_input({column}, {tile_high}, {kernel_high})"
+            column = f"tile_winograd_input({column}, {tile_high}, {kernel_high}, {stride_high})"
             place, plane = plus("to", f"j * {self.scratch.plane}", channel), self.scratch.plane
             if self.plan.fetches_factors and not masked:
                 ahead = plus(place, AHEAD_BYTES // kind.size_bytes)
@@ -302,7 +308,8 @@ class WinogradWriter:
         with out.block(f"for j in range({wide}):"):
             rows = f"{start} + j * {scratch.sums_plane}"
             load = f"tile_load(sums, {rows}, {wide * scratch.sums_plane}, {high}, 1, {lanes})"
-            made = f"tile_winograd_output({load}, {tile_high}, {kernel_high}, {tile_high})"
+            numbers = f"{tile_high}, {kernel_high}, {self.stride[0]}, {tile_high}"
+            made = f"tile_winograd_output({load}, {numbers})"
             out.line(f"tile_store(results, j * {lanes}, {wide * lanes}, {made})")
 
     def _write_rows(self, tag: str, column: str, count: int) -> None:
@@ -331,7 +338,7 @@ class WinogradWriter:
         lanes, wide = self.plan.lanes, self.sizes[1]
         load = f"tile_load(results, i * {wide * lanes}, {lanes}, {wide}, 1, {lanes})"
         tile, taps = self.tile[1], self.kernel[1]
-        made = f"tile_winograd_output({load}, {tile}, {taps}, {pixels})"
+        made = f"tile_winograd_output({load}, {tile}, {taps}, {self.stride[1]}, {pixels})"
         return f"add({self._divided(made)}, bias_{tag[0]})"
 
     def _divided(self, outputs: str) -> str:

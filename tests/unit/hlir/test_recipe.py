@@ -36,8 +36,8 @@ NODES: list[Node] = [
     Relu(constant(128, 128)),
     Reshape(constant(128, 128), (64, 256)),
     Transpose(constant(128, 64, 2), (2, 0, 1)),
-    WinogradFilter(constant(1, 2, 3, 3, 64, 16), (4, 4)),
-    WinogradFilter(constant(1, 3, 3, 5, 8), (2,)),
+    WinogradFilter(constant(1, 2, 3, 3, 64, 16), (4, 4), (1, 1)),
+    WinogradFilter(constant(1, 3, 3, 5, 8), (2,), (2,)),
     Concat((constant(128, 128), constant(128, 128, seed=1)), axis=1),
 ]
 
@@ -57,7 +57,7 @@ def test_a_packed_filter_is_transformed_without_a_copy_of_it() -> None:
     plain = numbers(panels, columns, 3, 3, channels)
     packed = plain.transpose(0, 2, 3, 4, 1)[np.newaxis]
     type = TensorType(ElementKind.FLOAT32, packed.shape)
-    node = WinogradFilter(Constant("w", type, packed), (4, 4))
+    node = WinogradFilter(Constant("w", type, packed), (4, 4), (1, 1))
     place = np.empty(node.type.shape, np.float32)
     tracemalloc.start()
     node.transform(packed, place)

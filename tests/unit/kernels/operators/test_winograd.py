@@ -18,7 +18,7 @@ from glow_nb.kernels import operators
 from glow_nb.kernels.operators.panels import pack_bias, pack_filter
 from glow_nb.types import Array, ElementKind, TensorType
 
-# batch, input, channels, depth, kernel, tile, pads, group, block
+# batch, input, channels, depth, kernel, tile, pads, group, block, and the stride if it is not 1
 CASES = {
     "4x4": (2, (9, 13), 5, 19, (3, 3), (4, 4), (1, 1, 1, 1), 1, 16),
     "2x2 one sided pads": (1, (6, 7), 3, 8, (3, 3), (2, 2), (0, 2, 1, 0), 1, 8),
@@ -30,11 +30,23 @@ CASES = {
     "depth": (1, (6, 2, 3), 4, 6, (3, 1, 1), (4, 1, 1), (1, 0, 0, 1, 0, 0), 1, 8),
     "volume": (1, (3, 5, 6), 4, 6, (3, 3, 3), (1, 4, 2), (1, 1, 1, 2, 1, 0), 2, 8),
     "huge pads": (1, (2, 3), 2, 4, (3, 3), (4, 4), (4, 4, 4, 4), 1, 8),
+    "stride": (2, (9, 14), 5, 9, (3, 3), (4, 3), (1, 1, 1, 1), 1, 16, (2, 2)),
+    "stride of rows": (1, (7, 10), 4, 6, (5, 3), (2, 4), (2, 0, 1, 1), 2, 8, (2, 1)),
+    "stride of planes": (1, (5, 6, 7), 4, 6, (3, 3, 3), (1, 2, 2), (1,) * 6, 1, 8, (2, 2, 2)),
 }
+
+STRIDED = [name for name in CASES if "stride" in name]
+
+
+def case(name: str) -> tuple[Any, ...]:
+    """Return a case with its stride."""
+    kernel = CASES[name][4]
+    assert isinstance(kernel, tuple)
+    return CASES[name] if name in STRIDED else (*CASES[name], (1,) * len(kernel))
 
 
 def build(name: str, *, winograd: bool) -> Function:
-    batch, spatial, channels, depth, kernel, tile, pads, group, block = CASES[name]
+    batch, spatial, channels, depth, kernel, tile, pads, group, block, stride = case(name)
     random = np.random.default_rng(0)
     b = Builder()
     x = b.input("x", f"float64<{' x '.join(map(str, (batch, *spatial, channels)))}>")
@@ -42,15 +54,17 @@ def build(name: str, *, winograd: bool) -> Function:
     bias = b.constant("b", random.normal(size=depth))
     ones = (1,) * len(kernel)
     if winograd:
-        packed = b.emit(operators.WinogradFilter(pack_filter(b, filter, group, block), tile))
+        packed = b.emit(
+            operators.WinogradFilter(pack_filter(b, filter, group, block), tile, stride)
+        )
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, pads, group, block, guarded=True
+            x, packed, offsets, depth, kernel, tile, stride, pads, group, block, guarded=True
         )  # fmt: skip
         b.save(b.emit(made), "y")
     else:
         plain = ops.Convolution(
-            x, filter, bias, kernel=kernel, stride=ones, pads=pads, dilation=ones, group=group
+            x, filter, bias, kernel=kernel, stride=stride, pads=pads, dilation=ones, group=group
         )
         b.save(b.emit(plain), "y")
     return b.function()
@@ -81,17 +95,21 @@ def test_a_number_that_is_not_finite_stays_in_its_windows(name: str, number: flo
 def test_tiles_without_an_algorithm_are_refused() -> None:
     b = Builder()
     filter = b.input("w", "float32<1 x 1 x 3 x 3 x 4 x 8>")
-    with pytest.raises(VerifyError, match="no algorithm for 3 outputs of 3 taps"):
-        operators.WinogradFilter(filter, (3, 3))
+    with pytest.raises(VerifyError, match="no algorithm for 5 outputs of 3 taps with stride 1"):
+        operators.WinogradFilter(filter, (4, 5), (1, 1))
+    with pytest.raises(VerifyError, match="no algorithm for 5 outputs of 3 taps with stride 4"):
+        operators.WinogradFilter(filter, (4, 5), (1, 4))
+    with pytest.raises(VerifyError, match=r"stride \[2\] must have a size for each dimension"):
+        operators.WinogradFilter(filter, (4, 4), (2,))
     with pytest.raises(VerifyError, match=r"not the dimensions of tile \[4\]"):
-        operators.WinogradFilter(filter, (4,))
+        operators.WinogradFilter(filter, (4,), (1,))
 
 
 def build_of_bytes(
     name: str, *, winograd: bool, outside: int, bound: int
 ) -> tuple[Function, dict[str, Array]]:
     """Return a convolution of bytes with weights from -*bound* to *bound*, and its input."""
-    batch, spatial, channels, depth, kernel, tile, pads, group, block = CASES[name]
+    batch, spatial, channels, depth, kernel, tile, pads, group, block, stride = case(name)
     random = np.random.default_rng(2)
     b = Builder()
     shape = (batch, *spatial, channels)
@@ -104,7 +122,7 @@ def build_of_bytes(
         packed = pack_filter(b, filter, group, block, 2, taps_inside=True)
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, pads, group, block, outside=outside
+            x, packed, offsets, depth, kernel, tile, stride, pads, group, block, outside=outside
         )  # fmt: skip
         b.save(b.emit(made), "y")
     else:
@@ -118,7 +136,7 @@ def build_of_bytes(
     return b.function(), {"x": random.integers(0, 256, shape, np.uint8)}
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "5x5"])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("5x5", *STRIDED)])
 def test_winograd_of_bytes_is_exact(name: str) -> None:
     plain, feeds = build_of_bytes(name, winograd=False, outside=7, bound=127)
     tiled, _ = build_of_bytes(name, winograd=True, outside=7, bound=127)
@@ -135,6 +153,7 @@ def of_bytes(**changes: Any) -> operators.WinogradConvolution:
         "depth": 8,
         "kernel": (3, 3),
         "tile": (4, 4),
+        "stride": (1, 1),
         "pads": (1, 1, 1, 1),
         "group": 1,
     }
@@ -158,7 +177,11 @@ def of_bytes(**changes: Any) -> operators.WinogradConvolution:
         ),
         (
             {"tile": (4, 4), "kernel": (5, 5)},
-            "no algorithm for 4 outputs of 5 taps of integers; choose another tile",
+            "no algorithm for 4 outputs of 5 taps of integers with stride 1; choose another tile",
+        ),
+        (
+            {"stride": (2, 2)},
+            "no algorithm for 4 outputs of 3 taps of integers with stride 2; choose another tile",
         ),
     ],
 )
@@ -175,5 +198,5 @@ def test_floats_have_zeros_outside() -> None:
             b.input("x", "float32<1 x 5 x 5 x 4>"),
             b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>"),
             b.input("b", "float32<8>"),
-            8, (3, 3), (4, 4), (1, 1, 1, 1), 1, 8, outside=1,
+            8, (3, 3), (4, 4), (1, 1), (1, 1, 1, 1), 1, 8, outside=1,
         )  # fmt: skip

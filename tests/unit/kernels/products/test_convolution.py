@@ -31,14 +31,15 @@ def conv(
     depth: int,
     input: tuple[int, ...],
     kernel: tuple[int, ...],
-    stride: int = 1,
+    stride: tuple[int, ...] | int = 1,
     pads: tuple[int, ...] | int = 0,
     dilation: int = 1,
     group: int = 1,
 ) -> ConvolutionShape:
     rank = len(input)
     pads = (pads,) * (2 * rank) if isinstance(pads, int) else pads
-    strides, dilations = (stride,) * rank, (dilation,) * rank
+    strides = (stride,) * rank if isinstance(stride, int) else stride
+    dilations = (dilation,) * rank
     return ConvolutionShape(batch, channels, depth, input, kernel, strides, pads, dilations, group)
 
 

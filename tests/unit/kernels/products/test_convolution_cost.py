@@ -43,6 +43,9 @@ def layer(size: int, channels: int, depth: int, taps: int = 3, stride: int = 1) 
         (layer(224, 3, 64), None),  # too few channels for the transforms to pay
         (layer(224, 3, 64, taps=7, stride=2), None),
         (layer(56, 64, 256, taps=1), None),
+        (layer(56, 128, 128, stride=2), (4, 4)),
+        (layer(28, 256, 256, stride=2), (2, 2)),  # a larger filter would come from memory
+        (layer(28, 256, 256, taps=1, stride=2), None),
     ],
 )
 def test_clear_cases(shape: ConvolutionShape, tile: tuple[int, ...] | None) -> None:

@@ -70,6 +70,7 @@ def winograd(depth: int, block: int = 16) -> WinogradConvolutionInst:
         depth=depth,
         kernel=(3, 3),
         tile=(2, 2),
+        stride=(1, 1),
         pads=(1, 1, 1, 1),
         group=1,
         block=block,

@@ -59,11 +59,11 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
     factors, constant = (1 if is_float else 2), b.constant("w", w)
     filter = pack_filter(b, constant, shape.group, nest.block, factors, taps_inside=not is_float)
     if is_float:
-        filter = b.emit(operators.WinogradFilter(filter, nest.tile))
+        filter = b.emit(operators.WinogradFilter(filter, nest.tile, shape.stride))
     offsets = pack_bias(b, b.constant("b", bias), shape.group, nest.block)
     made = operators.WinogradConvolution(
-        source, filter, offsets, shape.depth, shape.kernel, nest.tile, shape.pads, shape.group,
-        nest.block, outside=nest.outside,
+        source, filter, offsets, shape.depth, shape.kernel, nest.tile, shape.stride, shape.pads,
+        shape.group, nest.block, outside=nest.outside,
     )  # fmt: skip
     for name, value in (("filter", filter), ("bias", offsets), ("y", b.emit(made))):
         b.save(value, name)
@@ -89,6 +89,7 @@ def convolution_of(nest: WinogradNest, dest: Buffer | None = None) -> WinogradCo
         depth=shape.depth,
         kernel=shape.kernel,
         tile=nest.tile,
+        stride=shape.stride,
         pads=shape.pads,
         group=shape.group,
         block=nest.block,
@@ -138,6 +139,17 @@ NESTS = {
     "depth and lines": (conv(1, 6, 9, (4, 9, 5), (3, 3, 1), pads=(2, 1, 0, 0, 1, 0)), (1, 4, 1)),
     "huge pads": (conv(1, 2, 4, (2, 3), (3, 3), pads=4), (4, 4)),
     "kernel beyond input": (conv(1, 2, 4, (1, 1), (3, 3), pads=1), (4, 4)),
+    "stride": (conv(1, 9, 20, (15, 13), (3, 3), 2, pads=1), (4, 4)),
+    "stride, odd tiles": (conv(2, 17, 9, (14, 16), (3, 3), 2, pads=(0, 0, 1, 1)), (3, 2)),
+    "stride of rows": (conv(1, 6, 9, (9, 14), (3, 3), (1, 2), pads=1), (4, 3)),
+    "stride of 5x5": (conv(1, 8, 12, (21, 12), (5, 5), 2, pads=2), (4, 2)),
+    "stride of rank 1": (conv(2, 5, 12, (29,), (3,), 2, pads=(3, 1)), (4,)),
+    "stride with groups": (conv(1, 12, 18, (9, 9), (3, 3), 2, pads=1, group=3), (2, 2)),
+    "stride of planes": (conv(1, 5, 9, (5, 9, 8), (2, 3, 3), (2, 2, 1), pads=1), (1, 2, 4)),
+    "stride of depth": (
+        conv(2, 5, 12, (9, 3, 4), (3, 1, 1), (2, 1, 1), pads=(1, 0, 0, 2, 0, 0)),
+        (4, 1, 1),
+    ),
     "no images": (conv(0, 2, 4, (3, 3), (3, 3), pads=1), (2, 2)),
 }
 
@@ -420,8 +432,11 @@ def test_same_number_of_threads_gives_the_same_bits() -> None:
 def test_what_winograd_is_for() -> None:
     shape = conv(1, 8, 8, (9, 9), (3, 3), pads=1)
     assert suits_winograd(shape, (4, 4))
-    assert not suits_winograd(shape, (3, 3))
-    for change in ({"stride": (2, 2)}, {"dilation": (2, 2)}, {"channels": 0}, {"kernel": (1, 1)}):
+    assert not suits_winograd(shape, (5, 5))
+    strided = replace(shape, stride=(2, 2))
+    assert suits_winograd(strided, (4, 4))
+    assert not suits_winograd(strided, (4, 4), whole=True)
+    for change in ({"stride": (4, 4)}, {"dilation": (2, 2)}, {"channels": 0}, {"kernel": (1, 1)}):
         assert not suits_winograd(replace(shape, **change), (4, 4))
     volume = conv(1, 8, 8, (5, 5, 5), (3, 3, 3))
     assert suits_winograd(volume, (1, 4, 4))

@@ -10,30 +10,31 @@ from glow_nb.types import ElementKind, TensorType
 from tests.in_turn import each_with_one_width
 from tests.unit.kernels.cases import check, instruction_of
 
-# group, panels, taps, channels, block, tile
+# group, panels, taps, channels, block; tile, and stride
 CASES = {
-    "3x3": ((1, 3, 3, 3, 20, 16), (4, 4)),
-    "more than a run": ((1, 1, 3, 3, 70, 48), (2, 2)),
-    "mixed": ((2, 2, 3, 3, 5, 16), (2, 4)),
-    "no whole vectors": ((1, 2, 3, 3, 5, 3), (2, 2)),
-    "5x5": ((1, 1, 5, 5, 3, 16), (2, 4)),
-    "rank 1": ((1, 2, 3, 7, 16), (4,)),
-    "volume": ((1, 1, 3, 3, 3, 4, 16), (1, 4, 2)),
-    "nothing": ((1, 0, 3, 3, 4, 16), (2, 2)),
+    "3x3": ((1, 3, 3, 3, 20, 16), (4, 4), (1, 1)),
+    "more than a run": ((1, 1, 3, 3, 70, 48), (2, 2), (1, 1)),
+    "mixed": ((2, 2, 3, 3, 5, 16), (2, 4), (1, 1)),
+    "no whole vectors": ((1, 2, 3, 3, 5, 3), (2, 2), (1, 1)),
+    "5x5": ((1, 1, 5, 5, 3, 16), (2, 4), (1, 1)),
+    "rank 1": ((1, 2, 3, 7, 16), (4,), (1,)),
+    "volume": ((1, 1, 3, 3, 3, 4, 16), (1, 4, 2), (1, 1, 1)),
+    "stride": ((1, 2, 3, 5, 7, 16), (4, 2), (2, 2)),
+    "nothing": ((1, 0, 3, 3, 4, 16), (2, 2), (1, 1)),
 }
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize(("name", "lanes"), each_with_one_width(CASES))
 def test_transform_is_that_of_the_operator(name: str, lanes: int) -> None:
-    shape, tile = CASES[name]
+    shape, tile, stride = CASES[name]
     type = TensorType(ElementKind.FLOAT32, shape)
-    instruction = instruction_of(WinogradFilterInst, [type], tile=tile)
+    instruction = instruction_of(WinogradFilterInst, [type], tile=tile, stride=stride)
     check(instruction, Target.host(lanes), specials=False, ulp=16, absolute=1e-5)
 
 
 @pytest.mark.jit
 def test_doubles_are_transformed_as_doubles() -> None:
     type = TensorType(ElementKind.FLOAT64, (1, 2, 3, 3, 5, 8))
-    instruction = instruction_of(WinogradFilterInst, [type], tile=(4, 4))
+    instruction = instruction_of(WinogradFilterInst, [type], tile=(4, 4), stride=(1, 1))
     check(instruction, Target.host(), specials=False, ulp=16, absolute=1e-13)
