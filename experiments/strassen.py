@@ -1,0 +1,72 @@
+"""How much faster are transformers if their large products are done by Strassen's algorithm?
+
+The pass ``multiply_by_strassen`` is in no pipeline by default: it trades memory and a little
+precision for time. For each network of :mod:`experiments.transformers` this prints the times
+without it and with it, measured in turn, the largest difference from the results in ``float64``
+over the largest output, and what the constants take::
+
+    python -m experiments.strassen bert_128 audio_encoder --threads 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import glow_nb
+from experiments.accuracy import truth_of
+from experiments.pages import processor
+from experiments.transformers import NETWORKS
+from glow_nb.distance import largest_distance
+from glow_nb.duel.feeds import random_feeds
+
+MEBIBYTE = 2**20
+
+
+def times_in_turn(runs: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
+    """Return the seconds of each of *runs*, which take turns."""
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(rounds):
+        for run, found in zip(runs, times, strict=True):
+            began = time.perf_counter()
+            run()
+            found.append(time.perf_counter() - began)
+    return times
+
+
+def report(name: str, threads: int, rounds: int) -> None:
+    """Measure one network with and without the pass, and print a row of the table."""
+    model = NETWORKS[name]()
+    feeds = random_feeds(model)
+    truth = truth_of(model, feeds).values()
+    pipelines = glow_nb.INFERENCE, (*glow_nb.INFERENCE, *glow_nb.STRASSEN)
+    nets = [glow_nb.compile(model, threads=threads, pipeline=each) for each in pipelines]
+    errors = [largest_distance(truth, net.run(feeds).values()) for net in nets]
+    times = times_in_turn([partial(net.run, feeds) for net in nets], rounds)
+    cells = [f"{1e3 * min(found):.1f}" for found in times]
+    cells += [f"{m(times[0]) / m(times[1]):.3f}" for m in (min, statistics.median)]
+    cells += [f"{error:.1e}" for error in errors]
+    cells += [f"{net.memory.constant_bytes / MEBIBYTE:.0f}" for net in nets]
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("networks", nargs="*", default=["bert_128", "encoder_512"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=20)
+    options = parser.parse_args()
+    print(f"{processor()}, threads {options.threads}")
+    titles = "ms", "with Strassen's algorithm", "ratio", "of medians"
+    more = "error", "with it", "MiB of constants", "with it"
+    print(f"| network | {' | '.join((*titles, *more))} |\n|---|{'---:|' * 8}")
+    for name in options.networks:
+        report(name, options.threads, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
