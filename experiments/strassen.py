@@ -16,12 +16,15 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import onnx
+
 import glow_nb
 from experiments.accuracy import truth_of
 from experiments.pages import processor
 from experiments.transformers import NETWORKS
 from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
+from glow_nb.passes import Pipeline
 
 MEBIBYTE = 2**20
 
@@ -37,12 +40,17 @@ def times_in_turn(runs: Sequence[Callable[[], object]], rounds: int) -> list[lis
     return times
 
 
-def report(name: str, threads: int, rounds: int) -> None:
-    """Measure one network with and without the pass, and print a row of the table."""
-    model = NETWORKS[name]()
+def report(
+    name: str,
+    model: onnx.ModelProto,
+    threads: int,
+    rounds: int,
+    passes: Pipeline = glow_nb.STRASSEN,
+) -> None:
+    """Measure one network with and without *passes*, and print a row of the table."""
     feeds = random_feeds(model)
     truth = truth_of(model, feeds).values()
-    pipelines = glow_nb.INFERENCE, (*glow_nb.INFERENCE, *glow_nb.STRASSEN)
+    pipelines = glow_nb.INFERENCE, (*glow_nb.INFERENCE, *passes)
     nets = [glow_nb.compile(model, threads=threads, pipeline=each) for each in pipelines]
     errors = [largest_distance(truth, net.run(feeds).values()) for net in nets]
     times = times_in_turn([partial(net.run, feeds) for net in nets], rounds)
@@ -65,7 +73,7 @@ def main() -> None:
     more = "error", "with it", "MiB of constants", "with it"
     print(f"| network | {' | '.join((*titles, *more))} |\n|---|{'---:|' * 8}")
     for name in options.networks:
-        report(name, options.threads, options.rounds)
+        report(name, NETWORKS[name](), options.threads, options.rounds)
 
 
 if __name__ == "__main__":

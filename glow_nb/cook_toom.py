@@ -6,8 +6,9 @@ place of ``m r``. In two dimensions ``Y = A ((G g G^T) * (B d B^T)) A^T``.
 
 **Strides.** With stride s, outputs read inputs s apart. Taps p, p + s, p + 2 s, ... meet inputs p,
 p + s, ... alone, for each of the s *phases* p: so y is the sum of s short convolutions with stride
-1, whose matrices stand one below the other. They have ``n = (m - 1) s + r`` inputs and as many
-products. Three taps with stride 2 are two taps and one: ``2 m + 1`` products in place of ``3 m``.
+1. Their matrices B and G stand one below the other, their matrices A side by side. Together they
+have ``n = (m - 1) s + r`` inputs and as many products. Three taps with stride 2 are two taps and
+one: ``2 m + 1`` products in place of ``3 m``.
 
 The construction is Toom's and Cook's: a polynomial product is known from its values at ``n - 1``
 points and its highest coefficient, and a convolution is the transpose of that product. With points
@@ -25,8 +26,8 @@ and the last are exact: they stand alone, at point 0 but for a sign and a power 
 highest coefficient.
 
 **Integers.** With whole points, B and A are whole, and so is ``G`` times the least common multiple
-``s`` of all ``N_j``. Then ``A ((s G g) * (B d)) = s y``, exactly, and whatever the sums on the way
-are: they may wrap around in 32 bits. An odd factor of s has an inverse modulo ``2^32``. Only its
+``q`` of all ``N_j``. Then ``A ((q G g) * (B d)) = q y``, exactly, and whatever the sums on the way
+are: they may wrap around in 32 bits. An odd factor of q has an inverse modulo ``2^32``. Only its
 power of two, ``2^b``, must be shifted out, and takes b bits from what y may be: y is exact if
 ``-2^(31 - b) <= y < 2^(31 - b)``. In each dimension that is 1 bit for two outputs of three taps, 3
 bits for four.
@@ -76,7 +77,7 @@ class ShortConvolution:
         filter: G, ``[n, r]``.
         output: A, ``[m, n]``.
         recovery: L, ``[r, n]``, for which ``L G`` is the identity.
-        scale: How many times the outputs they make; 1 but for integers.
+        scale: q, how many times the outputs they make; 1 but for integers.
         stride: s.
     """
 
@@ -136,15 +137,17 @@ def phases(taps: int, stride: int) -> list[int]:
 def is_known(outputs: int, taps: int, stride: int = 1, *, whole: bool = False) -> bool:
     """True if there are points, *whole* ones or any, for so many inputs; one output needs none.
 
-    Strides other than 1 must leave a tap to each phase, and are not for integers.
+    Where there are more outputs, a stride must leave a tap to each phase, and 1 to integers.
     """
     if taps < 1 or outputs < 1 or stride < 1:
         return False
     if outputs == 1:
         return True
+    if stride > taps:
+        return False
     if stride > 1:
         counts = phases(taps, stride)
-        return not whole and all(n == 1 or (n and is_known(outputs, n)) for n in counts)
+        return not whole and all(count == 1 or is_known(outputs, count) for count in counts)
     return inputs_of(outputs, taps) in (WHOLE_POINTS if whole else POINTS)
 
 

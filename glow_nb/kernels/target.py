@@ -12,9 +12,9 @@ from glow_nb.kernels.host_caches import KIBIBYTE, available_processors, caches_o
 
 LANE_COUNTS = (4, 8, 16)
 
-HALVING = frozenset({"znver4", "cannonlake", "icelake-client", "tigerlake", "rocketlake"})
-"""LLVM's names of processors that multiply and add one vector of 512 bits in a cycle, but two of
-256 bits: a Zen 4 core takes one half after the other, the others join two units."""
+HALVING = frozenset({"znver4"})
+"""LLVM's names of processors that have vectors of 512 bits, and load, multiply and add two vectors
+of 256 bits in a cycle, but one of 512."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Target:
 
     @property
     def unit_lanes(self) -> int:
-        """``float32`` lanes that one arithmetic unit takes in a cycle, of two such units."""
+        """``float32`` lanes that one of two arithmetic units takes in a cycle."""
         is_halved = self.native_lanes == 16 and self.cpu in HALVING
         return 8 if is_halved else self.native_lanes
 

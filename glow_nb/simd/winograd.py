@@ -76,7 +76,7 @@ def winograd_weights(
 
     Transform n filters side by side for one pair of rows of the elements of tiles of high x wide
     outputs (:func:`glow_nb.cook_toom.row_pairs`): ``p[to + e * plane]`` becomes element e of these
-    rows of ``s G g G^T``, where tap t of g is ``w[i + t * row]``. This is for integers, which are
+    rows of ``q G g G^T``, where tap t of g is ``w[i + t * row]``. This is for integers, which are
     converted to the kind of p. Literals are all but *to* and *i*.
     """
     literals = (plane, row, high, wide, kernel_high, kernel_wide, pair, lanes)

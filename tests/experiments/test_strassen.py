@@ -2,7 +2,9 @@
 
 import pytest
 
+import glow_nb
 from experiments.strassen import report, times_in_turn
+from experiments.transformers import Size, encoder
 
 
 def test_runs_take_turns() -> None:
@@ -14,9 +16,14 @@ def test_runs_take_turns() -> None:
 
 @pytest.mark.jit
 def test_a_row_tells_times_errors_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
-    report("odd_decoder", threads=1, rounds=1)
+    model = encoder("small", Size(layers=2, batch=1, tokens=16, heads=4, depth=64))
+    small = glow_nb.Step("multiply_by_strassen", {"rows": 16, "inner": 256, "columns": 1024})
+    report("small", model, 1, 1, (small, *glow_nb.STRASSEN[1:]))
     name, *cells = [cell.strip() for cell in capsys.readouterr().out.strip(" |\n").split("|")]
-    assert name == "odd_decoder"
-    assert len(cells) == 8
-    assert all(float(cell) >= 0 for cell in cells)
-    assert max(float(cell) for cell in cells[4:6]) < 1e-5
+    assert name == "small"
+    *times, error, other, memory, more = map(float, cells)
+    assert min(times) > 0
+    assert 0 < error < 1e-5
+    assert 0 < other < 1e-5
+    assert other != error
+    assert memory < more < 1.75 * memory

@@ -110,6 +110,7 @@ def test_three_taps_with_a_stride_of_two_are_two_taps_and_one() -> None:
 def test_strides_that_leave_no_tap_to_a_phase_are_unknown() -> None:
     assert not is_known(2, 1, 2)
     assert not is_known(2, 2, 3)
+    assert not is_known(2, 3, 10**11)  # and nothing is made for each of them
     assert not is_known(2, 3, 2, whole=True)
     assert is_known(1, 2, 3)
     assert not is_known(2, 3, 0)

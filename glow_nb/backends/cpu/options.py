@@ -16,11 +16,12 @@ class Cpu(BackendOptions):
     """Machine code for this processor: ``glow_nb.compile(model, backend=glow_nb.Cpu(tune=True))``.
 
     Attributes:
-        winograd: "auto" lets convolutions with stride 1 and constant filters be done by Winograd's
-            algorithm where that is faster: 2 to 3 times as fast. Of bytes its results are exact; it
-            is not used where the weights do not prove that. In ``float32`` its root mean square
-            error, for 64 channels, is about 3e-7 of the outputs' for tiles of 2 x 2, 8e-7 for 4 x
-            4, and 3e-6 for 6 x 6, or for 4 x 4 with 5 x 5 taps; that of the direct sum is 3e-7.
+        winograd: "auto" lets convolutions with stride 1 or 2 and constant filters be done by
+            Winograd's algorithm where that is faster: 2 to 3 times as fast with stride 1, up to 1.5
+            times with stride 2. Of bytes its results are exact; it is not used where the weights do
+            not prove that. In ``float32`` its root mean square error, for 64 channels, is about
+            3e-7 of the outputs' for tiles of 2 x 2, 8e-7 for 4 x 4, and 3e-6 for 6 x 6, or for 4 x
+            4 with 5 x 5 taps; that of the direct sum is 3e-7.
             Over a whole network (largest difference from the result in ``float64`` over the largest
             output) the policy is at most 1e-4, held by the networks of the test suite
             (``docs/accuracy.md``). These errors are relative to the largest input of a tile's

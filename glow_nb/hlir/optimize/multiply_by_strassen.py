@@ -9,25 +9,34 @@ is not optimal", Numerische Mathematik 13, 1969)::
     m3 = x11 (w12 - w22)            m7 = (x12 - x22) (w21 + w22)      y21 = m2 + m4
     m4 = x22 (w21 - w11)                                              y22 = m1 - m2 + m3 + m6
 
-It is in no pipeline by default, since it is not free: weights take 7/4 of their memory, rounding
-errors are relative to the largest numbers of both operands and no longer to each sum, and a number
-that is not finite spoils a second row, half of the rows away, and half of the columns of its own.
+It is in no pipeline by default, since it is not free:
+
+- Weights take 7/4 of their memory, and 49/16 where halves are cut again.
+- Rounding errors are relative to the largest numbers of two rows of x, which lie half of the rows
+  apart, and of two columns of w, and no longer to each sum. Sums of two numbers may overflow.
+- A NaN or an infinity of x makes its row of y NaN. If it stands in the upper left or in the lower
+  right quarter, half of the row that lies half of the rows away becomes NaN, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from glow_nb.arguments import whole_number
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import Add, Concat, MatMul, Slice, Sub
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Rewriter, rewrite
 from glow_nb.schema import operands_of
+from glow_nb.types import ElementKind
 
 LEAST_ROWS, LEAST_INNER, LEAST_COLUMNS = 128, 512, 512
 """The smallest products that are cut. On one Zen 4 core, those of halves then run at the rate of
 the whole: products of 128 rows by 768 x 3,072 are 1.11 times as fast, of 1,500 by 512 x 512 1.09
 times."""
+
+COMPUTED_FLOATS = frozenset({ElementKind.FLOAT32, ElementKind.FLOAT64})
+"""Kinds whose products are cut: smaller ones lose too many digits."""
 
 Quarters = tuple[Value, Value, Value, Value]
 """Upper left, upper right, lower left, lower right."""
@@ -43,10 +52,10 @@ def multiply_by_strassen(
 ) -> Function:
     """Cut matrix products with constant matrices into products of halves.
 
-    Those of an even size and at least so many *rows*, products of a sum (*inner*) and *columns*
-    are. Elementwise nodes that follow are applied to each quarter, and products that follow take
-    them, so that kernels have no more to move. Where the pass runs again, it cuts halves that are
-    large enough once more.
+    A product of ``float32`` or ``float64`` is cut if its rows, the products of a sum, and its
+    columns are even, and at least *rows*, *inner* and *columns*. Elementwise nodes that follow are
+    applied to each quarter, and products that follow take quarters, so that none are put together
+    for them. Where the pass runs again, it cuts halves that are large enough once more.
 
     ::
 
@@ -58,10 +67,12 @@ def multiply_by_strassen(
         %z11 = relu(%y11)                                         // and three more
         %z = concat(concat(%z11, %z12), concat(%z21, %z22))
     """
+    limits = {"rows": rows, "inner": inner, "columns": columns}
+    least = [whole_number(name, limit, 0) for name, limit in limits.items()]
     known: dict[Value, Quarters] = {}
 
     def rule(node: Node, rewriter: Rewriter) -> Value | None:
-        if isinstance(node, MatMul) and _is_large(node, (rows, inner, columns)):
+        if isinstance(node, MatMul) and _is_large(node, least):
             quarters = _multiplied(rewriter, _quarters(rewriter, node.lhs, known), node.rhs)
         elif _is_elementwise(node, known):
             quarters = _applied(rewriter, node, known)
@@ -74,7 +85,7 @@ def multiply_by_strassen(
     return rewrite(function, rule)
 
 
-def _is_large(node: MatMul, least: tuple[int, int, int]) -> bool:
+def _is_large(node: MatMul, least: Sequence[int]) -> bool:
     """Return whether *node* is a single product of floats with a constant, of such sizes."""
     lhs, rhs = node.lhs.type, node.rhs.type
     sizes = (*lhs.shape[-2:], *rhs.shape[1:])
@@ -82,7 +93,7 @@ def _is_large(node: MatMul, least: tuple[int, int, int]) -> bool:
         isinstance(node.rhs, Constant)
         and (rhs.rank, len(sizes)) == (2, 3)
         and node.predicate is None
-        and node.type.kind.is_float
+        and node.type.kind in COMPUTED_FLOATS
         and lhs.size == sizes[0] * sizes[1]
         and all(size >= max(2, few) for size, few in zip(sizes, least, strict=True))
         and not any(size % 2 for size in sizes)

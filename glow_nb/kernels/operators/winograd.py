@@ -144,8 +144,8 @@ class WinogradConvolution(Node):
 
     Bytes take a filter of integers that is not transformed, with the weights of two neighbouring
     input channels together: ``[group, panels, ceil(C / group / 2), *r, block * 2]``. U is
-    ``s G filter G^T`` in int16, which wraps around (:mod:`glow_nb.cook_toom`). The result is int32,
-    which wraps around before it is divided by ``s`` (:class:`glow_nb.cook_toom.WholeDivision`).
+    ``q G filter G^T`` in int16, which wraps around (:mod:`glow_nb.cook_toom`). The result is int32,
+    which wraps around before it is divided by ``q`` (:class:`glow_nb.cook_toom.WholeDivision`).
 
     The transforms spread NaN and infinity over a whole tile, and may overflow where the direct sum
     does not. If *guarded*, a result that is not finite so is the direct sum of its own window and
@@ -223,6 +223,15 @@ class WinogradConvolution(Node):
         )
         if self.is_whole:
             self._check_integers()
+        if isinstance(self.filter, WinogradFilter):
+            made, wanted = (
+                f"tile {list(tile)}, kernel {list(taps)} and stride {list(stride)}"
+                for tile, taps, stride in (
+                    (self.filter.tile, self.filter.taps, self.filter.stride),
+                    (self.tile, self.kernel, self.stride),
+                )
+            )
+            self.require(made == wanted, f"'filter' is made for {made}, not for {wanted}")
         self.require(
             self.is_whole or self.outside == 0, f"outside is {self.outside}, but for floats it is 0"
         )

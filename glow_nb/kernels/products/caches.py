@@ -10,9 +10,9 @@ LEVEL_1_SHARE = 1.0
 With 1 a part of it comes from the second-level cache again for each tile, in order, so that the
 processor fetches it in time; with less, sums wait more often. Twelve products on one Zen 5 core:
 shares of 0.25, 0.5 and 2 gave 0.94, 0.99 and 0.99 times the speed (experiments/cache_shares.py).
-Where vectors take two passes, there is twice the time to fetch, and the share is twice as large: on
-one Zen 4 core with 16 lanes, shares of 0.5, 1.5, 2 and 3 gave 0.99, 1.007, 1.009 and 1.011 times
-the speed that 1 did.
+Where vectors take two passes through the units, there is twice the time to fetch, and
+:func:`level_1_bytes` doubles the share: on one Zen 4 core with 16 lanes, shares of 0.5, 1.5, 2 and
+3 gave 0.99, 1.007, 1.009 and 1.011 times the speed that 1 did.
 """
 
 LONGEST_CHAIN = 384
@@ -63,7 +63,7 @@ def longest_dot(row_bytes: int, target: Target, *, is_exact: bool = False) -> in
 
 
 def level_1_bytes(target: Target) -> int:
-    """Return the bytes that a panel's part of an inner block may take."""
+    """Return the bytes that a panel's part of an inner block may take: the share of each pass."""
     return int(LEVEL_1_SHARE * target.passes * target.l1_bytes)
 
 

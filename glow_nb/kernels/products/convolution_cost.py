@@ -301,7 +301,8 @@ def product_candidate(
     columns = Columns(shape.depth, block, lanes_of(kind, target), form.factors > 1)
     cycles = _product_cycles(columns, shape.rows, shape.inner, target, form)
     row_bytes = block * form.factors * kind.size_bytes
-    inner_blocks = -(-shape.inner // (form.factors * longest_dot(row_bytes, target)))
+    longest = longest_dot(row_bytes, target, is_exact=not kind.is_float)
+    inner_blocks = -(-shape.inner // (form.factors * longest))
     cycles += _waiting_cycles(columns, shape.rows, inner_blocks, target)
     cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind)
     weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
@@ -342,7 +343,8 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
     matrices = nest.elements * shape.group
     cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, target, kinds.form)
     inner_blocks = -(-plan.groups // max(1, plan.dot))
-    cycles += matrices * _waiting_cycles(plan.columns, nest.tiles, inner_blocks, target)
+    sums = nest.sums * shape.group
+    cycles += sums * _waiting_cycles(plan.columns, nest.tiles, inner_blocks, target)
     cycles *= WINOGRAD_FACTOR
     cycles += nest.elements * nest.panels * nest.tiles * fetch_cycles(inner, kinds.left)
     growth = _transform_growth(nest)

@@ -177,6 +177,7 @@ class FilterGradientPlan:
         block_strips: Strips of a block, the gradient of which stays in the second-level cache.
         chunk_lines: The most lines of a chunk, all of one image or of whole images.
         pieces: Pieces of a line; where there are several, a chunk is one of them.
+        passes: How often a vector goes through the arithmetic units.
     """
 
     lanes: int
@@ -185,6 +186,7 @@ class FilterGradientPlan:
     block_strips: int
     chunk_lines: int
     pieces: int
+    passes: int
 
     @classmethod
     def of(cls, nest: FilterGradientNest, target: Target) -> FilterGradientPlan:
@@ -202,15 +204,17 @@ class FilterGradientPlan:
         width = nest.axes[-1].outputs
         strip_bytes = lines * -(-width // pieces) * cut.rows * nest.kind.size_bytes
         strips = max(1, level_2_bytes(target) // max(1, strip_bytes))
-        return cls(lanes, columns, cut, balanced(cut.tiles, strips), lines, pieces)
+        block_strips = balanced(cut.tiles, strips)
+        return cls(lanes, columns, cut, block_strips, lines, pieces, target.passes)
 
     @property
     def step_cycles(self) -> float:
         """The estimated time of one step of the sums, in all tiles of one matrix."""
         near = LEVEL_1_PANEL_BYTES
-        cycles = self.columns.full * line_cycles(self.cut, self.columns.vectors, near)
-        if self.columns.tail:
-            cycles += line_cycles(self.cut, self.columns.tail_vectors, near)
+        columns, passes = self.columns, self.passes
+        cycles = columns.full * line_cycles(self.cut, columns.vectors, near, passes=passes)
+        if columns.tail:
+            cycles += line_cycles(self.cut, columns.tail_vectors, near, passes=passes)
         return cycles
 
     def chunk_pixels(self, nest: FilterGradientNest) -> int:

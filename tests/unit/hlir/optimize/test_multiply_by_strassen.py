@@ -77,15 +77,63 @@ def test_an_activation_and_the_next_product_take_quarters() -> None:
     assert counts(cut)["concat"] == 6  # of the whole that is summed up, and of the result
 
 
+@given(st.sampled_from(["both", "number", "kind", "predicate"]), HALVES)
+def test_elementwise_nodes_of_every_form_keep_their_meaning(form: str, halves: int) -> None:
+    b = Builder()
+    size = 2 * halves
+    x = b.input("x", f"float64<{size} x 4>")
+    first: Value = b.emit(ops.MatMul(x, weights(b, "w", 4, 6)))
+    second = b.emit(ops.MatMul(x, weights(b, "second", 4, 6)))
+    match form:
+        case "both":
+            made: Value = b.emit(ops.Mul(first, second))
+        case "number":
+            made = b.emit(ops.Add(first, b.constant("one", np.ones((1, 1)))))
+        case "kind":
+            made = b.emit(ops.Select(b.emit(ops.Less(first, second)), first, x_of(b, size)))
+        case _:
+            kept = b.input("kept", f"bool<{size}>")
+            made = b.emit(ops.Relu(first, predicate=kept))
+    b.save(made, "y")
+    function = b.function()
+    cut = multiply_by_strassen(function, **SMALL)
+    assert counts(cut)["mat_mul"] == 14
+    feeds = feeds_of(function)
+    np.testing.assert_allclose(
+        evaluate(cut, feeds)["y"], evaluate(function, feeds)["y"], rtol=1e-10, atol=1e-10
+    )
+
+
+def x_of(b: Builder, rows: int) -> Value:
+    return b.input("other", f"float64<{rows} x 6>")
+
+
+def test_halves_are_cut_again() -> None:
+    function = product("float32<8 x 8>", (8, 8))
+    twice = multiply_by_strassen(
+        glow_nb.optimize(multiply_by_strassen(function, **SMALL), pipeline=glow_nb.STRASSEN[1:]),
+        **SMALL,
+    )
+    assert counts(twice)["mat_mul"] == 49
+    feeds = feeds_of(function)
+    assert distance(evaluate(function, feeds)["y"], evaluate(twice, feeds)["y"]) < 1e-5
+
+
+@pytest.mark.parametrize("size", [-1, 2.5, "many"])
+def test_sizes_are_whole_numbers(size: Any) -> None:
+    with pytest.raises(glow_nb.GlowError, match="rows"):
+        multiply_by_strassen(product("float32<4 x 4>", (4, 4)), rows=size)
+
+
 def _cut_once(function: Function) -> Function:
     """Cut small products, but those that are the halves of others."""
     is_cut = counts(function)["mat_mul"] > 2
     return function if is_cut else multiply_by_strassen(function, **SMALL)
 
 
-def product(lhs: str, rhs: tuple[int, ...], **more: Any) -> Function:
+def product(lhs: str, rhs: tuple[int, ...], kind: type = np.float32) -> Function:
     b = Builder()
-    b.save(b.emit(ops.MatMul(b.input("x", lhs), weights(b, "w", *rhs, kind=np.float32))), "y")
+    b.save(b.emit(ops.MatMul(b.input("x", lhs), weights(b, "w", *rhs, kind=kind))), "y")
     return b.function()
 
 
@@ -102,10 +150,11 @@ def product(lhs: str, rhs: tuple[int, ...], **more: Any) -> Function:
         (product("float32<1 x 4 x 4>", (1, 4, 4)), {}),
         (product("float32<0 x 4>", (4, 4)), {"rows": 0}),
         (product("float32<1 x 4>", (4, 4)), {"rows": 1}),
+        (product("float16<4 x 4>", (4, 4), np.float16), {}),
     ],
 )
 def test_other_products_stay(function: Function, sizes: dict[str, int]) -> None:
-    """Those of odd or few rows, products of a sum or columns, and several matrices."""
+    """Sizes are odd or small, there are several matrices, or elements have 16 bits."""
     assert multiply_by_strassen(function, **SMALL | sizes) is function
 
 

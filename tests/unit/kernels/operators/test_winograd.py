@@ -105,6 +105,22 @@ def test_tiles_without_an_algorithm_are_refused() -> None:
         operators.WinogradFilter(filter, (4,), (1,))
 
 
+def test_a_filter_for_other_tiles_is_refused() -> None:
+    """Its sizes would fit: five products for tiles of 3 and stride 1, and of 2 and stride 2."""
+    b = Builder()
+    x, bias = b.input("x", "float32<1 x 9 x 9 x 4>"), b.input("b", "float32<8>")
+    packed = b.input("w", "float32<1 x 1 x 3 x 3 x 4 x 8>")
+    filter = b.emit(operators.WinogradFilter(packed, (2, 2), (2, 2)))
+    problem = (
+        "'filter' is made for tile [2, 2], kernel [3, 3] and stride [2, 2], not for tile [3, 3], "
+        "kernel [3, 3] and stride [1, 1]"
+    )
+    with pytest.raises(VerifyError, match=re.escape(problem)):
+        operators.WinogradConvolution(
+            x, filter, bias, 8, (3, 3), (3, 3), (1, 1), (1, 1, 1, 1), 1, 8
+        )
+
+
 def build_of_bytes(
     name: str, *, winograd: bool, outside: int, bound: int
 ) -> tuple[Function, dict[str, Array]]:

@@ -335,8 +335,13 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
     kernel: tuple[int, ...] = (3, 3)
     if not pick(0, 2):
         kernel = ((3,), (1, 3), (5, 5), (3, 5), (7, 1), (1, 3, 3), (3, 3, 3), (3, 1, 3))[pick(0, 7)]
-    sizes = {1: (1,), 3: (2, 4, 6), 5: (2, 4), 7: (2,)}
-    tile = tuple(sizes[taps][pick(0, len(sizes[taps]) - 1)] for taps in kernel)
+    stride = tuple(max(1, pick(0, 2)) for _ in kernel)
+    plain, strided = {3: (2, 4, 6), 5: (2, 4), 7: (2,)}, {3: (2, 3, 4), 5: (2, 3, 4), 7: (2, 3)}
+    tried = [
+        (plain if step == 1 else strided).get(taps, (1,))
+        for taps, step in zip(kernel, stride, strict=True)
+    ]
+    tile = tuple(sizes[pick(0, len(sizes) - 1)] for sizes in tried)
     tile = (1, *tile[1:]) if len(tile) == 3 else tile
     pads = tuple(pick(0, 2) for _ in 2 * kernel)
     smallest = [taps - min(pads[i], pads[i + len(kernel)]) for i, taps in enumerate(kernel)]
@@ -346,9 +351,11 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
         group * pick(1, 40),
         tuple(max(1, size) + pick(0, 12) for size in smallest),
         kernel,
+        stride,
         pads=pads,
         group=group,
     )
+    assert suits_winograd(shape, tile)
     nest = WinogradNest(shape, tile, FLOAT32, lanes * pick(1, 3))
     if seed % 3 == 0 and suits_winograd(shape, tile, whole=True):
         return replace(nest, kind=ElementKind.INT8, outside=pick(-128, 127)), lanes
