@@ -1,15 +1,15 @@
 """Estimated time of the ways to compute a convolution or a matrix product.
 
 The time has these parts: the multiply-adds of all register tiles, tails included (see
-:mod:`glow_nb.kernels.products.blocking`); what a register tile costs beside them; the transforms;
-and the bytes that come from far: weights, which no cache holds from one run to the next, the
-weights that each further block of the input reads once more from a nearer cache, and the padded
-copy of the input. Where threads share a convolution, it is the time of the largest share: of the
-panels, and of the input, all of which each thread transforms if they share panels alone; but no
-less than the weights take from memory, which is the same for all threads. The constants are fitted
-to measurements of the products of ResNet50, VGG19 and SqueezeNet on one Zen 4 core and, for memory,
-on two; the cost of left rows to 35 layers and products on one Zen 5 core.
-``experiments/cost_model.py`` shows how well.
+:mod:`glow_nb.kernels.products.blocking`); sums that wait between inner blocks; what a register tile
+of Winograd's algorithm costs beside its products; the transforms; and the bytes that come from far:
+weights, which no cache holds from one run to the next, the weights that each further block of the
+input reads once more from a nearer cache, and the padded copy of the input. Where threads share a
+convolution, it is the time of the largest share: of the panels, and of the input, all of which each
+thread transforms if they share panels alone; but no less than the weights take from memory, which
+is the same for all threads. The constants are fitted to measurements of the products of ResNet50,
+VGG19 and SqueezeNet on one Zen 4 core and, for memory, on two; the cost of left rows to 35 layers
+and products on one Zen 5 core. ``experiments/cost_model.py`` shows how well.
 """
 
 from __future__ import annotations
@@ -364,7 +364,10 @@ def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Cand
 
 
 def _transform_growth(nest: WinogradNest) -> float:
-    """Return what an element of the transforms of *nest* takes, over :data:`TRANSFORM_LENGTH`."""
+    """Return what an element of the transforms of *nest* takes, over :data:`TRANSFORM_LENGTH`.
+
+    With a stride, an element is a sum of inputs of one phase.
+    """
     axes = zip(nest.sizes, nest.shape.stride, nest.tile, strict=True)
     sizes = [size / stride for size, stride, outputs in axes if outputs > 1]
     return (1 + sum(sizes) / (len(sizes) * TRANSFORM_LENGTH)) / 2
