@@ -5,7 +5,7 @@ precision for time. For each network of :mod:`experiments.transformers` this pri
 without it and with it, measured in turn, the largest difference from the results in ``float64``
 over the largest output, and what the constants take::
 
-    python -m experiments.strassen bert_128 audio_encoder --threads 1
+    python -m experiments.strassen --only bert_128 audio_encoder --threads 1
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def report(
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("networks", nargs="*", default=["bert_128", "encoder_512"])
+    default = ["bert_128", "encoder_512"]
+    parser.add_argument("--only", nargs="+", choices=NETWORKS, default=default)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
@@ -72,7 +73,7 @@ def main() -> None:
     titles = "ms", "with Strassen's algorithm", "ratio", "of medians"
     more = "error", "with it", "MiB of constants", "with it"
     print(f"| network | {' | '.join((*titles, *more))} |\n|---|{'---:|' * 8}")
-    for name in options.networks:
+    for name in options.only:
         report(name, NETWORKS[name](), options.threads, options.rounds)
 
 

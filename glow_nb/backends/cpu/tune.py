@@ -19,7 +19,11 @@ from pathlib import Path
 
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
 from glow_nb.backends.cpu.products import Product
-from glow_nb.backends.cpu.select_packed_operators import candidates_of, product_key
+from glow_nb.backends.cpu.select_packed_operators import (
+    WIDTHS_TO_TRY,
+    candidates_of,
+    product_key,
+)
 from glow_nb.codegen.cache import ObjectCache, default_folder, toolchain, write_whole
 from glow_nb.codegen.pool import compile_objects
 from glow_nb.hlir.graph import Constant
@@ -32,9 +36,6 @@ from glow_nb.llir.program import Program
 from glow_nb.regular_files import read_text
 from glow_nb.schema import operands_of
 from glow_nb.types import ElementKind
-
-BLOCKS = 2
-"""Widths of panels that are tried in each way."""
 
 MOST_WAYS = 5
 WORST_ESTIMATE = 1.5
@@ -52,7 +53,12 @@ class MeasuringTuner:
     """Chooses the fastest way to compute each product on this machine."""
 
     def __init__(
-        self, target: Target, threads: int, folder: Path | None = None, *, blocks: int = BLOCKS
+        self,
+        target: Target,
+        threads: int,
+        folder: Path | None = None,
+        *,
+        blocks: int = WIDTHS_TO_TRY,
     ) -> None:
         """Choose for *target* and *threads*; *folder*, by default the cache, keeps measurements."""
         self.target, self.threads, self.blocks = target, threads, blocks
