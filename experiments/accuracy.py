@@ -1,8 +1,9 @@
 """How far are the results of real networks from the truth, here and in the peers?
 
 The truth is the same network in ``float64``, operator by operator. The largest difference of each
-network, over the largest output, is printed as the table that ``docs/accuracy.md`` shows: with
-Winograd's algorithm, without it, and by the peers that are installed::
+network, over the largest output, is printed as the table that ``docs/accuracy.md`` shows: as
+networks are compiled by default, by direct sums, without the algorithms of Winograd and Strassen,
+and by the peers that are installed::
 
     python -m experiments.accuracy --page docs/accuracy.md
     python -m experiments.accuracy --only squeezenet resnet50 bert_128
@@ -28,7 +29,10 @@ from glow_nb.duel.engines import PEERS, is_installed, open_engine
 from glow_nb.duel.feeds import random_feeds
 from glow_nb.types import Array
 
-WAYS = ("auto", "off")
+WAYS = {
+    "default": glow_nb.Cpu(),
+    "direct sums": glow_nb.Cpu(winograd="off", strassen="off"),
+}
 
 
 def in_float64(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -68,8 +72,8 @@ def errors_of(model: onnx.ModelProto) -> list[float]:
     feeds = random_feeds(model)
     truth = truth_of(model, feeds).values()
     errors = [
-        largest_distance(truth, glow_nb.compile(model, winograd=way).run(feeds).values())
-        for way in WAYS
+        largest_distance(truth, glow_nb.compile(model, backend=way).run(feeds).values())
+        for way in WAYS.values()
     ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
@@ -88,7 +92,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1, help="images for each run of a twin")
     parser.add_argument("--page", type=Path, help="the page whose table is written anew")
     arguments = parser.parse_args()
-    titles = [f'`winograd="{way}"`' for way in WAYS]
+    titles = [*WAYS]
     titles += [TITLES[peer] for peer in PEERS if is_installed(peer)]
     lines = ["| network | " + " | ".join(titles) + " |", "|---|" + "---:|" * len(titles)]
     print("\n".join(lines))

@@ -38,7 +38,7 @@ from glow_nb.backends.cpu.tune import MeasuringTuner
 from glow_nb.codegen.measure_limits import machine_limits
 from glow_nb.hlir.graph import Function
 from glow_nb.kernels.products.blocking import FMA_PER_CYCLE
-from glow_nb.kernels.products.convolution_cost import Candidate
+from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
 

@@ -1,9 +1,9 @@
 """How much faster are transformers if their large products are done by Strassen's algorithm?
 
-The pass ``multiply_by_strassen`` is in no pipeline by default: it trades memory and a little
-precision for time. For each network of :mod:`experiments.transformers` this prints the times
-without it and with it, measured in turn, the largest difference from the results in ``float64``
-over the largest output, and what the constants take::
+The cpu backend does so by default, where it estimates that to be faster. For each network of
+:mod:`experiments.transformers` this prints the times without it and with it, measured in turn, the
+largest difference from the results in ``float64`` over the largest output, and what the constants
+take::
 
     python -m experiments.strassen --only bert_128 audio_encoder --threads 1
 """
@@ -24,7 +24,6 @@ from experiments.pages import processor
 from experiments.transformers import NETWORKS
 from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
-from glow_nb.passes import Pipeline
 
 MEBIBYTE = 2**20
 
@@ -40,18 +39,12 @@ def times_in_turn(runs: Sequence[Callable[[], object]], rounds: int) -> list[lis
     return times
 
 
-def report(
-    name: str,
-    model: onnx.ModelProto,
-    threads: int,
-    rounds: int,
-    passes: Pipeline = glow_nb.STRASSEN,
-) -> None:
-    """Measure one network with and without *passes*, and print a row of the table."""
+def report(name: str, model: onnx.ModelProto, threads: int, rounds: int) -> None:
+    """Measure one network without and with Strassen's algorithm, and print a row of the table."""
     feeds = random_feeds(model)
     truth = truth_of(model, feeds).values()
-    pipelines = glow_nb.INFERENCE, (*glow_nb.INFERENCE, *passes)
-    nets = [glow_nb.compile(model, threads=threads, pipeline=each) for each in pipelines]
+    backends = (glow_nb.Cpu(strassen=choice) for choice in ("off", "auto"))
+    nets = [glow_nb.compile(model, threads=threads, backend=each) for each in backends]
     errors = [largest_distance(truth, net.run(feeds).values()) for net in nets]
     times = times_in_turn([partial(net.run, feeds) for net in nets], rounds)
     cells = [f"{1e3 * min(found):.1f}" for found in times]

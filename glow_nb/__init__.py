@@ -21,7 +21,6 @@ __version__ = "0.1.0"
 __all__ = [
     "INFERENCE",
     "INSTRUCTIONS",
-    "STRASSEN",
     "TRAINING",
     "Backend",
     "Builder",

@@ -64,19 +64,6 @@ INFERENCE: Pipeline = (
 )
 """Graph passes for inference, run before and again after lowering."""
 
-STRASSEN: Pipeline = (
-    "multiply_by_strassen",  # fewer products, of halves of large matrices
-    "fold_constants",  # sums of halves of weights become weights
-    "eliminate_common_nodes",  # sums of halves of one operand are computed once
-    "eliminate_dead_nodes",  # wholes of which only halves are read are not put together
-)
-"""Graph passes to add to :data:`INFERENCE` where time is worth more than memory and precision::
-
-    glow_nb.compile(model, pipeline=(*glow_nb.INFERENCE, *glow_nb.STRASSEN))
-
-They run twice, before and after lowering, so that halves that are large enough are cut again.
-"""
-
 TRAINING: Pipeline = (
     "eliminate_dead_nodes",  # differentiation leaves gradients that nobody asked for
     "fold_constants",  # what does not depend on a weight is computed once

@@ -58,5 +58,4 @@ from glow_nb.passes import Repeat as Repeat
 from glow_nb.passes import Step as Step
 from glow_nb.pipelines import INFERENCE as INFERENCE
 from glow_nb.pipelines import INSTRUCTIONS as INSTRUCTIONS
-from glow_nb.pipelines import STRASSEN as STRASSEN
 from glow_nb.pipelines import TRAINING as TRAINING

@@ -11,14 +11,9 @@ from glow_nb.backends import Backend
 from glow_nb.compiler import graph_order, program_order
 from glow_nb.driver import with_traits
 from glow_nb.passes import Entry, Pipeline, Step, read_steps, steps_in
-from glow_nb.pipelines import INFERENCE, INSTRUCTIONS, STRASSEN, TRAINING
+from glow_nb.pipelines import INFERENCE, INSTRUCTIONS, TRAINING
 
-PIPELINES = {
-    "INFERENCE": INFERENCE,
-    "INSTRUCTIONS": INSTRUCTIONS,
-    "STRASSEN": STRASSEN,
-    "TRAINING": TRAINING,
-}
+PIPELINES = {"INFERENCE": INFERENCE, "INSTRUCTIONS": INSTRUCTIONS, "TRAINING": TRAINING}
 """Pipelines that can be named like a pass."""
 
 

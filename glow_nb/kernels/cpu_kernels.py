@@ -31,6 +31,7 @@ from glow_nb.kernels.reductions import (
 from glow_nb.kernels.registry import CPU_KERNELS
 from glow_nb.kernels.selection import selection, top_k
 from glow_nb.kernels.stacks import generate_stack
+from glow_nb.kernels.strassen import matmul as strassen
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.transposes import transpose
 from glow_nb.kernels.windows import max_pool_gradient, pooling, roi_align
@@ -70,6 +71,7 @@ __all__ = [
     "scatter",
     "selection",
     "softmax",
+    "strassen",
     "top_k",
     "transpose",
     "unpacked_matmul",

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.cost_model import Layer, excess_of, page
-from glow_nb.kernels.products.convolution_cost import Candidate
+from glow_nb.kernels.products.product_cost import Candidate
 
 NARROW, WIDE = Candidate(None, 16, 100.0), Candidate(None, 32, 120.0)
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import glow_nb
 from glow_nb.backends.cpu.backend import CpuBackend
-from glow_nb.backends.cpu.select_packed_operators import candidates_of, emit_candidate
+from glow_nb.backends.cpu.emit_candidates import emit_candidate
+from glow_nb.backends.cpu.select_packed_operators import candidates_of
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate

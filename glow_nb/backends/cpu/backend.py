@@ -66,6 +66,7 @@ class CpuBackend(Backend):
                 {
                     "target": self.target,
                     "winograd": self.options.winograd,
+                    "strassen": self.options.strassen,
                     "tuner": self._tuner(),
                     "threads": self.threads,
                 },

@@ -19,6 +19,7 @@ from glow_nb.kernels.operators import (
     PackedConvolution,
     PackedMatMul,
     PairedConvolution,
+    StrassenMatMul,
     WinogradConvolution,
 )
 from glow_nb.kernels.operators.pairings import fewest_steps
@@ -28,15 +29,17 @@ from glow_nb.kernels.products.channel_wise_plan import ChannelWisePlan
 from glow_nb.kernels.products.convolution_cost import (
     direct_candidate,
     product_candidate,
-    winograd_candidate,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import PAIRED_BYTES, DotForm, dot_form
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.paired_convolution import paired_shape
 from glow_nb.kernels.products.product_nest import ProductKinds
+from glow_nb.kernels.strassen.cost import strassen_candidate
+from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.winograd.plan import WinogradNest
+from glow_nb.kernels.winograd.cost import winograd_candidate
+from glow_nb.kernels.winograd.nest import WinogradNest
 from glow_nb.llir.cost import instruction_cost
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import Instruction
@@ -86,6 +89,11 @@ def _product_cycles(node: Node, target: Target) -> float | None:
             kind, filter_kind = node.input.type.kind, node.filter.type.kind
             nest = WinogradNest(_shape_of(node), tile, kind, block, taps_kind=filter_kind)
             return winograd_candidate(nest, target, 1).cycles
+        case StrassenMatMul(lhs=lhs, depth=depth, block=block):
+            inner = lhs.type.shape[-1]
+            rows = lhs.type.size // max(1, inner)
+            product = StrassenNest(rows, inner, depth, lhs.type.kind, block)
+            return strassen_candidate(product, target, 1).cycles
         case PackedMatMul(lhs=lhs, rhs=rhs, block=block):
             kind, form = _factors(node, lhs.type.kind, rhs.type.kind, target)
             shape = MatMulShape.of(lhs.type.shape, node.depth, is_batched=rhs.type.rank > 3)

@@ -9,19 +9,20 @@ are measured in turn, some rounds, and the shortest time of each counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 
 from glow_nb.backends.backend import kernel_ns
+from glow_nb.backends.cpu.emit_candidates import emit_candidate
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.products import Product
-from glow_nb.backends.cpu.select_packed_operators import emit_candidate
 from glow_nb.driver import run_to
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.hlir.ops import Maximum, ReduceMax, Reshape
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.kernels.products.convolution_cost import Candidate
+from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 from glow_nb.types import Array, ElementKind, TensorType
@@ -38,7 +39,10 @@ ORDER = (
 LOWEST = -1e30
 """Below every operand, so that ``maximum`` with it changes nothing."""
 
-WEIGHT = 0.05
+DIFFERENT_WEIGHTS = 4093
+"""How many random weights are repeated: a prime number, so that few sums of two are zero, which
+takes a processor less power."""
+
 ROWS = 64
 NANOSECONDS = 1e-9
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 25
@@ -49,7 +53,7 @@ ROUND_SECONDS = 0.25
 def candidate_program(node: Product, candidate: Candidate, far_bytes: int) -> Program:
     """Return the program that measures one *candidate* for *node*.
 
-    Its first input is the block of *far_bytes* bytes to read first; constants are all alike.
+    Its first input is the block of *far_bytes* bytes to read first; constants are random.
     """
     builder = Builder("candidate")
     columns = max(1, far_bytes // ROWS // 4)
@@ -59,7 +63,7 @@ def candidate_program(node: Product, candidate: Candidate, far_bytes: int) -> Pr
 
     def operand(value: Value) -> Value:
         if isinstance(value, Constant):
-            return builder.constant("weights", np.full(value.type.shape, WEIGHT, np.float32))
+            return builder.constant("weights", _weights(value.type.shape))
         scalar = builder.emit(Reshape(lowest, (1,) * value.type.rank))
         return builder.emit(Maximum(builder.input("operand", value.type), scalar))
 
@@ -73,6 +77,13 @@ def candidate_program(node: Product, candidate: Candidate, far_bytes: int) -> Pr
 
     function = rewrite(builder.function(), rule)
     return run_to(Program, function, ORDER)
+
+
+def _weights(shape: tuple[int, ...]) -> Array:
+    """Return random weights, some of which are alike."""
+    few = np.random.default_rng(0).standard_normal(DIFFERENT_WEIGHTS, np.float32)
+    few *= max(1, prod(shape[:-1])) ** -0.5  # so that results are about as large as inputs
+    return np.resize(few, prod(shape)).reshape(shape)
 
 
 def measure_programs(programs: Sequence[Program], target: Target, threads: int) -> list[float]:

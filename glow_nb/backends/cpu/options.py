@@ -32,6 +32,12 @@ class Cpu(BackendOptions):
             has them, for any number of threads: what is not finite is summed up directly, and so
             are all convolutions with filters that are no constants. It costs up to 3 % of a
             network's time. "off" sums up everything directly.
+        strassen: "auto" lets products with constant matrices be done by Strassen's algorithm where
+            that is faster: seven products of halves in place of eight, up to 1.12 times as fast.
+            Their root mean square error is about 4e-7 of the outputs' (direct sums: 2e-7), relative
+            to the row and the column of the result, as with direct sums; NaN, infinities and
+            overflows are where the direct sum has them. Weights take 7/4 of their memory, at most
+            1 GiB more for a network. "off" sums up everything directly.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
@@ -45,6 +51,12 @@ class Cpu(BackendOptions):
         choices=("auto", "guarded", "off"),
         help="Whether convolutions may be done by Winograd's algorithm, which is faster and rounds "
         "a little more; guarded keeps NaN and infinity where the direct sum has them.",
+    )
+    strassen: str = option(
+        "auto",
+        choices=("auto", "off"),
+        help="Whether products with constant matrices may be done by Strassen's algorithm, which "
+        "is faster, rounds a little more, and takes 7/4 of the memory for their weights.",
     )
     tune: bool = option(
         False,

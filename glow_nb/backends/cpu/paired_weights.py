@@ -22,8 +22,8 @@ from glow_nb.kernels.operators.pairings import (
     paired,
 )
 from glow_nb.kernels.operators.panels import pack_bias
-from glow_nb.kernels.products.convolution_cost import Candidate
 from glow_nb.kernels.products.dot_form import INT8, UINT8, pays_to_pair
+from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 
 MOST_STEPS = 1.12

@@ -9,42 +9,29 @@ from typing import Protocol, TypeGuard
 from glow_nb.backends.cpu.channel_wise_convolutions import (
     emit_channel_wise,
     is_channel_wise,
-    shape_of,
 )
+from glow_nb.backends.cpu.emit_candidates import emit_candidate, undilated_shape
 from glow_nb.backends.cpu.integer_products import (
     factor_kinds,
     widened,
-    with_unsigned_left,
     without_pad,
 )
 from glow_nb.backends.cpu.paired_weights import (
     Pairing,
-    emit_paired,
     may_pair,
     paired_weights,
     with_its_steps,
 )
 from glow_nb.backends.cpu.products import PRODUCTS, Product
-from glow_nb.backends.cpu.winograd_weights import right_ways
+from glow_nb.backends.cpu.right_ways import is_right
 from glow_nb.hlir.graph import Constant, Function, Node, Value
-from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Transpose
+from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
 from glow_nb.kernels.operators import (
-    PackedConvolution,
-    PackedMatMul,
     UnpackedMatMul,
-    WinogradConvolution,
-    WinogradFilter,
-)
-from glow_nb.kernels.operators.panels import (
-    joins_taps,
-    pack_bias,
-    pack_filter,
-    pack_matrix,
 )
 from glow_nb.kernels.products.convolution_cost import (
-    Candidate,
     convolution_candidates,
     product_candidates,
 )
@@ -53,17 +40,21 @@ from glow_nb.kernels.products.dot_form import PAIRED_BYTES, UINT8
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.operand_cost import suits_in_place
+from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.schema import attributes_of, operands_of
+from glow_nb.strassen import BLOCK_PRODUCTS, BLOCKS
 
 
 class Tuner(Protocol):
     """Somebody who knows which way to compute a product is the fastest."""
 
-    def choose(self, nodes: Sequence[Product], winograd: str) -> Mapping[str, Candidate]:
+    def choose(
+        self, nodes: Sequence[Product], winograd: str, strassen: str
+    ) -> Mapping[str, Candidate]:
         """Return the choice for *nodes* by their :func:`product_key`; it may leave some out."""
         ...
 
@@ -73,12 +64,19 @@ WIDTHS_TO_TRY = 3
 threads, may be padded at run time, or may cut sums into more inner blocks."""
 
 
+MOST_MORE_BYTES = 2**30
+"""What the weights of a network in Strassen's form may take beside what they take otherwise: 3/4 of
+their own size. A network of 1.4 GB of such weights has all of them in this form; of a larger one,
+those that come first, so that it still finds room in the memory of the machine."""
+
+
 @register_pass
 def select_packed_operators(
     function: Function,
     *,
     target: Target | None = None,
     winograd: str = "auto",
+    strassen: str = "auto",
     tuner: Tuner | None = None,
     threads: int = 1,
 ) -> Function:
@@ -86,8 +84,9 @@ def select_packed_operators(
 
     A convolution is done by Winograd's algorithm where that is estimated to be faster for so many
     *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
-    transformed, and what is not finite is summed up directly. *target* is the processor, by default
-    this one.
+    transformed, and what is not finite is summed up directly. A product with a constant matrix is
+    done by Strassen's algorithm where that is estimated to be faster, unless *strassen* is "off".
+    *target* is the processor, by default this one.
     With a *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are laid out
     in groups of neighbours that the processor multiplies at once, if it can. Other integers of 8
     and 16 bits are converted to int32 before, but for right matrices and convolutions of single
@@ -122,9 +121,14 @@ def select_packed_operators(
         and not is_channel_wise(node, chosen)
         and not is_read_in_place(node, chosen)
     ]
-    picks = tuner.choose(products, winograd) if tuner else {}
+    picks = tuner.choose(products, winograd, strassen) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
+
+    room = _Room(MOST_MORE_BYTES)
+
+    def estimated(node: Product, strassen: str) -> list[Candidate]:
+        return _estimated_ways(node, chosen, winograd, strassen, WIDTHS_TO_TRY, threads, estimate)
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS):
@@ -137,11 +141,28 @@ def select_packed_operators(
             return _emit_unpacked(wide, rewriter)
         pick = picks.get(product_key(node))
         if pick is None or _for_weights(node, pick, pairing) is None:
-            ways = _estimated_ways(node, chosen, winograd, WIDTHS_TO_TRY, threads, estimate)
-            pick = _first_right(node, ways, pairing)
+            pick = _first_right(node, estimated(node, strassen), pairing)
+        if pick.is_strassen and not room.take(node):
+            pick = _first_right(node, estimated(node, "off"), pairing)
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded", pairing=pairing)
 
     return rewrite(function, rule)
+
+
+class _Room:
+    """Memory that weights in Strassen's form may take beside what they take otherwise."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._left = size_bytes
+
+    def take(self, node: Product) -> bool:
+        """Return whether there is room for the weights of *node*, and take it."""
+        _, matrix = node.factors
+        more = matrix.type.size_bytes * (BLOCK_PRODUCTS - BLOCKS) // BLOCKS
+        if more > self._left:
+            return False
+        self._left -= more
+        return True
 
 
 def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyConnected]:
@@ -159,7 +180,13 @@ def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyC
 
 
 def candidates_of(
-    node: Product, target: Target, winograd: str, blocks: int = 1, threads: int = 1
+    node: Product,
+    target: Target,
+    winograd: str,
+    blocks: int = 1,
+    threads: int = 1,
+    *,
+    strassen: str = "auto",
 ) -> list[Candidate]:
     """Return the ways to compute *node*, that with the least estimated time first.
 
@@ -169,8 +196,11 @@ def candidates_of(
         winograd: "auto", "guarded" or "off".
         blocks: How many widths of panels to try in each way.
         threads: Cores that share a convolution; products are ranked alike for any number.
+        strassen: "auto" or "off".
     """
-    ways = _estimated_ways(node, target, winograd, blocks, threads, convolution_candidates)
+    ways = _estimated_ways(
+        node, target, winograd, strassen, blocks, threads, convolution_candidates
+    )
     seen = (_for_weights(node, way, paired_weights) for way in ways)
     right = [way for way in seen if way is not None]
     if any(way.is_paired for way in right):
@@ -182,6 +212,7 @@ def _estimated_ways(
     node: Product,
     target: Target,
     winograd: str,
+    strassen: str,
     blocks: int,
     threads: int,
     estimate: Callable[..., list[Candidate]],
@@ -190,7 +221,7 @@ def _estimated_ways(
     kind, form = factor_kinds(node, target)
     if isinstance(node, Convolution):
         convolution, _ = without_pad(node)
-        shape, is_constant = _shape_of(convolution), isinstance(node.filter, Constant)
+        shape, is_constant = undilated_shape(convolution), isinstance(node.filter, Constant)
         ways = estimate(
             shape,
             kind,
@@ -207,7 +238,14 @@ def _estimated_ways(
         is_laid_out = isinstance(matrix, (Constant, Transpose)) or form.factors > 1
         product = _product_shape(node)
         ways = product_candidates(
-            product, kind, target, form=form, blocks=blocks, is_laid_out=is_laid_out
+            product,
+            kind,
+            target,
+            form=form,
+            strassen=strassen == "auto" and isinstance(matrix, Constant),
+            blocks=blocks,
+            threads=threads,
+            is_laid_out=is_laid_out,
         )
         rows = (1, product.batch * product.rows, product.inner)
         shape = ConvolutionShape.of(rows, product.depth, (1,), (0, 0))
@@ -243,8 +281,7 @@ def _for_weights(node: Product, way: Candidate, pairing: Pairing) -> Candidate |
     """
     if way.is_paired:
         return with_its_steps(node, way, pairing)
-    is_right = not isinstance(node, Convolution) or right_ways(node, _shape_of(node), [way])
-    return way if is_right else None
+    return way if is_right(node, way) else None
 
 
 def product_key(node: Product) -> str:
@@ -252,97 +289,6 @@ def product_key(node: Product) -> str:
     operands = [value for value in operands_of(node) if isinstance(value, Value)]
     types = [f"{value.type}{' constant' * isinstance(value, Constant)}" for value in operands]
     return f"{node.opcode}({', '.join(types)}) {attributes_of(node)}"
-
-
-def emit_candidate(
-    node: Product,
-    rewriter: Rewriter,
-    candidate: Candidate,
-    *,
-    guarded: bool = False,
-    pairing: Pairing = paired_weights,
-) -> Value:
-    """Emit the packed operator that carries *node* out in the way of *candidate*.
-
-    If *guarded*, Winograd's algorithm sums up directly what is not finite. *pairing* pairs weights.
-    """
-    outside, pairs = 0, pairing(node, candidate.block) if candidate.is_paired else None
-    if isinstance(node, Convolution):
-        node, outside = without_pad(node)
-    if pairs is not None:
-        return emit_paired(node, rewriter, candidate, outside, pairs)
-    if candidate.factors == 1:
-        node = widened(node, rewriter)
-    if isinstance(node, Convolution):
-        return _emit_convolution(node, rewriter, candidate, guarded, outside)
-    return _emit_product(node, rewriter, candidate)
-
-
-def _emit_convolution(
-    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool, outside: int
-) -> Value:
-    depth, block = node.filter.type.shape[0], candidate.block
-    if candidate.tile is not None:
-        return _emit_winograd(node, rewriter, candidate, guarded, outside)
-    factors = candidate.factors
-    input, bias, raised = with_unsigned_left(node, factors, rewriter)
-    assert bias is not None  # convolutions have one
-    joined = joins_taps(factors, node.group, node.dilation)
-    return rewriter.emit(
-        PackedConvolution(
-            input,
-            pack_filter(rewriter, node.filter, node.group, block, factors, joined=joined),
-            pack_bias(rewriter, bias, node.group, block),
-            depth=depth,
-            kernel=node.kernel,
-            stride=node.stride,
-            pads=node.pads,
-            dilation=node.dilation,
-            group=node.group,
-            block=block,
-            factors=factors,
-            outside=outside + raised,
-            predicate=node.predicate,
-        )
-    )
-
-
-def _emit_winograd(
-    node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool, outside: int
-) -> Value:
-    shape, block, tile = _shape_of(node), candidate.block, candidate.tile
-    assert tile is not None
-    input, filter = node.input, node.filter
-    if shape.rank != len(node.kernel):
-        input = rewriter.emit(Reshape(input, (shape.batch, *shape.input, shape.channels)))
-        filter = rewriter.emit(
-            Reshape(filter, (shape.depth, *shape.kernel, shape.channels_per_group))
-        )
-    factors, is_float = candidate.factors, node.type.kind.is_float
-    filter = pack_filter(rewriter, filter, node.group, block, factors, taps_inside=not is_float)
-    made = rewriter.emit(
-        WinogradConvolution(
-            input,
-            rewriter.emit(WinogradFilter(filter, tile, shape.stride)) if is_float else filter,
-            pack_bias(rewriter, node.bias, node.group, block),
-            depth=shape.depth,
-            kernel=shape.kernel,
-            tile=tile,
-            stride=shape.stride,
-            pads=shape.pads,
-            group=node.group,
-            block=block,
-            guarded=guarded and is_float,
-            outside=outside,
-            predicate=node.predicate,
-        )
-    )
-    same = made.type == node.type
-    return made if same else rewriter.emit(Reshape(made, node.type.shape))
-
-
-def _shape_of(node: Convolution) -> ConvolutionShape:
-    return shape_of(node).undilated()
 
 
 def _product_shape(node: MatMul | FullyConnected) -> MatMulShape:
@@ -386,21 +332,5 @@ def _emit_unpacked(node: MatMul | FullyConnected, rewriter: Rewriter) -> Value:
     return rewriter.emit(
         UnpackedMatMul(
             lhs, rhs, bias, lhs_order=lhs_order, rhs_order=rhs_order, predicate=node.predicate
-        )
-    )
-
-
-def _emit_product(node: MatMul | FullyConnected, rewriter: Rewriter, candidate: Candidate) -> Value:
-    block, factors, (_, rhs) = candidate.block, candidate.factors, node.factors
-    lhs, bias, _ = with_unsigned_left(node, factors, rewriter)
-    return rewriter.emit(
-        PackedMatMul(
-            lhs,
-            pack_matrix(rewriter, rhs, block, factors),
-            None if bias is None else pack_bias(rewriter, bias, 1, block),
-            depth=rhs.type.shape[-1],
-            block=block,
-            factors=factors,
-            predicate=node.predicate,
         )
     )

@@ -29,7 +29,7 @@ from glow_nb.codegen.pool import compile_objects
 from glow_nb.hlir.graph import Constant
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products import convolution_cost
-from glow_nb.kernels.products.convolution_cost import Candidate
+from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Program
@@ -64,15 +64,17 @@ class MeasuringTuner:
         self.target, self.threads, self.blocks = target, threads, blocks
         self.folder = folder or default_folder()
 
-    def choose(self, nodes: Sequence[Product], winograd: str) -> Mapping[str, Candidate]:
+    def choose(
+        self, nodes: Sequence[Product], winograd: str, strassen: str = "auto"
+    ) -> Mapping[str, Candidate]:
         """Return the fastest way for each of *nodes* by its key, measuring what is not known."""
         picks: dict[str, Candidate] = {}
-        for key, times in self.measure(nodes, winograd).items():
+        for key, times in self.measure(nodes, winograd, strassen).items():
             picks[key] = min(times, key=lambda candidate: times[candidate])
         return picks
 
     def measure(
-        self, nodes: Sequence[Product], winograd: str = "auto"
+        self, nodes: Sequence[Product], winograd: str = "auto", strassen: str = "auto"
     ) -> dict[str, dict[Candidate, float]]:
         """Return the seconds of each way to compute each of *nodes*, by the key of the node.
 
@@ -85,7 +87,7 @@ class MeasuringTuner:
             key = product_key(node)
             if node.type.kind is not ElementKind.FLOAT32 or key in known:
                 continue
-            ways = self._worth_trying(node, winograd)
+            ways = self._worth_trying(node, winograd, strassen)
             if len(ways) < 2:
                 continue
             times = self._load(key, far_bytes, ways)
@@ -101,9 +103,11 @@ class MeasuringTuner:
             self._store(key, far_bytes, known[key])
         return known
 
-    def _worth_trying(self, node: Product, winograd: str) -> list[Candidate]:
-        ways = candidates_of(node, self.target, winograd, self.blocks, self.threads)
-        direct = next(way for way in ways if way.tile is None)
+    def _worth_trying(self, node: Product, winograd: str, strassen: str) -> list[Candidate]:
+        ways = candidates_of(
+            node, self.target, winograd, self.blocks, self.threads, strassen=strassen
+        )
+        direct = next(way for way in ways if way.is_direct)
         near = [way for way in ways if way.cycles <= WORST_ESTIMATE * ways[0].cycles][:MOST_WAYS]
         return near if direct in near else [*near, direct]
 
@@ -158,7 +162,8 @@ class MeasuringTuner:
 
 def _name(way: Candidate) -> str:
     """Return what a stored measurement calls *way*."""
-    return f"tile {way.tile} block {way.block}"
+    form = "strassen" if way.is_strassen else f"tile {way.tile}"
+    return f"{form} block {way.block}"
 
 
 def _read(path: Path | None, digest: str) -> dict[str, float] | None:
@@ -186,6 +191,6 @@ def _hash_of(folder: Path) -> str:
     Another estimate makes no other kernels.
     """
     digest = hashlib.sha256()
-    for path in sorted(set(folder.rglob("*.py")) - {Path(convolution_cost.__file__)}):
+    for path in sorted(set(folder.rglob("*.py")) - set(folder.rglob("*cost.py"))):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()

@@ -9,6 +9,7 @@ from glow_nb.hlir.rules import no_gradient
 from glow_nb.kernels.operators import (
     attention_instructions,
     packed_instructions,
+    strassen_instructions,
     winograd_instructions,
 )
 from glow_nb.kernels.operators.attention import AttentionParts, MergeAttentionParts
@@ -26,6 +27,7 @@ from glow_nb.kernels.operators.packed import (
 )
 from glow_nb.kernels.operators.paired import PairedConvolution
 from glow_nb.kernels.operators.quantize_by_product import QuantizeByProduct
+from glow_nb.kernels.operators.strassen import StrassenMatMul, StrassenScales, StrassenWeights
 from glow_nb.kernels.operators.unpacked import UnpackedMatMul
 from glow_nb.kernels.operators.winograd import WinogradConvolution, WinogradFilter
 
@@ -42,11 +44,15 @@ __all__ = [
     "PackedMatMul",
     "PairedConvolution",
     "QuantizeByProduct",
+    "StrassenMatMul",
+    "StrassenScales",
+    "StrassenWeights",
     "UnpackedMatMul",
     "WinogradConvolution",
     "WinogradFilter",
     "attention_instructions",
     "packed_instructions",
+    "strassen_instructions",
     "winograd_instructions",
 ]
 
@@ -64,6 +70,9 @@ no_gradient(
     PackedMatMul,
     PairedConvolution,
     QuantizeByProduct,
+    StrassenMatMul,
+    StrassenScales,
+    StrassenWeights,
     UnpackedMatMul,
     WinogradConvolution,
     WinogradFilter,

@@ -14,38 +14,40 @@ and products on one Zen 5 core. ``experiments/cost_model.py`` shows how well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from glow_nb.cook_toom import inputs_of
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.kernels.products.blocking import (
     Columns,
-    Cut,
     fetch_cycles,
     lanes_of,
-    line_cycles,
-    most_rows,
     narrowest_block,
     rank_blocks,
 )
-from glow_nb.kernels.products.caches import LEVEL_3_SHARE, longest_dot
+from glow_nb.kernels.products.caches import longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE, DotForm
 from glow_nb.kernels.products.matmul import MatMulShape
+from glow_nb.kernels.products.product_cost import (
+    DIRECT_FACTOR,
+    WEIGHT_CYCLES,
+    Candidate,
+    filter_cycles,
+    product_cycles,
+    waiting_cycles,
+    weight_fetch_cycles,
+)
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest, run_of
 from glow_nb.kernels.products.product_plan import plan_product, staged_elements, units_of
+from glow_nb.kernels.strassen.cost import LEAST_GAIN as STRASSEN_GAIN
+from glow_nb.kernels.strassen.cost import strassen_candidate, suits_strassen
+from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import Target
-from glow_nb.kernels.winograd.plan import (
-    VOLUME,
-    WinogradNest,
-    WinogradPlan,
-    again_cycles,
-    plan_winograd,
-    rounded_up,
-    suits_winograd,
-    taps_cycles,
-)
+from glow_nb.kernels.winograd.cost import winograd_candidate
+from glow_nb.kernels.winograd.nest import VOLUME, WinogradNest, suits_winograd
+from glow_nb.strassen import SIDE
 from glow_nb.thread_grid import largest_share
 from glow_nb.types import ElementKind
 
@@ -60,16 +62,8 @@ with eight images has them in three layers, and comes 3.1e-5 of its largest outp
 With 1.04 it has them in three more, of its first stage, takes as long, and comes 1.05e-4 from it,
 which is more than the policy allows (docs/accuracy.md)."""
 
-DIRECT_FACTOR, WINOGRAD_FACTOR = 1.13, 1.03
-"""Measured over estimated time of the multiply-adds."""
-
-WEIGHT_CYCLES, STAGED_CYCLES = 0.01, 0.03
-"""Of each byte of the weights, which are mostly fetched in time, and of a padded copy."""
-
-WAITING_CYCLES = 2.0
-"""Of a vector of sums that waits from one inner block to the next: it is stored, and what the next
-block makes is added to it. Panels of 64 columns, whose inner blocks are longer, are up to 1.05
-times as fast as those of 96 on one Zen 4 core with 16 lanes."""
+STAGED_CYCLES = 0.03
+"""Of each byte of a padded copy."""
 
 COPY_CYCLES = 0.16
 """Of each byte of a right matrix, or a filter, that is laid out in panels at run time."""
@@ -77,60 +71,11 @@ COPY_CYCLES = 0.16
 TRANSFORM_CYCLES = 0.1
 """Of each byte of a filter that is transformed for Winograd's algorithm at run time."""
 
-TILE_CYCLES = 72.0
-"""Of a register tile of a Winograd product: storing it, and transforming it back later."""
-
-INPUT_CYCLES = 9.6
-"""Of a transform, for each of the n x n elements of a tile and each vector of channels."""
-
-TRANSFORM_LENGTH = 6
-"""The n for which these two hold. Half of them grows with n, as an element of the result is a sum
-of so many; the other half is what loads and stores take. So 23 layers on one Zen 3 core are
-estimated best, where tiles of 4 x 4 and of 6 x 6 outputs are compared."""
-
-FAR_CYCLES = 0.08
-"""Of each byte of a filter for Winograd's algorithm, transformed but for one of integers, that
-comes from memory. With 0.04 to 0.08, picks of 35 layers with far weights take 1.02 times as long as
-the best on a Zen 3 core."""
-
-WHOLE_OUTPUT_CYCLES = 0.19
-"""Of each byte of products of integers, which are stored and transformed back. 28 layers on one
-Zen 5 core, with 8 lanes without VNNI and with 16 lanes."""
-
-MEMORY_BYTES_PER_CYCLE, SHARED_BYTES_PER_CYCLE = 7.0, 11.0
-"""Main memory to one core, and to all of them together, when that is all there is to do. A Zen 4
-core reads 10.5 bytes a cycle, and 14 come to all of them. If that is assumed on a Zen 3 core, which
-reads less, picks of 35 layers take 1.09 times as long as the best; with these numbers, 1.02."""
-
 PAIRED_COLUMNS = 16, 24
 """Columns of a panel whose weights lie in pairs. The fewer there are, the more can be pairs: panels
 of 16 and of 24 columns of ResNet50's layers take 1.10 and 1.26 times the fewest steps for sums of
 64, 1.03 and 1.12 for 128, 1.005 and 1.03 for 256, 1.002 and 1.006 for 512. With less, a step of
 vectors of 8 lanes shuffles bytes for a single vector of weights."""
-
-BEYOND_FACTOR = 2.6
-"""How much longer a byte of a filter takes beyond our share of the last-level cache: it comes from
-memory in each run, whatever else the network does. One Zen 3 core reads 3 to 3.5 bytes a cycle so,
-one Zen 4 core 7. Matrices that few rows multiply come faster, from several places at a time."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A way to compute a convolution.
-
-    Attributes:
-        tile: Outputs of a Winograd tile in each dimension; None for the direct sum.
-        block: Output channels of one panel of the filter.
-        cycles: Estimated time of one run, with the largest share if several threads work.
-        factors: Neighbouring factors that are multiplied at once.
-        is_paired: Weights lie in pairs that do not saturate.
-    """
-
-    tile: tuple[int, ...] | None
-    block: int
-    cycles: float
-    factors: int = 1
-    is_paired: bool = False
 
 
 def convolution_candidates(
@@ -258,7 +203,9 @@ def product_candidates(
     target: Target,
     *,
     form: DotForm = SINGLE,
+    strassen: bool = False,
     blocks: int = 1,
+    threads: int = 1,
     is_laid_out: bool = True,
 ) -> list[Candidate]:
     """Return the ways to compute a matrix product, that with the least estimated time first.
@@ -268,7 +215,10 @@ def product_candidates(
         kind: Element kind of the left matrix.
         target: The processor.
         form: How its elements are multiplied.
+        strassen: Whether Strassen's algorithm may be used.
         blocks: How many widths of panels to try.
+        threads: Cores that share a product by Strassen's algorithm; direct sums are ranked alike
+            for any number.
         is_laid_out: The right matrix comes in panels at no cost. Otherwise it is copied at run
             time, but for a single panel as wide as the matrix, which is tried as well.
     """
@@ -291,7 +241,25 @@ def product_candidates(
             weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
             way = replace(way, cycles=way.cycles + COPY_CYCLES * weight_bytes)
         candidates.append(way)
-    return sorted(candidates, key=lambda candidate: candidate.cycles)
+    if strassen:
+        found = _strassen_candidates(shape, kind, target, blocks, threads)
+        candidates += [replace(way, cycles=threads * way.cycles) for way in found]
+    gains = {False: 1.0, True: STRASSEN_GAIN}
+    return sorted(candidates, key=lambda way: way.cycles * gains[way.is_strassen])
+
+
+def _strassen_candidates(
+    shape: MatMulShape, kind: ElementKind, target: Target, blocks: int, threads: int
+) -> list[Candidate]:
+    """Return the ways to compute a product by Strassen's algorithm, none if it does not suit it."""
+    rows, inner, depth = shape.rows, shape.inner, shape.depth
+    if shape.batch > 1 or not suits_strassen(rows, inner, depth, kind, target):
+        return []
+    half = inner // SIDE
+    pixels = -(-rows // SIDE)
+    widths = rank_blocks(depth // SIDE, target, pixels=pixels, steps=half, kind=kind, fetched=half)
+    nests = [StrassenNest(rows, inner, depth, kind, block) for block in widths[:blocks]]
+    return [strassen_candidate(nest, target, threads) for nest in nests]
 
 
 def product_candidate(
@@ -299,15 +267,15 @@ def product_candidate(
 ) -> Candidate:
     """Return a matrix product whose right matrices lie in panels of *block* columns."""
     columns = Columns(shape.depth, block, lanes_of(kind, target), form.factors > 1)
-    cycles = _product_cycles(columns, shape.rows, shape.inner, target, form)
+    cycles = product_cycles(columns, shape.rows, shape.inner, target, form)
     row_bytes = block * form.factors * kind.size_bytes
     longest = longest_dot(row_bytes, target, is_exact=not kind.is_float)
     inner_blocks = -(-shape.inner // (form.factors * longest))
-    cycles += _waiting_cycles(columns, shape.rows, inner_blocks, target)
+    cycles += waiting_cycles(columns, shape.rows, inner_blocks, target)
     cycles += shape.rows * columns.panels * fetch_cycles(shape.inner, kind)
     weight_bytes = shape.batch * shape.inner * shape.depth * kind.size_bytes
     cycles = DIRECT_FACTOR * shape.batch * cycles + WEIGHT_CYCLES * weight_bytes
-    cycles = max(cycles, _fetch_cycles(weight_bytes))
+    cycles = max(cycles, weight_fetch_cycles(weight_bytes))
     return Candidate(None, block, cycles, form.factors, form.is_paired)
 
 
@@ -320,8 +288,8 @@ def direct_candidate(
     plan = plan_product(nest, target)
     lines = simple.batch * simple.group * prod(simple.output[:-1])
     pixels = simple.output[-1]
-    cycles = lines * _product_cycles(plan.columns, pixels, simple.steps, target, form)
-    cycles += lines * _waiting_cycles(plan.columns, pixels, plan.sum.blocks, target)
+    cycles = lines * product_cycles(plan.columns, pixels, simple.steps, target, form)
+    cycles += lines * waiting_cycles(plan.columns, pixels, plan.sum.blocks, target)
     cycles += lines * pixels * plan.columns.panels * fetch_cycles(simple.new_inputs, kind)
     blocks = simple.batch * -(-units_of(simple, plan.cut) // max(1, plan.block_units))
     staged = blocks * staged_elements(nest, plan) * kinds.staged.size_bytes
@@ -332,81 +300,5 @@ def direct_candidate(
     )
     weight_bytes = shape.steps * shape.depth * kind.size_bytes
     cycles = unit_part * panel_part * cycles + WEIGHT_CYCLES * panel_part * weight_bytes
-    cycles = max(cycles, _filter_cycles(weight_bytes, panel_part, target))
+    cycles = max(cycles, filter_cycles(weight_bytes, panel_part, target))
     return Candidate(None, block, cycles, form.factors, form.is_paired)
-
-
-def winograd_candidate(nest: WinogradNest, target: Target, threads: int) -> Candidate:
-    """Return the convolution *nest* by Winograd's algorithm."""
-    shape, block, plan = nest.shape, nest.block, plan_winograd(nest, target)
-    inner, kinds = shape.channels_per_group, plan.kinds
-    matrices = nest.elements * shape.group
-    cycles = matrices * _product_cycles(plan.columns, nest.tiles, inner, target, kinds.form)
-    inner_blocks = -(-plan.groups // max(1, plan.dot))
-    sums = nest.sums * shape.group
-    cycles += sums * _waiting_cycles(plan.columns, nest.tiles, inner_blocks, target)
-    cycles *= WINOGRAD_FACTOR
-    cycles += nest.elements * nest.panels * nest.tiles * fetch_cycles(inner, kinds.left)
-    growth = _transform_growth(nest)
-    cycles += growth * _output_cycles(nest, plan, target)
-    unit_part, panel_part = largest_share(
-        plan.cut.tiles, nest.panels, threads, panels_first=plan.panels_first
-    )
-    cycles *= unit_part * panel_part
-    vectors = -(-shape.channels // plan.factor_lanes)
-    transforms = nest.tiles * nest.elements * vectors
-    cycles += unit_part * growth * INPUT_CYCLES * target.passes * transforms
-    blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    cycles += panel_part * max(1.0, unit_part * blocks) * taps_cycles(nest, plan)
-    cycles += panel_part * (FAR_CYCLES * nest.filter_bytes + again_cycles(nest, plan))
-    cycles = max(cycles, _filter_cycles(nest.filter_bytes, panel_part, target))
-    return Candidate(nest.tile, block, cycles, kinds.factors)
-
-
-def _transform_growth(nest: WinogradNest) -> float:
-    """Return what an element of the transforms of *nest* takes, over :data:`TRANSFORM_LENGTH`.
-
-    With a stride, an element is a sum of inputs of one phase.
-    """
-    axes = zip(nest.sizes, nest.shape.stride, nest.tile, strict=True)
-    sizes = [size / stride for size, stride, outputs in axes if outputs > 1]
-    return (1 + sum(sizes) / (len(sizes) * TRANSFORM_LENGTH)) / 2
-
-
-def _output_cycles(nest: WinogradNest, plan: WinogradPlan, target: Target) -> float:
-    """Estimate how long it takes to store products and transform them back."""
-    if nest.kind.is_float:
-        return TILE_CYCLES * target.passes * nest.sums * nest.panels * plan.cut.tiles
-    columns = nest.shape.group * rounded_up(nest.shape.depth_per_group, plan.lanes)
-    return WHOLE_OUTPUT_CYCLES * nest.sums * nest.tiles * columns * plan.kinds.total.size_bytes
-
-
-def _filter_cycles(filter_bytes: float, part: float, target: Target) -> float:
-    """Return the least time to fetch a filter of which each thread reads this *part*."""
-    beyond = max(0.0, filter_bytes - LEVEL_3_SHARE * target.l3_bytes)
-    return _fetch_cycles(filter_bytes + (BEYOND_FACTOR - 1) * beyond, part)
-
-
-def _fetch_cycles(weight_bytes: float, part: float = 1.0) -> float:
-    """Return the least time to fetch weights of which each thread reads this *part*."""
-    return weight_bytes * max(part / MEMORY_BYTES_PER_CYCLE, 1 / SHARED_BYTES_PER_CYCLE)
-
-
-def _waiting_cycles(columns: Columns, pixels: int, inner_blocks: int, target: Target) -> float:
-    """Estimate what the sums of *pixels* rows take that wait between inner blocks."""
-    vectors = columns.full * columns.vectors + columns.tail_vectors
-    return WAITING_CYCLES * target.passes * (inner_blocks - 1) * pixels * vectors
-
-
-def _product_cycles(
-    columns: Columns, pixels: int, steps: int, target: Target, form: DotForm = SINGLE
-) -> float:
-    """Estimate a product of *pixels* rows and *steps* products each."""
-    steps = -(-steps // form.factors)
-    vector_bytes = target.lanes * ElementKind.FLOAT32.size_bytes
-    cut = Cut.balanced(max(1, pixels), most_rows(columns.vectors, target, form))
-    panel_bytes = columns.vectors * vector_bytes * steps
-    cycles = columns.full * line_cycles(cut, columns.vectors, panel_bytes, form, target.passes)
-    if columns.tail:
-        cycles += line_cycles(cut, columns.tail_vectors, panel_bytes, form, target.passes)
-    return steps * cycles

@@ -75,16 +75,24 @@ class TileStore:
         return sum(b.type.size_bytes for name, b in self.fusion.pointers if name in self.strides)
 
     def write_prefetch(
-        self, out: SourceWriter, rows: int, columns: int, pixel: str, channel: str
+        self,
+        out: SourceWriter,
+        rows: int,
+        columns: int,
+        pixel: str,
+        channel: str,
+        *,
+        apart: int = 1,
     ) -> None:
         """Bring what a tile will write, and what its epilogue reads, nearer; see :meth:`write`.
 
-        Where it lies in main memory, a tile that has just begun has time for that.
+        Where it lies in main memory, a tile that has just begun has time for that. Its rows are so
+        many pixels *apart*.
         """
         for name, stride in self.strides.items():
             for column in range(0, columns, self.lanes):
                 place = plus(times(pixel, stride), channel, column)
-                out.line(f"tile_prefetch({name}, {place}, {stride}, {rows})")
+                out.line(f"tile_prefetch({name}, {place}, {apart * stride}, {rows})")
 
     def _write_row(
         self, out: SourceWriter, tile: str, columns: int, places: Mapping[str, str]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from glow_nb.errors import UnsupportedError
+from glow_nb.kernels.bilinear.plan import BilinearPlan
 from glow_nb.kernels.operators.winograd_instructions import WinogradConvolutionInst
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.registry import head_kernel_for
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.guard import GuardedWriter
-from glow_nb.kernels.winograd.plan import WinogradNest, WinogradPlan, is_flat, plan_winograd
+from glow_nb.kernels.winograd.nest import WinogradNest, is_flat, plan_winograd
 from glow_nb.kernels.winograd.writer import WinogradWriter
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
@@ -57,7 +58,7 @@ def winograd_convolution_source(
     return generate_winograd(nest, plan_winograd(nest, target), fusion)
 
 
-def generate_winograd(nest: WinogradNest, plan: WinogradPlan, fusion: Fusion) -> KernelSource:
+def generate_winograd(nest: WinogradNest, plan: BilinearPlan, fusion: Fusion) -> KernelSource:
     """Return the kernel of *nest*, cut up as *plan* says."""
     fusion = fusion.named_by_field()
     form = GuardedWriter if nest.guarded else WinogradWriter

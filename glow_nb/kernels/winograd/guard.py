@@ -12,7 +12,7 @@ from math import prod
 
 from typing_extensions import override
 
-from glow_nb.kernels.winograd.plan import PAD_BYTES, rounded_up
+from glow_nb.kernels.bilinear.plan import PAD_BYTES, rounded_up
 from glow_nb.kernels.winograd.writer import WinogradWriter
 from glow_nb.kernels.writing.index_text import plus, times
 

@@ -1,7 +1,6 @@
-"""Where the products of a Winograd convolution find the weights of a panel.
+"""The weights of a Winograd convolution of integers, whose filter comes as it is.
 
-A filter of floats comes transformed, and is read as it lies. One of integers comes as it is: for
-one inner block of the sums after the other, the weights are transformed to scratch in the
+For one inner block of the sums after the other, the weights are transformed to scratch in the
 second-level cache, for two rows of the elements of a tile at a time, which share most of their
 arithmetic. From memory come its taps alone, in order.
 """
@@ -16,63 +15,15 @@ from typing_extensions import override
 
 from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.cook_toom import row_pairs
-from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
-from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.kernels.bilinear.plan import BilinearPlan, Scratch
+from glow_nb.kernels.bilinear.weights import ReadWeights
+from glow_nb.kernels.winograd.nest import WinogradNest
+from glow_nb.kernels.writing.index_text import plus
 from glow_nb.kernels.writing.source import SourceWriter
 
 MOST_LINES = 32
 """Cache lines to fetch for an element: more requests than a core can have under way at a time would
 hold it up. Lines beyond these are fetched when they are read."""
-
-
-class ReadWeights:
-    """Weights that are read where they lie in the filter.
-
-    Attributes:
-        pointer: Name of the pointer to them.
-        plane: Elements from the weights of one element of a tile to those of the next.
-        planes: Elements of a tile whose weights lie there, of each plane of the input.
-        row: Weights of a panel that lie side by side.
-    """
-
-    pointer = "filter"
-
-    def __init__(self, nest: WinogradNest, plan: WinogradPlan, scratch: Scratch) -> None:
-        self.nest, self.plan, self.scratch = nest, plan, scratch
-        self.row = nest.block * plan.kinds.factors
-        self.plane, self.planes = plan.groups * self.row, nest.sums
-
-    def write_pointer(self, out: SourceWriter) -> None:
-        """Write the pointer, unless it is an argument."""
-
-    @contextmanager
-    def elements(self, out: SourceWriter) -> Iterator[str]:
-        """Write loops over the ``element`` of a tile and inner blocks; yield where one begins."""
-        with out.block(f"for element in range({self.nest.sums}):"), self.blocks(out) as part:
-            place = f"(panel * {self.nest.elements} + element) * {self.plane}"
-            out.line(f"weights = {plus(place, times(part, self.row))}")
-            yield part
-
-    @contextmanager
-    def blocks(self, out: SourceWriter) -> Iterator[str]:
-        """Write a loop over the inner blocks of the sums; yield the group where one begins."""
-        if self.plan.dot == self.plan.groups:
-            yield "0"
-            return
-        with out.block(f"for part in range(0, {self.plan.groups}, {self.plan.dot}):"):
-            yield "part"
-
-    @property
-    def count(self) -> str:
-        """Groups of the inner block that begins at ``part``."""
-        dot, groups = self.plan.dot, self.plan.groups
-        return str(dot) if groups % dot == 0 else f"min({dot}, {groups} - part)"
-
-    @property
-    def pace(self) -> int:
-        """Weights of the next element to fetch ahead in each step of a register tile."""
-        units = self.plan.block_units  # a single one is as fast as memory in any case
-        return -(-self.row // units) if units > 1 else 0
 
 
 class MadeWeights(ReadWeights):
@@ -82,11 +33,11 @@ class MadeWeights(ReadWeights):
     of the next inner block or panel, are brought into the cache, some lines for each element.
     """
 
-    pointer = "made"
+    nest: WinogradNest
     pace = 0
 
-    def __init__(self, nest: WinogradNest, plan: WinogradPlan, scratch: Scratch) -> None:
-        super().__init__(nest, plan, scratch)
+    def __init__(self, nest: WinogradNest, plan: BilinearPlan, scratch: Scratch) -> None:
+        super().__init__(nest, plan, scratch, "made")
         self.plane, self.planes = scratch.weights_plane, nest.transformed_at_once
         self.group_taps = prod(nest.shape.kernel) * self.row
 

@@ -1,19 +1,17 @@
-"""The source of a Winograd convolution: transforms of a block of tiles, products, and back."""
+"""The source of a Winograd convolution: how tiles are transformed, and their products back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing_extensions import override
 
 from glow_nb.cook_toom import WholeDivision, scale_of
-from glow_nb.kernels.products.register_tiles import TileStore
+from glow_nb.kernels.bilinear.plan import BilinearPlan
+from glow_nb.kernels.bilinear.weights import ReadWeights
+from glow_nb.kernels.bilinear.writer import BilinearWriter
 from glow_nb.kernels.stacks.fusion import Fusion
-from glow_nb.kernels.winograd.plan import Scratch, WinogradNest, WinogradPlan
-from glow_nb.kernels.winograd.weights import MadeWeights, ReadWeights
+from glow_nb.kernels.winograd.nest import WinogradNest
+from glow_nb.kernels.winograd.weights import MadeWeights
 from glow_nb.kernels.writing.index_text import plus, times
-from glow_nb.kernels.writing.loops import write_shares
-from glow_nb.kernels.writing.pixels import elements_between_pixels
-from glow_nb.kernels.writing.source import SourceWriter
 
 AHEAD_BYTES = 128
 """From the factors of one element that are written to those that are fetched, to be written next.
@@ -21,80 +19,42 @@ AHEAD_BYTES = 128
 They are written in as many streams as a tile has elements, more than processors look ahead for."""
 
 
-class WinogradWriter:
-    """Writes one kernel; every method appends one part of the nest, from the outside in."""
+class WinogradWriter(BilinearWriter):
+    """Writes one kernel; every method appends one part of the nest."""
 
-    def __init__(self, nest: WinogradNest, plan: WinogradPlan, fusion: Fusion) -> None:
-        self.nest, self.shape, self.plan, self.fusion = nest, nest.shape, plan, fusion
-        self.tiles = TileStore(fusion, plan.lanes)
-        self.step = elements_between_pixels(fusion.input)
-        self.scratch = Scratch.of(nest, plan)
-        self.deep, *kernel = self.shape.kernel
-        self.tile, self.sizes, self.kernel = nest.tile[1:], nest.sizes[1:], tuple(kernel)
+    nest: WinogradNest
+
+    def __init__(self, nest: WinogradNest, plan: BilinearPlan, fusion: Fusion) -> None:
+        super().__init__(nest, plan, fusion)
+        self.kernel = tuple(self.shape.kernel[1:])
+        self.tile, self.sizes = nest.tile[1:], nest.sizes[1:]
         self.stride = self.shape.stride[1:]
-        self.factors = plan.kinds.factors
-        form = MadeWeights if nest.takes_taps else ReadWeights
-        self.weights = form(nest, plan, self.scratch)
-        self.out = SourceWriter()
+        if nest.takes_taps:
+            self.weights = MadeWeights(nest, plan, self.scratch)
+        else:
+            self.weights = ReadWeights(nest, plan, self.scratch, "filter")
 
-    @property
-    def scratch_bytes(self) -> int:
-        """Size of the scratch memory of a thread."""
-        return self.scratch.bytes
-
-    def write(self, title: str) -> str:
-        """Return the whole text."""
-        out, shape = self.out, self.shape
-        out.line(f"# {title}\n# {self._describe()}")
-        with out.block(self.fusion.header):
-            if min(shape.batch, self.nest.panels, *shape.output) == 0:
-                out.line("return")
-            else:
-                units, panels = self.plan.cut.tiles, self.nest.panels
-                write_shares(out, units, panels, panels_first=self.plan.panels_first)
-                self._write_scratch()
-                self._write_blocks()
-        return out.text
-
-    def _describe(self) -> str:
-        plan, cut = self.plan, self.plan.cut
-        rows = " and ".join(str(rows) for _, _, rows in cut.runs)
-        shared = "panels" if plan.panels_first else "tiles"
-        return (
-            f"{self.nest.tiles} tiles in blocks of {plan.block_tiles}; register tiles of {rows} "
-            f"rows x {plan.columns.vectors} vectors of {plan.lanes}; {self.nest.panels} panels; "
-            f"threads share {shared}"
-        )
-
+    @override
     def _write_scratch(self) -> None:
-        out, scratch, kinds = self.out, self.scratch, self.plan.kinds
-        left, total = kinds.left.value, kinds.total.value
-        out.line(f"patch = as_{self.nest.kind.value}(scratch)")
-        out.line(f"line = as_{left}(at(scratch, {scratch.line}))\nresults = as_{total}(line)")
-        out.line(f"factors = as_{left}(at(scratch, {scratch.factors}))")
-        out.line(f"sums = as_{total}(at(scratch, {scratch.products}))")
-        self.weights.write_pointer(out)
+        kinds = self.plan.kinds
+        self.out.line(f"patch = as_{self.nest.kind.value}(scratch)")
+        self.out.line(f"line = as_{kinds.left.value}(at(scratch, {self.scratch.line}))")
+        self.out.line(f"results = as_{kinds.total.value}(line)")
+        super()._write_scratch()
 
-    def _write_blocks(self) -> None:
-        out, plan = self.out, self.plan
-        with out.block("while unit < unit_end and panel_begin < panel_end:"):
-            out.line(f"count = min(unit_end - unit, {plan.block_units})")
-            out.line(f"begin = {plan.cut.start('unit')}")
-            out.line(f"end = {plan.cut.start('(unit + count)')}")
-            with out.block("for tile in range(begin, end):"):
-                self._write_place()
-                with self._planes() as tap:
-                    self._write_source(tap)
-                    self._write_factors(tap)
-            with out.block("for panel in range(panel_begin, panel_end):"):
-                self._write_products()
-                self._write_channel()
-                with out.block("for tile in range(begin, end):"):
-                    self._write_place()
-                    if plan.fetches_pixels:
-                        self._write_prefetch()
-                    self._write_results()
-            out.line("unit += count")
+    @override
+    def _write_input(self) -> None:
+        self._write_place()
+        with self._planes() as tap:
+            self._write_source(tap)
+            self._write_factors(tap)
+
+    @override
+    def _write_output(self) -> None:
+        self._write_place()
+        if self.plan.fetches_pixels:
+            self._write_prefetch()
+        self._write_results()
 
     def _write_place(self) -> None:
         """Locate tile number ``tile``: its plane of the outputs, and the first one, ``y, x``."""
@@ -102,15 +62,6 @@ class WinogradWriter:
         out.line(f"image = tile // {rows * columns}")
         out.line(f"y = {times(f'(tile // {columns} % {rows})', high)}")
         out.line(f"x = {times(f'(tile % {columns})', wide)}")
-
-    @contextmanager
-    def _planes(self) -> Iterator[str]:
-        """Write a loop over the planes of the input that a tile reads; yield their number."""
-        if self.deep == 1:
-            yield "0"
-            return
-        with self.out.block(f"for tap in range({self.deep}):"):
-            yield "tap"
 
     def _write_corner(self, tap: str) -> None:
         """Find the first pixel of the input of a tile in one plane; it may lie outside.
@@ -195,85 +146,6 @@ class WinogradWriter:
                 ahead = plus(place, AHEAD_BYTES // kind.size_bytes)
                 out.line(f"tile_prefetch(factors, {ahead}, {wide * plane}, {high})")
             out.line(f"tile_store(factors, {place}, {wide * plane}, {column})")
-
-    def _write_products(self) -> None:
-        """Multiply the factors of the block by the weights of one panel.
-
-        Meanwhile the weights of the next element or panel are brought into the cache.
-        """
-        out, shape = self.out, self.shape
-        source = f"element * {self.scratch.plane}"
-        if shape.group > 1:
-            source += f" + panel // {self.plan.columns.panels} * {shape.channels_per_group}"
-        with self.weights.elements(out) as part:
-            out.line(f"place = element * {self.scratch.sums_plane}")
-            out.line(f"origin = {plus(source, times(part, self.factors))}")
-            self._write_panel()
-
-    def _write_panel(self) -> None:
-        with self._if_whole() as cases:
-            for tag, vectors in cases:
-                self._write_register_tiles(tag, vectors)
-
-    @contextmanager
-    def _if_whole(self) -> Iterator[Iterator[tuple[str, int]]]:
-        """Give tag and vectors of a whole panel, and those of the last one if it has fewer."""
-        columns, number = self.plan.columns, "panel"
-        if self.shape.group > 1:
-            number = f"panel % {columns.panels}"
-
-        def cases() -> Iterator[tuple[str, int]]:
-            if not columns.tail or not columns.full or columns.tail_vectors == columns.vectors:
-                yield "a", columns.tail_vectors if columns.full == 0 else columns.vectors
-                return
-            with self.out.block(f"if {number} < {columns.full}:"):
-                yield "a", columns.vectors
-            with self.out.block("else:"):
-                yield "b", columns.tail_vectors
-
-        yield cases()
-
-    def _write_register_tiles(self, tag: str, vectors: int) -> None:
-        out, plan, block = self.out, self.plan, self.nest.block
-        dot, weights = plan.dot, self.weights
-        row, pace = weights.row, weights.pace
-        size = f"{vectors}, {plan.lanes}"
-        for number, (first, last, rows) in enumerate(plan.cut.runs):
-            name = f"{tag}{number}"
-            skipped = first * (plan.cut.rows - rows)
-            with out.block(
-                f"for u_{name} in range(max(unit, {first}), min(unit + count, {last})):"
-            ):
-                out.line(f"row_{name} = {plus(times(f'u_{name}', rows), skipped)} - begin")
-                out.line(f"t_{name} = tile_fill(sums, 0, {rows}, {size})")
-                with self._planes() as tap:
-                    x = plus(
-                        f"origin + row_{name} * {self.scratch.rows}",
-                        times(tap, self.scratch.sums * self.scratch.plane),
-                    )
-                    w = plus("weights", times(tap, weights.planes * weights.plane))
-                    ahead = f"{w} + {dot * row} + (u_{name} - unit) * {dot * pace}"
-                    out.line(
-                        f"t_{name} = {plan.kinds.form.name}(t_{name}, factors, {x}, "
-                        f"{self.scratch.rows}, {self.factors}, {weights.pointer}, {w}, {row}, "
-                        f"{vectors * plan.lanes}, {weights.count}, {ahead}, {pace})"
-                    )
-                to = f"place + row_{name} * {block}"
-                if dot < plan.groups:
-                    with out.block("if part:"):
-                        waiting = f"tile_load(sums, {to}, {block}, {rows}, {size})"
-                        out.line(f"t_{name} = add(t_{name}, {waiting})")
-                out.line(f"tile_store(sums, {to}, {block}, t_{name})")
-
-    def _write_channel(self) -> None:
-        """Find the first output channel of the panel, and how many whole vectors it has."""
-        out, columns, block = self.out, self.plan.columns, self.nest.block
-        number, first = "panel", "0"
-        if self.shape.group > 1:
-            number = f"panel % {columns.panels}"
-            first = f"panel // {columns.panels} * {columns.depth}"
-        out.line(f"channel = {plus(first, f'{number} * {block}')}")
-        out.line(f"size = min({columns.depth} - {number} * {block}, {block})")
 
     def _write_prefetch(self) -> None:
         """Bring what the next tile of the line will write nearer; there may be none."""

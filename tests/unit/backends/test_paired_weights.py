@@ -13,7 +13,7 @@ from glow_nb.hlir.graph import Constant, Function, Node
 from glow_nb.hlir.ops import FullyConnected, MatMul
 from glow_nb.kernels.operators import PairedConvolution
 from glow_nb.kernels.operators.pairings import STEP_INPUTS, PairedWeights
-from glow_nb.kernels.products.convolution_cost import Candidate
+from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.unit.backends.test_select_packed_operators import AVX2, processor
 

@@ -26,7 +26,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.rewrite import substitute
 from glow_nb.kernels import operators
-from glow_nb.kernels.products.convolution_cost import Candidate
+from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
 
@@ -109,7 +109,9 @@ def test_a_measurement_does_not_transform_weights_that_are_not_finite(asked: lis
     class Transformer:
         """Chooses Winograd's algorithm for everything."""
 
-        def choose(self, nodes: Sequence[Product], winograd: str) -> dict[str, Candidate]:
+        def choose(
+            self, nodes: Sequence[Product], winograd: str, strassen: str
+        ) -> dict[str, Candidate]:
             return {product_key(node): Candidate((4, 4), 16, 1.0) for node in nodes[:1]}
 
     for each, is_transformed in ((function, True), (substitute(function, constants), False)):

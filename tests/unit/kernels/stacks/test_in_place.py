@@ -23,6 +23,7 @@ from glow_nb.kernels.operators.packed_instructions import (
 )
 from glow_nb.kernels.operators.paired import PairedConvolutionInst
 from glow_nb.kernels.operators.pairings import paired as paired_weights
+from glow_nb.kernels.operators.strassen_instructions import StrassenMatMulInst
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.target import Target
 from glow_nb.llir.in_place import may_lie_on
@@ -117,6 +118,19 @@ def product(rows: int, depth: int, block: int = 16) -> PackedMatMulInst:
     )
 
 
+def strassen(rows: int, depth: int, block: int = 16) -> StrassenMatMulInst:
+    panels = -(-depth // 2 // block)
+    return StrassenMatMulInst(
+        Buffer("made", float32(rows, depth)),
+        Buffer("lhs", float32(rows, 64)),
+        Buffer("rhs", float32(panels, 7, 32, block)),
+        Buffer("scales", float32(2 * panels * block)),
+        Buffer("bias", float32(2 * panels * block)),
+        depth=depth,
+        block=block,
+    )
+
+
 def product_in_place(rows: int, depth: int, *, is_transposed: bool) -> UnpackedMatMulInst:
     return UnpackedMatMulInst(
         Buffer("made", float32(rows, depth)),
@@ -197,6 +211,8 @@ HEADS: tuple[Instruction, ...] = (
     grouped(20),
     product(17, 48),
     product(1, 21),
+    strassen(16, 96),
+    strassen(5, 42),
     product_in_place(5, 21, is_transposed=False),
     product_in_place(3, 13, is_transposed=True),
     product_of_codes(3, 21),

@@ -23,7 +23,7 @@ from glow_nb.kernels.stacks.generate_stack import generate_stack
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.convolution import generate_winograd
 from glow_nb.kernels.winograd.exactness import exact_tiles
-from glow_nb.kernels.winograd.plan import WinogradNest, plan_winograd, suits_winograd
+from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst

@@ -1,35 +1,25 @@
-"""How a Winograd convolution is cut up: tiles of outputs, blocks of tiles, panels, scratch.
+"""How the products of a bilinear algorithm are cut up: tiles, blocks of tiles, panels, scratch.
 
-The tiles of all images are the rows of ``n x n`` matrix products, one for each *element* of a tile.
+Such an algorithm transforms both operands, multiplies *elements* of what it makes of them, and
+transforms the products back: Winograd's algorithm for convolutions, Strassen's for matrix products.
+The tiles that are transformed are the rows of matrix products, one for each element of a tile.
 They are taken in blocks: a block is transformed into scratch, its *factors*, and for one panel of
-filters after the other all products of the block are computed into scratch, transformed back and
+weights after the other all products of the block are computed into scratch, transformed back and
 stored. One element's factors and all products of a panel stay in the second-level cache. The
-factors of all elements may come from the last-level cache, if the filter, which passes by for each
-block, costs more: they are read in order, once a panel. Sums over many channels are cut into inner
+factors of all elements may come from the last-level cache, if the weights, which pass by for each
+block, cost more: they are read in order, once a panel. Sums over many channels are cut into inner
 blocks, as those of all products are. Weights of integers are made for each of these in scratch
 (:mod:`glow_nb.kernels.winograd.weights`).
-
-Of three dimensions the first is not transformed: tiles are flat, and the taps along it are summed
-up as channels are. The transform of a plane of the input is then made once for each of these taps,
-but the products that it spares are as many times more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from math import prod
+from typing import Protocol
 
-from glow_nb.cook_toom import inputs_of, is_known, row_pairs
-from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.blocking import Columns, Cut, lanes_of, most_rows
-from glow_nb.kernels.products.caches import (
-    LEVEL_3_SHARE,
-    level_2_bytes,
-    longest_dot,
-)
+from glow_nb.kernels.products.caches import LEVEL_3_SHARE, level_2_bytes, longest_dot
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
-from glow_nb.kernels.products.dot_form import dot_form
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
@@ -37,9 +27,6 @@ from glow_nb.types import ElementKind
 PAD_BYTES = 64
 """Gap between the matrices of scratch, so that the elements of one tile, which are written
 together, do not all fall into the same set of the cache."""
-
-VOLUME = 3
-"""Dimensions that a kernel is written for; what has fewer gets dimensions of size 1 in front."""
 
 STREAM_CYCLES = 0.02
 """Of each byte that comes again from the last-level cache in order, ahead of use: of the filter,
@@ -62,134 +49,86 @@ TAPS_CYCLES = 0.08
 the 36 vectors of 32 bytes that a vector of filters becomes."""
 
 
-@dataclass(frozen=True)
-class WinogradNest:
-    """A convolution by tiles of ``tile`` outputs; one to three spatial dimensions.
+class BilinearNest(Protocol):
+    """What a bilinear algorithm computes."""
 
-    Attributes:
-        shape: Sizes; the dilation is 1.
-        tile: Outputs of a tile in each dimension.
-        kind: Element kind of the input; the other operands of floats are like it.
-        block: Output channels of one panel of the filter.
-        guarded: Tiles with results that are not finite are summed up directly.
-        outside: The number that cells outside the input count as.
-        taps_kind: Element kind of the filter, if it is that of integers, which the kernel
-            transforms.
-    """
+    @property
+    def shape(self) -> ConvolutionShape:
+        """Sizes of the channels, their groups and, of the first dimension, the taps."""
+        ...
 
-    shape: ConvolutionShape
-    tile: tuple[int, ...]
-    kind: ElementKind
-    block: int
-    guarded: bool = False
-    outside: int = 0
-    taps_kind: ElementKind = ElementKind.INT8
+    @property
+    def kind(self) -> ElementKind:
+        """Element kind of the input."""
+        ...
 
-    def kinds(self, target: Target) -> ProductKinds:
-        """Return the kinds of the products of transformed elements, and how they are multiplied."""
-        if self.kind.is_float:
-            return ProductKinds.of(self.kind)
-        form = dot_form(WHOLE_FACTORS, WHOLE_FACTORS, 2, target)
-        return ProductKinds.of(WHOLE_FACTORS, form=form)
-
-    @cached_property
-    def volume(self) -> WinogradNest:
-        """The same with three dimensions, along the first of which a tile has one output."""
-        input, kernel, tile = self.shape.input, self.shape.kernel, self.tile
-        stride = self.shape.stride
-        begins, ends = self.shape.begins, self.shape.ends
-        if len(tile) == VOLUME and tile[0] > 1:  # lines and columns are plain, and one dimension
-            input, kernel, tile = (input[0], prod(input[1:])), (kernel[0], 1), (tile[0], 1)
-            begins, ends, stride = (begins[0], 0), (ends[0], 0), (stride[0], 1)
-        missing = VOLUME - len(tile)
-        ones, zeros = (1,) * missing, (0,) * missing
-        shape = replace(
-            self.shape,
-            input=(*ones, *input),
-            kernel=(*ones, *kernel),
-            stride=(*ones, *stride),
-            pads=(*zeros, *begins, *zeros, *ends),
-            dilation=(1,) * VOLUME,
-        )
-        return replace(self, shape=shape, tile=(*ones, *tile))
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """Inputs of a tile in each dimension."""
-        sizes = zip(self.tile, self.shape.kernel, self.shape.stride, strict=True)
-        return tuple(inputs_of(*axis) for axis in sizes)
+    @property
+    def block(self) -> int:
+        """Output channels of one panel of weights."""
+        ...
 
     @property
     def elements(self) -> int:
         """Products that a tile takes for a pair of channels."""
-        return prod(self.sizes)
+        ...
 
-    @cached_property
+    @property
     def sums(self) -> int:
         """Elements of a tile in which these products are summed up."""
-        return prod(self.volume.sizes[1:])
-
-    @cached_property
-    def counts(self) -> tuple[int, ...]:
-        """Tiles in each dimension."""
-        return tuple(-(-o // m) for o, m in zip(self.shape.output, self.tile, strict=True))
+        ...
 
     @property
     def tiles(self) -> int:
-        """Tiles of all images."""
-        return self.shape.batch * prod(self.counts)
-
-    @property
-    def takes_taps(self) -> bool:
-        """True if the filter comes as it is, and the kernel transforms it."""
-        return not self.kind.is_float
-
-    @property
-    def weights(self) -> int:
-        """Transformed weights of all panels."""
-        return self.elements * self.shape.channels_per_group * self.panels * self.block
-
-    @property
-    def filter_bytes(self) -> int:
-        """Bytes of the filter, as it comes."""
-        if self.takes_taps:
-            taps = self.weights // self.elements * prod(self.shape.kernel)
-            return taps * self.taps_kind.size_bytes
-        return self.weights * self.kind.size_bytes
-
-    @property
-    def transformed_at_once(self) -> int:
-        """Elements whose weights are transformed together: pairs of rows of a tile, or one row."""
-        high, wide = self.volume.sizes[1:]
-        return len(row_pairs(high)[0]) * wide
+        """Tiles that are transformed."""
+        ...
 
     @property
     def panels(self) -> int:
         """Panels of all groups."""
-        return self.shape.group * -(-self.shape.depth_per_group // self.block)
+        ...
 
+    @property
+    def weights(self) -> int:
+        """Transformed weights of all panels."""
+        ...
 
-def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...], *, whole: bool = False) -> bool:
-    """True if there is an algorithm, of integers if *whole*, for tiles that saves products."""
-    sizes = list(zip(tile, shape.kernel, shape.stride, strict=True))
-    return (
-        set(shape.dilation) == {1}
-        and (not whole or set(shape.stride) == {1})
-        and all(is_known(*axis, whole=whole) for axis in sizes)
-        and any(m > 1 and r > 1 for m, r, _ in sizes)
-        and shape.channels > 0
-        and is_flat(shape, tile)
-    )
+    @property
+    def filter_bytes(self) -> int:
+        """Bytes of the weights, as they come."""
+        ...
 
+    @property
+    def takes_taps(self) -> bool:
+        """True if the weights come as they are, and the kernel transforms them."""
+        ...
 
-def is_flat(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
-    """True if tiles have one output along the first of three dimensions, or can be seen so."""
-    is_column = tile[1:] == (1, 1) and all(map(shape.is_plain, (1, 2)))
-    return shape.rank < VOLUME or tile[0] == 1 or is_column
+    @property
+    def transformed_at_once(self) -> int:
+        """Elements whose weights a kernel transforms together."""
+        ...
+
+    @property
+    def patch_elements(self) -> int:
+        """Elements of the input of a tile, if a kernel may have to copy it."""
+        ...
+
+    @property
+    def input_elements(self) -> int:
+        """Elements of the input."""
+        ...
+
+    @property
+    def output_elements(self) -> int:
+        """Elements of the output."""
+        ...
+
+    def kinds(self, target: Target) -> ProductKinds:
+        """Return the kinds of the products of transformed elements, and how they are multiplied."""
+        ...
 
 
 @dataclass(frozen=True)
-class WinogradPlan:
+class BilinearPlan:
     """The numbers that the loops of a kernel are made of.
 
     Attributes:
@@ -220,7 +159,7 @@ class WinogradPlan:
 
     @property
     def block_tiles(self) -> int:
-        """The most Winograd tiles in a block."""
+        """The most tiles that are transformed in a block."""
         return self.block_units * self.cut.rows
 
     @property
@@ -229,17 +168,15 @@ class WinogradPlan:
         return self.lanes * self.kinds.factors
 
 
-def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> WinogradPlan:
+def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> BilinearPlan:
     """Cut up *nest* for *target*, in blocks of at most *block_tiles*, by default what fits."""
-    nest = nest.volume
     shape, kinds = nest.shape, nest.kinds(target)
     lanes, factors = lanes_of(kinds.total, target), kinds.factors
     columns = Columns(shape.depth_per_group, nest.block, lanes)
     cut = Cut.balanced(max(1, nest.tiles), most_rows(columns.vectors, target, kinds.form))
     filter_elements = nest.elements * shape.channels_per_group * shape.depth
-    input_elements = shape.batch * prod(shape.input) * shape.channels
     groups = -(-shape.channels_per_group // factors)
-    plan = WinogradPlan(
+    plan = BilinearPlan(
         kinds=kinds,
         lanes=lanes,
         columns=columns,
@@ -247,7 +184,7 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
         groups=groups,
         dot=groups,
         block_units=cut.tiles,
-        panels_first=filter_elements > input_elements,
+        panels_first=filter_elements > nest.input_elements,
         fetches_pixels=_touched_bytes(nest, kinds) > LEVEL_3_SHARE * target.l3_bytes,
     )
     plan = _in_blocks(plan, block_tiles) if block_tiles else _in_best_blocks(nest, plan, target)
@@ -256,7 +193,7 @@ def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> W
     return replace(plan, dot=-(-groups // parts), fetches_factors=is_far)
 
 
-def _longest_dot(nest: WinogradNest, plan: WinogradPlan, target: Target) -> int:
+def _longest_dot(nest: BilinearNest, plan: BilinearPlan, target: Target) -> int:
     """Return the most groups of channels of an inner block of the sums."""
     kinds = plan.kinds
     row_bytes = nest.shape.kernel[0] * nest.block * kinds.factors * kinds.right.size_bytes
@@ -269,15 +206,13 @@ def _longest_dot(nest: WinogradNest, plan: WinogradPlan, target: Target) -> int:
     return min(longest, max(1, made_bytes // (nest.transformed_at_once * row_bytes)))
 
 
-def _touched_bytes(nest: WinogradNest, kinds: ProductKinds) -> int:
+def _touched_bytes(nest: BilinearNest, kinds: ProductKinds) -> int:
     """Return the bytes of the input, the output, and the factors of all tiles."""
-    shape = nest.shape
-    input, output = prod(shape.input) * shape.channels, prod(shape.output) * shape.depth
-    pixels = shape.batch * (input + output) * nest.kind.size_bytes
+    pixels = (nest.input_elements + nest.output_elements) * nest.kind.size_bytes
     return pixels + nest.tiles * factor_bytes(nest, kinds)
 
 
-def _in_best_blocks(nest: WinogradNest, plan: WinogradPlan, target: Target) -> WinogradPlan:
+def _in_best_blocks(nest: BilinearNest, plan: BilinearPlan, target: Target) -> BilinearPlan:
     """Return *plan* with blocks of as many tiles as the caches hold."""
     kinds, tile_bytes = plan.kinds, factor_bytes(nest, plan.kinds)
     near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * kinds.total.size_bytes)
@@ -285,7 +220,7 @@ def _in_best_blocks(nest: WinogradNest, plan: WinogradPlan, target: Target) -> W
     far = min(far, int(LEVEL_3_SHARE * target.l3_bytes) // tile_bytes)
     plans = [_in_blocks(plan, tiles) for tiles in (near, far)]
 
-    def cycles(plan: WinogradPlan) -> float:
+    def cycles(plan: BilinearPlan) -> float:
         blocks = -(-plan.cut.tiles // max(1, plan.block_units))
         again = again_cycles(nest, plan) + _factor_cycles(nest, plan, target)
         return again + blocks * taps_cycles(nest, plan)
@@ -293,24 +228,24 @@ def _in_best_blocks(nest: WinogradNest, plan: WinogradPlan, target: Target) -> W
     return min(plans, key=cycles)
 
 
-def _in_blocks(plan: WinogradPlan, tiles: int) -> WinogradPlan:
+def _in_blocks(plan: BilinearPlan, tiles: int) -> BilinearPlan:
     """Return *plan* with balanced blocks of at most so many tiles, one register tile at least."""
     blocks = -(-plan.cut.tiles // max(1, tiles // plan.cut.rows))
     return replace(plan, block_units=-(-plan.cut.tiles // blocks))
 
 
-def factor_bytes(nest: WinogradNest, kinds: ProductKinds) -> int:
+def factor_bytes(nest: BilinearNest, kinds: ProductKinds) -> int:
     """Return the bytes of the factors of one tile."""
     return nest.elements * nest.shape.channels * kinds.left.size_bytes
 
 
-def block_bytes(nest: WinogradNest, kinds: ProductKinds, tiles: int) -> int:
+def block_bytes(nest: BilinearNest, kinds: ProductKinds, tiles: int) -> int:
     """Return the bytes of an element's factors and of a panel's products, for so many tiles."""
     factors = nest.elements // nest.sums * nest.shape.channels_per_group * kinds.left.size_bytes
     return tiles * (factors + nest.sums * nest.block * kinds.total.size_bytes)
 
 
-def again_cycles(nest: WinogradNest, plan: WinogradPlan) -> float:
+def again_cycles(nest: BilinearNest, plan: BilinearPlan) -> float:
     """Estimate the cycles in which the filter comes again, for each block but the first.
 
     We suppose that the last-level cache has kept it; of a larger filter, most.
@@ -319,7 +254,7 @@ def again_cycles(nest: WinogradNest, plan: WinogradPlan) -> float:
     return (blocks - 1) * nest.filter_bytes * STREAM_CYCLES
 
 
-def _factor_cycles(nest: WinogradNest, plan: WinogradPlan, target: Target) -> float:
+def _factor_cycles(nest: BilinearNest, plan: BilinearPlan, target: Target) -> float:
     """Estimate the cycles in which factors come again for each panel.
 
     They do if the second-level cache does not hold those of a block.
@@ -334,7 +269,7 @@ def _factor_cycles(nest: WinogradNest, plan: WinogradPlan, target: Target) -> fl
     return blocks * nest.panels * factors * STREAM_CYCLES
 
 
-def taps_cycles(nest: WinogradNest, plan: WinogradPlan) -> float:
+def taps_cycles(nest: BilinearNest, plan: BilinearPlan) -> float:
     """Estimate the cycles in which a kernel transforms the weights of one block, if it does."""
     return TAPS_CYCLES * nest.weights * plan.kinds.right.size_bytes if nest.takes_taps else 0.0
 
@@ -371,14 +306,13 @@ class Scratch:
     weights_plane: int
 
     @classmethod
-    def of(cls, nest: WinogradNest, plan: WinogradPlan) -> Scratch:
+    def of(cls, nest: BilinearNest, plan: BilinearPlan) -> Scratch:
         """Lay out the scratch of *plan*."""
         left, total = plan.kinds.left.size_bytes, plan.kinds.total.size_bytes
         rows = rounded_up(nest.shape.channels, plan.factor_lanes)
         plane = _with_gap(plan.block_tiles * rows, left)
         sums_plane = _with_gap(plan.block_tiles * nest.block, total)
-        patch = nest.sums * nest.shape.channels * nest.kind.size_bytes
-        line = rounded_up(patch, PAD_BYTES)
+        line = rounded_up(nest.patch_elements * nest.kind.size_bytes, PAD_BYTES)
         factors = line + rounded_up(nest.sums * plan.lanes * total, PAD_BYTES)
         products = factors + nest.elements * plane * left
         weights = rounded_up(products + nest.sums * sums_plane * total, PAD_BYTES)

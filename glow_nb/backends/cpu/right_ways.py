@@ -1,48 +1,45 @@
-"""For which weights the ways to compute a convolution are right."""
+"""For which weights the ways to compute a product are right."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from glow_nb.backends.cpu.emit_candidates import undilated_shape
+from glow_nb.backends.cpu.products import Product
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, Mul, Reshape, Transpose
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.recipe import NodeRecipe
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
-from glow_nb.kernels.products.convolution_cost import Candidate
-from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.winograd.exactness import exact_tiles
 from glow_nb.payload import Recipe
 from glow_nb.types import Array
 
-LARGEST_WEIGHT = 2.0**64
-"""Filters with a larger one, which no network has, are not transformed."""
+LIMIT = 2.0**64
+"""Weights that are as large, which no network has, are not transformed."""
 
 
-def right_ways(
-    node: Convolution, shape: ConvolutionShape, ways: Sequence[Candidate]
-) -> list[Candidate]:
-    """Return those of *ways* that are right for the weights of *node*, which has this *shape*.
+def is_right(node: Product, way: Candidate) -> bool:
+    """Return whether *way* is right for the weights of *node*.
 
-    A transform spreads a weight that is NaN or infinite over all taps, and may overflow. Integers
-    must be known, so that results are known to be exact.
+    Sums of weights spread one that is NaN or infinite over others, and may overflow. Integers must
+    be known, so that results are known to be exact.
     """
-    tiles = {way.tile for way in ways if way.tile is not None}
-    if not tiles:
-        return list(ways)
-    weights = None if node.type.kind.is_float else _numbers(node)
+    if not isinstance(node, Convolution):
+        return not way.is_strassen or _largest(node.factors[1]) < LIMIT
+    if way.tile is None:
+        return True
     if node.type.kind.is_float:
-        right = tiles if _largest(node.filter) < LARGEST_WEIGHT else set()
-    elif node.filter.type.kind not in BYTES | {WHOLE_FACTORS}:
-        right = set()
-    elif weights is None:  # not supplied: what is selected is only looked at
-        right = tiles if isinstance(node.filter, Constant) else set()
-    else:
-        taps = weights.reshape(shape.depth, *shape.kernel, shape.channels_per_group)
-        right = set(exact_tiles(taps, node.input.type.kind, tiles))
-    return [way for way in ways if way.tile is None or way.tile in right]
+        return _largest(node.filter) < LIMIT
+    if node.filter.type.kind not in BYTES | {WHOLE_FACTORS}:
+        return False
+    weights = _numbers(node)
+    if weights is None:  # not supplied: what is selected is only looked at
+        return isinstance(node.filter, Constant)
+    shape = undilated_shape(node)
+    taps = weights.reshape(shape.depth, *shape.kernel, shape.channels_per_group)
+    return way.tile in exact_tiles(taps, node.input.type.kind, {way.tile})
 
 
 def _numbers(node: Convolution) -> Array | None:

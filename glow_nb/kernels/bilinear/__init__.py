@@ -1,0 +1,1 @@
+"""What the kernels of bilinear algorithms share: those of Winograd and of Strassen."""

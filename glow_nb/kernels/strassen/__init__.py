@@ -1,0 +1,1 @@
+"""Kernels of matrix products by Strassen's algorithm."""

@@ -1,0 +1,53 @@
+"""Kernels of matrix products by Strassen's algorithm: fewer products for more additions."""
+
+from __future__ import annotations
+
+from glow_nb.errors import UnsupportedError
+from glow_nb.kernels.bilinear.plan import BilinearPlan, plan_bilinear
+from glow_nb.kernels.operators.strassen_instructions import StrassenMatMulInst
+from glow_nb.kernels.registry import head_kernel_for
+from glow_nb.kernels.stacks.fusion import Fusion
+from glow_nb.kernels.strassen.nest import StrassenNest
+from glow_nb.kernels.strassen.writer import StrassenWriter
+from glow_nb.kernels.target import Target
+from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.llir.traits import KernelTraits
+from glow_nb.strassen import SIDE
+
+
+@head_kernel_for(
+    StrassenMatMulInst,
+    traits=KernelTraits(fuses_epilogue=True, stores_once=True, strided=("dest", "lhs")),
+)
+def strassen_mat_mul_source(
+    instruction: StrassenMatMulInst, target: Target, fusion: Fusion
+) -> KernelSource:
+    """Return the kernel ``(dest, lhs, rhs, scales[, bias])`` of a product and its epilogue.
+
+    Raises:
+        UnsupportedError: Sums are shorter than a vector, twice.
+    """
+    lhs = instruction.lhs.type
+    inner = lhs.shape[-1]
+    if inner < SIDE * target.lanes:
+        raise UnsupportedError(
+            f"{instruction!r}: the sums of {inner} products are too short for Strassen's form, "
+            f"which takes {SIDE * target.lanes} or more; choose packed_mat_mul"
+        )
+    nest = StrassenNest(lhs.size // inner, inner, instruction.depth, lhs.kind, instruction.block)
+    has_bias = instruction.bias is not None
+    return generate_strassen(nest, plan_bilinear(nest, target), fusion, has_bias=has_bias)
+
+
+def generate_strassen(
+    nest: StrassenNest, plan: BilinearPlan, fusion: Fusion, *, has_bias: bool
+) -> KernelSource:
+    """Return the kernel of *nest*, cut up as *plan* says."""
+    fusion = fusion.named_by_field()
+    writer = StrassenWriter(nest, plan, fusion, has_bias=has_bias)
+    title = (
+        f"product of {nest.kind.value}<{nest.rows} x {nest.inner}> and {nest.depth} columns by "
+        "Strassen's algorithm"
+    )
+    text = writer.write(title)
+    return KernelSource("strassen", text, fusion.kinds, writer.scratch_bytes)

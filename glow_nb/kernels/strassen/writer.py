@@ -1,0 +1,234 @@
+"""The source of a matrix product by Strassen's algorithm: how rows are added up, and products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from glow_nb.kernels.bilinear.plan import PAD_BYTES, BilinearPlan, rounded_up
+from glow_nb.kernels.bilinear.weights import ReadWeights
+from glow_nb.kernels.bilinear.writer import BilinearWriter
+from glow_nb.kernels.stacks.fusion import Fusion
+from glow_nb.kernels.strassen.nest import StrassenNest
+from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.strassen import (
+    BLOCK_PRODUCTS,
+    BLOCKS,
+    EXPONENT_BITS,
+    LARGEST_SCALE,
+    LEFT,
+    RECOVERY,
+    SIDE,
+    SUMS,
+)
+
+AHEAD_BYTES = 256
+"""From the factors of one product that are written to those that are fetched, to be written next.
+
+They are written in as many streams as there are products, more than processors look ahead for."""
+
+
+class StrassenWriter(BilinearWriter):
+    """Writes one kernel; every method appends one part of the nest."""
+
+    nest: StrassenNest
+
+    def __init__(
+        self, nest: StrassenNest, plan: BilinearPlan, fusion: Fusion, *, has_bias: bool
+    ) -> None:
+        super().__init__(nest, plan, fusion)
+        self.weights = ReadWeights(nest, plan, self.scratch, "rhs")
+        self.has_bias = has_bias
+        self.inner, self.depth = nest.inner // SIDE, nest.depth // SIDE
+        self.zero = f"splat_float32(0.0, {plan.lanes})"
+
+    @property
+    @override
+    def scratch_bytes(self) -> int:
+        return self.powers + rounded_up(SIDE * self.plan.block_tiles * 4, PAD_BYTES)
+
+    @property
+    def powers(self) -> int:
+        """First byte of what the results of both rows of each tile are multiplied by."""
+        return rounded_up(self.scratch.bytes, PAD_BYTES)
+
+    @override
+    def _write_scratch(self) -> None:
+        super()._write_scratch()
+        self.out.line(f"powers = as_float32(at(scratch, {self.powers}))")
+
+    @override
+    def _write_input(self) -> None:
+        out = self.out
+        self._write_rows()
+        self._write_power()
+        out.line(f"to = (tile - begin) * {self.scratch.rows}")
+        with out.block(f"for first in range(0, {self.inner}, {self.plan.lanes}):"):
+            self._write_column()
+            for number in range(BLOCKS):
+                row, half = divmod(number, SIDE)
+                place = plus(f"row_{row}", half * self.inner, "c")
+                out.line(f"x{number} = load(lhs, {place}, {self.plan.lanes})")
+                if row:
+                    out.line(f"x{number} = mul(x{number}, scale)")
+                out.line(f"prefetch(lhs, {plus(place, SIDE * self.step)})")
+            for product, signs in enumerate(LEFT):
+                place = plus("to", product * self.scratch.plane, "c")
+                out.line(f"prefetch(factors, {plus(place, AHEAD_BYTES // 4)})")
+                out.line(f"store(factors, {place}, {_combination('x', signs)})")
+
+    def _write_rows(self) -> None:
+        """Find the first elements of the two rows of a tile; the last one may have one alone."""
+        second = f"tile * {SIDE} + 1"
+        if self.nest.rows % SIDE:
+            second = f"min({second}, {self.nest.rows - 1})"
+        self.out.line(f"row_0 = {times(f'(tile * {SIDE})', self.step)}")
+        self.out.line(f"row_1 = {times(f'({second})', self.step)}")
+
+    def _write_column(self) -> None:
+        """Find the first column of a vector: the last one ends where the columns do."""
+        lanes = self.plan.lanes
+        last = "first" if self.inner % lanes == 0 else f"min(first, {self.inner - lanes})"
+        self.out.line(f"c = {last}")
+
+    def _write_power(self) -> None:
+        """Find the power of two that makes the second row about as large as the first one."""
+        out, lanes = self.out, self.plan.lanes
+        for row in range(SIDE):
+            out.line(f"largest_{row} = {self.zero}")
+        with out.block(f"for first in range(0, {self.inner}, {lanes}):"):
+            self._write_column()
+            for row in range(SIDE):
+                sizes = [
+                    f"abs(load(lhs, {plus(f'row_{row}', half * self.inner, 'c')}, {lanes}))"
+                    for half in range(SIDE)
+                ]
+                out.line(f"largest_{row} = maximum(largest_{row}, maximum({', '.join(sizes)}))")
+        for row in range(SIDE):
+            whole = f"splat_float32(reduce_maximum(largest_{row}), {lanes})"
+            bits = f"bit_and(bit_cast_int32({whole}), splat_int32({EXPONENT_BITS}, {lanes}))"
+            out.line(f"power_{row} = bit_cast_float32({bits})")
+        low, high = (f"splat_float32({n!r}, {lanes})" for n in (1 / LARGEST_SCALE, LARGEST_SCALE))
+        out.line(f"scale = minimum(maximum(div(power_0, power_1), {low}), {high})")
+        one = f"splat_float32(1.0, {lanes})"
+        for row in range(SIDE):
+            out.line(f"has_{row} = greater(power_{row}, {self.zero})")
+        out.line(f"scale = where(bit_and(has_0, has_1), scale, {one})")
+        for row, back in enumerate((one, f"div({one}, scale)")):
+            number = f"reduce_maximum(where(has_{row}, {back}, {self.zero}))"
+            out.line(f"put(powers, (tile - begin) * {SIDE} + {row}, {number})")
+
+    @override
+    def _write_output(self) -> None:
+        out, lanes, columns = self.out, self.plan.lanes, self.plan.columns
+        out.line(f"start = (tile - begin) * {self.nest.block}")
+        for row in range(SIDE):
+            out.line(f"back_{row} = broadcast(powers, (tile - begin) * {SIDE} + {row}, {lanes})")
+        rest = columns.tail % lanes
+        size = f"size // {lanes} * {lanes}" if rest else "size"
+        with out.block(f"for c in range(0, {size}, {lanes}):"):
+            self._write_columns("a", lanes)
+        if rest:
+            with out.block(f"if size == {columns.tail}:"):
+                out.line(f"c = {columns.tail - rest}")
+                self._write_columns("b", rest)
+
+    @override
+    def _write_ahead(self, row: str, rows: int) -> None:
+        """Bring what the outputs of a register tile will write nearer: with each of the first
+        products, one block of them.
+        """
+        out = self.out
+        with out.block(f"if element < {BLOCKS}:"):
+            out.line(f"pixel = ({row} + begin) * {SIDE} + element // {SIDE}")
+            out.line(f"column = panel * {self.nest.block} + element % {SIDE} * {self.depth}")
+            self.tiles.write_prefetch(out, rows, self.nest.block, "pixel", "column", apart=SIDE)
+
+    def _write_columns(self, tag: str, count: int) -> None:
+        """Add up the products of *count* columns of each half, and store the results."""
+        out, lanes, block = self.out, self.plan.lanes, self.nest.block
+        for product in range(BLOCK_PRODUCTS):
+            place = plus("start", product * self.scratch.sums_plane, "c")
+            out.line(f"m{product} = load(sums, {place}, {lanes})")
+        for half in range(SIDE):
+            place = plus(half * self.nest.panels * block, f"panel * {block}", "c")
+            out.line(f"place_{half} = {place}\nscale_{half} = load(scales, place_{half}, {lanes})")
+            rows = [_combination("m", SUMS[row * SIDE + half]) for row in range(SIDE)]
+            factors = [f"mul(back_{row}, scale_{half})" for row in range(SIDE)]
+            out.line(f"t_{tag}{half} = {self._tile(rows)}\nf_{half} = {self._tile(factors)}")
+        with out.block(f"if not tile_is_finite(add(t_{tag}0, t_{tag}1)):"):
+            self._write_direct_sums(tag)
+        for half in range(SIDE):
+            name = f"t_{tag}{half}"
+            result = f"mul({name}, f_{half})"
+            if self.has_bias:
+                row = f"tile_bias(bias, place_{half}, {SIDE}, 1, {lanes})"
+                result = f"fma({name}, f_{half}, {row})"
+            out.line(f"{name} = {result}")
+            self._write_store(f"{tag}{half}", half, count)
+
+    def _tile(self, rows: Sequence[str]) -> str:
+        """Return the expression of a tile of vectors, one in each row."""
+        tile = f"tile_fill(sums, 0, {len(rows)}, 1, {self.plan.lanes})"
+        for number, row in enumerate(rows):
+            tile = f"tile_set({tile}, {number}, 0, {row})"
+        return tile
+
+    def _write_store(self, tag: str, half: int, count: int) -> None:
+        """Store a tile of one half of the columns, or its first row."""
+        out = self.out
+        out.line(f"row_{tag} = tile * {SIDE}")
+        out.line(f"column_{tag} = {plus('channel', half * self.depth, 'c')}")
+        whole = self.nest.rows // SIDE
+        if self.nest.rows % SIDE == 0:
+            self._write_tile(tag, SIDE, count)
+            return
+        if whole:
+            with out.block(f"if tile < {whole}:"):
+                self._write_tile(tag, SIDE, count)
+        with out.block(f"if tile == {whole}:"):
+            out.line(f"t_{tag}_0 = {self._tile([f'tile_get(t_{tag}, 0, 0)'])}")
+            self._write_tile(tag, 1, count, "_0")
+
+    def _write_tile(self, tag: str, rows: int, count: int, end: str = "") -> None:
+        pixel, channel = f"row_{tag}", f"column_{tag}"
+        tile = f"t_{tag}{end}"
+        self.tiles.write(self.out, tile, rows, columns=count, pixel=pixel, channel=channel)
+
+    def _write_direct_sums(self, tag: str) -> None:
+        """Sum up the results of one vector of each half directly, by the recovered weights."""
+        out, lanes = self.out, self.plan.lanes
+        self._write_rows()
+        for number in range(BLOCKS):
+            out.line(f"d{number} = {self.zero}")
+        with out.block(f"for k in range({self.inner}):"):
+            out.line(f"place = (panel * {BLOCK_PRODUCTS * self.inner} + k) * {self.nest.block} + c")
+            for product in range(BLOCK_PRODUCTS):
+                if RECOVERY[:, product].any():
+                    place = plus("place", product * self.inner * self.nest.block)
+                    out.line(f"u{product} = load(rhs, {place}, {lanes})")
+            for number in range(BLOCKS):
+                row, half = divmod(number, SIDE)
+                text = _combination("u", RECOVERY[number])
+                out.line(f"w{number} = mul({text}, scale_{half})")
+                place = plus(f"row_{row}", half * self.inner, "k")
+                out.line(f"x{number} = broadcast(lhs, {place}, {lanes})")
+            for number in range(BLOCKS):
+                row, half = divmod(number, SIDE)
+                for inner in range(SIDE):
+                    left, right = f"x{row * SIDE + inner}", f"w{inner * SIDE + half}"
+                    out.line(f"d{number} = fma({left}, {right}, d{number})")
+        for half in range(SIDE):
+            out.line(f"t_{tag}{half} = {self._tile([f'd{half}', f'd{SIDE + half}'])}")
+            out.line(f"f_{half} = tile_fill(sums, 1, {SIDE}, 1, {lanes})")
+
+
+def _combination(name: str, signs: Sequence[int]) -> str:
+    """Return the sum of the vectors called *name* that have a sign, positive ones first."""
+    terms = sorted((-sign, number) for number, sign in enumerate(signs) if sign)
+    text = ""
+    for sign, number in terms:
+        term = f"{name}{number}"
+        text = f"{'add' if sign < 0 else 'sub'}({text}, {term})" if text else term
+    return text

@@ -1,0 +1,170 @@
+"""Winograd convolutions, as their kernels see them: tiles of outputs, in one to three dimensions.
+
+Of three dimensions the first is not transformed: tiles are flat, and the taps along it are summed
+up as channels are. The transform of a plane of the input is then made once for each of these taps,
+but the products that it spares are as many times more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+from glow_nb.cook_toom import inputs_of, is_known, row_pairs
+from glow_nb.kernels.bilinear.plan import BilinearPlan, plan_bilinear
+from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import dot_form
+from glow_nb.kernels.products.product_nest import ProductKinds
+from glow_nb.kernels.target import Target
+from glow_nb.types import ElementKind
+
+VOLUME = 3
+"""Dimensions that a kernel is written for; what has fewer gets dimensions of size 1 in front."""
+
+
+@dataclass(frozen=True)
+class WinogradNest:
+    """A convolution by tiles of ``tile`` outputs; one to three spatial dimensions.
+
+    Attributes:
+        shape: Sizes; the dilation is 1.
+        tile: Outputs of a tile in each dimension.
+        kind: Element kind of the input; the other operands of floats are like it.
+        block: Output channels of one panel of the filter.
+        guarded: Tiles with results that are not finite are summed up directly.
+        outside: The number that cells outside the input count as.
+        taps_kind: Element kind of the filter, if it is that of integers, which the kernel
+            transforms.
+    """
+
+    shape: ConvolutionShape
+    tile: tuple[int, ...]
+    kind: ElementKind
+    block: int
+    guarded: bool = False
+    outside: int = 0
+    taps_kind: ElementKind = ElementKind.INT8
+
+    def kinds(self, target: Target) -> ProductKinds:
+        """Return the kinds of the products of transformed elements, and how they are multiplied."""
+        if self.kind.is_float:
+            return ProductKinds.of(self.kind)
+        form = dot_form(WHOLE_FACTORS, WHOLE_FACTORS, 2, target)
+        return ProductKinds.of(WHOLE_FACTORS, form=form)
+
+    @cached_property
+    def volume(self) -> WinogradNest:
+        """The same with three dimensions, along the first of which a tile has one output."""
+        input, kernel, tile = self.shape.input, self.shape.kernel, self.tile
+        stride = self.shape.stride
+        begins, ends = self.shape.begins, self.shape.ends
+        if len(tile) == VOLUME and tile[0] > 1:  # lines and columns are plain, and one dimension
+            input, kernel, tile = (input[0], prod(input[1:])), (kernel[0], 1), (tile[0], 1)
+            begins, ends, stride = (begins[0], 0), (ends[0], 0), (stride[0], 1)
+        missing = VOLUME - len(tile)
+        ones, zeros = (1,) * missing, (0,) * missing
+        shape = replace(
+            self.shape,
+            input=(*ones, *input),
+            kernel=(*ones, *kernel),
+            stride=(*ones, *stride),
+            pads=(*zeros, *begins, *zeros, *ends),
+            dilation=(1,) * VOLUME,
+        )
+        return replace(self, shape=shape, tile=(*ones, *tile))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Inputs of a tile in each dimension."""
+        sizes = zip(self.tile, self.shape.kernel, self.shape.stride, strict=True)
+        return tuple(inputs_of(*axis) for axis in sizes)
+
+    @property
+    def elements(self) -> int:
+        """Products that a tile takes for a pair of channels."""
+        return prod(self.sizes)
+
+    @cached_property
+    def sums(self) -> int:
+        """Elements of a tile in which these products are summed up."""
+        return prod(self.volume.sizes[1:])
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Tiles in each dimension."""
+        return tuple(-(-o // m) for o, m in zip(self.shape.output, self.tile, strict=True))
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images."""
+        return self.shape.batch * prod(self.counts)
+
+    @property
+    def takes_taps(self) -> bool:
+        """True if the filter comes as it is, and the kernel transforms it."""
+        return not self.kind.is_float
+
+    @property
+    def weights(self) -> int:
+        """Transformed weights of all panels."""
+        return self.elements * self.shape.channels_per_group * self.panels * self.block
+
+    @property
+    def filter_bytes(self) -> int:
+        """Bytes of the filter, as it comes."""
+        if self.takes_taps:
+            taps = self.weights // self.elements * prod(self.shape.kernel)
+            return taps * self.taps_kind.size_bytes
+        return self.weights * self.kind.size_bytes
+
+    @property
+    def transformed_at_once(self) -> int:
+        """Elements whose weights are transformed together: pairs of rows of a tile, or one row."""
+        high, wide = self.volume.sizes[1:]
+        return len(row_pairs(high)[0]) * wide
+
+    @property
+    def panels(self) -> int:
+        """Panels of all groups."""
+        return self.shape.group * -(-self.shape.depth_per_group // self.block)
+
+    @property
+    def patch_elements(self) -> int:
+        """Elements of the input of a tile, which is copied where it has a border."""
+        return self.sums * self.shape.channels
+
+    @property
+    def input_elements(self) -> int:
+        """Elements of the input."""
+        return self.shape.batch * prod(self.shape.input) * self.shape.channels
+
+    @property
+    def output_elements(self) -> int:
+        """Elements of the output."""
+        return self.shape.batch * prod(self.shape.output) * self.shape.depth
+
+
+def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...], *, whole: bool = False) -> bool:
+    """True if there is an algorithm, of integers if *whole*, for tiles that saves products."""
+    sizes = list(zip(tile, shape.kernel, shape.stride, strict=True))
+    return (
+        set(shape.dilation) == {1}
+        and (not whole or set(shape.stride) == {1})
+        and all(is_known(*axis, whole=whole) for axis in sizes)
+        and any(m > 1 and r > 1 for m, r, _ in sizes)
+        and shape.channels > 0
+        and is_flat(shape, tile)
+    )
+
+
+def is_flat(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
+    """True if tiles have one output along the first of three dimensions, or can be seen so."""
+    is_column = tile[1:] == (1, 1) and all(map(shape.is_plain, (1, 2)))
+    return shape.rank < VOLUME or tile[0] == 1 or is_column
+
+
+def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> BilinearPlan:
+    """Cut up *nest* for *target*, in blocks of at most *block_tiles*, by default what fits."""
+    return plan_bilinear(nest.volume, target, block_tiles)

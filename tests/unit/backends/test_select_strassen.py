@@ -1,0 +1,152 @@
+"""Which matrix products are done by Strassen's algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glow_nb
+from glow_nb.backends.cpu import select_packed_operators as selection
+from glow_nb.backends.cpu.kernel_estimate import CYCLE_NS, estimated_ns
+from glow_nb.backends.cpu.select_packed_operators import candidates_of, select_packed_operators
+from glow_nb.codegen.sharing import CALL_NS
+from glow_nb.distance import distance
+from glow_nb.driver import run_to
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Constant, Function, Value
+from glow_nb.hlir.ops import FullyConnected, MatMul
+from glow_nb.kernels.operators import PackedMatMul, StrassenMatMul
+from glow_nb.kernels.operators.strassen_instructions import StrassenMatMulInst
+from glow_nb.kernels.target import Target
+from glow_nb.llir.program import Program
+from glow_nb.types import Array, ElementKind
+
+TARGET = Target(
+    "x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma", 8, l2_bytes=1 << 20, l3_bytes=1 << 25
+)
+
+
+def product(
+    lhs: str, inner: int, depth: int, *, kind: str = "float32", weight: float = 0.5
+) -> Function:
+    b = Builder()
+    weights: Array = np.full((inner, depth), weight, ElementKind(kind).dtype)
+    x = b.input("x", f"{kind}<{lhs}>")
+    b.save(b.emit(MatMul(x, b.constant("w", weights))), "y")
+    return b.function()
+
+
+def uses_strassen(function: Function, **options: Any) -> int:
+    """Return how many products of *function* are done so."""
+    made = select_packed_operators(function, target=TARGET, **options)
+    return sum(isinstance(node, StrassenMatMul) for node in made)
+
+
+@pytest.mark.parametrize("lhs", ["128 x 768", "1 x 197 x 768", "2 x 3 x 50 x 768", "1500 x 768"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_products_are(lhs: str, threads: int) -> None:
+    function = product(lhs, 768, 768)
+    assert uses_strassen(function, threads=threads) == 1
+    assert uses_strassen(function, strassen="off") == 0
+
+
+@pytest.mark.parametrize(
+    ("lhs", "inner", "depth"),
+    [
+        ("1 x 768", 768, 768),  # weights come from memory once, whatever is computed
+        ("4 x 4096", 4096, 4096),
+        ("128 x 767", 767, 768),  # odd
+        ("128 x 768", 768, 767),
+        ("128 x 64", 64, 768),  # adding up would take longer
+        ("128 x 768", 768, 64),
+    ],
+)
+def test_others_are_not(lhs: str, inner: int, depth: int) -> None:
+    assert uses_strassen(product(lhs, inner, depth)) == 0
+
+
+@pytest.mark.parametrize("kind", ["float16", "float64", "int32"])
+def test_other_kinds_are_not(kind: str) -> None:
+    assert uses_strassen(product("128 x 768", 768, 768, kind=kind)) == 0
+
+
+@pytest.mark.parametrize("weight", [np.nan, -np.inf, 1e30])
+def test_weights_that_might_overflow_are_not(weight: float) -> None:
+    assert uses_strassen(product("128 x 768", 768, 768, weight=weight)) == 0
+
+
+def test_matrices_of_the_run_are_not() -> None:
+    b = Builder()
+    x, w = b.input("x", "float32<2000 x 768>"), b.input("w", "float32<768 x 768>")
+    b.save(b.emit(MatMul(x, w)), "y")
+    assert uses_strassen(b.function()) == 0
+
+
+def test_more_memory_is_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Builder()
+    x: Value = b.input("x", "float32<128 x 768>")
+    for number in range(4):
+        w = b.constant(f"w{number}", np.full((768, 768), 0.01, np.float32))
+        x = b.emit(MatMul(x, w))
+    b.save(x, "y")
+    assert uses_strassen(b.function()) == 4
+    more = 768 * 768 * 4 * 3 // 4
+    monkeypatch.setattr(selection, "MOST_MORE_BYTES", 3 * more - 1)
+    assert uses_strassen(b.function()) == 2
+
+
+def test_the_fastest_candidate_comes_first() -> None:
+    (node,) = (n for n in product("128 x 768", 768, 768) if isinstance(n, MatMul))
+    ways = candidates_of(node, TARGET, "auto", 2)
+    assert ways[0].is_strassen
+    assert sum(way.is_strassen for way in ways) == 2
+    assert any(way.is_direct for way in ways)
+    assert all(way.is_direct for way in candidates_of(node, TARGET, "auto", strassen="off"))
+
+
+def test_its_estimate_is_that_of_its_choice() -> None:
+    given = product("128 x 768", 768, 768)
+    (node,) = (node for node in given if isinstance(node, MatMul))
+    function = select_packed_operators(given, target=TARGET)
+    order = ("fold_constants", "eliminate_dead_nodes", "schedule", "generate", "allocate")
+    program = run_to(Program, function, order)
+    (instruction,) = (i for i in program.work if isinstance(i, StrassenMatMulInst))
+    (way,) = (
+        way
+        for way in candidates_of(node, TARGET, "auto", 3)
+        if way.is_strassen and way.block == instruction.block
+    )
+    assert estimated_ns(instruction, TARGET) == pytest.approx(CALL_NS + CYCLE_NS * way.cycles, 0.1)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("rows", [64, 65])
+def test_a_network_keeps_its_meaning(rows: int) -> None:
+    random = np.random.default_rng(0)
+    b = Builder()
+    x = b.input("x", f"float32<{rows} x 512>")
+    y: Value = x
+    for name, inner, depth in (("w", 512, 1024), ("v", 1024, 512)):
+        weights = random.standard_normal((inner, depth), np.float32) / np.float32(inner**0.5)
+        bias = b.constant(f"{name}_bias", random.standard_normal(depth, np.float32))
+        y = b.emit(FullyConnected(y, b.constant(name, weights), bias))
+    b.save(y, "y")
+    feeds = {"x": random.standard_normal((rows, 512), np.float32)}
+    net = glow_nb.compile(b.function(), threads=2)
+    assert sum(kernel.family == "strassen" for kernel in net.kernels) == 2
+    wanted = evaluate(b.function(), feeds)["y"]
+    assert distance(wanted, net.run(feeds)["y"], least=1.0) <= 1e-5
+    plain = glow_nb.compile(b.function(), threads=2, backend=glow_nb.Cpu(strassen="off"))
+    assert net.memory.constant_bytes > 1.7 * plain.memory.constant_bytes
+
+
+def test_weights_that_were_not_supplied_are_looked_at_only() -> None:
+    b = Builder()
+    x = b.input("x", "float32<128 x 768>")
+    w = Constant("w", b.constant("w", np.zeros((768, 768), np.float32)).type, None)
+    b.save(b.emit(MatMul(x, w)), "y")
+    made = select_packed_operators(b.function(), target=TARGET)
+    assert any(isinstance(node, (StrassenMatMul, PackedMatMul)) for node in made)
