@@ -42,7 +42,7 @@ from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.plots.memory_map import BACKGROUND, FAINT, INK, PALETTE
 
-WAYS = ("direct", "matrix product", "Winograd")
+WAYS = ("direct", "matrix product", "Winograd", "Strassen")
 ENCODERS = ("encoder_64", "bert_128", "encoder_200", "vit_b16", "audio_encoder")
 """Networks of :mod:`experiments.transformers` that are measured beside the twins."""
 
@@ -98,6 +98,8 @@ def measure(network: str, target: Target, threads: int) -> list[Layer]:
 
 def way_of(layer: Layer, way: Candidate) -> str:
     """Return the family of *way*, one of :data:`WAYS`."""
+    if way.is_strassen:
+        return "Strassen"
     if way.tile is not None:
         return "Winograd"
     return "direct" if layer.key.startswith("convolution") else "matrix product"
@@ -145,7 +147,7 @@ def page(found: Mapping[int, Sequence[Layer]]) -> str:
 
 
 def _describe(layer: Layer, way: Candidate) -> str:
-    return f"tile {way.tile} block {way.block} {1e6 * layer.times[way]:.1f} us"
+    return f"{way.name} {1e6 * layer.times[way]:.1f} us"
 
 
 def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:

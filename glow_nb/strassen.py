@@ -14,7 +14,8 @@ and column by itself, the second row, and the second column, is multiplied befor
 two that makes its largest number about as large as that of the first one, and the results are
 divided by it. (Ballard, Benson, Druinsky, Lipshitz and Schwartz, "Improving the numerical stability
 of fast matrix multiplication", SIAM Journal on Matrix Analysis and Applications 37, 2016, call this
-outside scaling.) Results of rows and columns of zeros are zero.
+outside scaling.) Results of rows and columns of zeros, and of numbers below the least normal one
+of ``float32``, are zero.
 """
 
 from __future__ import annotations
@@ -72,9 +73,13 @@ RECOVERY = np.array(
 )
 """``[block, product]``: the blocks of w, from what the products take of them."""
 
-LARGEST_SCALE = 2.0**60
-"""Rows and columns that differ more than so much are not made alike, but nearer: the product of the
-scales of a row and a column is a normal number of ``float32``."""
+LEAST_SCALE, LARGEST_SCALE = 2.0**-30, 2.0**90
+"""Second rows are multiplied by no less and no more; other pairs of rows are multiplied by all
+weights directly. By less, products of the second row might be too small for ``float32``."""
+
+LARGEST_COLUMN_SCALE = 2.0**30
+"""Columns whose sizes differ more are not made alike, but nearer; networks with such a matrix do
+not use the algorithm for it."""
 
 EXPONENT_BITS = 0x7F800000
 """Of a ``float32``: with these alone, a number is a power of two."""
@@ -83,17 +88,18 @@ LEAST_SIZE = 2.0**-126
 """The least normal number of ``float32``: rows and columns of smaller ones count as zeros."""
 
 
-def scales(first: Array, second: Array) -> tuple[Array, Array]:
+def scales(first: Array, second: Array, largest: float = np.inf) -> tuple[Array, Array]:
     """Return how to make the second of two rows, or columns, about as large as the first one.
 
     *first* and *second* are the sizes of their largest numbers. The result is a power of two to
-    multiply the second one by, and what the results of both, ``[2, ...]``, are multiplied by then.
+    multiply the second one by, no more than *largest* and no less than its reciprocal, and what the
+    results of both, ``[2, ...]``, are multiplied by then.
     """
     sizes = np.stack([first, second]).astype(np.float64)
     is_zero = sizes < LEAST_SIZE
     is_plain = (np.isfinite(sizes) & ~is_zero).all(axis=0)
     powers = 2.0 ** np.where(is_plain, np.frexp(sizes)[1], 0)
-    scale = np.clip(powers[0] / powers[1], 1 / LARGEST_SCALE, LARGEST_SCALE)
+    scale = np.clip(powers[0] / powers[1], 1 / largest, largest)
     return scale, np.where(is_zero, 0.0, np.stack([np.ones_like(scale), 1 / scale]))
 
 

@@ -43,6 +43,9 @@ DIFFERENT_WEIGHTS = 4093
 """How many random weights are repeated: a prime number, so that few sums of two are zero, which
 takes a processor less power."""
 
+SIZE = 0.05
+"""Of a random weight: a usual one, so that results are no larger than they are in networks."""
+
 ROWS = 64
 NANOSECONDS = 1e-9
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 25
@@ -81,8 +84,7 @@ def candidate_program(node: Product, candidate: Candidate, far_bytes: int) -> Pr
 
 def _weights(shape: tuple[int, ...]) -> Array:
     """Return random weights, some of which are alike."""
-    few = np.random.default_rng(0).standard_normal(DIFFERENT_WEIGHTS, np.float32)
-    few *= max(1, prod(shape[:-1])) ** -0.5  # so that results are about as large as inputs
+    few = np.random.default_rng(0).normal(scale=SIZE, size=DIFFERENT_WEIGHTS).astype(np.float32)
     return np.resize(few, prod(shape)).reshape(shape)
 
 

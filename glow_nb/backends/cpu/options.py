@@ -34,10 +34,12 @@ class Cpu(BackendOptions):
             network's time. "off" sums up everything directly.
         strassen: "auto" lets products with constant matrices be done by Strassen's algorithm where
             that is faster: seven products of halves in place of eight, up to 1.12 times as fast.
-            Their root mean square error is about 4e-7 of the outputs' (direct sums: 2e-7), relative
-            to the row and the column of the result, as with direct sums; NaN, infinities and
-            overflows are where the direct sum has them. Weights take 7/4 of their memory, at most
-            1 GiB more for a network. "off" sums up everything directly.
+            Their root mean square error is about 4e-7 of the outputs' (direct sums: 2e-7); it is
+            relative to the row and the column of a result, as with direct sums, and results of rows
+            and columns of numbers below 1.2e-38 are zero. Where NaN, infinity or an overflow comes
+            in, results are summed up directly, two rows at a time, which takes several times as
+            long. Weights take 7/4 of their memory, at most 1 GiB more for each set of sizes that a
+            network is compiled for. "off" sums up everything directly.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
             product is the fastest, in place of estimating it. This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next

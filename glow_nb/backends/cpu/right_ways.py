@@ -10,10 +10,12 @@ from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, Mul, Reshape, Transpose
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.recipe import NodeRecipe
+from glow_nb.kernels.operators.strassen import column_scales
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.winograd.exactness import exact_tiles
 from glow_nb.payload import Recipe
+from glow_nb.strassen import LARGEST_COLUMN_SCALE
 from glow_nb.types import Array
 
 LIMIT = 2.0**64
@@ -27,14 +29,14 @@ def is_right(node: Product, way: Candidate) -> bool:
     be known, so that results are known to be exact.
     """
     if not isinstance(node, Convolution):
-        return not way.is_strassen or _largest(node.factors[1]) < LIMIT
+        return not way.is_strassen or _are_alike(node.factors[1])
     if way.tile is None:
         return True
     if node.type.kind.is_float:
         return _largest(node.filter) < LIMIT
     if node.filter.type.kind not in BYTES | {WHOLE_FACTORS}:
         return False
-    weights = _numbers(node)
+    weights = _numbers(node.filter)
     if weights is None:  # not supplied: what is selected is only looked at
         return isinstance(node.filter, Constant)
     shape = undilated_shape(node)
@@ -42,9 +44,23 @@ def is_right(node: Product, way: Candidate) -> bool:
     return way.tile in exact_tiles(taps, node.input.type.kind, {way.tile})
 
 
-def _numbers(node: Convolution) -> Array | None:
-    """Return the weights of *node*, None if a run brings them or they are not supplied."""
-    payload = node.filter.payload if isinstance(node.filter, Constant) else None
+def _are_alike(matrix: Value) -> bool:
+    """Return whether the columns of *matrix* that Strassen's algorithm adds up are of like size.
+
+    Those of a matrix that is not supplied are.
+    """
+    weights = _numbers(matrix)
+    if weights is None:
+        return True
+    scale, _ = column_scales(weights)
+    is_near = (scale > 1 / LARGEST_COLUMN_SCALE) & (scale < LARGEST_COLUMN_SCALE)
+    largest = np.maximum(weights.max(initial=0), -weights.min(initial=0))
+    return bool(is_near.all() and largest < LIMIT)
+
+
+def _numbers(weights: Value) -> Array | None:
+    """Return *weights*, None if a run brings them or they are not supplied."""
+    payload = weights.payload if isinstance(weights, Constant) else None
     return payload.make() if isinstance(payload, Recipe) else payload
 
 

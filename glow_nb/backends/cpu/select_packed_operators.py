@@ -67,7 +67,8 @@ threads, may be padded at run time, or may cut sums into more inner blocks."""
 MOST_MORE_BYTES = 2**30
 """What the weights of a network in Strassen's form may take beside what they take otherwise: 3/4 of
 their own size. A network of 1.4 GB of such weights has all of them in this form; of a larger one,
-those that come first, so that it still finds room in the memory of the machine."""
+those that come first, so that it still finds room in the memory of the machine. It is so for each
+set of sizes that a network with open sizes is compiled for."""
 
 
 @register_pass
@@ -195,7 +196,8 @@ def candidates_of(
         target: The processor.
         winograd: "auto", "guarded" or "off".
         blocks: How many widths of panels to try in each way.
-        threads: Cores that share a convolution; products are ranked alike for any number.
+        threads: Cores that share a convolution, or a product by Strassen's algorithm; direct
+            products are ranked alike for any number.
         strassen: "auto" or "off".
     """
     ways = _estimated_ways(

@@ -147,23 +147,17 @@ class MeasuringTuner:
         """Return the stored seconds of *ways*; None unless all of them are there."""
         digest = self._key(key, far_bytes)
         stored = _measured.get(digest) or _read(self._path(digest), digest)
-        if stored is None or any(_name(way) not in stored for way in ways):
+        if stored is None or any(way.name not in stored for way in ways):
             return None
-        return {way: stored[_name(way)] for way in ways}
+        return {way: stored[way.name] for way in ways}
 
     def _store(self, key: str, far_bytes: int, times: Mapping[Candidate, float]) -> None:
         digest = self._key(key, far_bytes)
-        _measured[digest] = {_name(way): seconds for way, seconds in times.items()}
+        _measured[digest] = {way.name: seconds for way, seconds in times.items()}
         path = self._path(digest)
         if path is not None:
             entry = {"key": digest, "node": key, "seconds": _measured[digest]}
             write_whole(path, json.dumps(entry, indent=1).encode())
-
-
-def _name(way: Candidate) -> str:
-    """Return what a stored measurement calls *way*."""
-    form = "strassen" if way.is_strassen else f"tile {way.tile}"
-    return f"{form} block {way.block}"
 
 
 def _read(path: Path | None, digest: str) -> dict[str, float] | None:

@@ -6,6 +6,8 @@ right one, and of the result, meets column ``j + N / 2``.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from typing_extensions import override
 
@@ -40,7 +42,9 @@ from glow_nb.strassen import (
     BLOCK_PRODUCTS,
     BLOCKS,
     EXPONENT_BITS,
+    LARGEST_COLUMN_SCALE,
     LARGEST_SCALE,
+    LEAST_SCALE,
     LEFT,
     RECOVERY,
     RIGHT,
@@ -152,8 +156,10 @@ class StrassenMatMul(Node):
     half of it padded with zeros, or absent. The result is
     ``[..., depth]``. The last row is alone if their number is odd.
 
-    A result that is not finite so is the direct sum, so that NaN and infinity do not spread to
-    other rows or columns, and nothing overflows that would not do so otherwise.
+    A result that is not finite so is the sum of all products of its own row and column, so that NaN
+    and infinity do not spread to others, and nothing overflows that would not do so otherwise. The
+    weights of this sum are recovered from the sums of blocks: one that is 2^25 times smaller than
+    the other of its sum may count as zero. Rows whose sizes differ by too much are done so, too.
 
     ``evaluate`` computes just that, in ``float64``, with the weights as they are.
 
@@ -203,10 +209,11 @@ class StrassenMatMul(Node):
     @override
     def evaluate(self, lhs: Array, rhs: Array, scales: Array, bias: Array | None) -> Array:
         depth, inner = self.depth // SIDE, lhs.shape[-1]
-        plain = widest(rhs).transpose(1, 2, 0, 3).reshape(BLOCK_PRODUCTS, inner // SIDE, -1)
+        panels, *sizes, block = rhs.shape
+        plain = widest(rhs).transpose(1, 2, 0, 3).reshape(*sizes, panels * block)
         weights = plain[..., :depth]
         columns = self._whole_row(scales)
-        left = widest(lhs).reshape(-1, inner)
+        left = widest(lhs).reshape(prod(lhs.shape[:-1]), inner)
         with np.errstate(all="ignore"):
             result = _product(left, weights) * columns
             is_right = np.isfinite(result)
@@ -227,12 +234,21 @@ class StrassenMatMul(Node):
         bias = 0 if self.bias is None else self.type.size
         return Cost(self.type.size * self.lhs.type.shape[-1], bias)
 
+    @override
+    def executed_cost(self) -> Cost:
+        """Count the products of halves, and for every sign in a matrix one addition."""
+        inner = self.lhs.type.shape[-1] // SIDE
+        pairs, depth = -(-prod(self.type.shape[:-1]) // SIDE), self.depth // SIDE
+        additions = np.count_nonzero(LEFT) * inner + np.count_nonzero(SUMS) * depth
+        products = BLOCK_PRODUCTS * pairs * inner * depth
+        return Cost(products, pairs * int(additions) + self.type.size)
+
 
 def column_scales(matrix: Array) -> tuple[Array, Array]:
     """Return what the right half of the columns of *matrix* is multiplied by, and all results."""
     depth = matrix.shape[1] // SIDE
     sizes = np.maximum(matrix.max(axis=0, initial=0), -matrix.min(axis=0, initial=0))
-    return scales(sizes[:depth], sizes[depth:])
+    return scales(sizes[:depth], sizes[depth:], LARGEST_COLUMN_SCALE)
 
 
 def _product(left: Array, weights: Array) -> Array:
@@ -243,11 +259,14 @@ def _product(left: Array, weights: Array) -> Array:
     first, second = paired[0::SIDE], paired[1::SIDE]
     sizes = (np.abs(each).max(axis=1, initial=0) for each in (first, second))
     factors, back = scales(*sizes)
+    is_near = (factors >= LEAST_SCALE) & (factors <= LARGEST_SCALE)
+    factors = np.where(is_near, factors, np.nan)
     blocks = blocks_of(np.concatenate([first, second * factors[:, np.newaxis]]))
     products = np.tensordot(LEFT, blocks, axes=1) @ weights
-    made = _whole(np.tensordot(SUMS, products, axes=1)).reshape(SIDE, len(first), -1)
+    made = _whole(np.tensordot(SUMS, products, axes=1))
+    made = made.reshape(SIDE, len(first), made.shape[1])
     made = made * back[:, :, np.newaxis]
-    result: Array = made.swapaxes(0, 1).reshape(len(paired), -1)
+    result: Array = made.swapaxes(0, 1).reshape(paired.shape[0], made.shape[2])
     return result[:rows]
 
 
@@ -319,9 +338,9 @@ def _emit_scales(rewriter: Rewriter, matrix: Value) -> tuple[Value, list[Value]]
         are_zero.append(rewriter.emit(Equal(power, number(0))))
         finite = rewriter.emit(Less(power, number(np.inf)))
         are_plain.append(rewriter.emit(And(finite, rewriter.emit(Less(number(0), power)))))
-    ratio = rewriter.emit(Div(*powers))
-    clipped = rewriter.emit(Clip(ratio, 1 / LARGEST_SCALE, LARGEST_SCALE))
-    scale = rewriter.emit(Select(rewriter.emit(And(*are_plain)), clipped, number(1)))
+    limits = 1 / LARGEST_COLUMN_SCALE, LARGEST_COLUMN_SCALE
+    ratio = rewriter.emit(Clip(rewriter.emit(Div(*powers)), *limits))
+    scale = rewriter.emit(Select(rewriter.emit(And(*are_plain)), ratio, number(1)))
     backs = [number(1), rewriter.emit(Div(number(1), scale))]
     back: list[Value] = [
         rewriter.emit(Select(is_zero, number(0), each))

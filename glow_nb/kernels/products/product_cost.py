@@ -34,12 +34,13 @@ one Zen 4 core 7. Matrices that few rows multiply come faster, from several plac
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to compute a convolution.
+    """A way to compute a convolution or a matrix product.
 
     Attributes:
         tile: Outputs of a Winograd tile in each dimension; None for the direct sum.
         block: Output channels of one panel of the filter.
-        cycles: Estimated time of one run, with the largest share if several threads work.
+        cycles: Estimated time of one run: of the largest share of a convolution, if several threads
+            work, and of all work of a matrix product.
         factors: Neighbouring factors that are multiplied at once.
         is_paired: Weights lie in pairs that do not saturate.
         is_strassen: The product is done by Strassen's algorithm.
@@ -56,6 +57,12 @@ class Candidate:
     def is_direct(self) -> bool:
         """True if it sums up all products as they are."""
         return self.tile is None and not self.is_strassen
+
+    @property
+    def name(self) -> str:
+        """What measurements call it."""
+        form = "strassen" if self.is_strassen else f"tile {self.tile}"
+        return f"{form} block {self.block}"
 
 
 def filter_cycles(filter_bytes: float, part: float, target: Target) -> float:

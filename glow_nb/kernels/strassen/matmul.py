@@ -35,16 +35,13 @@ def strassen_mat_mul_source(
             f"which takes {SIDE * target.lanes} or more; choose packed_mat_mul"
         )
     nest = StrassenNest(lhs.size // inner, inner, instruction.depth, lhs.kind, instruction.block)
-    has_bias = instruction.bias is not None
-    return generate_strassen(nest, plan_bilinear(nest, target), fusion, has_bias=has_bias)
+    return generate_strassen(nest, plan_bilinear(nest, target), fusion)
 
 
-def generate_strassen(
-    nest: StrassenNest, plan: BilinearPlan, fusion: Fusion, *, has_bias: bool
-) -> KernelSource:
+def generate_strassen(nest: StrassenNest, plan: BilinearPlan, fusion: Fusion) -> KernelSource:
     """Return the kernel of *nest*, cut up as *plan* says."""
     fusion = fusion.named_by_field()
-    writer = StrassenWriter(nest, plan, fusion, has_bias=has_bias)
+    writer = StrassenWriter(nest, plan, fusion)
     title = (
         f"product of {nest.kind.value}<{nest.rows} x {nest.inner}> and {nest.depth} columns by "
         "Strassen's algorithm"

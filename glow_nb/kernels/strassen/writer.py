@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from typing_extensions import override
 
+from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.bilinear.plan import PAD_BYTES, BilinearPlan, rounded_up
 from glow_nb.kernels.bilinear.weights import ReadWeights
 from glow_nb.kernels.bilinear.writer import BilinearWriter
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.writing.index_text import plus, times
+from glow_nb.llir.program import kernel_operands
 from glow_nb.strassen import (
     BLOCK_PRODUCTS,
     BLOCKS,
     EXPONENT_BITS,
     LARGEST_SCALE,
+    LEAST_SCALE,
     LEFT,
     RECOVERY,
     SIDE,
@@ -34,12 +38,11 @@ class StrassenWriter(BilinearWriter):
 
     nest: StrassenNest
 
-    def __init__(
-        self, nest: StrassenNest, plan: BilinearPlan, fusion: Fusion, *, has_bias: bool
-    ) -> None:
+    def __init__(self, nest: StrassenNest, plan: BilinearPlan, fusion: Fusion) -> None:
         super().__init__(nest, plan, fusion)
-        self.weights = ReadWeights(nest, plan, self.scratch, "rhs")
-        self.has_bias = has_bias
+        _, *operands = kernel_operands(fusion.head)
+        self.lhs, self.rhs, self.scales, *self.bias = (fusion.names[each] for each in operands)
+        self.weights = ReadWeights(nest, plan, self.scratch, self.rhs)
         self.inner, self.depth = nest.inner // SIDE, nest.depth // SIDE
         self.zero = f"splat_float32(0.0, {plan.lanes})"
 
@@ -69,10 +72,10 @@ class StrassenWriter(BilinearWriter):
             for number in range(BLOCKS):
                 row, half = divmod(number, SIDE)
                 place = plus(f"row_{row}", half * self.inner, "c")
-                out.line(f"x{number} = load(lhs, {place}, {self.plan.lanes})")
+                out.line(f"x{number} = load({self.lhs}, {place}, {self.plan.lanes})")
                 if row:
                     out.line(f"x{number} = mul(x{number}, scale)")
-                out.line(f"prefetch(lhs, {plus(place, SIDE * self.step)})")
+                out.line(f"prefetch({self.lhs}, {plus(place, SIDE * self.step)})")
             for product, signs in enumerate(LEFT):
                 place = plus("to", product * self.scratch.plane, "c")
                 out.line(f"prefetch(factors, {plus(place, AHEAD_BYTES // 4)})")
@@ -101,7 +104,7 @@ class StrassenWriter(BilinearWriter):
             self._write_column()
             for row in range(SIDE):
                 sizes = [
-                    f"abs(load(lhs, {plus(f'row_{row}', half * self.inner, 'c')}, {lanes}))"
+                    f"abs(load({self.lhs}, {plus(f'row_{row}', half * self.inner, 'c')}, {lanes}))"
                     for half in range(SIDE)
                 ]
                 out.line(f"largest_{row} = maximum(largest_{row}, maximum({', '.join(sizes)}))")
@@ -109,9 +112,13 @@ class StrassenWriter(BilinearWriter):
             whole = f"splat_float32(reduce_maximum(largest_{row}), {lanes})"
             bits = f"bit_and(bit_cast_int32({whole}), splat_int32({EXPONENT_BITS}, {lanes}))"
             out.line(f"power_{row} = bit_cast_float32({bits})")
-        low, high = (f"splat_float32({n!r}, {lanes})" for n in (1 / LARGEST_SCALE, LARGEST_SCALE))
-        out.line(f"scale = minimum(maximum(div(power_0, power_1), {low}), {high})")
-        one = f"splat_float32(1.0, {lanes})"
+        low, high, one, nan = (
+            f"splat_float32({number_text(number)}, {lanes})"
+            for number in (LEAST_SCALE, LARGEST_SCALE, 1.0, math.nan)
+        )
+        out.line("scale = div(power_0, power_1)")
+        is_near = f"bit_and(greater_equal(scale, {low}), less_equal(scale, {high}))"
+        out.line(f"scale = where({is_near}, scale, {nan})")  # what is NaN is summed up directly
         for row in range(SIDE):
             out.line(f"has_{row} = greater(power_{row}, {self.zero})")
         out.line(f"scale = where(bit_and(has_0, has_1), scale, {one})")
@@ -140,7 +147,8 @@ class StrassenWriter(BilinearWriter):
         products, one block of them.
         """
         out = self.out
-        with out.block(f"if element < {BLOCKS}:"):
+        is_first = "" if self.plan.dot == self.plan.groups else " and part == 0"
+        with out.block(f"if element < {BLOCKS}{is_first}:"):
             out.line(f"pixel = ({row} + begin) * {SIDE} + element // {SIDE}")
             out.line(f"column = panel * {self.nest.block} + element % {SIDE} * {self.depth}")
             self.tiles.write_prefetch(out, rows, self.nest.block, "pixel", "column", apart=SIDE)
@@ -153,7 +161,9 @@ class StrassenWriter(BilinearWriter):
             out.line(f"m{product} = load(sums, {place}, {lanes})")
         for half in range(SIDE):
             place = plus(half * self.nest.panels * block, f"panel * {block}", "c")
-            out.line(f"place_{half} = {place}\nscale_{half} = load(scales, place_{half}, {lanes})")
+            out.line(
+                f"place_{half} = {place}\nscale_{half} = load({self.scales}, place_{half}, {lanes})"
+            )
             rows = [_combination("m", SUMS[row * SIDE + half]) for row in range(SIDE)]
             factors = [f"mul(back_{row}, scale_{half})" for row in range(SIDE)]
             out.line(f"t_{tag}{half} = {self._tile(rows)}\nf_{half} = {self._tile(factors)}")
@@ -162,8 +172,8 @@ class StrassenWriter(BilinearWriter):
         for half in range(SIDE):
             name = f"t_{tag}{half}"
             result = f"mul({name}, f_{half})"
-            if self.has_bias:
-                row = f"tile_bias(bias, place_{half}, {SIDE}, 1, {lanes})"
+            for bias in self.bias:
+                row = f"tile_bias({bias}, place_{half}, {SIDE}, 1, {lanes})"
                 result = f"fma({name}, f_{half}, {row})"
             out.line(f"{name} = {result}")
             self._write_store(f"{tag}{half}", half, count)
@@ -207,13 +217,13 @@ class StrassenWriter(BilinearWriter):
             for product in range(BLOCK_PRODUCTS):
                 if RECOVERY[:, product].any():
                     place = plus("place", product * self.inner * self.nest.block)
-                    out.line(f"u{product} = load(rhs, {place}, {lanes})")
+                    out.line(f"u{product} = load({self.rhs}, {place}, {lanes})")
             for number in range(BLOCKS):
                 row, half = divmod(number, SIDE)
                 text = _combination("u", RECOVERY[number])
                 out.line(f"w{number} = mul({text}, scale_{half})")
                 place = plus(f"row_{row}", half * self.inner, "k")
-                out.line(f"x{number} = broadcast(lhs, {place}, {lanes})")
+                out.line(f"x{number} = broadcast({self.lhs}, {place}, {lanes})")
             for number in range(BLOCKS):
                 row, half = divmod(number, SIDE)
                 for inner in range(SIDE):

@@ -18,7 +18,7 @@ from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function, Value
 from glow_nb.hlir.ops import FullyConnected, MatMul
-from glow_nb.kernels.operators import PackedMatMul, StrassenMatMul
+from glow_nb.kernels.operators import StrassenMatMul
 from glow_nb.kernels.operators.strassen_instructions import StrassenMatMulInst
 from glow_nb.kernels.target import Target
 from glow_nb.llir.program import Program
@@ -78,6 +78,16 @@ def test_weights_that_might_overflow_are_not(weight: float) -> None:
     assert uses_strassen(product("128 x 768", 768, 768, weight=weight)) == 0
 
 
+@pytest.mark.parametrize(("size", "is_used"), [(1e8, True), (1e-8, True), (1e10, False)])
+def test_matrices_with_columns_of_too_different_sizes_are_not(size: float, is_used: bool) -> None:
+    weights = np.full((768, 768), 0.5, np.float32)
+    weights[:, 5] *= np.float32(size)
+    b = Builder()
+    x = b.input("x", "float32<128 x 768>")
+    b.save(b.emit(MatMul(x, b.constant("w", weights))), "y")
+    assert uses_strassen(b.function()) == is_used
+
+
 def test_matrices_of_the_run_are_not() -> None:
     b = Builder()
     x, w = b.input("x", "float32<2000 x 768>"), b.input("w", "float32<768 x 768>")
@@ -119,7 +129,8 @@ def test_its_estimate_is_that_of_its_choice() -> None:
         for way in candidates_of(node, TARGET, "auto", 3)
         if way.is_strassen and way.block == instruction.block
     )
-    assert estimated_ns(instruction, TARGET) == pytest.approx(CALL_NS + CYCLE_NS * way.cycles, 0.1)
+    more = estimated_ns(instruction, TARGET) - CALL_NS - CYCLE_NS * way.cycles
+    assert 0 <= more < 0.05 * CYCLE_NS * way.cycles  # what is read and written beside the weights
 
 
 @pytest.mark.jit
@@ -149,4 +160,4 @@ def test_weights_that_were_not_supplied_are_looked_at_only() -> None:
     w = Constant("w", b.constant("w", np.zeros((768, 768), np.float32)).type, None)
     b.save(b.emit(MatMul(x, w)), "y")
     made = select_packed_operators(b.function(), target=TARGET)
-    assert any(isinstance(node, (StrassenMatMul, PackedMatMul)) for node in made)
+    assert any(isinstance(node, StrassenMatMul) for node in made)

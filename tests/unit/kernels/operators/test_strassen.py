@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glow_nb.costs import Cost
 from glow_nb.errors import VerifyError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
@@ -34,7 +35,16 @@ def feeds(function: Function) -> dict[str, Array]:
 
 @pytest.mark.parametrize(
     ("lhs", "inner", "depth", "block"),
-    [("8 x 6", 6, 10, 4), ("2 x 3 x 4", 4, 2, 8), ("5 x 2", 2, 0, 4), ("1 x 8", 8, 12, 3)],
+    [
+        ("8 x 6", 6, 10, 4),
+        ("2 x 3 x 4", 4, 2, 8),
+        ("5 x 2", 2, 0, 4),
+        ("1 x 8", 8, 12, 3),
+        ("0 x 6", 6, 10, 4),
+        ("2 x 0 x 6", 6, 4, 4),
+        ("5 x 0", 0, 10, 4),
+        ("8", 8, 4, 2),
+    ],
 )
 def test_it_means_a_product(lhs: str, inner: int, depth: int, block: int) -> None:
     function = product(lhs, inner, depth, block)
@@ -71,6 +81,14 @@ def test_the_right_half_is_made_as_large_as_the_left_one() -> None:
     assert made.shape == (1, 7, 2, 4)
     assert made[0, 1].tolist() == [[1, 3, 0, 0]] * 2  # the upper left block
     assert made[0, 4].tolist() == [[1, 0, 5, 0]] * 2  # the lower right one, scaled
+
+
+def test_its_cost_is_that_of_seven_products() -> None:
+    function = product("9 x 8", 8, 12, 4)
+    (node,) = (node for node in function if isinstance(node, StrassenMatMul))
+    assert node.cost() == Cost(9 * 8 * 12, 9 * 12)
+    additions = 5 * (12 * 4 + 12 * 6)  # of five pairs of rows; each matrix has twelve signs
+    assert node.executed_cost() == Cost(7 * 5 * 4 * 6, additions + 9 * 12)
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
