@@ -7,7 +7,7 @@ from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left, w
 from glow_nb.backends.cpu.paired_weights import Pairing, emit_paired, paired_weights
 from glow_nb.backends.cpu.products import Product
 from glow_nb.hlir.graph import Value
-from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape
+from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Transpose
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import (
     PackedConvolution,
@@ -36,12 +36,11 @@ def emit_candidate(
 
     If *guarded*, Winograd's algorithm sums up directly what is not finite. *pairing* pairs weights.
     """
+    if candidate.is_strassen:
+        return _emit_strassen(node, rewriter, candidate.block)
     outside, pairs = 0, pairing(node, candidate.block) if candidate.is_paired else None
     if isinstance(node, Convolution):
         node, outside = without_pad(node)
-    if candidate.is_strassen:
-        assert not isinstance(node, Convolution)
-        return _emit_strassen(node, rewriter, candidate.block)
     if pairs is not None:
         return emit_paired(node, rewriter, candidate, outside, pairs)
     if candidate.factors == 1:
@@ -130,10 +129,14 @@ def _emit_product(node: MatMul | FullyConnected, rewriter: Rewriter, candidate: 
     )
 
 
-def _emit_strassen(node: MatMul | FullyConnected, rewriter: Rewriter, block: int) -> Value:
+def _emit_strassen(node: Product, rewriter: Rewriter, block: int) -> Value:
     """Emit *node* with its constant matrix in panels of *block* columns."""
-    bias = node.bias if isinstance(node, FullyConnected) else None
+    bias = None if isinstance(node, MatMul) else node.bias
     lhs, matrix = node.factors
+    if isinstance(node, Convolution):  # of single pixels
+        depth, *_, channels = matrix.type.shape
+        rows = rewriter.emit(Reshape(matrix, (depth, channels)))
+        matrix = rewriter.emit(Transpose(rows, (1, 0)))
     return rewriter.emit(
         StrassenMatMul(
             lhs,

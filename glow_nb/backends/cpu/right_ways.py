@@ -28,10 +28,11 @@ def is_right(node: Product, way: Candidate) -> bool:
     Sums of weights spread one that is NaN or infinite over others, and may overflow. Integers must
     be known, so that results are known to be exact.
     """
-    if not isinstance(node, Convolution):
-        return not way.is_strassen or _are_alike(node.factors[1])
+    if way.is_strassen:
+        return _are_alike(node)
     if way.tile is None:
         return True
+    assert isinstance(node, Convolution)
     if node.type.kind.is_float:
         return _largest(node.filter) < LIMIT
     if node.filter.type.kind not in BYTES | {WHOLE_FACTORS}:
@@ -44,14 +45,16 @@ def is_right(node: Product, way: Candidate) -> bool:
     return way.tile in exact_tiles(taps, node.input.type.kind, {way.tile})
 
 
-def _are_alike(matrix: Value) -> bool:
-    """Return whether the columns of *matrix* that Strassen's algorithm adds up are of like size.
+def _are_alike(node: Product) -> bool:
+    """Return whether the columns of the right matrix of *node* are of like size.
 
-    Those of a matrix that is not supplied are.
+    Strassen's algorithm adds up two of them. Those of a matrix that is not supplied are alike.
     """
-    weights = _numbers(matrix)
+    weights = _numbers(node.factors[1])
     if weights is None:
         return True
+    if isinstance(node, Convolution):  # of single pixels: a filter has a row for each channel
+        weights = weights.reshape(len(weights), -1).T
     scale, _ = column_scales(weights)
     is_near = (scale > 1 / LARGEST_COLUMN_SCALE) & (scale < LARGEST_COLUMN_SCALE)
     largest = np.maximum(weights.max(initial=0), -weights.min(initial=0))

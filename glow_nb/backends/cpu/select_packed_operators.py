@@ -85,8 +85,9 @@ def select_packed_operators(
 
     A convolution is done by Winograd's algorithm where that is estimated to be faster for so many
     *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
-    transformed, and what is not finite is summed up directly. A product with a constant matrix is
-    done by Strassen's algorithm where that is estimated to be faster, unless *strassen* is "off".
+    transformed, and what is not finite is summed up directly. A product with a constant matrix, and
+    a convolution of single pixels with many channels, is done by Strassen's algorithm where that is
+    estimated to be faster, unless *strassen* is "off".
     *target* is the processor, by default this one.
     With a *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are laid out
     in groups of neighbours that the processor multiplies at once, if it can. Other integers of 8
@@ -230,6 +231,7 @@ def _estimated_ways(
             target,
             form=form,
             winograd=winograd == "auto" or (winograd == "guarded" and is_constant),
+            strassen=strassen == "auto" and is_constant,
             blocks=blocks,
             threads=threads,
             is_packed=is_constant,

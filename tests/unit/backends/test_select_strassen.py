@@ -17,7 +17,7 @@ from glow_nb.driver import run_to
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function, Value
-from glow_nb.hlir.ops import FullyConnected, MatMul
+from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Relu
 from glow_nb.kernels.operators import StrassenMatMul
 from glow_nb.kernels.operators.strassen_instructions import StrassenMatMulInst
 from glow_nb.kernels.target import Target
@@ -66,6 +66,53 @@ def test_large_products_are(lhs: str, threads: int) -> None:
 )
 def test_others_are_not(lhs: str, inner: int, depth: int) -> None:
     assert uses_strassen(product(lhs, inner, depth)) == 0
+
+
+def convolution(size: int, channels: int, depth: int, **changes: Any) -> Function:
+    """Return a convolution of single pixels, unless *changes* say otherwise."""
+    given = {"kernel": 1, "stride": 1, "pad": 0, "group": 1, "weight": 0.5} | changes
+    b = Builder()
+    taps = (given["kernel"],) * 2
+    weights = np.full((depth, *taps, channels // given["group"]), given["weight"], np.float32)
+    x = b.input("x", f"float32<2 x {size} x {size} x {channels}>")
+    filter, bias = b.constant("w", weights), b.constant("b", np.ones(depth, np.float32))
+    stride, pads = (given["stride"],) * 2, (given["pad"],) * 4
+    made = Convolution(x, filter, bias, taps, stride, pads, (1, 1), given["group"])
+    b.save(b.emit(made), "y")
+    return b.function()
+
+
+def test_convolutions_of_single_pixels_with_many_channels_are() -> None:
+    function = convolution(14, 512, 512)
+    assert uses_strassen(function) == 1
+    assert uses_strassen(function, strassen="off") == 0
+    assert uses_strassen(function, winograd="off") == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"kernel": 3, "pad": 1}, {"stride": 2}, {"pad": 1}, {"group": 2}, {"weight": np.inf}],
+)
+def test_other_convolutions_are_not(changes: dict[str, Any]) -> None:
+    assert uses_strassen(convolution(14, 512, 512, **changes)) == 0
+    assert uses_strassen(convolution(14, 256, 512)) == 0
+    assert uses_strassen(convolution(14, 512, 256)) == 0
+
+
+@pytest.mark.jit
+def test_such_a_convolution_keeps_its_meaning() -> None:
+    random = np.random.default_rng(0)
+    b = Builder()
+    x = b.input("x", "float32<1 x 9 x 9 x 512>")
+    filter = b.constant("w", random.standard_normal((1024, 1, 1, 512), np.float32))
+    bias = b.constant("b", random.standard_normal(1024, np.float32))
+    made = b.emit(Convolution(x, filter, bias, (1, 1), (1, 1), (0,) * 4, (1, 1), 1))
+    b.save(b.emit(Relu(made)), "y")
+    net = glow_nb.compile(b.function(), threads=2)
+    assert [kernel.family for kernel in net.kernels] == ["strassen"]
+    feeds = {"x": random.standard_normal((1, 9, 9, 512), np.float32)}
+    wanted = evaluate(b.function(), feeds)["y"]
+    assert distance(wanted, net.run(feeds)["y"], least=1.0) <= 1e-4
 
 
 @pytest.mark.parametrize("kind", ["float16", "float64", "int32"])
