@@ -65,7 +65,10 @@ class KernelTime:
 
     @property
     def flop_rate(self) -> float:
-        """Operations of the operator a second; more than the machine's peak for Winograd's form."""
+        """Operations of the operator a second.
+
+        By Winograd's or Strassen's algorithm, they may be more than the machine's peak.
+        """
         return self.cost.nominal.flops / self.min_seconds if self.min_seconds else 0.0
 
     @property

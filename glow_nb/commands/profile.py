@@ -120,8 +120,9 @@ def profile(
 
     The limit is the roofline: a kernel takes at least its arithmetic at the measured peak, or its
     bytes at the measured rate of the memory they lie in. GFLOP/s count the operator's arithmetic,
-    so a convolution in Winograd's form, which does with less, may be above the peak. Limits that a
-    kernel beats are measured again, once; one that it still beats is raised to what was seen.
+    so those of the algorithms of Winograd and Strassen, which do with less, may be above the peak.
+    Limits that a kernel beats are measured again, once; one that it still beats is raised to what
+    was seen.
     """
     network = compile_fixed_model(model, as_shapes(shapes), backend, threads)
     measured = measure(network, inputs, seed, runs, limits=backend.name == Cpu.name)

@@ -2,7 +2,8 @@
 
 Arithmetic is counted twice. *Nominal* is that of the operator, the same for every kernel that
 computes it: the count of a direct convolution. *Executed* is what the kernel really does; a
-convolution in Winograd's form executes fewer multiply-adds than its nominal count.
+convolution by Winograd's algorithm, and a product by Strassen's, execute fewer multiply-adds than
+their nominal count.
 
 Bytes are compulsory traffic: each byte of an operand once, however often the kernel comes back to
 it. What caches are too small for makes the real traffic larger, never smaller.
