@@ -77,7 +77,7 @@ def planned_with(shares: tuple[float, float]) -> Iterator[None]:
 
 def measure(node: Product, target: Target, threads: int) -> list[float]:
     """Return the time of *node* in seconds for each pair of shares."""
-    way = next(w for w in candidates_of(node, target, "off", 1, threads) if w.tile is None)
+    way = next(w for w in candidates_of(node, target, "off", 1, threads) if w.is_direct)
     program = candidate_program(node, way, FAR_BYTES)
     texts = []
     for shares in SHARES:
