@@ -154,7 +154,7 @@ class StrassenMatMul(Node):
     ``lhs`` is ``[..., K]``, ``rhs`` ``[panels, 7, K / 2, block]`` from :class:`StrassenWeights`,
     ``scales`` ``[2 * panels * block]`` from :class:`StrassenScales`, and ``bias`` like these, each
     half of it padded with zeros, or absent. The result is
-    ``[..., depth]``. The last row is alone if their number is odd.
+    ``[..., depth]``. If the number of rows is odd, the last one is its own partner.
 
     A result that is not finite so is the sum of all products of its own row and column, so that NaN
     and infinity do not spread to others, and nothing overflows that would not do so otherwise. The
@@ -253,9 +253,8 @@ def column_scales(matrix: Array) -> tuple[Array, Array]:
 
 def _product(left: Array, weights: Array) -> Array:
     """Return the product of rows by *weights* ``[7, K / 2, N / 2]``, all in ``float64``."""
-    rows, inner = left.shape
-    paired = np.zeros((rows + rows % SIDE, inner))
-    paired[:rows] = left
+    rows, _ = left.shape
+    paired = np.concatenate([left, left[rows - rows % SIDE :]])  # a last row is its own partner
     first, second = paired[0::SIDE], paired[1::SIDE]
     sizes = (np.abs(each).max(axis=1, initial=0) for each in (first, second))
     factors, back = scales(*sizes)
