@@ -173,7 +173,7 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
     shape, kinds = nest.shape, nest.kinds(target)
     lanes, factors = lanes_of(kinds.total, target), kinds.factors
     columns = Columns(shape.depth_per_group, nest.block, lanes)
-    cut = Cut.balanced(max(1, nest.tiles), most_rows(columns.vectors, target, kinds.form))
+    cut = Cut.balanced(max(1, nest.tiles), _most_rows(nest, columns, target))
     filter_elements = nest.elements * shape.channels_per_group * shape.depth
     groups = -(-shape.channels_per_group // factors)
     plan = BilinearPlan(
@@ -188,9 +188,16 @@ def plan_bilinear(nest: BilinearNest, target: Target, block_tiles: int = 0) -> B
         fetches_pixels=_touched_bytes(nest, kinds) > LEVEL_3_SHARE * target.l3_bytes,
     )
     plan = _in_blocks(plan, block_tiles) if block_tiles else _in_best_blocks(nest, plan, target)
-    parts = -(-groups // _longest_dot(nest, plan, target))
+    parts = max(1, -(-groups // _longest_dot(nest, plan, target)))
     is_far = plan.block_tiles * factor_bytes(nest, kinds) > level_2_bytes(target)
     return replace(plan, dot=-(-groups // parts), fetches_factors=is_far)
+
+
+def _most_rows(nest: BilinearNest, columns: Columns, target: Target) -> int:
+    """Return the most rows of a register tile: of so many tiles, a block takes no more than L2."""
+    kinds = nest.kinds(target)
+    fitting = level_2_bytes(target) // block_bytes(nest, kinds, 1)
+    return max(1, min(fitting, most_rows(columns.vectors, target, kinds.form)))
 
 
 def _longest_dot(nest: BilinearNest, plan: BilinearPlan, target: Target) -> int:
@@ -217,7 +224,7 @@ def _in_best_blocks(nest: BilinearNest, plan: BilinearPlan, target: Target) -> B
     kinds, tile_bytes = plan.kinds, factor_bytes(nest, plan.kinds)
     near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * kinds.total.size_bytes)
     far = level_2_bytes(target) // block_bytes(nest, kinds, 1)
-    far = min(far, int(LEVEL_3_SHARE * target.l3_bytes) // tile_bytes)
+    far = min(far, int(LEVEL_3_SHARE * target.l3_bytes) // max(1, tile_bytes))
     plans = [_in_blocks(plan, tiles) for tiles in (near, far)]
 
     def cycles(plan: BilinearPlan) -> float:
