@@ -62,6 +62,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: give 1 or more")
     print(f"{processor()}, threads {options.threads}")
     titles = "ms", "with Strassen's algorithm", "ratio", "of medians"
     more = "error", "with it", "MiB of constants", "with it"

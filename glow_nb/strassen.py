@@ -20,6 +20,8 @@ of ``float32``, are zero.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from glow_nb.types import Array
@@ -101,6 +103,12 @@ def scales(first: Array, second: Array, largest: float = np.inf) -> tuple[Array,
     powers = 2.0 ** np.where(is_plain, np.frexp(sizes)[1], 0)
     scale = np.clip(powers[0] / powers[1], 1 / largest, largest)
     return scale, np.where(is_zero, 0.0, np.stack([np.ones_like(scale), 1 / scale]))
+
+
+def terms(signs: Iterable[int]) -> list[tuple[int, bool]]:
+    """Return the numbers of the terms of a sum, and which are subtracted: positive ones first."""
+    used = [(number, sign < 0) for number, sign in enumerate(signs) if sign]
+    return sorted(used, key=lambda term: term[1])
 
 
 def blocks_of(matrix: Array) -> Array:

@@ -9,6 +9,7 @@ from glow_nb.backends.cpu.integer_products import (
     with_unsigned_left,
     without_pad,
 )
+from glow_nb.backends.cpu.products import shape_of
 from glow_nb.hlir.graph import Node, Value
 from glow_nb.hlir.ops import Convolution
 from glow_nb.hlir.rewrite import Rewriter
@@ -20,7 +21,6 @@ from glow_nb.kernels.operators import (
 from glow_nb.kernels.operators.channel_wise import pack_taps, tap_groups
 from glow_nb.kernels.operators.panels import pack_depthwise_filter, pack_grouped_filter
 from glow_nb.kernels.products.channel_wise_plan import suits_steps
-from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.depthwise import suits_lanes
 from glow_nb.kernels.target import Target
 
@@ -97,17 +97,4 @@ def _emit_steps(node: Convolution, factors: int, rewriter: Rewriter) -> Value:
             outside=outside + raised,
             predicate=node.predicate,
         )
-    )
-
-
-def shape_of(node: Convolution) -> ConvolutionShape:
-    """Return the sizes of *node*."""
-    return ConvolutionShape.of(
-        node.input.type.shape,
-        node.filter.type.shape[0],
-        node.kernel,
-        node.pads,
-        stride=node.stride,
-        dilation=node.dilation,
-        group=node.group,
     )

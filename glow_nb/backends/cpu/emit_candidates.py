@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from glow_nb.backends.cpu.channel_wise_convolutions import shape_of
 from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left, without_pad
 from glow_nb.backends.cpu.paired_weights import Pairing, emit_paired, paired_weights
-from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.products import Product, undilated_shape
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Transpose
 from glow_nb.hlir.rewrite import Rewriter
@@ -19,7 +18,6 @@ from glow_nb.kernels.operators import (
     WinogradFilter,
 )
 from glow_nb.kernels.operators.panels import joins_taps, pack_bias, pack_filter, pack_matrix
-from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.strassen import SIDE
 
@@ -148,8 +146,3 @@ def _emit_strassen(node: Product, rewriter: Rewriter, block: int) -> Value:
             predicate=node.predicate,
         )
     )
-
-
-def undilated_shape(node: Convolution) -> ConvolutionShape:
-    """Return the sizes of *node*; a dilated line may be seen as an image."""
-    return shape_of(node).undilated()

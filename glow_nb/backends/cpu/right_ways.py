@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from glow_nb.backends.cpu.emit_candidates import undilated_shape
-from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.products import Product, undilated_shape
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, Mul, Reshape, Transpose
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.recipe import NodeRecipe
-from glow_nb.kernels.operators.strassen import column_scales
+from glow_nb.kernels.operators.strassen import column_sizes
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.winograd.exactness import exact_tiles
 from glow_nb.payload import Recipe
-from glow_nb.strassen import LARGEST_COLUMN_SCALE
+from glow_nb.strassen import LARGEST_COLUMN_SCALE, SIDE, scales
 from glow_nb.types import Array
 
 LIMIT = 2.0**64
@@ -55,10 +54,11 @@ def _are_alike(node: Product) -> bool:
         return True
     if isinstance(node, Convolution):  # of single pixels: a filter has a row for each channel
         weights = weights.reshape(len(weights), -1).T
-    scale, _ = column_scales(weights)
+    sizes = column_sizes(weights)
+    left, right = np.split(sizes, SIDE)
+    scale, _ = scales(left, right)
     is_near = (scale > 1 / LARGEST_COLUMN_SCALE) & (scale < LARGEST_COLUMN_SCALE)
-    largest = np.maximum(weights.max(initial=0), -weights.min(initial=0))
-    return bool(is_near.all() and largest < LIMIT)
+    return bool(is_near.all() and (sizes < LIMIT).all())
 
 
 def _numbers(weights: Value) -> Array | None:

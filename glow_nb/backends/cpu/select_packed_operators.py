@@ -10,7 +10,7 @@ from glow_nb.backends.cpu.channel_wise_convolutions import (
     emit_channel_wise,
     is_channel_wise,
 )
-from glow_nb.backends.cpu.emit_candidates import emit_candidate, undilated_shape
+from glow_nb.backends.cpu.emit_candidates import emit_candidate
 from glow_nb.backends.cpu.integer_products import (
     factor_kinds,
     widened,
@@ -22,15 +22,13 @@ from glow_nb.backends.cpu.paired_weights import (
     paired_weights,
     with_its_steps,
 )
-from glow_nb.backends.cpu.products import PRODUCTS, Product
+from glow_nb.backends.cpu.products import PRODUCTS, Product, undilated_shape
 from glow_nb.backends.cpu.right_ways import is_right
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.hlir.passes import register_pass
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.kernels.operators import (
-    UnpackedMatMul,
-)
+from glow_nb.kernels.operators import UnpackedMatMul
 from glow_nb.kernels.products.convolution_cost import (
     convolution_candidates,
     product_candidates,
@@ -87,13 +85,12 @@ def select_packed_operators(
     *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
     transformed, and what is not finite is summed up directly. A product with a constant matrix, and
     a convolution of single pixels with many channels, is done by Strassen's algorithm where that is
-    estimated to be faster, unless *strassen* is "off".
-    *target* is the processor, by default this one.
-    With a *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are laid out
-    in groups of neighbours that the processor multiplies at once, if it can. Other integers of 8
-    and 16 bits are converted to int32 before, but for right matrices and convolutions of single
-    channels. Constant weights of 8 bits lie in pairs that do not saturate where that is faster, and
-    enough of them can be pairs.
+    estimated to be faster, unless *strassen* is "off". *target* is the processor, by default this
+    one. With a *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are
+    laid out in groups of neighbours that the processor multiplies at once, if it can. Other
+    integers of 8 and 16 bits are converted to int32 before, but for right matrices and convolutions
+    of single channels. Constant weights of 8 bits lie in pairs that do not saturate where that is
+    faster, and enough of them can be pairs.
 
     ::
 
@@ -126,7 +123,6 @@ def select_packed_operators(
     picks = tuner.choose(products, winograd, strassen) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
-
     room = _Room(MOST_MORE_BYTES)
 
     def estimated(node: Product, strassen: str) -> list[Candidate]:

@@ -87,11 +87,11 @@ class BilinearWriter:
 
     def _write_input(self) -> None:
         """Transform the input of number ``tile`` to ``factors``."""
-        raise NotImplementedError
+        raise NotImplementedError(type(self).__name__)
 
     def _write_output(self) -> None:
         """Transform the products of number ``tile`` and one panel back, and store the outputs."""
-        raise NotImplementedError
+        raise NotImplementedError(type(self).__name__)
 
     def _write_ahead(self, row: str, rows: int) -> None:
         """Bring what the outputs of a register tile will need nearer, while it is computed."""

@@ -52,6 +52,7 @@ from glow_nb.strassen import (
     SUMS,
     blocks_of,
     scales,
+    terms,
 )
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -139,11 +140,11 @@ class StrassenWeights(StrassenConstant):
             blocks[1], blocks[3] = blocks[1] * factors, blocks[3] * factors
             padded = np.zeros((inner, panels * block), weight.dtype)
             for number, signs in enumerate(RIGHT):
-                used = [(sign, each) for sign, each in zip(signs, blocks, strict=True) if sign]
-                used.sort(key=lambda term: -term[0])
-                padded[:, :depth] = used[0][1]
-                for sign, each in used[1:]:
-                    padded[:, :depth] += sign * each
+                (first, _), *others = terms(signs)
+                padded[:, :depth] = blocks[first]
+                for block_number, is_subtracted in others:
+                    combine = np.subtract if is_subtracted else np.add
+                    combine(padded[:, :depth], blocks[block_number], out=padded[:, :depth])
                 result[:, number] = padded.reshape(inner, panels, block).swapaxes(0, 1)
 
 
@@ -182,8 +183,9 @@ class StrassenMatMul(Node):
         self.require(lhs.rank >= 1, f"'lhs' must have rows, got {lhs}")
         self.require(self.block > 0, f"block is {self.block}, but must be positive")
         inner = lhs.shape[-1]
+        self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
         self.require(
-            inner % SIDE == 0 and self.depth >= 0 and self.depth % SIDE == 0,
+            inner % SIDE == 0 and self.depth % SIDE == 0,
             f"'lhs' is {lhs} and depth {self.depth}, but {inner} and {self.depth} must be even",
         )
         panels = panels_of(self.depth // SIDE, self.block)
@@ -244,10 +246,15 @@ class StrassenMatMul(Node):
         return Cost(products, pairs * int(additions) + self.type.size)
 
 
+def column_sizes(matrix: Array) -> Array:
+    """Return how large the largest number of each column of *matrix* is; NaN if one is NaN."""
+    sizes: Array = np.maximum(matrix.max(axis=0, initial=0), -matrix.min(axis=0, initial=0))
+    return sizes
+
+
 def column_scales(matrix: Array) -> tuple[Array, Array]:
     """Return what the right half of the columns of *matrix* is multiplied by, and all results."""
-    depth = matrix.shape[1] // SIDE
-    sizes = np.maximum(matrix.max(axis=0, initial=0), -matrix.min(axis=0, initial=0))
+    depth, sizes = matrix.shape[1] // SIDE, column_sizes(matrix)
     return scales(sizes[:depth], sizes[depth:], LARGEST_COLUMN_SCALE)
 
 
@@ -300,10 +307,10 @@ def lower_strassen_weights(node: StrassenWeights, rewriter: Rewriter) -> Value:
         blocks[number] = rewriter.emit(Mul(blocks[number], scale))
     made: list[Value] = []
     for signs in RIGHT:
-        terms = sorted((-sign, number) for number, sign in enumerate(signs) if sign)
-        total: Value = blocks[terms[0][1]]
-        for sign, number in terms[1:]:
-            total = rewriter.emit((Add if sign < 0 else Sub)(total, blocks[number]))
+        (first, _), *others = terms(signs)
+        total: Value = blocks[first]
+        for number, is_subtracted in others:
+            total = rewriter.emit((Sub if is_subtracted else Add)(total, blocks[number]))
         made.append(rewriter.emit(Reshape(total, (1, *total.type.shape))))
     padding = panels * block - node.matrix.type.shape[1] // SIDE
     whole = pad_end(rewriter, rewriter.emit(Concat(tuple(made), 0)), 2, padding)

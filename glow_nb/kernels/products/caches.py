@@ -33,9 +33,9 @@ Results that take more, and what is added to them, are fetched ahead: on a Zen 4
 of 64 to 256 channels of bytes with a residual sum then takes 0.8 of the time."""
 
 LEVEL_3_SHARE = 0.25
-"""Part of the last-level cache, which other cores use too, for what a block of a Winograd
-convolution keeps between its transforms. Rows of attention that wait while the keys pass take as
-much at most, those of each thread by themselves."""
+"""Part of the last-level cache, which other cores use too, for what a block of a bilinear algorithm
+keeps between its transforms. Rows of attention that wait while the keys pass take as much at most,
+those of each thread by themselves."""
 
 LEVEL_2_CYCLES, LEVEL_3_CYCLES, MEMORY_CYCLES = 0.02, 0.05, 0.1
 """Of each byte that comes from this level, beside the arithmetic that hides most of it."""

@@ -37,7 +37,7 @@ class Candidate:
     """A way to compute a convolution or a matrix product.
 
     Attributes:
-        tile: Outputs of a Winograd tile in each dimension; None for the direct sum.
+        tile: Outputs of a Winograd tile in each dimension; None for other ways.
         block: Output channels of one panel of the filter.
         cycles: Estimated time of one run: of the largest share of a convolution, if several threads
             work, and of all work of a matrix product.

@@ -25,6 +25,7 @@ from glow_nb.strassen import (
     RECOVERY,
     SIDE,
     SUMS,
+    terms,
 )
 
 AHEAD_BYTES = 256
@@ -143,9 +144,7 @@ class StrassenWriter(BilinearWriter):
 
     @override
     def _write_ahead(self, row: str, rows: int) -> None:
-        """Bring what the outputs of a register tile will write nearer: with each of the first
-        products, one block of them.
-        """
+        """Bring one block of what outputs will write nearer, with each of the first products."""
         out = self.out
         is_first = "" if self.plan.dot == self.plan.groups else " and part == 0"
         with out.block(f"if element < {BLOCKS}{is_first}:"):
@@ -235,10 +234,9 @@ class StrassenWriter(BilinearWriter):
 
 
 def _combination(name: str, signs: Sequence[int]) -> str:
-    """Return the sum of the vectors called *name* that have a sign, positive ones first."""
-    terms = sorted((-sign, number) for number, sign in enumerate(signs) if sign)
-    text = ""
-    for sign, number in terms:
-        term = f"{name}{number}"
-        text = f"{'add' if sign < 0 else 'sub'}({text}, {term})" if text else term
+    """Return the sum of the numbered vectors called *name*, with these *signs*."""
+    (first, _), *others = terms(signs)
+    text = f"{name}{first}"
+    for number, is_subtracted in others:
+        text = f"{'sub' if is_subtracted else 'add'}({text}, {name}{number})"
     return text
