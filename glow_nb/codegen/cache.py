@@ -58,6 +58,7 @@ _SHAPING = (
     "codegen/target_machine.py",
     "codegen/translate.py",
     "cook_toom.py",
+    "float28.py",
     "philox.py",
     "thread_grid.py",
     "types.py",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from glow_nb.hlir.graph import Constant
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.schema import operands_of
 
 Product = Convolution | FullyConnected | MatMul
 PRODUCTS = (Convolution, FullyConnected, MatMul)
@@ -25,3 +29,9 @@ def shape_of(node: Convolution) -> ConvolutionShape:
 def undilated_shape(node: Convolution) -> ConvolutionShape:
     """Return the sizes of *node*; a dilated line may be seen as an image."""
     return shape_of(node).undilated()
+
+
+def weight_bytes(products: Iterable[Product]) -> int:
+    """Return what all constants take that *products* read, each counted once."""
+    weights = {v for node in products for v in operands_of(node) if isinstance(v, Constant)}
+    return sum(weight.type.size_bytes for weight in weights)

@@ -11,6 +11,7 @@ from glow_nb.backends.cpu.channel_wise_convolutions import (
     is_channel_wise,
 )
 from glow_nb.backends.cpu.emit_candidates import emit_candidate
+from glow_nb.backends.cpu.far_weights import FarWeights
 from glow_nb.backends.cpu.integer_products import (
     factor_kinds,
     widened,
@@ -76,6 +77,7 @@ def select_packed_operators(
     target: Target | None = None,
     winograd: str = "auto",
     strassen: str = "auto",
+    float28: str = "auto",
     tuner: Tuner | None = None,
     threads: int = 1,
 ) -> Function:
@@ -85,12 +87,14 @@ def select_packed_operators(
     *threads*, unless *winograd* is "off"; if it is "guarded", constant filters alone are
     transformed, and what is not finite is summed up directly. A product with a constant matrix, and
     a convolution of single pixels with many channels, is done by Strassen's algorithm where that is
-    estimated to be faster, unless *strassen* is "off". *target* is the processor, by default this
-    one. With a *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are
-    laid out in groups of neighbours that the processor multiplies at once, if it can. Other
-    integers of 8 and 16 bits are converted to int32 before, but for right matrices and convolutions
-    of single channels. Constant weights of 8 bits lie in pairs that do not saturate where that is
-    faster, and enough of them can be pairs.
+    estimated to be faster, unless *strassen* is "off". Of a network whose weights do not fit into
+    the last-level cache, constant matrices that one or two rows multiply are packed into floats of
+    28 bits, unless *float28* is "off". *target* is the processor, by default this one. With a
+    *tuner*, measurements decide in place of estimates. Weights of 8 and 16 bits are laid out in
+    groups of neighbours that the processor multiplies at once, if it can. Other integers of 8 and
+    16 bits are converted to int32 before, but for right matrices and convolutions of single
+    channels. Constant weights of 8 bits lie in pairs that do not saturate where that is faster, and
+    enough of them can be pairs.
 
     ::
 
@@ -113,14 +117,16 @@ def select_packed_operators(
         %y = unpacked_mat_mul(%rows, %keys, none) {lhs_order = [0, 1], rhs_order = [1, 0]}
     """
     chosen = target or Target.host()
-    products = [
+    products = [node for node in function if isinstance(node, PRODUCTS)]
+    far = FarWeights(products if float28 == "auto" else (), chosen)
+    packed = [
         node
-        for node in function
-        if isinstance(node, PRODUCTS)
-        and not is_channel_wise(node, chosen)
+        for node in products
+        if not is_channel_wise(node, chosen)
         and not is_read_in_place(node, chosen)
+        and far.outliers(node) is None
     ]
-    picks = tuner.choose(products, winograd, strassen) if tuner else {}
+    picks = tuner.choose(packed, winograd, strassen) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
     room = _Room(MOST_MORE_BYTES)
@@ -137,6 +143,9 @@ def select_packed_operators(
             wide = widened(node, rewriter)
             assert not isinstance(wide, Convolution)
             return _emit_unpacked(wide, rewriter)
+        outliers = far.outliers(node)
+        if outliers is not None:
+            return far.emit(node, rewriter, outliers)
         pick = picks.get(product_key(node))
         if pick is None or _for_weights(node, pick, pairing) is None:
             pick = _first_right(node, estimated(node, strassen), pairing)

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from glow_nb.backends.cpu.measure_candidates import candidate_program, measure_programs
-from glow_nb.backends.cpu.products import Product
+from glow_nb.backends.cpu.products import Product, weight_bytes
 from glow_nb.backends.cpu.select_packed_operators import (
     WIDTHS_TO_TRY,
     candidates_of,
@@ -26,7 +26,6 @@ from glow_nb.backends.cpu.select_packed_operators import (
 )
 from glow_nb.codegen.cache import ObjectCache, default_folder, toolchain, write_whole
 from glow_nb.codegen.pool import compile_objects
-from glow_nb.hlir.graph import Constant
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.products import convolution_cost
 from glow_nb.kernels.products.product_cost import Candidate
@@ -34,7 +33,6 @@ from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Program
 from glow_nb.regular_files import read_text
-from glow_nb.schema import operands_of
 from glow_nb.types import ElementKind
 
 MOST_WAYS = 5
@@ -117,8 +115,7 @@ class MeasuringTuner:
         It is rounded to a power of two, so that networks of like size share measurements, and need
         not be more than what clears the last cache.
         """
-        weights = {v for node in nodes for v in operands_of(node) if isinstance(v, Constant)}
-        size = sum(weight.type.size_bytes for weight in weights)
+        size = weight_bytes(nodes)
         return min(1 << max(16, size.bit_length()), 2 * self.target.l3_bytes)
 
     def _compile(self, requests: Sequence[tuple[Product, list[Candidate]]], far_bytes: int) -> None:

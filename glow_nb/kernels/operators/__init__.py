@@ -19,6 +19,7 @@ from glow_nb.kernels.operators.filter_gradient import (
     DepthwiseFilterGradient,
     FilterGradientParts,
 )
+from glow_nb.kernels.operators.float28 import Float28MatMul, Float28Words
 from glow_nb.kernels.operators.packed import (
     DepthwiseConvolution,
     GroupedConvolution,
@@ -37,6 +38,8 @@ __all__ = [
     "DepthwiseConvolution",
     "DepthwiseFilterGradient",
     "FilterGradientParts",
+    "Float28MatMul",
+    "Float28Words",
     "GroupedConvolution",
     "MergeAttentionParts",
     "PackedConvolution",
@@ -63,6 +66,8 @@ no_gradient(
     DepthwiseConvolution,
     DepthwiseFilterGradient,
     FilterGradientParts,
+    Float28MatMul,
+    Float28Words,
     GroupedConvolution,
     MergeAttentionParts,
     PackedConvolution,

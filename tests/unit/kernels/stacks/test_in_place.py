@@ -15,6 +15,7 @@ from glow_nb.kernels.operators.channel_wise import (
     whole_vectors,
 )
 from glow_nb.kernels.operators.dequantizing import PackedDequantizingMatMulInst
+from glow_nb.kernels.operators.float28 import Float28MatMulInst
 from glow_nb.kernels.operators.packed_instructions import (
     DepthwiseConvolutionInst,
     GroupedConvolutionInst,
@@ -131,6 +132,21 @@ def strassen(rows: int, depth: int, block: int = 16) -> StrassenMatMulInst:
     )
 
 
+def product_of_short_floats(rows: int, depth: int, block: int = 16) -> Float28MatMulInst:
+    panels = -(-depth // block // 4) * 4
+    return Float28MatMulInst(
+        Buffer("made", float32(rows, depth)),
+        Buffer("lhs", float32(rows, 43)),
+        Buffer("rhs", TensorType(ElementKind.UINT32, (panels, 5 * 7 + 3, block))),
+        Buffer("places", TensorType(ElementKind.INT32, (panels, 2))),
+        Buffer("outliers", float32(panels, 2)),
+        Buffer("bias", float32(panels * block)),
+        depth=depth,
+        block=block,
+        least=110,
+    )
+
+
 def product_in_place(rows: int, depth: int, *, is_transposed: bool) -> UnpackedMatMulInst:
     return UnpackedMatMulInst(
         Buffer("made", float32(rows, depth)),
@@ -213,6 +229,8 @@ HEADS: tuple[Instruction, ...] = (
     product(1, 21),
     strassen(16, 96),
     strassen(5, 42),
+    product_of_short_floats(2, 48),
+    product_of_short_floats(1, 21),
     product_in_place(5, 21, is_transposed=False),
     product_in_place(3, 13, is_transposed=True),
     product_of_codes(3, 21),

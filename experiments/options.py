@@ -1,11 +1,12 @@
-"""How much faster are transformers if their large products are done by Strassen's algorithm?
+"""How much faster does an option of the cpu backend make networks, and at what price?
 
-The cpu backend does so by default, where it estimates that to be faster. For each network of
-:mod:`experiments.transformers` this prints the times without it and with it, measured in turn, the
-largest difference from the results in ``float64`` over the largest output, and what the constants
-take::
+Options like Strassen's algorithm are on by default, where they are estimated to be faster. For each
+network, a twin or one of :mod:`experiments.transformers`, this prints the times without the option
+and with it, measured in turn, the largest difference from the results in ``float64`` over the
+largest output, and what the constants take::
 
-    python -m experiments.strassen --only bert_128 audio_encoder --threads 1
+    python -m experiments.options strassen --only bert_128 audio_encoder --threads 1
+    python -m experiments.options float28 --only gpt_step bvlc_alexnet
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import onnx
 
@@ -22,10 +24,12 @@ import glow_nb
 from experiments.accuracy import truth_of
 from experiments.pages import processor
 from experiments.transformers import NETWORKS
+from experiments.twins import NAMES, make_twin
 from glow_nb.distance import largest_distance
 from glow_nb.duel.feeds import random_feeds
 
 MEBIBYTE = 2**20
+OPTIONS = ("winograd", "strassen", "float28")
 
 
 def times_in_turn(runs: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
@@ -39,11 +43,12 @@ def times_in_turn(runs: Sequence[Callable[[], object]], rounds: int) -> list[lis
     return times
 
 
-def report(name: str, model: onnx.ModelProto, threads: int, rounds: int) -> None:
-    """Measure one network without and with Strassen's algorithm, and print a row of the table."""
+def report(name: str, model: onnx.ModelProto, option: str, threads: int, rounds: int) -> None:
+    """Measure one network without and with *option*, and print a row of the table."""
     feeds = random_feeds(model)
     truth = truth_of(model, feeds).values()
-    backends = (glow_nb.Cpu(strassen=choice) for choice in ("off", "auto"))
+    choices: list[dict[str, Any]] = [{option: choice} for choice in ("off", "auto")]
+    backends = (glow_nb.Cpu(**choice) for choice in choices)
     nets = [glow_nb.compile(model, threads=threads, backend=each) for each in backends]
     errors = [largest_distance(truth, net.run(feeds).values()) for net in nets]
     times = times_in_turn([partial(net.run, feeds) for net in nets], rounds)
@@ -57,19 +62,21 @@ def report(name: str, model: onnx.ModelProto, threads: int, rounds: int) -> None
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    default = ["bert_128", "encoder_512"]
-    parser.add_argument("--only", nargs="+", choices=NETWORKS, default=default)
+    parser.add_argument("option", choices=OPTIONS)
+    default = ["bert_128", "encoder_512", "gpt_step"]
+    parser.add_argument("--only", nargs="+", choices=(*NAMES, *NETWORKS), default=default)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=20)
-    options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error(f"--rounds {options.rounds}: give 1 or more")
-    print(f"{processor()}, threads {options.threads}")
-    titles = "ms", "with Strassen's algorithm", "ratio", "of medians"
+    given = parser.parse_args()
+    if given.rounds < 1:
+        parser.error(f"--rounds {given.rounds}: give 1 or more")
+    print(f"{processor()}, threads {given.threads}")
+    titles = "ms", f"with {given.option}", "ratio", "of medians"
     more = "error", "with it", "MiB of constants", "with it"
     print(f"| network | {' | '.join((*titles, *more))} |\n|---|{'---:|' * 8}")
-    for name in options.only:
-        report(name, NETWORKS[name](), options.threads, options.rounds)
+    for name in given.only:
+        model = make_twin(name) if name in NAMES else NETWORKS[name]()
+        report(name, model, given.option, given.threads, given.rounds)
 
 
 if __name__ == "__main__":

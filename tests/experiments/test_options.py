@@ -1,8 +1,8 @@
-"""The experiment that measures Strassen's algorithm."""
+"""The experiment that measures options of the cpu backend."""
 
 import pytest
 
-from experiments.strassen import report, times_in_turn
+from experiments.options import report, times_in_turn
 from experiments.transformers import Size, encoder
 
 
@@ -16,7 +16,7 @@ def test_runs_take_turns() -> None:
 @pytest.mark.jit
 def test_a_row_tells_times_errors_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
     model = encoder("small", Size(layers=1, batch=1, tokens=64, heads=4, depth=128))
-    report("small", model, 1, 1)
+    report("small", model, "strassen", 1, 1)
     name, *cells = [cell.strip() for cell in capsys.readouterr().out.strip(" |\n").split("|")]
     assert name == "small"
     *times, error, other, memory, more = map(float, cells)

@@ -1,0 +1,95 @@
+"""Weights that no cache holds from run to run, which few rows multiply, in floats of 28 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from glow_nb.backends.cpu.products import Product, weight_bytes
+from glow_nb.float28 import words_of
+from glow_nb.hlir.graph import Constant, Value
+from glow_nb.hlir.ops import Convolution, FullyConnected
+from glow_nb.hlir.rewrite import Rewriter
+from glow_nb.kernels.operators import Float28MatMul, Float28Words
+from glow_nb.kernels.operators.float28 import Outliers, panels_in_streams
+from glow_nb.kernels.operators.panels import pad_end
+from glow_nb.kernels.target import Target
+from glow_nb.payload import Recipe
+from glow_nb.types import ElementKind
+
+MOST_ROWS = 2
+"""Left rows that wait for the memory while weights are decoded. On one Zen 4 core, products with 35
+matrices of 768 x 3072 in turn take 0.82 of the time with one row, 0.88 with two, 0.95 with three,
+and more with four; with machine code for AVX2 0.9, 1, 1.1."""
+
+LEAST_BYTES = 1 << 18
+"""Of a matrix for which it is worth while to look at all its numbers."""
+
+MOST_WORDS = 0.93
+"""Of a matrix, for each number: 7/8, and what pads the last panels of one with few columns."""
+
+MOST_OUTLIERS, MOST_OF_PANEL = 1 / 256, 1 / 64
+"""Parts of a matrix and of a panel that may be multiplied one by one: each takes the time of some
+ten others."""
+
+
+class FarWeights:
+    """The products of a network that do nothing but wait for their weights."""
+
+    def __init__(self, products: Sequence[Product], target: Target) -> None:
+        """Look at *products*, all that the network has, for *target*."""
+        self._lanes = target.lanes
+        self._are_far = weight_bytes(products) > target.l3_bytes
+        self._known: dict[Value, Outliers | None] = {}
+
+    def outliers(self, node: Product) -> Outliers | None:
+        """Return what has no code of the weights of *node*; None if these stay as they are."""
+        if isinstance(node, Convolution) or not self._are_far or not _has_few_rows(node):
+            return None
+        matrix = node.factors[1]
+        if matrix not in self._known:
+            self._known[matrix] = self._few_outliers(matrix)
+        return self._known[matrix]
+
+    def _few_outliers(self, matrix: Value) -> Outliers | None:
+        """Return the outliers of *matrix* if it is a suitable constant and there are few."""
+        payload = matrix.payload if isinstance(matrix, Constant) else None
+        is_matrix = matrix.type.kind is ElementKind.FLOAT32 and matrix.type.rank == 2
+        if payload is None or not is_matrix or matrix.type.size_bytes < LEAST_BYTES:
+            return None
+        inner, depth = matrix.type.shape
+        panel_size = inner * self._lanes
+        words = panels_in_streams(depth, self._lanes) * words_of(inner) * self._lanes
+        if words > MOST_WORDS * matrix.type.size:
+            return None
+        numbers = payload.make() if isinstance(payload, Recipe) else payload
+        found = Outliers.of(numbers, self._lanes)
+        _, most = found.places.shape
+        is_rare = found.count <= MOST_OUTLIERS * matrix.type.size
+        return found if is_rare and most <= MOST_OF_PANEL * panel_size else None
+
+    def emit(self, node: Product, rewriter: Rewriter, outliers: Outliers) -> Value:
+        """Emit *node* with its weights in floats of 28 bits, but for *outliers*."""
+        lhs, matrix = node.factors
+        bias = node.bias if isinstance(node, FullyConnected) else None
+        panels, _ = outliers.places.shape
+        depth, block = matrix.type.shape[1], self._lanes
+        words = rewriter.emit(Float28Words(matrix, block, outliers.least))
+        name = matrix.name
+        return rewriter.emit(
+            Float28MatMul(
+                lhs,
+                words,
+                rewriter.constant(f"{name}_places", outliers.places, is_weight=False),
+                rewriter.constant(f"{name}_outliers", outliers.numbers),
+                None if bias is None else pad_end(rewriter, bias, 0, panels * block - depth),
+                depth=depth,
+                block=block,
+                least=outliers.least,
+                predicate=node.predicate,
+            )
+        )
+
+
+def _has_few_rows(node: Product) -> bool:
+    return 0 < prod(node.type.shape[:-1]) <= MOST_ROWS

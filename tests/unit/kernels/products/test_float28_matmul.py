@@ -1,0 +1,208 @@
+"""Kernels of products with floats of 28 bits against the meaning of their operator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from glow_nb.distance import distance
+from glow_nb.errors import UnsupportedError
+from glow_nb.hlir import ops
+from glow_nb.hlir.graph import Placeholder
+from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.operators.float28 import (
+    Float28MatMul,
+    Float28MatMulInst,
+    Float28Words,
+    Outliers,
+)
+from glow_nb.kernels.products.float28_matmul import MOST_ROWS, STEPS
+from glow_nb.kernels.stacks.generate_stack import generate_stack
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.llir.instructions.derived import instruction_for
+from glow_nb.llir.program import Buffer, Register, View, kernel_operands
+from glow_nb.llir.stack import StackInst
+from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import in_turn
+from tests.unit.kernels.operators.test_float28 import matrix_of
+from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+AddInst = instruction_for(ops.Add)
+TanhInst = instruction_for(ops.Tanh)
+
+FLOAT32 = ElementKind.FLOAT32
+RANDOM = np.random.default_rng(0)
+
+
+def packed(matrix: Array, block: int) -> tuple[int, list[Array]]:
+    """Return the least exponent, and words, places and outliers as kernels take them."""
+    outliers = Outliers.of(matrix, block)
+    node = Float28Words(Placeholder("w", TensorType.of(matrix)), block, outliers.least)
+    return outliers.least, [node.evaluate(matrix), outliers.places, outliers.numbers]
+
+
+def instruction_of(
+    rows: int, matrix: Array, block: int, *, has_bias: bool = True
+) -> tuple[Float28MatMulInst, list[Array]]:
+    """Return the instruction that multiplies *rows* rows, and its constant operands."""
+    inner, depth = matrix.shape
+    least, constants = packed(matrix, block)
+    if has_bias:
+        bias = RANDOM.standard_normal((1, depth), np.float32)[0]
+        constants.append(np.pad(bias, (0, len(constants[0]) * block - depth)))
+    buffers = [Buffer(f"c{number}", TensorType.of(a)) for number, a in enumerate(constants)]
+    rhs, places, outliers = buffers[:3]
+    instruction = Float28MatMulInst(
+        Buffer("dest", TensorType(FLOAT32, (rows, depth))),
+        Buffer("lhs", TensorType(FLOAT32, (rows, inner))),
+        rhs,
+        places,
+        outliers,
+        buffers[3] if has_bias else None,
+        depth=depth,
+        block=block,
+        least=least,
+    )
+    return instruction, constants
+
+
+def run(lhs: Array, matrix: Array, block: int, *, has_bias: bool = True, threads: int = 1) -> Array:
+    """Return what a kernel makes of *lhs*, and check that it is what the operator means."""
+    instruction, constants = instruction_of(len(lhs), matrix, block, has_bias=has_bias)
+    target = Target.host()
+    kernel = RunningKernel(generate_kernel(instruction, target), target)
+    dest, whole = guarded((len(lhs), matrix.shape[1]), FLOAT32)
+    kernel(dest, lhs, *constants, threads=threads)
+    assert guards_are_intact(whole)
+    node = instruction.as_node()
+    assert isinstance(node, Float28MatMul)
+    with np.errstate(all="ignore"):
+        meant = node.evaluate(lhs, *constants, *([] if has_bias else [None]))
+    for kind in (np.isnan, np.isposinf, np.isneginf):
+        np.testing.assert_array_equal(kind(dest), kind(meant))
+    is_finite = np.isfinite(meant)
+    assert distance(meant[is_finite], dest[is_finite], least=1.0) <= 5e-6
+    return dest
+
+
+SIZES = {
+    "one row": (1, 64, 70),
+    "two rows": (2, 48, 33),
+    "rows that are left over": (1, 45, 64),
+    "fewer than eight": (2, 5, 21),
+    "several chains": (1, 1000, 20),
+    "several blocks of steps": (1, 16, 2 * STEPS * 64 + 5),
+    "one column": (2, 24, 1),
+    "many rows": (MOST_ROWS, 40, 40),
+}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("name", "block"), in_turn(SIZES, LANE_COUNTS))
+@pytest.mark.parametrize("specials", [0, 3])
+def test_products_are_what_the_operator_means(name: str, block: int, specials: int) -> None:
+    rows, inner, depth = SIZES[name]
+    lhs = RANDOM.standard_normal((rows, inner), np.float32)
+    matrix = matrix_of(inner, depth, specials)
+    threads, has_bias = 1 + len(name) % 3, len(name) % 2 == 0
+    found = run(lhs, matrix, block, has_bias=has_bias, threads=threads)
+    if not has_bias and not specials:
+        assert distance(lhs.astype(float) @ matrix, found, least=1e-3) <= 2e-5
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
+def test_numbers_that_are_not_finite_do_not_meet_fillers(bad: float) -> None:
+    """What stands in the place of an outlier is of another size or sign."""
+    matrix = matrix_of(21, 40)
+    matrix[3], matrix[4, ::2] = 0, -1e9
+    for row in (3, 4, 5, 20):
+        lhs = RANDOM.standard_normal((2, 21), np.float32)
+        lhs[1, row] = bad
+        run(lhs, matrix, 8)
+
+
+@pytest.mark.jit
+def test_an_outlier_is_as_precise_as_any_weight() -> None:
+    matrix = np.full((24, 16), 2.0**-10, np.float32)
+    matrix[5, 3], matrix[6, 4], matrix[7, 5] = 3.3e-20, 12345.678, -0.0
+    lhs = np.zeros((1, 24), np.float32)
+    for row in (5, 6, 7):
+        lhs[:] = 0
+        lhs[0, row] = 1
+        found = run(lhs, matrix, 16, has_bias=False)
+        np.testing.assert_allclose(found[0], matrix[row], rtol=2**-22, atol=2**-44)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("rows", "block"), [(1, 16), (2, 4)])
+def test_each_operand_has_its_own_distance_of_rows(rows: int, block: int) -> None:
+    """Operands are columns of wider matrices, and the result is added to another one."""
+    matrix, target = matrix_of(29, 2 * block + 3, 2), Target.host()
+    depth = matrix.shape[1]
+    head, constants = instruction_of(rows, matrix, block)
+    sizes = {"dest": (depth, 3, 2), "lhs": (29, 5, 8), "operand": (depth, 0, 9)}
+    views: dict[str, View] = {}
+    arrays: dict[str, Array] = {}
+    for name, (columns, before, behind) in sizes.items():
+        whole = Buffer(f"{name}_whole", TensorType(FLOAT32, (rows, before + columns + behind)))
+        type = TensorType(FLOAT32, (rows, columns))
+        views[name] = View(name, type, whole, before, whole.strides)
+        arrays[name] = RANDOM.standard_normal(whole.type.shape, np.float32)
+
+    def seen(name: str) -> Array:
+        columns, before, _ = sizes[name]
+        return arrays[name][:, before : before + columns]
+
+    made, total = Register("made", views["dest"].type), Register("total", views["dest"].type)
+    stack = StackInst.of(
+        [
+            replace(head, dest=made, lhs=views["lhs"]),
+            AddInst(total, made, views["operand"]),
+            TanhInst(views["dest"], total),
+        ]
+    )
+    with np.errstate(all="ignore"):
+        product = seen("lhs").astype(float) @ matrix + constants[3][:depth]
+        wanted = np.tanh(product + seen("operand"))
+    around = arrays["dest"].copy()
+    given = {f"c{number}": array for number, array in enumerate(constants)}
+    given |= {name: arrays[name].reshape(-1)[view.offset :] for name, view in views.items()}
+    kernel = RunningKernel(generate_stack(stack, target), target)
+    kernel(*(given[each.name] for each in kernel_operands(stack)), threads=2)
+    np.testing.assert_allclose(seen("dest"), wanted, atol=2e-5)
+    columns, begin, _ = sizes["dest"]
+    around[:, begin : begin + columns] = seen("dest")
+    np.testing.assert_array_equal(arrays["dest"], around)  # nothing else was written
+
+
+@pytest.mark.jit
+def test_places_outside_of_a_panel_are_not_read() -> None:
+    instruction, (words, places, outliers, bias) = instruction_of(1, matrix_of(16, 9, 3), 8)
+    assert places.shape[1] > 1
+    places[:] = np.array([2**31 - 1, -(2**31)] * 9, np.int32)[: places.shape[1]]
+    kernel = RunningKernel(generate_kernel(instruction, Target.host()), Target.host())
+    lhs, dest = np.ones((1, 16), np.float32), np.empty((1, 9), np.float32)
+    kernel(dest, lhs, words, places, outliers, bias)
+    node = instruction.as_node()
+    assert isinstance(node, Float28MatMul)
+    meant = node.evaluate(lhs, words, places, outliers, bias)
+    np.testing.assert_allclose(dest, meant, atol=1e-6)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("rows", "inner", "depth"), [(0, 16, 8), (2, 16, 0), (2, 0, 8)])
+def test_nothing_is_computed_of_nothing(rows: int, inner: int, depth: int) -> None:
+    lhs = np.ones((rows, inner), np.float32)
+    assert run(lhs, matrix_of(inner, depth), 4, threads=2).shape == (rows, depth)
+
+
+def test_other_panels_and_many_rows_are_refused() -> None:
+    instruction, _ = instruction_of(1, matrix_of(16, 9), 12)
+    with pytest.raises(UnsupportedError, match="panels of 12 columns"):
+        generate_kernel(instruction, Target.host())
+    instruction, _ = instruction_of(MOST_ROWS + 1, matrix_of(16, 9), 8)
+    with pytest.raises(UnsupportedError, match=f"{MOST_ROWS + 1} left rows.* at most {MOST_ROWS}"):
+        generate_kernel(instruction, Target.host())
