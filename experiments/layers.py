@@ -160,10 +160,13 @@ class Layers:
         batch, channels = self.shapes[x][:2]
         flat = self.emit("Flatten", (batch, channels), self.mean(x))
         weights = self.weights(channels, classes, inputs=channels)
-        last = self.emit("Gemm", (batch, classes), flat, weights)
+        return self.model(self.emit("Gemm", (batch, classes), flat, weights))
+
+    def model(self, result: str) -> onnx.ModelProto:
+        """Return the network, whose result this is."""
         ends = [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, self.shapes[name])
-            for name in ("image", last)
+            for name in ("image", result)
         ]
         graph = helper.make_graph(self._nodes, self.name, ends[:1], ends[1:], self._weights)
         opsets = [helper.make_opsetid("", 17)]

@@ -19,7 +19,12 @@ import pytest
 from onnx import numpy_helper
 
 import glow_nb
-from experiments import branched_networks, mobile_networks, video_and_audio_networks
+from experiments import (
+    branched_networks,
+    mobile_networks,
+    recent_networks,
+    video_and_audio_networks,
+)
 from experiments.accuracy import truth_of
 from experiments.transformers import NETWORKS as TRANSFORMERS
 from experiments.twins import NAMES, make_twin
@@ -204,9 +209,15 @@ def test_a_stage_over_space_and_time_agrees_with_onnxruntime() -> None:
         (video_and_audio_networks.temporal, (1, 16, 200)),
         (video_and_audio_networks.wav2vec, (1, 1, 2000)),
         (video_and_audio_networks.speech, (1, 20, 50)),
+        (recent_networks.convnext, (1, 3, 64, 64)),
+        (recent_networks.regnet, (1, 3, 64, 64)),
+        (recent_networks.segformer, (1, 3, 64, 64)),
+        (recent_networks.swin, (1, 3, 56, 56)),
+        (recent_networks.unet, (1, 3, 48, 48)),
+        (recent_networks.tagger, (20, 2, 48)),
     ],
 )
-def test_branched_video_and_audio_networks_agree_with_onnxruntime(
+def test_other_networks_agree_with_onnxruntime(
     network: Callable[[tuple[int, ...]], onnx.ModelProto], image: tuple[int, ...]
 ) -> None:
     check_against_onnxruntime(network(image), [("cpu", 2)])
