@@ -6,9 +6,10 @@ that follow one another, four bits tell the exponent in place of eight. The othe
 are kept beside, as they are.
 
 A *code* of 28 bits has its parts where ``float32`` has them: the fraction in bits 0 to 22, the
-exponent less the least one in bits 23 to 26, the sign in bit 31. Bits 27 to 30 are free, and of
-seven codes they hold the eighth one. So eight numbers take seven words, and a kernel needs few
-instructions to read them: a mask and an addition for seven of them.
+exponent less the least one in bits 23 to 26, the sign in bit 31. If all but the sign are zero, the
+number is zero; what would have this code otherwise, the smallest number of the least exponent, is
+an outlier. Bits 27 to 30 are free, and of seven codes they hold the eighth one. So eight numbers
+take seven words, and a kernel needs few instructions to read them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ EXPONENTS = 1 << CODE_EXPONENT_BITS
 
 CODE_MASK = 0x87FF_FFFF
 """The bits of a code in a word."""
+
+MAGNITUDE_MASK = 0x07FF_FFFF
+"""The bits of a code without the sign: zero in that of zero."""
 
 SIGN_MASK = 0x8000_0000
 INFINITE_EXPONENT = 255
@@ -60,23 +64,24 @@ def least_exponent(counts: Array) -> int:
     return 1 + int(np.argmax(covered[1 : LARGEST_LEAST + 1]))
 
 
-def are_outliers(exponents: Array, least: int) -> Array:
-    """Return for which biased *exponents* there is no code."""
-    return exponents - np.uint8(least) >= EXPONENTS  # of those below, the difference wraps around
+def are_outliers(numbers: Array, least: int) -> Array:
+    """Return which of ``float32`` *numbers* have no code."""
+    found: Array = ~_are_coded(numbers.view(np.uint32), least) & (numbers != 0)
+    return found
 
 
-def filler(least: int) -> float:
-    """Return the number that stands in the place of an outlier: the smallest one with a code."""
-    return float(np.array(least << FRACTION_BITS, np.uint32).view(np.float32))
+def _are_coded(bits: Array, least: int) -> Array:
+    """Return which numbers have a code by their exponent, and not as zero."""
+    above = (bits & np.uint32(0x7FFF_FFFF)) - np.uint32((least << FRACTION_BITS) + 1)
+    found: Array = above < (EXPONENTS << FRACTION_BITS) - 1  # what is below wraps around
+    return found
 
 
 def packed_words(numbers: Array, least: int) -> Array:
-    """Return ``float32`` *numbers* ``[..., 8, n]`` in words ``[..., 7, n]``.
-
-    In the place of an outlier is the :func:`filler`.
-    """
-    codes = numbers.view(np.uint32) - np.uint32(least << FRACTION_BITS)
-    codes[are_outliers(exponents_of(numbers), least)] = 0
+    """Return ``float32`` *numbers* ``[..., 8, n]`` in words ``[..., 7, n]``, zeros for outliers."""
+    bits = numbers.view(np.uint32)
+    raised = bits - np.uint32(least << FRACTION_BITS)
+    codes = np.where(_are_coded(bits, least), raised, bits & np.uint32(SIGN_MASK))
     words, last = codes[..., :WORDS, :], codes[..., WORDS, :]
     for word, (down, mask) in enumerate(PIECES):
         words[..., word, :] |= (last & np.uint32(mask)) << np.uint32(down)
@@ -93,7 +98,9 @@ def unpacked_words(words: Array, least: int) -> Array:
     for down, mask in LAST_PIECES:
         last |= _shifted(words[..., WORDS - 1, :], down) & np.uint32(mask)
     codes = np.concatenate([words & np.uint32(CODE_MASK), last[..., np.newaxis, :]], axis=-2)
-    numbers: Array = (codes + np.uint32(least << FRACTION_BITS)).view(np.float32)
+    is_zero = codes & np.uint32(MAGNITUDE_MASK) == 0
+    bits = np.where(is_zero, codes, codes + np.uint32(least << FRACTION_BITS))
+    numbers: Array = bits.view(np.float32)
     return numbers
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from glow_nb.types import Array
 from tests.unit.kernels.products.test_float28_matmul import run
 
-SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, 1e-30, 1e-45, -3e38)
+SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e9, 1e30, 1e-30, 1e-45, -3e38)
 
 
 def _numbers(data: st.DataObject, rows: int, columns: int) -> Array:

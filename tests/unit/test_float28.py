@@ -13,7 +13,6 @@ from glow_nb.float28 import (
     PIECES,
     are_outliers,
     exponents_of,
-    filler,
     least_exponent,
     packed_words,
     unpacked_words,
@@ -29,12 +28,23 @@ def test_numbers_come_back_with_every_bit(least: int) -> None:
     words = packed_words(numbers, least)
     assert words.shape == (50, 7, 16)
     back = unpacked_words(words, least)
-    exponents = exponents_of(numbers).astype(int)
-    has_code = (exponents >= least) & (exponents < least + EXPONENTS)
-    np.testing.assert_array_equal(are_outliers(exponents_of(numbers), least), ~has_code)
+    exponents, fractions = exponents_of(numbers).astype(int), numbers.view(np.uint32) & 0x7F_FFFF
+    is_in_range = (exponents >= least) & (exponents < least + EXPONENTS)
+    has_code = (is_in_range & ((exponents > least) | (fractions > 0))) | (numbers == 0)
+    np.testing.assert_array_equal(are_outliers(numbers, least), ~has_code)
     assert has_code.any()
-    wanted = np.where(has_code, numbers, np.float32(filler(least)))
+    wanted = np.where(has_code, numbers, np.copysign(np.float32(0), numbers))
     np.testing.assert_array_equal(back.view(np.uint32), wanted.view(np.uint32))
+
+
+def test_zero_has_a_code_and_the_smallest_number_of_the_least_exponent_has_none() -> None:
+    numbers = np.zeros((8, 5), np.float32)
+    numbers[:, 1], numbers[:, 2], numbers[:, 3] = -0.0, 2.0**-27, 2.0**-27 * (1 + 2.0**-23)
+    numbers[:, 4] = np.nextafter(2.0**-11, 0, dtype=np.float32)
+    assert are_outliers(numbers, 100).tolist() == [[False, False, True, False, False]] * 8
+    back = unpacked_words(packed_words(numbers, 100), 100)
+    numbers[:, 2] = 0
+    np.testing.assert_array_equal(back.view(np.uint32), numbers.view(np.uint32))
 
 
 def test_the_bits_of_a_code_and_those_of_the_eighth_do_not_overlap() -> None:
@@ -57,16 +67,16 @@ def test_most_numbers_have_a_code() -> None:
     counts = np.zeros(256, int)
     counts[[0, 90, 100, 110, 115, 255]] = [50, 3, 5, 7, 9, 50]
     least = least_exponent(counts)
-    assert 100 <= least <= 100
+    assert least == 100
     assert least_exponent(np.zeros(256, int)) == 1
     assert 1 <= least_exponent(np.eye(256, dtype=int)[0]) <= LARGEST_LEAST  # zeros have none
     assert least_exponent(np.eye(256, dtype=int)[254]) == LARGEST_LEAST
 
 
 def test_one_weight_in_8000_of_a_normal_distribution_has_none() -> None:
-    exponents = exponents_of(RANDOM.standard_normal(1_000_000).astype(np.float32))
-    least = least_exponent(np.bincount(exponents, minlength=256))
-    assert 1 / 16000 < are_outliers(exponents, least).mean() < 1 / 4000
+    numbers = RANDOM.standard_normal(1_000_000).astype(np.float32)
+    least = least_exponent(np.bincount(exponents_of(numbers), minlength=256))
+    assert 1 / 16000 < are_outliers(numbers, least).mean() < 1 / 4000
 
 
 def test_rows_that_are_left_over_take_a_word_each() -> None:

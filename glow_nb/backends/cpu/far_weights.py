@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from glow_nb.backends.cpu.products import Product, weight_bytes
 from glow_nb.float28 import words_of
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.kernels.operators import Float28MatMul, Float28Words
-from glow_nb.kernels.operators.float28 import Outliers, panels_in_streams
+from glow_nb.kernels.operators.float28 import LARGEST_PLACE, Outliers, panels_in_streams
 from glow_nb.kernels.operators.panels import pad_end
 from glow_nb.kernels.target import Target
 from glow_nb.payload import Recipe
@@ -28,9 +30,9 @@ LEAST_BYTES = 1 << 18
 MOST_WORDS = 0.93
 """Of a matrix, for each number: 7/8, and what pads the last panels of one with few columns."""
 
-MOST_OUTLIERS, MOST_OF_PANEL = 1 / 256, 1 / 64
-"""Parts of a matrix and of a panel that may be multiplied one by one: each takes the time of some
-ten others."""
+MOST_OUTLIERS = 1 / 256
+"""Part of a panel. All panels of a matrix take the time of that with the most: if it is the limit,
+up to a tenth of the time of a product."""
 
 
 class FarWeights:
@@ -60,13 +62,10 @@ class FarWeights:
         inner, depth = matrix.type.shape
         panel_size = inner * self._lanes
         words = panels_in_streams(depth, self._lanes) * words_of(inner) * self._lanes
-        if words > MOST_WORDS * matrix.type.size:
+        if words > MOST_WORDS * matrix.type.size or panel_size > LARGEST_PLACE:
             return None
         numbers = payload.make() if isinstance(payload, Recipe) else payload
-        found = Outliers.of(numbers, self._lanes)
-        _, most = found.places.shape
-        is_rare = found.count <= MOST_OUTLIERS * matrix.type.size
-        return found if is_rare and most <= MOST_OF_PANEL * panel_size else None
+        return Outliers.of(numbers, self._lanes, int(MOST_OUTLIERS * panel_size))
 
     def emit(self, node: Product, rewriter: Rewriter, outliers: Outliers) -> Value:
         """Emit *node* with its weights in floats of 28 bits, but for *outliers*."""
@@ -75,17 +74,17 @@ class FarWeights:
         panels, _ = outliers.places.shape
         depth, block = matrix.type.shape[1], self._lanes
         words = rewriter.emit(Float28Words(matrix, block, outliers.least))
-        name = matrix.name
+        least, name = np.array([outliers.least], np.int32), matrix.name
         return rewriter.emit(
             Float28MatMul(
                 lhs,
                 words,
+                rewriter.constant(f"{name}_least", least, is_weight=False),
                 rewriter.constant(f"{name}_places", outliers.places, is_weight=False),
                 rewriter.constant(f"{name}_outliers", outliers.numbers),
                 None if bias is None else pad_end(rewriter, bias, 0, panels * block - depth),
                 depth=depth,
                 block=block,
-                least=outliers.least,
                 predicate=node.predicate,
             )
         )

@@ -43,12 +43,14 @@ class Cpu(BackendOptions):
             network is compiled for. "off" sums up everything directly.
         float28: "auto" packs matrices that one or two rows multiply into floats of 28 bits, where
             the weights of a network do not fit into the last-level cache, so that they come from
-            memory in each run: exponents that are close together take 4 bits in place of 8. No
-            weight loses a digit; those whose exponents are not among the sixteen most frequent ones
-            are kept beside as they are. A step of a decoder is 1.15 times as fast, and these
-            weights take 7/8 of their memory. "off" leaves them as they are.
+            memory in each run: an exponent takes 4 bits, as its distance from the least of sixteen.
+            No weight loses a digit; the few with other exponents are kept beside as they are. A
+            step of a decoder is 1.2 times as fast or more, and these weights take 7/8 of their
+            memory. A network with open sizes holds them once more for runs of three rows and more.
+            "off" leaves them as they are.
         tune: Measure on this machine which of the ways to compute each convolution and matrix
-            product is the fastest, in place of estimating it. This takes a while, the longer the
+            product is the fastest, in place of estimating it, but for those in floats of 28 bits.
+            This takes a while, the longer the
             more different ones there are; measurements are kept in the cache folder, and the next
             compilation makes the same choices from them at once.
     """

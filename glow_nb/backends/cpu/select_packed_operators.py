@@ -52,9 +52,12 @@ class Tuner(Protocol):
     """Somebody who knows which way to compute a product is the fastest."""
 
     def choose(
-        self, nodes: Sequence[Product], winograd: str, strassen: str
+        self, nodes: Sequence[Product], winograd: str, strassen: str, *, beside: Sequence[Product]
     ) -> Mapping[str, Candidate]:
-        """Return the choice for *nodes* by their :func:`product_key`; it may leave some out."""
+        """Return the choice for *nodes* by their :func:`product_key`; it may leave some out.
+
+        The network has the products *beside*, too, for which nothing is to choose.
+        """
         ...
 
 
@@ -115,18 +118,26 @@ def select_packed_operators(
         %y = mat_mul(%rows : <2 x 64>, %t)
         ->
         %y = unpacked_mat_mul(%rows, %keys, none) {lhs_order = [0, 1], rhs_order = [1, 0]}
+
+    Weights that come from memory for one or two rows::
+
+        %y = mat_mul(%row : <1 x 768>, %w : <768 x 3072>)
+        ->
+        %w_words = float28_words(%w) {block = 16, least = 107}     // <192 x 672 x 16>
+        %y = float28_mat_mul(%row, %w_words, %w_least, %w_places, %w_outliers, none) {...}
     """
     chosen = target or Target.host()
     products = [node for node in function if isinstance(node, PRODUCTS)]
     far = FarWeights(products if float28 == "auto" else (), chosen)
+    given = {node: None for node in products if far.outliers(node) is not None}
     packed = [
         node
         for node in products
-        if not is_channel_wise(node, chosen)
+        if node not in given
+        and not is_channel_wise(node, chosen)
         and not is_read_in_place(node, chosen)
-        and far.outliers(node) is None
     ]
-    picks = tuner.choose(packed, winograd, strassen) if tuner else {}
+    picks = tuner.choose(packed, winograd, strassen, beside=list(given)) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
     room = _Room(MOST_MORE_BYTES)

@@ -63,22 +63,35 @@ class MeasuringTuner:
         self.folder = folder or default_folder()
 
     def choose(
-        self, nodes: Sequence[Product], winograd: str, strassen: str = "auto"
+        self,
+        nodes: Sequence[Product],
+        winograd: str,
+        strassen: str = "auto",
+        *,
+        beside: Sequence[Product] = (),
     ) -> Mapping[str, Candidate]:
-        """Return the fastest way for each of *nodes* by its key, measuring what is not known."""
+        """Return the fastest way for each of *nodes* by its key, measuring what is not known.
+
+        The network has the products *beside*, too.
+        """
         picks: dict[str, Candidate] = {}
-        for key, times in self.measure(nodes, winograd, strassen).items():
+        for key, times in self.measure(nodes, winograd, strassen, beside=beside).items():
             picks[key] = min(times, key=lambda candidate: times[candidate])
         return picks
 
     def measure(
-        self, nodes: Sequence[Product], winograd: str = "auto", strassen: str = "auto"
+        self,
+        nodes: Sequence[Product],
+        winograd: str = "auto",
+        strassen: str = "auto",
+        *,
+        beside: Sequence[Product] = (),
     ) -> dict[str, dict[Candidate, float]]:
         """Return the seconds of each way to compute each of *nodes*, by the key of the node.
 
         Nodes of other kinds than float32, and those with only one way, are left out.
         """
-        far_bytes = self._far_bytes(nodes)
+        far_bytes = self._far_bytes([*nodes, *beside])
         known: dict[str, dict[Candidate, float]] = {}
         unknown: dict[str, tuple[Product, list[Candidate]]] = {}
         for node in nodes:

@@ -2,12 +2,12 @@
 
 Columns lie in panels of ``block``; a panel holds, for each eight neighbouring rows, seven rows of
 words, and behind them the rows that are left over as they are. What has no code is an outlier of
-its panel: its place is ``row * block + column``.
+its panel: zero stands in its place, which is ``row * block + column``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from glow_nb.float28 import (
     LARGEST_LEAST,
     LAST_PIECES,
     PIECES,
+    SIGN_MASK,
     TOGETHER,
     WORDS,
     are_outliers,
@@ -48,7 +49,7 @@ from glow_nb.hlir.ops.families import fitted, number_beside, require_kind, wides
 from glow_nb.hlir.recipe import WeightTransform
 from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
-from glow_nb.kernels.operators.panels import pad_end, panels_of
+from glow_nb.kernels.operators.panels import check_block, pad_end, panels_of
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
 from glow_nb.types import Array, ElementKind, TensorType
@@ -61,6 +62,9 @@ STREAMS = 4
 MOST_BYTES = 1 << 20
 """Of a matrix that is packed at a time, which takes several times its memory."""
 
+
+LARGEST_PLACE = 2**31 - 1
+"""Of an element in its panel, as an int32."""
 
 MOST_COUNTED = 1 << 20
 """About how many numbers of a matrix tell which exponents most of them have."""
@@ -75,7 +79,7 @@ def panels_in_streams(depth: int, block: int) -> int:
 class Float28Words(WeightTransform):
     """Pack a matrix ``[K, N]`` into words ``[panels, 7 * (K // 8) + K % 8, block]`` of uint32.
 
-    The last panels are padded. The smallest number with a code stands for each outlier.
+    The last panels are padded. Zeros stand for outliers.
 
     Attributes:
         block: Columns in a panel.
@@ -92,7 +96,11 @@ class Float28Words(WeightTransform):
         matrix = self.matrix.type
         require_kind(self, "matrix", matrix, frozenset({FLOAT32}))
         self.require(matrix.rank == 2, f"'matrix' is {matrix}, but must have two dimensions")
-        check_codes(self, self.block, self.least)
+        check_block(self, self.block, 1)
+        self.require(
+            1 <= self.least <= LARGEST_LEAST,
+            f"least is {self.least}, but must be an exponent from 1 to {LARGEST_LEAST}",
+        )
         inner, depth = matrix.shape
         panels = panels_in_streams(depth, self.block)
         return TensorType(UINT32, (panels, words_of(inner), self.block))
@@ -137,39 +145,30 @@ def panels_of_matrix(matrix: Array, block: int) -> Iterator[tuple[int, Array]]:
         yield first, np.ascontiguousarray(rows)
 
 
-def check_codes(node: Node, block: int, least: int) -> None:
-    """Raise VerifyError unless *node* may have panels of *block* columns and this *least*."""
-    node.require(block > 0, f"block is {block}, but must be positive")
-    node.require(
-        1 <= least <= LARGEST_LEAST,
-        f"least is {least}, but must be an exponent from 1 to {LARGEST_LEAST}",
-    )
-
-
 @define_node("float28_mat_mul")
 class Float28MatMul(Node):
     """Multiply rows by a matrix in floats of 28 bits, and add a bias.
 
-    ``lhs`` is ``[..., K]`` of float32, ``rhs`` comes from :class:`Float28Words`. ``places``, of
-    int32, and ``outliers``, of float32, are both ``[panels, most]``: the places of a panel ascend,
-    and one that is not above all before it, such as -1, or that is no place of the panel, has no
-    outlier. ``bias`` is ``[panels * block]``, padded with zeros, or absent. The result is
+    ``lhs`` is ``[..., K]`` of float32, ``rhs`` comes from :class:`Float28Words`, whose least
+    exponent is ``least``, ``[1]`` of int32. ``places``, of int32, and ``outliers``, of float32, are
+    both ``[panels, most]``: each is added to the weight in its place, which is zero. The places of
+    a panel ascend; the first that does not, such as -1, or that is not among the rows in eights,
+    ends them. ``bias`` is ``[panels * block]``, padded with zeros, or absent. The result is
     ``[..., depth]``.
 
     Attributes:
         depth: Columns of the result.
         block: Columns in a panel.
-        least: The biased exponent of the smallest numbers that have a code.
     """
 
     lhs: Value
     rhs: Value
+    least: Value
     places: Value
     outliers: Value
     bias: Value | None
     depth: int
     block: int
-    least: int
 
     @override
     def infer_type(self) -> TensorType:
@@ -178,11 +177,12 @@ class Float28MatMul(Node):
         self.require(lhs.rank >= 1, f"'lhs' must have rows, got {lhs}")
         inner = lhs.shape[-1]
         self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
-        check_codes(self, self.block, self.least)
+        check_block(self, self.block, 1)
         panels = panels_in_streams(self.depth, self.block)
         most = places.shape[-1] if places.rank else 0
         wanted = {
             "rhs": TensorType(UINT32, (panels, words_of(inner), self.block)),
+            "least": TensorType(INT32, (1,)),
             "places": TensorType(INT32, (panels, most)),
             "outliers": TensorType(FLOAT32, (panels, most)),
             "bias": TensorType(FLOAT32, (panels * self.block,)),
@@ -198,23 +198,28 @@ class Float28MatMul(Node):
 
     @override
     def evaluate(
-        self, lhs: Array, rhs: Array, places: Array, outliers: Array, bias: Array | None
+        self,
+        lhs: Array,
+        rhs: Array,
+        least: Array,
+        places: Array,
+        outliers: Array,
+        bias: Array | None,
     ) -> Array:
         panels, _, block = rhs.shape
         inner = lhs.shape[-1]
         units = inner // TOGETHER
         eights = rhs[:, : units * WORDS].reshape(panels, units, WORDS, block)
-        numbers = unpacked_words(eights, self.least).reshape(panels, units * TOGETHER, block)
+        numbers = unpacked_words(eights, int(least[0])).reshape(panels, units * TOGETHER, block)
         rest = rhs[:, units * WORDS :].view(np.float32)
-        weights = np.concatenate([numbers, rest], axis=1).reshape(panels, inner * block)
         before = np.pad(places, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
-        is_place = places > np.maximum.accumulate(before, axis=1)
-        panel, number = np.nonzero(is_place & (places < inner * block))
-        weights[panel, places[panel, number]] = outliers[panel, number]
-        matrix = (
-            weights.reshape(panels, inner, block).transpose(1, 0, 2).reshape(inner, panels * block)
-        )
+        are_places = (places > before) & (places < units * TOGETHER * block)
+        panel, number = np.nonzero(np.logical_and.accumulate(are_places, axis=1))
+        row, column = np.divmod(places[panel, number], block)
+        weights = np.concatenate([numbers, rest], axis=1)
         with np.errstate(all="ignore"):
+            weights[panel, row, column] += outliers[panel, number]
+            matrix = weights.swapaxes(0, 1).reshape(inner, panels * block)
             result = widest(lhs) @ widest(matrix[:, : self.depth])
             if bias is not None:
                 result = result + widest(bias)[: self.depth]
@@ -230,19 +235,19 @@ class Float28MatMul(Node):
 class Float28MatMulInst(NodeInstruction):
     """Multiply rows by a matrix in floats of 28 bits, in panels of *block* columns, add a bias.
 
-    Lhs ``[..., K]``, rhs ``[panels, 7 * (K // 8) + K % 8, block]``, places and outliers
-    ``[panels, most]``, bias ``[panels * block]`` or absent, dest ``[..., depth]``.
+    Lhs ``[..., K]``, rhs ``[panels, 7 * (K // 8) + K % 8, block]``, least ``[1]``, places and
+    outliers ``[panels, most]``, bias ``[panels * block]`` or absent, dest ``[..., depth]``.
     """
 
     dest: Out
     lhs: In
     rhs: In
+    least: In
     places: In
     outliers: In
     bias: OptionalIn
     depth: int
     block: int
-    least: int
 
 
 @dataclass(frozen=True)
@@ -259,29 +264,47 @@ class Outliers:
     places: Array
     numbers: Array
 
-    @property
-    def count(self) -> int:
-        """Outliers of all panels."""
-        return int(np.count_nonzero(self.places >= 0))
-
     @classmethod
-    def of(cls, matrix: Array, block: int) -> Outliers:
-        """Find those of *matrix* in panels of *block* columns."""
+    def of(cls, matrix: Array, block: int, limit: int) -> Outliers | None:
+        """Find those of *matrix* in panels of *block* columns; None if one has more than *limit*.
+
+        The most of a panel is rounded up to a power of two, so that there are few kernels.
+        """
+        assert matrix.shape[0] * block <= LARGEST_PLACE, matrix.shape
         coded = matrix[: len(matrix) // TOGETHER * TOGETHER]  # what is behind is kept as it is
-        exponents = exponents_of(coded)
         every = max(1, coded.size // MOST_COUNTED)
-        counts = np.bincount(exponents[::every].reshape(-1), minlength=INFINITE_EXPONENT + 1)
-        least = least_exponent(counts)
-        row, column = np.nonzero(are_outliers(exponents, least))
+        exponents = exponents_of(coded[::every])
+        least = least_exponent(np.bincount(exponents.reshape(-1), minlength=INFINITE_EXPONENT + 1))
+        counts = np.zeros(panels_in_streams(matrix.shape[1], block), np.int64)
+        found: list[tuple[Array, Array]] = []
+        step = max(1, MOST_BYTES // max(1, matrix.shape[1] * FLOAT32.size_bytes))
+        for first in range(0, len(coded), step):
+            row, column = np.nonzero(are_outliers(coded[first : first + step], least))
+            counts += np.bincount(column // block, minlength=len(counts))
+            if counts.max(initial=0) > limit:
+                return None
+            found.append((row + first, column))
+        return cls(least, *_by_panels(matrix, block, found, counts))
+
+
+def _by_panels(
+    matrix: Array, block: int, found: Sequence[tuple[Array, Array]], counts: Array
+) -> tuple[Array, Array]:
+    """Return the places, and the numbers, of the elements of *matrix* that are *found*.
+
+    These are rows and columns; each panel has so many of them as *counts* tells.
+    """
+    most = int(counts.max(initial=0))
+    shape = len(counts), 1 << (most - 1).bit_length() if most else 0
+    places, numbers = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
+    if most:
+        row, column = (np.concatenate(part) for part in zip(*found, strict=True))
         panel, place = column // block, row * block + column % block
         order = np.lexsort((place, panel))
-        sizes = np.bincount(panel, minlength=panels_in_streams(matrix.shape[1], block))
-        number = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        shape = (len(sizes), sizes.max(initial=0))
-        places, numbers = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
+        number = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         at = panel[order], number
         places[at], numbers[at] = place[order], matrix[row[order], column[order]]
-        return cls(least, places, numbers)
+    return places, numbers
 
 
 @lowers(Float28Words)
@@ -321,10 +344,11 @@ def _emit_words(rewriter: Rewriter, bits: Value, least: int) -> Value:
     def masked(value: Value, mask: int) -> Value:
         return rewriter.emit(BitwiseAnd(value, number(mask)))
 
-    raised = rewriter.emit(Sub(bits, number(least << FRACTION_BITS)))
-    exponent = masked(shifted(raised, FRACTION_BITS), INFINITE_EXPONENT)
-    has_code = rewriter.emit(Less(exponent, number(EXPONENTS)))
-    codes = rewriter.emit(Select(has_code, raised, number(0)))
+    first = least << FRACTION_BITS
+    above = rewriter.emit(Sub(masked(bits, SIGN_MASK - 1), number(first + 1)))
+    is_coded = rewriter.emit(Less(above, number((EXPONENTS << FRACTION_BITS) - 1)))
+    raised = rewriter.emit(Sub(bits, number(first)))
+    codes = rewriter.emit(Select(is_coded, raised, masked(bits, SIGN_MASK)))
     *words, last = (_emit_rows(rewriter, codes, row, row + 1) for row in range(TOGETHER))
     pieces = [(word, *piece) for word, piece in enumerate(PIECES)]
     for word, down, mask in [*pieces, *((WORDS - 1, *piece) for piece in LAST_PIECES)]:

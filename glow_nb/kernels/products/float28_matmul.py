@@ -5,9 +5,9 @@ All that such a product waits for is the memory, which delivers weights that tak
 these lie far apart and follow each other, so that memory is read in as many streams, which go on
 from panel to panel.
 
-Each outlier is added afterwards: its filler has been multiplied in its place, and what it differs
-by is multiplied now. If a result is not finite then, its panel is summed up anew from the numbers
-themselves: an infinity times both parts may be NaN, and a filler overflow.
+The products of outliers, in whose places zeros stand, are added afterwards. If a result is not
+finite then, its panel is summed up anew with the outliers in their places: the product of an
+infinity and a zero is NaN, but that of an infinity and the outlier may be none.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from math import prod
 
 from glow_nb.errors import UnsupportedError
-from glow_nb.float28 import TOGETHER, WORDS, filler, words_of
-from glow_nb.fuse.vector_code import number_text
+from glow_nb.float28 import TOGETHER, WORDS, words_of
 from glow_nb.kernels.operators.float28 import STREAMS, Float28MatMulInst
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.registry import head_kernel_for
@@ -43,7 +42,7 @@ panel is finished, memory waits: 35 matrices of 768 x 3072 in turn come at 28 GB
 WIDTHS = (1, 2, 4, 8, 16)
 """Columns of a panel, which are one vector, whatever the processor has."""
 
-MOST_ROWS = 8
+LARGEST_TILE = 8
 """Left rows that there are kernels for: all are in one tile."""
 
 
@@ -65,12 +64,12 @@ def float28_mat_mul_source(
             f"one of {WIDTHS} only"
         )
     writer = Float28Writer(instruction, fusion)
-    if writer.rows > MOST_ROWS:
+    if writer.rows > LARGEST_TILE:
         raise UnsupportedError(
             f"{instruction!r}: {writer.rows} left rows, but there are kernels for at most "
-            f"{MOST_ROWS}; choose packed_mat_mul"
+            f"{LARGEST_TILE}; choose packed_mat_mul"
         )
-    return KernelSource("short_float_mat_mul", writer.write(), fusion.kinds, writer.scratch_bytes)
+    return KernelSource("float28_mat_mul", writer.write(), fusion.kinds, writer.scratch_bytes)
 
 
 class Float28Writer:
@@ -79,14 +78,14 @@ class Float28Writer:
     def __init__(self, instruction: Float28MatMulInst, fusion: Fusion) -> None:
         self.inner, self.depth = instruction.lhs.type.shape[-1], instruction.depth
         self.rows = prod(instruction.dest.type.shape[:-1])
-        self.lanes, self.least = instruction.block, instruction.least
+        self.lanes = instruction.block
         self.gap = instruction.rhs.type.shape[0] // STREAMS  # panels of a stream
         self.most = instruction.places.type.shape[1]
         self.row = elements_between_pixels(fusion.input)
         self.fusion = fusion.named_by_field()
         _, *operands = kernel_operands(self.fusion.head)
         names = (self.fusion.names[buffer] for buffer in operands)
-        self.lhs, self.rhs, self.places, self.outliers, *self.bias = names
+        self.lhs, self.rhs, self.least, self.places, self.outliers, *self.bias = names
         self.out, self.tiles = SourceWriter(), TileStore(self.fusion, self.lanes)
 
     @property
@@ -117,6 +116,7 @@ class Float28Writer:
             write_shares(out, 1, self.gap, panels_first=True)
             sums = STEPS * self._step_sums
             out.line(f"sums = as_float32(scratch)\nnumbers = at(sums, {sums})")
+            out.line(f"first_exponent = get({self.least}, 0)")
             with out.block(f"for begin in range(panel_begin, panel_end, {STEPS}):"):
                 out.line(f"count = min({STEPS}, panel_end - begin)")
                 with out.block("for step in range(count):"):
@@ -147,7 +147,7 @@ class Float28Writer:
         def dot(total: str, x: str, w: str, count: str) -> str:
             return (
                 f"tile_dot_float28({total}, {self.lhs}, {x}, {self.row}, {self.rhs}, {w}, "
-                f"{self.gap * self._panel_words}, {self.least}, {count})"
+                f"{self.gap * self._panel_words}, first_exponent, {count})"
             )
 
         if chains == 1:
@@ -201,43 +201,44 @@ class Float28Writer:
         )
 
     def _write_outliers(self, name: str) -> None:
-        """Add to the sums of a panel what its outliers differ by from the filler.
+        """Add the products of a panel's outliers to its sums.
 
         They stay in registers: a vector of which one number has just been stored is read late. All
         that a panel may have are added, of those that it has not zeros: how many it has, no
         processor predicts.
         """
         out, lanes = self.out, self.lanes
-        with self._each_outlier():
-            out.line(f"change = get({self.outliers}, number) - {number_text(filler(self.least))}")
-            out.line("change = change if is_one else 0.0")
+        end = self.inner // TOGETHER * TOGETHER * lanes
+        out.line("before = -1")
+        with out.block(f"for number in range(panel * {self.most}, (panel + 1) * {self.most}):"):
+            out.line(f"place = get({self.places}, number)")
+            out.line(f"is_one = before < place < {end}")
+            out.line(f"before = place if is_one else {end}")
+            out.line("place = place if is_one else 0")
+            out.line(f"outlier = get({self.outliers}, number) if is_one else 0.0")
             lane = f"equal(iota_int32({lanes}), splat_int32(place % {lanes}, {lanes}))"
             zeros = f"splat_float32(0.0, {lanes})"
-            out.line(f"vector = where({lane}, splat_float32(change, {lanes}), {zeros})")
+            out.line(f"vector = where({lane}, splat_float32(outlier, {lanes}), {zeros})")
             for row in range(self.rows):
                 x = f"broadcast({self.lhs}, {plus(row * self.row, f'place // {lanes}')}, {lanes})"
                 sum = f"fma({x}, vector, tile_get({name}, {row}, 0))"
                 out.line(f"{name} = tile_set({name}, {row}, 0, {sum})")
 
-    @contextmanager
-    def _each_outlier(self) -> Iterator[None]:
-        """Loop over what may be an outlier of a panel: whether it ``is_one``, and its ``place``."""
-        out = self.out
-        out.line("before = -1")
-        with out.block(f"for number in range(panel * {self.most}, (panel + 1) * {self.most}):"):
-            out.line(f"place = get({self.places}, number)")
-            out.line(f"is_one = before < place < {self.inner * self.lanes}")
-            out.line("before = max(before, place)\nplace = place if is_one else 0")
-            yield
-
     def _write_direct_sums(self, name: str, size: str) -> None:
         """Sum up a panel with its outliers in their places, eight rows at a time."""
-        out, lanes, rows = self.out, self.lanes, TOGETHER * self.lanes
+        out, lanes, eight = self.out, self.lanes, TOGETHER * self.lanes
         out.line(f"{name} = tile_fill(sums, 0, {size})")
+        out.line(f"before = -1\nnumber = panel * {self.most}")
         with out.block(f"for unit in range({self.inner // TOGETHER}):"):
             words = plus(times("panel", self._panel_words), times("unit", WORDS * lanes))
-            out.line(f"unpack_float28(numbers, 0, {self.rhs}, {words}, {lanes}, {self.least})")
-            with self._each_outlier(), out.block(f"if is_one and place // {rows} == unit:"):
-                out.line(f"put(numbers, place % {rows}, get({self.outliers}, number))")
+            out.line(f"unpack_float28(numbers, 0, {self.rhs}, {words}, {lanes}, first_exponent)")
+            with out.block(f"while number < (panel + 1) * {self.most}:"):
+                out.line(f"place = get({self.places}, number)")
+                with out.block(f"if not before < place < (unit + 1) * {eight}:"):
+                    out.line("break")
+                out.line(f"at_place = place - unit * {eight}")
+                out.line(f"outlier = get(numbers, at_place) + get({self.outliers}, number)")
+                out.line("put(numbers, at_place, outlier)")
+                out.line("before = place\nnumber += 1")
             self._write_dot(name, times("unit", TOGETHER), "numbers", "0", TOGETHER)
         self._write_last_rows(name)

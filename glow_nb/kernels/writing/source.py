@@ -23,7 +23,7 @@ class KernelSource:
     order. Pointers are contiguous row-major tensors, aligned to their element at least.
 
     Attributes:
-        family: Kind of kernel, letters and underscores; part of the symbol.
+        family: Kind of kernel, letters, digits and underscores; part of the symbol.
         text: The Python source; sees the names of the SIMD layer and ``range``, ``min``, ``max``.
         arguments: Element kind of each pointer argument, in order, without ``scratch``.
         scratch_bytes: Size of the private region that each thread passes as ``scratch``, which
@@ -36,9 +36,9 @@ class KernelSource:
     scratch_bytes: int = 0
 
     def __post_init__(self) -> None:
-        if not (self.family.isascii() and self.family.replace("_", "").isalpha()):
+        if not (self.family.isascii() and self.family[:1].isalpha() and self.family.isidentifier()):
             raise DefinitionError(
-                f"kernel family {self.family!r}: not letters and underscores; rename it"
+                f"kernel family {self.family!r}: not letters, digits and underscores; rename it"
             )
 
     @cached_property

@@ -9,7 +9,6 @@ import pytest
 
 from glow_nb.costs import Cost
 from glow_nb.errors import VerifyError
-from glow_nb.float28 import filler
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Placeholder
@@ -30,15 +29,23 @@ def matrix_of(inner: int, depth: int, specials: int = 0) -> Array:
     return matrix
 
 
+def outliers_of(matrix: Array, block: int) -> Outliers:
+    """Return those of *matrix*, however many they are."""
+    found = Outliers.of(matrix, block, matrix.size)
+    assert found is not None
+    return found
+
+
 def product(lhs: str, matrix: Array, block: int) -> Function:
     b, depth = Builder(), matrix.shape[1]
-    outliers = Outliers.of(matrix, block)
+    outliers = outliers_of(matrix, block)
     x, w = b.input("x", f"float32<{lhs}>"), b.constant("w", matrix)
     words = b.emit(Float28Words(w, block, outliers.least))
+    least = b.constant("least", np.array([outliers.least], np.int32))
     places, numbers = b.constant("places", outliers.places), b.constant("n", outliers.numbers)
     padding = len(outliers.places) * block - depth
     bias = b.constant("bias", np.pad(np.arange(depth, dtype=np.float32), (0, padding)))
-    made = Float28MatMul(x, words, places, numbers, bias, depth, block, outliers.least)
+    made = Float28MatMul(x, words, least, places, numbers, bias, depth, block)
     b.save(b.emit(made), "y")
     return b.function()
 
@@ -79,32 +86,46 @@ def test_words_are_lowered_to_what_they_are(lhs: str, inner: int, depth: int, bl
 
 
 def test_outliers_are_found_by_panels() -> None:
-    matrix = np.full((17, 21), 0.25, np.float32)
-    matrix[3, 9], matrix[2, 15], matrix[2, 8], matrix[0, 20] = 0, 1e9, 1e-9, np.nan
-    matrix[16] = 0  # behind the last eight rows: kept as it is
-    found = Outliers.of(matrix, 8)
-    assert found.count == 4
-    assert found.places.tolist() == [[-1] * 3, [16, 23, 25], [4, -1, -1], [-1] * 3]
-    np.testing.assert_array_equal(
-        found.numbers, np.array([[0] * 3, [1e-9, 1e9, 0], [np.nan, 0, 0], [0] * 3], np.float32)
+    matrix = np.full((17, 21), 0.3, np.float32)
+    matrix[3, 9], matrix[2, 15], matrix[2, 8], matrix[0, 20] = 1e-9, 1e9, 1e-9, np.nan
+    matrix[4, 10:13] = 1e9
+    matrix[5], matrix[16] = 0, 1e9  # which have a code, or are kept as they are
+    found = outliers_of(matrix, 8)
+    assert found.places.shape == (4, 8)  # a power of two
+    assert found.places[1].tolist() == [16, 23, 25, 34, 35, 36, -1, -1]
+    assert (
+        found.numbers[1, :6].tolist() == matrix[[2, 2, 3, 4, 4, 4], [8, 15, 9, 10, 11, 12]].tolist()
     )
-    assert 0 < filler(found.least) <= 0.25
-    assert Outliers.of(matrix_of(8, 3 * MOST_COUNTED // 8), 16).count < MOST_COUNTED / 1000
+    assert found.places[2].tolist() == [4, *[-1] * 7]
+    assert np.isnan(found.numbers[2, 0])
+    assert (found.places[[0, 3]] == -1).all()
+    assert not found.numbers[found.places == -1].any()
+    assert 110 <= found.least <= 125
+    assert Outliers.of(matrix, 8, 6) is not None
+    assert Outliers.of(matrix, 8, 5) is None
 
 
-def test_places_that_do_not_ascend_hold_nothing() -> None:
-    matrix = matrix_of(8, 4)
-    words = Float28Words(Placeholder("w", TensorType.of(matrix)), 4, 108).evaluate(matrix)
-    places = np.full((4, 5), -1, np.int32)
-    places[0] = [2, 2, 1, 900, 3]
-    outliers = np.full((4, 5), 7, np.float32)
-    b = Builder()
-    x, rhs = b.input("x", "float32<8 x 8>"), b.constant("rhs", words)
-    at, numbers = b.constant("places", places), b.constant("outliers", outliers)
-    b.save(b.emit(Float28MatMul(x, rhs, at, numbers, None, 4, 4, 108)), "y")
-    matrix[0, 2] = 7
-    found = evaluate(b.function(), {"x": np.eye(8, dtype=np.float32)})["y"]
-    np.testing.assert_array_equal(found, matrix)
+def test_a_part_of_a_large_matrix_tells_the_exponents() -> None:
+    matrix = matrix_of(64, 3 * MOST_COUNTED // 64)
+    assert (outliers_of(matrix, 16).places >= 0).sum() < matrix.size / 4000
+
+
+def test_places_that_do_not_ascend_end_the_outliers() -> None:
+    matrix = matrix_of(9, 4)
+    matrix[0, 2], matrix[1, 3] = 0, 0
+    node = Float28Words(Placeholder("w", TensorType.of(matrix)), 4, 108)
+    places, outliers = np.full((4, 5), -1, np.int32), np.full((4, 5), 7, np.float32)
+    for given, ends in (([2, 7, 7, 8, 9], 2), ([2, 32, 7, 8, 9], 1), ([-1, 2, 7, 8, 9], 0)):
+        places[0] = given
+        b = Builder()
+        x, rhs = b.input("x", "float32<9 x 9>"), b.constant("rhs", node.evaluate(matrix))
+        least = b.constant("least", np.array([108], np.int32))
+        at, numbers = b.constant("places", places), b.constant("outliers", outliers)
+        b.save(b.emit(Float28MatMul(x, rhs, least, at, numbers, None, 4, 4)), "y")
+        wanted = matrix.copy()
+        wanted.reshape(-1)[given[:ends]] = 7
+        found = evaluate(b.function(), {"x": np.eye(9, dtype=np.float32)})["y"]
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_its_cost_is_that_of_a_product() -> None:
@@ -118,8 +139,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "another kind": ({"lhs": "float64<2 x 16>"}, "'lhs' is float64"),
     "no panels": ({"block": 0}, "block is 0, but must be positive"),
     "no depth": ({"depth": -1}, "depth is -1, but must not be negative"),
-    "no exponent": ({"least": 0}, "least is 0, but must be an exponent from 1 to 239"),
-    "infinite numbers": ({"least": 240}, "least is 240, but must be an exponent from 1 to 239"),
+    "another exponent": ({"least": "int64<1>"}, "'least' is int64<1>, but lhs"),
     "other words": ({"rhs": "uint32<4 x 16 x 4>"}, "'rhs' is uint32<4 x 16 x 4>, but lhs"),
     "other places": ({"places": "int32<3 x 2>"}, "'places' is int32<3 x 2>, but lhs"),
     "fewer outliers": ({"outliers": "float32<4 x 1>"}, "'outliers' is float32<4 x 1>, but lhs"),
@@ -131,16 +151,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 def test_operands_that_do_not_fit_are_refused(name: str) -> None:
     changes, said = WRONG[name]
     given: dict[str, Any] = {"lhs": "float32<2 x 16>", "rhs": "uint32<4 x 14 x 4>"}
-    given |= {"places": "int32<4 x 2>", "outliers": "float32<4 x 2>", "bias": "float32<16>"}
-    given |= {"depth": 10, "block": 4, "least": 110} | changes
+    given |= {"least": "int32<1>", "places": "int32<4 x 2>", "outliers": "float32<4 x 2>"}
+    given |= {"bias": "float32<16>", "depth": 10, "block": 4} | changes
     b = Builder()
-    lhs, rhs, places, outliers, bias = (
+    lhs, rhs, least, places, outliers, bias = (
         b.input(each, given[each] or "float32<>")
-        for each in ("lhs", "rhs", "places", "outliers", "bias")
+        for each in ("lhs", "rhs", "least", "places", "outliers", "bias")
     )
-    attributes = given["depth"], given["block"], given["least"]
     with pytest.raises(VerifyError, match=said):
-        Float28MatMul(lhs, rhs, places, outliers, bias, *attributes)
+        Float28MatMul(lhs, rhs, least, places, outliers, bias, given["depth"], given["block"])
 
 
 @pytest.mark.parametrize(
@@ -149,7 +168,8 @@ def test_operands_that_do_not_fit_are_refused(name: str) -> None:
         ("float32<8>", 4, 110, "must have two dimensions"),
         ("float64<8 x 4>", 4, 110, "'matrix' is float64"),
         ("float32<8 x 4>", 0, 110, "block is 0"),
-        ("float32<8 x 4>", 4, 255, "least is 255"),
+        ("float32<8 x 4>", 4, 0, "least is 0, but must be an exponent from 1 to 239"),
+        ("float32<8 x 4>", 4, 240, "least is 240, but must be an exponent from 1 to 239"),
     ],
 )
 def test_matrices_that_cannot_be_packed_are_refused(

@@ -16,9 +16,8 @@ from glow_nb.kernels.operators.float28 import (
     Float28MatMul,
     Float28MatMulInst,
     Float28Words,
-    Outliers,
 )
-from glow_nb.kernels.products.float28_matmul import MOST_ROWS, STEPS
+from glow_nb.kernels.products.float28_matmul import LARGEST_TILE, STEPS
 from glow_nb.kernels.stacks.generate_stack import generate_stack
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
@@ -26,7 +25,7 @@ from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn
-from tests.unit.kernels.operators.test_float28 import matrix_of
+from tests.unit.kernels.operators.test_float28 import matrix_of, outliers_of
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 AddInst = instruction_for(ops.Add)
@@ -36,11 +35,12 @@ FLOAT32 = ElementKind.FLOAT32
 RANDOM = np.random.default_rng(0)
 
 
-def packed(matrix: Array, block: int) -> tuple[int, list[Array]]:
-    """Return the least exponent, and words, places and outliers as kernels take them."""
-    outliers = Outliers.of(matrix, block)
+def packed(matrix: Array, block: int) -> list[Array]:
+    """Return the constant operands of a kernel: words, least exponent, places and outliers."""
+    outliers = outliers_of(matrix, block)
     node = Float28Words(Placeholder("w", TensorType.of(matrix)), block, outliers.least)
-    return outliers.least, [node.evaluate(matrix), outliers.places, outliers.numbers]
+    least = np.array([outliers.least], np.int32)
+    return [node.evaluate(matrix), least, outliers.places, outliers.numbers]
 
 
 def instruction_of(
@@ -48,22 +48,22 @@ def instruction_of(
 ) -> tuple[Float28MatMulInst, list[Array]]:
     """Return the instruction that multiplies *rows* rows, and its constant operands."""
     inner, depth = matrix.shape
-    least, constants = packed(matrix, block)
+    constants = packed(matrix, block)
     if has_bias:
         bias = RANDOM.standard_normal((1, depth), np.float32)[0]
         constants.append(np.pad(bias, (0, len(constants[0]) * block - depth)))
     buffers = [Buffer(f"c{number}", TensorType.of(a)) for number, a in enumerate(constants)]
-    rhs, places, outliers = buffers[:3]
+    rhs, least, places, outliers = buffers[:4]
     instruction = Float28MatMulInst(
         Buffer("dest", TensorType(FLOAT32, (rows, depth))),
         Buffer("lhs", TensorType(FLOAT32, (rows, inner))),
         rhs,
+        least,
         places,
         outliers,
-        buffers[3] if has_bias else None,
+        buffers[4] if has_bias else None,
         depth=depth,
         block=block,
-        least=least,
     )
     return instruction, constants
 
@@ -95,7 +95,7 @@ SIZES = {
     "several chains": (1, 1000, 20),
     "several blocks of steps": (1, 16, 2 * STEPS * 64 + 5),
     "one column": (2, 24, 1),
-    "many rows": (MOST_ROWS, 40, 40),
+    "many rows": (LARGEST_TILE, 40, 40),
 }
 
 
@@ -114,8 +114,8 @@ def test_products_are_what_the_operator_means(name: str, block: int, specials: i
 
 @pytest.mark.jit
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
-def test_numbers_that_are_not_finite_do_not_meet_fillers(bad: float) -> None:
-    """What stands in the place of an outlier is of another size or sign."""
+def test_numbers_that_are_not_finite_do_not_meet_the_zeros_of_outliers(bad: float) -> None:
+    """The product of an infinity with such a zero is NaN, with the outlier it is an infinity."""
     matrix = matrix_of(21, 40)
     matrix[3], matrix[4, ::2] = 0, -1e9
     for row in (3, 4, 5, 20):
@@ -125,15 +125,20 @@ def test_numbers_that_are_not_finite_do_not_meet_fillers(bad: float) -> None:
 
 
 @pytest.mark.jit
-def test_an_outlier_is_as_precise_as_any_weight() -> None:
-    matrix = np.full((24, 16), 2.0**-10, np.float32)
-    matrix[5, 3], matrix[6, 4], matrix[7, 5] = 3.3e-20, 12345.678, -0.0
-    lhs = np.zeros((1, 24), np.float32)
-    for row in (5, 6, 7):
-        lhs[:] = 0
-        lhs[0, row] = 1
+def test_a_product_with_an_outlier_is_exact() -> None:
+    matrix = matrix_of(32, 40)
+    matrix[5, 3], matrix[6, 4], matrix[7, 39], matrix[8], matrix[9] = (
+        3e-20,
+        12345.678,
+        -0.0,
+        0,
+        1e-9,
+    )
+    for row in range(32):
+        lhs = np.zeros((2, 32), np.float32)
+        lhs[:, row] = 1, 1e20
         found = run(lhs, matrix, 16, has_bias=False)
-        np.testing.assert_allclose(found[0], matrix[row], rtol=2**-22, atol=2**-44)
+        np.testing.assert_array_equal(found, lhs[:, row, np.newaxis] * matrix[row])
 
 
 @pytest.mark.jit
@@ -165,7 +170,7 @@ def test_each_operand_has_its_own_distance_of_rows(rows: int, block: int) -> Non
         ]
     )
     with np.errstate(all="ignore"):
-        product = seen("lhs").astype(float) @ matrix + constants[3][:depth]
+        product = seen("lhs").astype(float) @ matrix + constants[4][:depth]
         wanted = np.tanh(product + seen("operand"))
     around = arrays["dest"].copy()
     given = {f"c{number}": array for number, array in enumerate(constants)}
@@ -179,17 +184,23 @@ def test_each_operand_has_its_own_distance_of_rows(rows: int, block: int) -> Non
 
 
 @pytest.mark.jit
-def test_places_outside_of_a_panel_are_not_read() -> None:
-    instruction, (words, places, outliers, bias) = instruction_of(1, matrix_of(16, 9, 3), 8)
-    assert places.shape[1] > 1
-    places[:] = np.array([2**31 - 1, -(2**31)] * 9, np.int32)[: places.shape[1]]
+@pytest.mark.parametrize("bad", [0, np.inf])
+def test_wrong_places_are_not_read(bad: float) -> None:
+    matrix = matrix_of(17, 9, 40)
+    instruction, (words, least, places, outliers, bias) = instruction_of(1, matrix, 8)
+    most = places.shape[1]
+    assert most > 1
     kernel = RunningKernel(generate_kernel(instruction, Target.host()), Target.host())
-    lhs, dest = np.ones((1, 16), np.float32), np.empty((1, 9), np.float32)
-    kernel(dest, lhs, words, places, outliers, bias)
-    node = instruction.as_node()
+    lhs, node = np.ones((1, 17), np.float32), instruction.as_node()
+    lhs[0, 3] = bad
     assert isinstance(node, Float28MatMul)
-    meant = node.evaluate(lhs, words, places, outliers, bias)
-    np.testing.assert_allclose(dest, meant, atol=1e-6)
+    for given in ([2**31 - 1, -(2**31)], [5, 5, 6], [7, 3], [-5, 1], [16 * 8, 2]):
+        places[:] = (given * most)[:most]
+        dest, whole = guarded((1, 9), FLOAT32)
+        kernel(dest, lhs, words, least, places, outliers, bias)
+        assert guards_are_intact(whole)
+        meant = node.evaluate(lhs, words, least, places, outliers, bias)
+        np.testing.assert_allclose(dest, meant, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.jit
@@ -203,6 +214,8 @@ def test_other_panels_and_many_rows_are_refused() -> None:
     instruction, _ = instruction_of(1, matrix_of(16, 9), 12)
     with pytest.raises(UnsupportedError, match="panels of 12 columns"):
         generate_kernel(instruction, Target.host())
-    instruction, _ = instruction_of(MOST_ROWS + 1, matrix_of(16, 9), 8)
-    with pytest.raises(UnsupportedError, match=f"{MOST_ROWS + 1} left rows.* at most {MOST_ROWS}"):
+    instruction, _ = instruction_of(9, matrix_of(16, 9), 8)
+    with pytest.raises(
+        UnsupportedError, match=f"{LARGEST_TILE + 1} left rows.* at most {LARGEST_TILE}"
+    ):
         generate_kernel(instruction, Target.host())

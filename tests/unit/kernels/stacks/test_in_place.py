@@ -138,12 +138,12 @@ def product_of_short_floats(rows: int, depth: int, block: int = 16) -> Float28Ma
         Buffer("made", float32(rows, depth)),
         Buffer("lhs", float32(rows, 43)),
         Buffer("rhs", TensorType(ElementKind.UINT32, (panels, 5 * 7 + 3, block))),
+        Buffer("least", TensorType(ElementKind.INT32, (1,))),
         Buffer("places", TensorType(ElementKind.INT32, (panels, 2))),
         Buffer("outliers", float32(panels, 2)),
         Buffer("bias", float32(panels * block)),
         depth=depth,
         block=block,
-        least=110,
     )
 
 
