@@ -33,7 +33,7 @@ class Cpu(BackendOptions):
             are all convolutions with filters that are no constants. It costs up to 3 % of a
             network's time. "off" sums up everything directly.
         strassen: "auto" lets products with constant matrices, and convolutions of single pixels
-            with 512 channels or more, be done by Strassen's algorithm where that is faster: seven
+            with 256 channels or more, be done by Strassen's algorithm where that is faster: seven
             products of halves in place of eight, up to 1.12 times as fast.
             Their root mean square error is about 4e-7 of the outputs' (direct sums: 2e-7); it is
             relative to the row and the column of a result, as with direct sums, and results of rows

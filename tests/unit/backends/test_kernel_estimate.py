@@ -51,8 +51,8 @@ def convolution(kind: str, taps: int, weights: str = "") -> Function:
 
 def product(kind: str, weights: str = "") -> Function:
     b = glow_nb.Builder("product")
-    x = b.input("x", f"{kind}<64 x 256>")
-    b.save(b.emit(MatMul(x, constant(b, weights or kind, 256, 128)), name="product"), "y")
+    x = b.input("x", f"{kind}<64 x 128>")
+    b.save(b.emit(MatMul(x, constant(b, weights or kind, 128, 128)), name="product"), "y")
     return b.function()
 
 
@@ -157,8 +157,8 @@ def test_integers_are_estimated_to_take_less() -> None:
 
 def test_an_epilogue_is_added_and_all_else_has_its_arithmetic_and_bytes() -> None:
     b = glow_nb.Builder("net")
-    x = b.input("x", "float32<64 x 256>")
-    made = b.emit(MatMul(x, constant(b, "float32", 256, 128)))
+    x = b.input("x", "float32<64 x 128>")
+    made = b.emit(MatMul(x, constant(b, "float32", 128, 128)))
     b.save(b.emit(Relu(made)), "y")
     (stack,) = kernels(b.function())
     assert isinstance(stack, StackInst)

@@ -85,6 +85,7 @@ def convolution(size: int, channels: int, depth: int, **changes: Any) -> Functio
 def test_convolutions_of_single_pixels_with_many_channels_are() -> None:
     function = convolution(14, 512, 512)
     assert uses_strassen(function) == 1
+    assert uses_strassen(convolution(14, 256, 1024)) == 1
     assert uses_strassen(function, strassen="off") == 0
     assert uses_strassen(function, winograd="off") == 1
 
@@ -95,8 +96,8 @@ def test_convolutions_of_single_pixels_with_many_channels_are() -> None:
 )
 def test_other_convolutions_are_not(changes: dict[str, Any]) -> None:
     assert uses_strassen(convolution(14, 512, 512, **changes)) == 0
-    assert uses_strassen(convolution(14, 256, 512)) == 0
-    assert uses_strassen(convolution(14, 512, 256)) == 0
+    assert uses_strassen(convolution(14, 128, 512)) == 0
+    assert uses_strassen(convolution(14, 512, 128)) == 0
 
 
 @pytest.mark.jit
