@@ -80,7 +80,8 @@ class Float28Writer:
         self.rows = prod(instruction.dest.type.shape[:-1])
         self.lanes = instruction.block
         self.gap = instruction.rhs.type.shape[0] // STREAMS  # panels of a stream
-        self.most = instruction.places.type.shape[1]
+        # what is shorter than eight rows has no outliers
+        self.most = instruction.places.type.shape[1] if self.inner >= TOGETHER else 0
         self.row = elements_between_pixels(fusion.input)
         self.fusion = fusion.named_by_field()
         _, *operands = kernel_operands(self.fusion.head)

@@ -21,10 +21,11 @@ from glow_nb.kernels.products.float28_matmul import LARGEST_TILE, STEPS
 from glow_nb.kernels.stacks.generate_stack import generate_stack
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
-from glow_nb.llir.program import Buffer, Register, View, kernel_operands
+from glow_nb.llir.program import Buffer, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn
+from tests.unit.kernels.column_windows import ColumnWindows
 from tests.unit.kernels.operators.test_float28 import matrix_of, outliers_of
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -144,43 +145,23 @@ def test_a_product_with_an_outlier_is_exact() -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize(("rows", "block"), [(1, 16), (2, 4)])
 def test_each_operand_has_its_own_distance_of_rows(rows: int, block: int) -> None:
-    """Operands are columns of wider matrices, and the result is added to another one."""
     matrix, target = matrix_of(29, 2 * block + 3, 2), Target.host()
     depth = matrix.shape[1]
     head, constants = instruction_of(rows, matrix, block)
     sizes = {"dest": (depth, 3, 2), "lhs": (29, 5, 8), "operand": (depth, 0, 9)}
-    views: dict[str, View] = {}
-    arrays: dict[str, Array] = {}
-    for name, (columns, before, behind) in sizes.items():
-        whole = Buffer(f"{name}_whole", TensorType(FLOAT32, (rows, before + columns + behind)))
-        type = TensorType(FLOAT32, (rows, columns))
-        views[name] = View(name, type, whole, before, whole.strides)
-        arrays[name] = RANDOM.standard_normal(whole.type.shape, np.float32)
-
-    def seen(name: str) -> Array:
-        columns, before, _ = sizes[name]
-        return arrays[name][:, before : before + columns]
-
-    made, total = Register("made", views["dest"].type), Register("total", views["dest"].type)
-    stack = StackInst.of(
-        [
-            replace(head, dest=made, lhs=views["lhs"]),
-            AddInst(total, made, views["operand"]),
-            TanhInst(views["dest"], total),
-        ]
-    )
+    windows = ColumnWindows(rows, sizes)
+    dest, lhs, operand = (windows.views[name] for name in sizes)
+    made, total = Register("made", dest.type), Register("total", dest.type)
+    head = replace(head, dest=made, lhs=lhs)
+    stack = StackInst.of([head, AddInst(total, made, operand), TanhInst(dest, total)])
     with np.errstate(all="ignore"):
-        product = seen("lhs").astype(float) @ matrix + constants[4][:depth]
-        wanted = np.tanh(product + seen("operand"))
-    around = arrays["dest"].copy()
-    given = {f"c{number}": array for number, array in enumerate(constants)}
-    given |= {name: arrays[name].reshape(-1)[view.offset :] for name, view in views.items()}
+        product = windows.numbers("lhs").astype(float) @ matrix + constants[4][:depth]
+        wanted = np.tanh(product + windows.numbers("operand"))
+    given = {f"c{number}": array for number, array in enumerate(constants)} | windows.operands()
     kernel = RunningKernel(generate_stack(stack, target), target)
     kernel(*(given[each.name] for each in kernel_operands(stack)), threads=2)
-    np.testing.assert_allclose(seen("dest"), wanted, atol=2e-5)
-    columns, begin, _ = sizes["dest"]
-    around[:, begin : begin + columns] = seen("dest")
-    np.testing.assert_array_equal(arrays["dest"], around)  # nothing else was written
+    np.testing.assert_allclose(windows.numbers("dest"), wanted, atol=2e-5)
+    windows.check_nothing_else_was_written("dest")
 
 
 @pytest.mark.jit

@@ -22,10 +22,11 @@ from glow_nb.kernels.strassen.matmul import generate_strassen
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
-from glow_nb.llir.program import Buffer, Register, View, kernel_operands
+from glow_nb.llir.program import Buffer, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import in_turn
+from tests.unit.kernels.column_windows import ColumnWindows
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 AddInst = instruction_for(ops.Add)
@@ -211,37 +212,21 @@ def test_an_epilogue_is_applied_where_results_are_stored(
 @pytest.mark.jit
 @pytest.mark.parametrize(("rows", "lanes"), [(9, 4), (12, 8), (7, 16)])
 def test_each_operand_has_its_own_distance_of_rows(rows: int, lanes: int) -> None:
-    """Operands are columns of wider matrices, as parts of a concat are."""
     nest, target = StrassenNest(rows, 64, 2 * lanes + 6, FLOAT32, lanes), Target.host(lanes)
-    random = np.random.default_rng(1)
     sizes = {"dest": (nest.depth, 3, 2), "lhs": (64, 5, 8), "operand": (nest.depth, 0, 9)}
-    views: dict[str, View] = {}
-    arrays: dict[str, Array] = {}
-    for name, (columns, before, behind) in sizes.items():
-        whole = Buffer(f"{name}_whole", TensorType(FLOAT32, (rows, before + columns + behind)))
-        type = TensorType(FLOAT32, (rows, columns))
-        views[name] = View(name, type, whole, before, whole.strides)
-        arrays[name] = random.standard_normal(whole.type.shape, np.float32)
-
-    def seen(name: str) -> Array:
-        columns, before, _ = sizes[name]
-        return arrays[name][:, before : before + columns]
-
-    made = Register("made", views["dest"].type)
-    head = replace(instruction_of(nest), dest=made, lhs=views["lhs"])
-    stack = StackInst.of([head, AddInst(views["dest"], made, views["operand"])])
+    windows = ColumnWindows(rows, sizes)
+    dest, lhs, operand = (windows.views[name] for name in sizes)
+    made = Register("made", dest.type)
+    head = replace(instruction_of(nest), dest=made, lhs=lhs)
+    stack = StackInst.of([head, AddInst(dest, made, operand)])
     _, rhs, bias = random_operands(nest)
-    wanted = seen("lhs").astype(float) @ rhs + bias + seen("operand")
-    around = arrays["dest"].copy()
+    wanted = windows.numbers("lhs").astype(float) @ rhs + bias + windows.numbers("operand")
     given = dict(zip(("rhs", "scales", "bias"), laid_out(nest, rhs, bias), strict=True))
-    for name, view in views.items():
-        given[name] = arrays[name].reshape(-1)[view.offset :]
+    given |= windows.operands()
     kernel = RunningKernel(generate_stack(stack, target), target)
     kernel(*(given[each.name] for each in kernel_operands(stack)), threads=2)
-    assert distance(wanted, seen("dest"), least=1.0) <= 2e-5
-    columns, begin, _ = sizes["dest"]
-    around[:, begin : begin + columns] = seen("dest")
-    np.testing.assert_array_equal(arrays["dest"], around)  # nothing else was written
+    assert distance(wanted, windows.numbers("dest"), least=1.0) <= 2e-5
+    windows.check_nothing_else_was_written("dest")
 
 
 @pytest.mark.jit
