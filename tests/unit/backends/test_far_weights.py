@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import glow_nb
 from glow_nb.backends.cpu.far_weights import LEAST_BYTES, MOST_ROWS
+from glow_nb.backends.cpu.products import Product
 from glow_nb.backends.cpu.select_packed_operators import select_packed_operators
 from glow_nb.distance import distance
 from glow_nb.hlir.builder import Builder
@@ -16,6 +18,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Relu, Transpose
 from glow_nb.kernels.operators import Float28MatMul
+from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.target import Target
 from glow_nb.types import Array, ElementKind
 
@@ -128,3 +131,25 @@ def test_a_network_keeps_its_meaning(threads: int, monkeypatch: pytest.MonkeyPat
     assert distance(evaluate(function, feeds)["y"], net.run(feeds)["y"], least=1.0) <= 1e-5
     plain = glow_nb.compile(function, threads=threads, backend=glow_nb.Cpu(float28="off"))
     assert net.memory.constant_bytes < 0.95 * plain.memory.constant_bytes
+
+
+def test_a_tuner_hears_of_them_but_does_not_measure_them() -> None:
+    """Their weights pass through the caches between two uses of another weight."""
+    heard: list[tuple[int, int]] = []
+
+    class Listener:
+        def choose(
+            self,
+            nodes: Sequence[Product],
+            winograd: str,
+            strassen: str,
+            *,
+            beside: Sequence[Product],
+        ) -> dict[str, Candidate]:
+            heard.append((len(nodes), len(beside)))
+            return {}
+
+    function = product("1 x 512", weights(512, 512), beside=25)  # few columns, which are padded
+    assert short(function, tuner=Listener()) == 1
+    assert short(function, tuner=Listener(), float28="off") == 0
+    assert heard == [(1, 1), (2, 0)]
