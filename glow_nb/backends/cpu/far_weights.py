@@ -20,9 +20,9 @@ from glow_nb.payload import Recipe
 from glow_nb.types import ElementKind
 
 MOST_ROWS = 2
-"""Left rows that wait for the memory while weights are unpacked. On one Zen 4 core, products with 35
-matrices of 768 x 3072 in turn take 0.74 to 0.79 of the time with one row, 0.77 with two, and 0.93
-to 1.02 with three; with machine code for AVX2 0.83 to 0.87 and 0.85."""
+"""Left rows that wait for the memory while weights are unpacked. On one Zen 4 core, products with
+35 matrices of 768 x 3072 in turn take 0.74 to 0.79 of the time with one row, 0.77 with two, and
+0.93 to 1.02 with three; with machine code for AVX2 0.83 to 0.87 with one, and 0.85 with two."""
 
 LEAST_BYTES = 1 << 18
 """Of a matrix for which it is worth while to look at all its numbers."""
