@@ -99,7 +99,8 @@ def unpacked_words(words: Array, least: int) -> Array:
         last |= _shifted(words[..., WORDS - 1, :], down) & np.uint32(mask)
     codes = np.concatenate([words & np.uint32(CODE_MASK), last[..., np.newaxis, :]], axis=-2)
     is_zero = codes & np.uint32(MAGNITUDE_MASK) == 0
-    bits = np.where(is_zero, codes, codes + np.uint32(least << FRACTION_BITS))
+    bias = np.uint32(least << FRACTION_BITS & 0xFFFF_FFFF)  # of any number, as a kernel adds it
+    bits = np.where(is_zero, codes, codes + bias)
     numbers: Array = bits.view(np.float32)
     return numbers
 

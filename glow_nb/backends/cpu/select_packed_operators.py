@@ -129,15 +129,15 @@ def select_packed_operators(
     chosen = target or Target.host()
     products = [node for node in function if isinstance(node, PRODUCTS)]
     far = FarWeights(products if float28 == "auto" else (), chosen)
-    given = {node: None for node in products if far.outliers(node) is not None}
     packed = [
         node
         for node in products
-        if node not in given
+        if far.outliers(node) is None
         and not is_channel_wise(node, chosen)
         and not is_read_in_place(node, chosen)
     ]
-    picks = tuner.choose(packed, winograd, strassen, beside=list(given)) if tuner else {}
+    beside = [node for node in products if far.outliers(node) is not None]
+    picks = tuner.choose(packed, winograd, strassen, beside=beside) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
     room = _Room(MOST_MORE_BYTES)

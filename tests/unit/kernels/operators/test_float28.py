@@ -9,6 +9,7 @@ import pytest
 
 from glow_nb.costs import Cost
 from glow_nb.errors import VerifyError
+from glow_nb.float28 import unpacked_words
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Placeholder
@@ -126,6 +127,17 @@ def test_places_that_do_not_ascend_end_the_outliers() -> None:
         wanted.reshape(-1)[given[:ends]] = 7
         found = evaluate(b.function(), {"x": np.eye(9, dtype=np.float32)})["y"]
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("least", [-1, 0, 240, 512, -(2**31), 2**31 - 1])
+def test_an_exponent_that_is_none_is_computed_with_as_well(least: int) -> None:
+    """It may come at run time: what it means is what a kernel adds, in 32 bits."""
+    matrix = matrix_of(8, 4)
+    words = Float28Words(Placeholder("w", TensorType.of(matrix)), 4, 108).evaluate(matrix)
+    back = unpacked_words(words.reshape(4, 1, 7, 4), least).view(np.uint32)
+    right = unpacked_words(words.reshape(4, 1, 7, 4), 108).view(np.uint32)
+    moved = np.uint32((least - 108 << 23) % 2**32)
+    np.testing.assert_array_equal(back[0], np.where(right[0] << 1 == 0, right[0], right[0] + moved))
 
 
 def test_its_cost_is_that_of_a_product() -> None:

@@ -132,7 +132,7 @@ def strassen(rows: int, depth: int, block: int = 16) -> StrassenMatMulInst:
     )
 
 
-def product_of_short_floats(rows: int, depth: int, block: int = 16) -> Float28MatMulInst:
+def product_of_floats28(rows: int, depth: int, block: int = 16) -> Float28MatMulInst:
     panels = -(-depth // block // 4) * 4
     return Float28MatMulInst(
         Buffer("made", float32(rows, depth)),
@@ -229,8 +229,8 @@ HEADS: tuple[Instruction, ...] = (
     product(1, 21),
     strassen(16, 96),
     strassen(5, 42),
-    product_of_short_floats(2, 48),
-    product_of_short_floats(1, 21),
+    product_of_floats28(2, 48),
+    product_of_floats28(1, 21),
     product_in_place(5, 21, is_transposed=False),
     product_in_place(3, 13, is_transposed=True),
     product_of_codes(3, 21),
