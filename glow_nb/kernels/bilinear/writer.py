@@ -79,8 +79,8 @@ class BilinearWriter:
             with out.block("for tile in range(begin, end):"):
                 self._write_input()
             with out.block("for panel in range(panel_begin, panel_end):"):
-                self._write_products()
                 self._write_channel()
+                self._write_products()
                 with out.block("for tile in range(begin, end):"):
                     self._write_output()
             out.line("unit += count")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.fuse.vector_code import number_text
 from glow_nb.kernels.bilinear.plan import PAD_BYTES, BilinearPlan, rounded_up
 from glow_nb.kernels.bilinear.weights import ReadWeights
@@ -144,13 +145,32 @@ class StrassenWriter(BilinearWriter):
 
     @override
     def _write_ahead(self, row: str, rows: int) -> None:
-        """Bring one block of what outputs will write nearer, with each of the first products."""
-        out = self.out
-        is_first = "" if self.plan.dot == self.plan.groups else " and part == 0"
-        with out.block(f"if element < {BLOCKS}{is_first}:"):
+        """Bring nearer what outputs will write, and what the next block of tiles will read.
+
+        Each of the first products does so with one block of the outputs, and each of all with a
+        part of the rows that a block further lie where these do.
+        """
+        if self.plan.dot == self.plan.groups:
+            self._write_fetches(row, rows)
+            return
+        with self.out.block("if part == 0:"):
+            self._write_fetches(row, rows)
+
+    def _write_fetches(self, row: str, rows: int) -> None:
+        out, nest = self.out, self.nest
+        with out.block(f"if element < {BLOCKS}:"):
             out.line(f"pixel = ({row} + begin) * {SIDE} + element // {SIDE}")
-            out.line(f"column = panel * {self.nest.block} + element % {SIDE} * {self.depth}")
-            self.tiles.write_prefetch(out, rows, self.nest.block, "pixel", "column", apart=SIDE)
+            out.line(f"column = channel + element % {SIDE} * {self.depth}")
+            self.tiles.write_prefetch(out, rows, nest.block, "pixel", "column", apart=SIDE)
+        if self.plan.block_units == self.plan.cut.tiles:
+            return
+        line = CACHE_LINE_BYTES // nest.kind.size_bytes
+        lines = -(-nest.inner // (line * nest.panels * BLOCK_PRODUCTS))
+        out.line(f"ahead = ((panel - panel_begin) * {BLOCK_PRODUCTS} + element) * {lines * line}")
+        with out.block(f"if ahead < {nest.inner}:"):
+            for number in range(lines):
+                place = plus(f"({row} + end) * {SIDE * self.step}", "ahead", number * line)
+                out.line(f"tile_prefetch({self.lhs}, {place}, {self.step}, {SIDE * rows})")
 
     def _write_columns(self, tag: str, count: int) -> None:
         """Add up the products of *count* columns of each half, and store the results."""
