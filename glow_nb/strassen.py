@@ -9,25 +9,30 @@ Mathematik 13, 1969::
     m2 = x00 (w01 - w11)            m6 = (x01 - x11) (w10 + w11)      y10 = m1 + m3
     m3 = x11 (w10 - w00)                                              y11 = m0 - m1 + m2 + m5
 
-Two rows of x and two columns of w meet in a sum. So that its rounding errors are those of each row
-and column by itself, the second row, and the second column, is multiplied before by the power of
-two that makes its largest number about as large as that of the first one, and the results are
-divided by it. (Ballard, Benson, Druinsky, Lipshitz and Schwartz, "Improving the numerical stability
-of fast matrix multiplication", SIAM Journal on Matrix Analysis and Applications 37, 2016, call this
-outside scaling.) Results of rows and columns of zeros, and of numbers below the least normal one
-of ``float32``, are zero.
+The blocks may be multiplied in the same way: with two *levels*, a matrix has 4 x 4 blocks and takes
+49 products, not 64. Blocks are numbered as the levels nest, the upper left quarter first.
+
+Rows of x and columns of w meet in sums. So that its rounding errors are those of each row and
+column by itself, rows, and columns, are multiplied before by the powers of two that make their
+largest numbers about as large as that of the largest one of those that meet, and the results are
+divided by them. (Ballard, Benson, Druinsky, Lipshitz and Schwartz, "Improving the numerical
+stability of fast matrix multiplication", SIAM Journal on Matrix Analysis and Applications 37, 2016,
+call this outside scaling.) Results of rows and columns of zeros, and of numbers below the least
+normal one of ``float32``, are zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
+from math import prod
 
 import numpy as np
 
 from glow_nb.types import Array
 
-SIDE, BLOCKS, BLOCK_PRODUCTS = 2, 4, 7
-"""Blocks in a row or column of a matrix, all blocks, row after row, and the products of blocks."""
+QUARTERS, PRODUCTS = 4, 7
+"""Blocks of one level, and their products."""
 
 LEFT = np.array(
     [
@@ -40,7 +45,7 @@ LEFT = np.array(
         [0, 1, 0, -1],
     ]
 )
-"""``[product, block]``: what each product takes of the blocks of x."""
+"""``[product, block]``: what each product of one level takes of the blocks of x."""
 
 RIGHT = np.array(
     [
@@ -53,7 +58,7 @@ RIGHT = np.array(
         [0, 0, 1, 1],
     ]
 )
-"""``[product, block]``: what each product takes of the blocks of w."""
+"""``[product, block]``: what each product of one level takes of the blocks of w."""
 
 SUMS = np.array(
     [
@@ -63,7 +68,7 @@ SUMS = np.array(
         [1, -1, 1, 0, 0, 1, 0],
     ]
 )
-"""``[block, product]``: the blocks of y."""
+"""``[block, product]``: the blocks of y of one level."""
 
 RECOVERY = np.array(
     [
@@ -73,11 +78,10 @@ RECOVERY = np.array(
         [0, 0, 0, 0, 1, 0, 0],
     ]
 )
-"""``[block, product]``: the blocks of w, from what the products take of them."""
+"""``[block, product]``: the blocks of w of one level, from what the products take of them."""
 
-LEAST_SCALE, LARGEST_SCALE = 2.0**-30, 2.0**90
-"""Second rows are multiplied by no less and no more; other pairs of rows are multiplied by all
-weights directly. By less, products of the second row might be too small for ``float32``."""
+LARGEST_SCALE = 2.0**90
+"""Rows are multiplied by no more; others are multiplied by all weights directly."""
 
 LARGEST_COLUMN_SCALE = 2.0**30
 """Columns whose sizes differ more are not made alike, but nearer; networks with such a matrix do
@@ -90,19 +94,48 @@ LEAST_SIZE = 2.0**-126
 """The least normal number of ``float32``: rows and columns of smaller ones count as zeros."""
 
 
-def scales(first: Array, second: Array, largest: float = np.inf) -> tuple[Array, Array]:
-    """Return how to make the second of two rows, or columns, about as large as the first one.
+def side_of(levels: int) -> int:
+    """Return how many blocks a matrix has in a row or column."""
+    return 1 << levels
 
-    *first* and *second* are the sizes of their largest numbers. The result is a power of two to
-    multiply the second one by, no more than *largest* and no less than its reciprocal, and what the
-    results of both, ``[2, ...]``, are multiplied by then.
+
+def blocks_in(levels: int) -> int:
+    """Return how many blocks a matrix has."""
+    return prod([QUARTERS] * levels)
+
+
+def products_of(levels: int) -> int:
+    """Return how many products of blocks there are."""
+    return prod([PRODUCTS] * levels)
+
+
+def nested(form: Array, levels: int) -> Array:
+    """Return the matrix of all levels of which *form* is that of one."""
+    return reduce(np.kron, [form] * levels)
+
+
+def place_of(block: int, levels: int) -> tuple[int, int]:
+    """Return the row and the column of a block among those of its matrix."""
+    row = column = 0
+    for level in reversed(range(levels)):
+        quarter = block // QUARTERS**level % QUARTERS
+        row, column = 2 * row + quarter // 2, 2 * column + quarter % 2
+    return row, column
+
+
+def scales(sizes: Array, largest: float = np.inf) -> tuple[Array, Array]:
+    """Return how to make the rows, or columns, that meet in sums about as large as the largest one.
+
+    *sizes* ``[side, ...]`` are those of their largest numbers. The results are of the same shape:
+    powers of two to multiply the rows by, from one to *largest*, and what the results are
+    multiplied by then. Where a number is not finite, nothing is scaled.
     """
-    sizes = np.stack([first, second]).astype(np.float64)
+    sizes = sizes.astype(np.float64)
     is_zero = sizes < LEAST_SIZE
-    is_plain = (np.isfinite(sizes) & ~is_zero).all(axis=0)
-    powers = 2.0 ** np.where(is_plain, np.frexp(sizes)[1], 0)
-    scale = np.clip(powers[0] / powers[1], 1 / largest, largest)
-    return scale, np.where(is_zero, 0.0, np.stack([np.ones_like(scale), 1 / scale]))
+    is_finite = np.isfinite(sizes).all(axis=0)
+    powers = 2.0 ** np.frexp(np.where(is_finite & ~is_zero, sizes, LEAST_SIZE))[1]
+    scale = np.where(is_finite & ~is_zero, np.minimum(powers.max(axis=0) / powers, largest), 1.0)
+    return scale, np.where(is_zero, 0.0, 1 / scale)
 
 
 def terms(signs: Iterable[int]) -> list[tuple[int, bool]]:
@@ -111,8 +144,21 @@ def terms(signs: Iterable[int]) -> list[tuple[int, bool]]:
     return sorted(used, key=lambda term: term[1])
 
 
-def blocks_of(matrix: Array) -> Array:
-    """Return the blocks of a matrix ``[2 r, 2 c]`` as ``[4, r, c]``."""
-    rows, columns = matrix.shape
-    blocks = matrix.reshape(SIDE, rows // SIDE, SIDE, columns // SIDE).swapaxes(1, 2)
-    return blocks.reshape(BLOCKS, rows // SIDE, columns // SIDE)
+def blocks_of(matrix: Array, levels: int) -> Array:
+    """Return the blocks of a matrix ``[side * r, side * c]`` as ``[blocks, r, c]``."""
+    side = side_of(levels)
+    rows, columns = (size // side for size in matrix.shape)
+    cut = matrix.reshape(side, rows, side, columns).swapaxes(1, 2)
+    row, column = zip(*(place_of(block, levels) for block in range(blocks_in(levels))), strict=True)
+    blocks: Array = cut[row, column]
+    return blocks
+
+
+def whole_of(blocks: Array, levels: int) -> Array:
+    """Return the matrix ``[side * r, side * c]`` of *blocks* ``[blocks, r, c]``."""
+    side = side_of(levels)
+    _, rows, columns = blocks.shape
+    cut = np.empty((side, side, rows, columns), blocks.dtype)
+    for block, each in enumerate(blocks):
+        cut[place_of(block, levels)] = each
+    return cut.swapaxes(1, 2).reshape(side * rows, side * columns)

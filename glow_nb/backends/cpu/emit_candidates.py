@@ -19,7 +19,7 @@ from glow_nb.kernels.operators import (
 )
 from glow_nb.kernels.operators.panels import joins_taps, pack_bias, pack_filter, pack_matrix
 from glow_nb.kernels.products.product_cost import Candidate
-from glow_nb.strassen import SIDE
+from glow_nb.strassen import side_of
 
 
 def emit_candidate(
@@ -35,7 +35,7 @@ def emit_candidate(
     If *guarded*, Winograd's algorithm sums up directly what is not finite. *pairing* pairs weights.
     """
     if candidate.is_strassen:
-        return _emit_strassen(node, rewriter, candidate.block)
+        return _emit_strassen(node, rewriter, candidate)
     outside, pairs = 0, pairing(node, candidate.block) if candidate.is_paired else None
     if isinstance(node, Convolution):
         node, outside = without_pad(node)
@@ -127,8 +127,9 @@ def _emit_product(node: MatMul | FullyConnected, rewriter: Rewriter, candidate: 
     )
 
 
-def _emit_strassen(node: Product, rewriter: Rewriter, block: int) -> Value:
-    """Emit *node* with its constant matrix in panels of *block* columns."""
+def _emit_strassen(node: Product, rewriter: Rewriter, candidate: Candidate) -> Value:
+    """Emit *node* with sums of blocks of its constant matrix in panels."""
+    block, levels = candidate.block, candidate.levels
     bias = None if isinstance(node, MatMul) else node.bias
     lhs, matrix = node.factors
     if isinstance(node, Convolution):  # of single pixels
@@ -138,11 +139,12 @@ def _emit_strassen(node: Product, rewriter: Rewriter, block: int) -> Value:
     return rewriter.emit(
         StrassenMatMul(
             lhs,
-            rewriter.emit(StrassenWeights(matrix, block)),
-            rewriter.emit(StrassenScales(matrix, block)),
-            None if bias is None else pack_bias(rewriter, bias, SIDE, block),
+            rewriter.emit(StrassenWeights(matrix, block, levels)),
+            rewriter.emit(StrassenScales(matrix, block, levels)),
+            None if bias is None else pack_bias(rewriter, bias, side_of(levels), block),
             depth=matrix.type.shape[-1],
             block=block,
+            levels=levels,
             predicate=node.predicate,
         )
     )

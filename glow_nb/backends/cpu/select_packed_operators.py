@@ -45,7 +45,7 @@ from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.schema import attributes_of, operands_of
-from glow_nb.strassen import BLOCK_PRODUCTS, BLOCKS
+from glow_nb.strassen import blocks_in, products_of
 
 
 class Tuner(Protocol):
@@ -68,9 +68,9 @@ threads, may be padded at run time, or may cut sums into more inner blocks."""
 
 MOST_MORE_BYTES = 2**30
 """What the weights of a network in Strassen's form may take beside what they take otherwise: 3/4 of
-their own size. A network of 1.4 GB of such weights has all of them in this form; of a larger one,
-those that come first, so that it still finds room in the memory of the machine. It is so for each
-set of sizes that a network with open sizes is compiled for."""
+their own size, and 33/16 with two levels. A network of 500 MB of such weights has all of them in
+this form; of a larger one, those that come first, so that it still finds room in the memory of the
+machine. It is so for each set of sizes that a network with open sizes is compiled for."""
 
 
 @register_pass
@@ -142,7 +142,7 @@ def select_packed_operators(
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
     room = _Room(MOST_MORE_BYTES)
 
-    def estimated(node: Product, strassen: str) -> list[Candidate]:
+    def estimated(node: Product) -> list[Candidate]:
         return _estimated_ways(node, chosen, winograd, strassen, WIDTHS_TO_TRY, threads, estimate)
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
@@ -158,10 +158,10 @@ def select_packed_operators(
         if outliers is not None:
             return far.emit(node, rewriter, outliers)
         pick = picks.get(product_key(node))
-        if pick is None or _for_weights(node, pick, pairing) is None:
-            pick = _first_right(node, estimated(node, strassen), pairing)
-        if pick.is_strassen and not room.take(node):
-            pick = _first_right(node, estimated(node, "off"), pairing)
+        if pick is None or not room.holds(node, pick) or _for_weights(node, pick, pairing) is None:
+            ways = [way for way in estimated(node) if room.holds(node, way)]
+            pick = _first_right(node, ways, pairing)
+        room.take(node, pick)
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded", pairing=pairing)
 
     return rewrite(function, rule)
@@ -173,14 +173,18 @@ class _Room:
     def __init__(self, size_bytes: int) -> None:
         self._left = size_bytes
 
-    def take(self, node: Product) -> bool:
-        """Return whether there is room for the weights of *node*, and take it."""
+    def holds(self, node: Product, way: Candidate) -> bool:
+        """Return whether there is room for the weights of *node* in the form of *way*."""
+        return self._more(node, way) <= self._left
+
+    def take(self, node: Product, way: Candidate) -> None:
+        """Take the room for these."""
+        self._left -= self._more(node, way)
+
+    def _more(self, node: Product, way: Candidate) -> int:
         _, matrix = node.factors
-        more = matrix.type.size_bytes * (BLOCK_PRODUCTS - BLOCKS) // BLOCKS
-        if more > self._left:
-            return False
-        self._left -= more
-        return True
+        blocks = blocks_in(way.levels)
+        return matrix.type.size_bytes * (products_of(way.levels) - blocks) // blocks
 
 
 def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyConnected]:

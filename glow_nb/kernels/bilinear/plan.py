@@ -122,6 +122,10 @@ class BilinearNest(Protocol):
         """Elements of the output."""
         ...
 
+    def most_block_tiles(self, target: Target) -> int | None:
+        """Return the most tiles of a block, None for as many as the caches hold."""
+        ...
+
     def kinds(self, target: Target) -> ProductKinds:
         """Return the kinds of the products of transformed elements, and how they are multiplied."""
         ...
@@ -225,6 +229,9 @@ def _in_best_blocks(nest: BilinearNest, plan: BilinearPlan, target: Target) -> B
     near = level_2_bytes(target) // (tile_bytes + nest.sums * nest.block * kinds.total.size_bytes)
     far = level_2_bytes(target) // block_bytes(nest, kinds, 1)
     far = min(far, int(LEVEL_3_SHARE * target.l3_bytes) // max(1, tile_bytes))
+    most = nest.most_block_tiles(target)
+    if most is not None:
+        near, far = min(near, most), min(far, most)
     plans = [_in_blocks(plan, tiles) for tiles in (near, far)]
 
     def cycles(plan: BilinearPlan) -> float:

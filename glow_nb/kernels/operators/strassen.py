@@ -1,11 +1,14 @@
 """Strassen's form of matrix products, which a backend with SIMD selects: :mod:`glow_nb.strassen`.
 
-Neighbouring rows of the left matrix, 2 i and 2 i + 1, are rows i of its blocks; column j of the
-right one, and of the result, meets column ``j + N / 2``.
+With one level, neighbouring rows of the left matrix, 2 i and 2 i + 1, are rows i of its blocks;
+column j of the right one, and of the result, meets column ``j + N / 2``. In general, *side*
+neighbouring rows meet, and columns that are ``N / side`` apart; *side* is 2 to the power of the
+levels.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -19,11 +22,12 @@ from glow_nb.hlir.ops import (
     And,
     BitCast,
     BitwiseAnd,
-    Clip,
     Concat,
     Div,
     Equal,
     Less,
+    Maximum,
+    Minimum,
     Mul,
     Pad,
     ReduceMax,
@@ -39,25 +43,35 @@ from glow_nb.hlir.rewrite import Rewriter
 from glow_nb.hlir.rules import lowers
 from glow_nb.kernels.operators.panels import pad_end, panels_of
 from glow_nb.strassen import (
-    BLOCK_PRODUCTS,
-    BLOCKS,
     EXPONENT_BITS,
     LARGEST_COLUMN_SCALE,
     LARGEST_SCALE,
-    LEAST_SCALE,
     LEFT,
     RECOVERY,
     RIGHT,
-    SIDE,
     SUMS,
+    blocks_in,
     blocks_of,
+    nested,
+    place_of,
+    products_of,
     scales,
+    side_of,
     terms,
+    whole_of,
 )
 from glow_nb.types import Array, ElementKind, TensorType
 
 COMPUTED_FLOATS = frozenset({ElementKind.FLOAT32})
 """Kinds that are multiplied so: smaller ones lose too many digits."""
+
+MOST_LEVELS = 3
+"""A matrix has up to 8 x 8 blocks."""
+
+
+def require_levels(node: Node, levels: int) -> None:
+    """Refuse numbers of levels that no kernel has: blocks would be far smaller than matrices."""
+    node.require(1 <= levels <= MOST_LEVELS, f"levels is {levels}, but must be 1 to {MOST_LEVELS}")
 
 
 class StrassenConstant(WeightTransform):
@@ -65,17 +79,24 @@ class StrassenConstant(WeightTransform):
 
     matrix: Value
     block: int
+    levels: int
+
+    @property
+    def side(self) -> int:
+        """Blocks in a row or column of the matrix."""
+        return side_of(self.levels)
 
     def check(self) -> int:
-        """Check the matrix, and return the panels of *block* columns of half of its columns."""
+        """Check the matrix, and return the panels of *block* columns of a block of it."""
         matrix = self.matrix.type
         require_kind(self, "matrix", matrix, COMPUTED_FLOATS)
+        require_levels(self, self.levels)
         self.require(
-            matrix.rank == 2 and not any(size % SIDE for size in matrix.shape),
-            f"'matrix' is {matrix}, but must have two dimensions, both even",
+            matrix.rank == 2 and not any(size % self.side for size in matrix.shape),
+            f"'matrix' is {matrix}, but must have two dimensions, both multiples of {self.side}",
         )
         self.require(self.block > 0, f"block is {self.block}, but must be positive")
-        return panels_of(matrix.shape[1] // SIDE, self.block)
+        return panels_of(matrix.shape[1] // self.side, self.block)
 
     @override
     def evaluate(self, matrix: Array) -> Array:
@@ -92,54 +113,60 @@ class StrassenConstant(WeightTransform):
 class StrassenScales(StrassenConstant):
     """Find what the columns of a result are multiplied by at the end.
 
-    The result is ``[2 * panels * block]`` with ``panels = ceil(N / 2 / block)``, each half of it
-    padded with ones: powers of two, and zeros for columns of zeros.
+    The result is ``[side * panels * block]`` with ``panels = ceil(N / side / block)``, each part of
+    it padded with ones: powers of two, and zeros for columns of zeros.
     """
 
     matrix: Value
     block: int
+    levels: int = 1
 
     @override
     def infer_type(self) -> TensorType:
-        return TensorType(self.matrix.type.kind, (SIDE * self.check() * self.block,))
+        columns = self.check() * self.block
+        return TensorType(self.matrix.type.kind, (self.side * columns,))
 
     @override
     def transform(self, weight: Array, result: Array) -> None:
-        _, back = column_scales(weight)
+        _, back = column_scales(weight, self.side)
         result[...] = 1
-        result.reshape(SIDE, -1)[:, : back.shape[1]] = back
+        result.reshape(self.side, result.size // self.side)[:, : back.shape[1]] = back
 
 
 @define_node("strassen_weights")
 class StrassenWeights(StrassenConstant):
     """Add up the blocks of a matrix for each product, and lay the sums out in panels.
 
-    The right half of the columns is scaled before. The result is ``[panels, 7, K / 2, block]``,
-    where ``panels = ceil(N / 2 / block)``; the last panel is padded with zeros.
+    Columns are scaled before. The result is ``[panels, products, K / side, block]``, where
+    ``panels = ceil(N / side / block)``; the last panel is padded with zeros.
 
     Attributes:
         block: Columns in a panel.
+        levels: How often the algorithm is applied, one in the other.
     """
 
     matrix: Value
     block: int
+    levels: int = 1
 
     @override
     def infer_type(self) -> TensorType:
         panels = self.check()
-        inner = self.matrix.type.shape[0] // SIDE
-        return TensorType(self.matrix.type.kind, (panels, BLOCK_PRODUCTS, inner, self.block))
+        inner = self.matrix.type.shape[0] // self.side
+        return TensorType(
+            self.matrix.type.kind, (panels, products_of(self.levels), inner, self.block)
+        )
 
     @override
     def transform(self, weight: Array, result: Array) -> None:
         panels, _, inner, block = result.shape
-        depth = weight.shape[1] // SIDE
-        blocks = list(blocks_of(weight))
-        factors = column_scales(weight)[0].astype(weight.dtype)  # powers of two
+        depth = weight.shape[1] // self.side
+        factors, _ = column_scales(weight, self.side)
         with np.errstate(all="ignore"):
-            blocks[1], blocks[3] = blocks[1] * factors, blocks[3] * factors
+            scaled = weight * factors.reshape(-1).astype(weight.dtype)  # powers of two
+            blocks = blocks_of(scaled, self.levels)
             padded = np.zeros((inner, panels * block), weight.dtype)
-            for number, signs in enumerate(RIGHT):
+            for number, signs in enumerate(nested(RIGHT, self.levels)):
                 (first, _), *others = terms(signs)
                 padded[:, :depth] = blocks[first]
                 for block_number, is_subtracted in others:
@@ -152,10 +179,10 @@ class StrassenWeights(StrassenConstant):
 class StrassenMatMul(Node):
     """Multiply rows by a matrix that is prepared for it, and add a bias.
 
-    ``lhs`` is ``[..., K]``, ``rhs`` ``[panels, 7, K / 2, block]`` from :class:`StrassenWeights`,
-    ``scales`` ``[2 * panels * block]`` from :class:`StrassenScales`, and ``bias`` like these, each
-    half of it padded with zeros, or absent. The result is
-    ``[..., depth]``. If the number of rows is odd, the last one is its own partner.
+    ``lhs`` is ``[..., K]``, ``rhs`` ``[panels, products, K / side, block]`` from
+    :class:`StrassenWeights`, ``scales`` ``[side * panels * block]`` from :class:`StrassenScales`,
+    and ``bias`` like these, each part of it padded with zeros, or absent. The result is
+    ``[..., depth]``. Where rows are missing to meet the last ones, the last one stands for them.
 
     A result that is not finite so is the sum of all products of its own row and column, so that NaN
     and infinity do not spread to others, and nothing overflows that would not do so otherwise. The
@@ -167,6 +194,7 @@ class StrassenMatMul(Node):
     Attributes:
         depth: Columns of the result.
         block: Columns in a panel.
+        levels: How often the algorithm is applied, one in the other.
     """
 
     lhs: Value
@@ -175,25 +203,34 @@ class StrassenMatMul(Node):
     bias: Value | None
     depth: int
     block: int
+    levels: int = 1
+
+    @property
+    def side(self) -> int:
+        """Blocks in a row or column of a matrix."""
+        return side_of(self.levels)
 
     @override
     def infer_type(self) -> TensorType:
         lhs = self.lhs.type
         require_kind(self, "lhs", lhs, COMPUTED_FLOATS)
+        require_levels(self, self.levels)
         self.require(lhs.rank >= 1, f"'lhs' must have rows, got {lhs}")
         self.require(self.block > 0, f"block is {self.block}, but must be positive")
         inner = lhs.shape[-1]
         self.require(self.depth >= 0, f"depth is {self.depth}, but must not be negative")
+        side = self.side
         self.require(
-            inner % SIDE == 0 and self.depth % SIDE == 0,
-            f"'lhs' is {lhs} and depth {self.depth}, but {inner} and {self.depth} must be even",
+            inner % side == 0 and self.depth % side == 0,
+            f"'lhs' is {lhs} and depth {self.depth}, but {inner} and {self.depth} must be "
+            f"multiples of {side}",
         )
-        panels = panels_of(self.depth // SIDE, self.block)
+        panels = panels_of(self.depth // side, self.block)
         size = panels * self.block
         wanted = {
-            "rhs": (panels, BLOCK_PRODUCTS, inner // SIDE, self.block),
-            "scales": (SIDE * size,),
-            "bias": (SIDE * size,),
+            "rhs": (panels, products_of(self.levels), inner // side, self.block),
+            "scales": (side * size,),
+            "bias": (side * size,),
         }
         for name, shape in wanted.items():
             operand = getattr(self, name)
@@ -204,31 +241,33 @@ class StrassenMatMul(Node):
     def _check(self, name: str, found: TensorType, wanted: TensorType) -> None:
         self.require(
             found == wanted,
-            f"'{name}' is {found}, but lhs {self.lhs.type}, depth {self.depth} and block "
-            f"{self.block} need {wanted}",
+            f"'{name}' is {found}, but lhs {self.lhs.type}, depth {self.depth}, block "
+            f"{self.block} and levels {self.levels} need {wanted}",
         )
 
     @override
     def evaluate(self, lhs: Array, rhs: Array, scales: Array, bias: Array | None) -> Array:
-        depth, inner = self.depth // SIDE, lhs.shape[-1]
+        depth, inner = self.depth // self.side, lhs.shape[-1]
         panels, *sizes, block = rhs.shape
         plain = widest(rhs).transpose(1, 2, 0, 3).reshape(*sizes, panels * block)
         weights = plain[..., :depth]
         columns = self._whole_row(scales)
         left = widest(lhs).reshape(prod(lhs.shape[:-1]), inner)
         with np.errstate(all="ignore"):
-            result = _product(left, weights) * columns
+            result = _product(left, weights, self.levels) * columns
             is_right = np.isfinite(result)
             if not is_right.all():
-                recovered = _whole(np.tensordot(RECOVERY, weights, axes=1)) * columns
+                recovered = np.tensordot(nested(RECOVERY, self.levels), weights, axes=1)
+                recovered = whole_of(recovered, self.levels) * columns
                 result = np.where(is_right, result, left @ recovered)
             if bias is not None:
                 result = result + self._whole_row(bias)
         return fitted(result, self.type)
 
     def _whole_row(self, padded: Array) -> Array:
-        """Return a row of the result of two halves that are *padded*."""
-        row: Array = widest(padded).reshape(SIDE, -1)[:, : self.depth // SIDE].reshape(-1)
+        """Return a row of the result of parts that are *padded*."""
+        parts = widest(padded).reshape(self.side, padded.size // self.side)
+        row: Array = parts[:, : self.depth // self.side].reshape(self.depth)
         return row
 
     @override
@@ -238,12 +277,19 @@ class StrassenMatMul(Node):
 
     @override
     def executed_cost(self) -> Cost:
-        """Count the products of halves, and for every sign in a matrix one addition."""
-        inner = self.lhs.type.shape[-1] // SIDE
-        pairs, depth = -(-prod(self.type.shape[:-1]) // SIDE), self.depth // SIDE
-        additions = np.count_nonzero(LEFT) * inner + np.count_nonzero(SUMS) * depth
-        products = BLOCK_PRODUCTS * pairs * inner * depth
-        return Cost(products, pairs * int(additions) + self.type.size)
+        """Count the products of blocks, and for every sign in a matrix of a level one addition.
+
+        The blocks that one level makes are those that the next one adds up.
+        """
+        inner, depth = self.lhs.type.shape[-1] // self.side, self.depth // self.side
+        tiles = -(-prod(self.type.shape[:-1]) // self.side)
+        additions = 0
+        for level in range(self.levels):
+            forms = products_of(level) * blocks_in(self.levels - 1 - level)
+            signs = np.count_nonzero(LEFT) * inner + np.count_nonzero(SUMS) * depth
+            additions += forms * int(signs)
+        products = products_of(self.levels) * tiles * inner * depth
+        return Cost(products, tiles * additions + self.type.size)
 
 
 def column_sizes(matrix: Array) -> Array:
@@ -252,35 +298,29 @@ def column_sizes(matrix: Array) -> Array:
     return sizes
 
 
-def column_scales(matrix: Array) -> tuple[Array, Array]:
-    """Return what the right half of the columns of *matrix* is multiplied by, and all results."""
-    depth, sizes = matrix.shape[1] // SIDE, column_sizes(matrix)
-    return scales(sizes[:depth], sizes[depth:], LARGEST_COLUMN_SCALE)
+def column_scales(matrix: Array, side: int) -> tuple[Array, Array]:
+    """Return what the columns of *matrix* are multiplied by, and results, each ``[side, ...]``."""
+    sizes = column_sizes(matrix).reshape(side, matrix.shape[1] // side)
+    return scales(sizes, LARGEST_COLUMN_SCALE)
 
 
-def _product(left: Array, weights: Array) -> Array:
-    """Return the product of rows by *weights* ``[7, K / 2, N / 2]``, all in ``float64``."""
-    rows, _ = left.shape
-    paired = np.concatenate([left, left[rows - rows % SIDE :]])  # a last row is its own partner
-    first, second = paired[0::SIDE], paired[1::SIDE]
-    sizes = (np.abs(each).max(axis=1, initial=0) for each in (first, second))
-    factors, back = scales(*sizes)
-    is_near = (factors >= LEAST_SCALE) & (factors <= LARGEST_SCALE)
-    factors = np.where(is_near, factors, np.nan)
-    blocks = blocks_of(np.concatenate([first, second * factors[:, np.newaxis]]))
-    products = np.tensordot(LEFT, blocks, axes=1) @ weights
-    made = _whole(np.tensordot(SUMS, products, axes=1))
-    made = made.reshape(SIDE, len(first), made.shape[1])
-    made = made * back[:, :, np.newaxis]
-    result: Array = made.swapaxes(0, 1).reshape(paired.shape[0], made.shape[2])
+def _product(left: Array, weights: Array, levels: int) -> Array:
+    """Return the product of rows by *weights* ``[products, K / side, N / side]`` in ``float64``."""
+    (rows, inner), side = left.shape, side_of(levels)
+    missing = -rows % side
+    last = left[rows - 1 :].repeat(missing, axis=0)
+    tiles = np.concatenate([left, last]).reshape((rows + missing) // side, side, inner)
+    tiles = tiles.swapaxes(0, 1)
+    factors, back = scales(np.abs(tiles).max(axis=2, initial=0))
+    factors = np.where(factors <= LARGEST_SCALE, factors, np.nan)
+    scaled = tiles * factors[..., np.newaxis]
+    blocks = blocks_of(scaled.reshape(rows + missing, inner), levels)
+    products = np.tensordot(nested(LEFT, levels), blocks, axes=1) @ weights
+    made = whole_of(np.tensordot(nested(SUMS, levels), products, axes=1), levels)
+    depth = made.shape[1]
+    made = made.reshape(side, (rows + missing) // side, depth) * back[..., np.newaxis]
+    result: Array = made.swapaxes(0, 1).reshape(rows + missing, depth)
     return result[:rows]
-
-
-def _whole(blocks: Array) -> Array:
-    """Return the matrix of *blocks* ``[4, r, c]``."""
-    _, rows, columns = blocks.shape
-    placed = blocks.reshape(SIDE, SIDE, rows, columns).swapaxes(1, 2)
-    return placed.reshape(SIDE * rows, SIDE * columns)
 
 
 @lowers(StrassenScales)
@@ -289,8 +329,8 @@ def lower_strassen_scales(node: StrassenScales, rewriter: Rewriter) -> Value:
     matrix = node.matrix.type
     if not matrix.size:
         return rewriter.constant(node.name, node.evaluate(np.zeros(matrix.shape, np.float32)))
-    _, back = _emit_scales(rewriter, node.matrix)
-    padding = node.type.size // SIDE - matrix.shape[1] // SIDE
+    _, back = _emit_scales(rewriter, node.matrix, node.side)
+    padding = (node.type.size - matrix.shape[1]) // node.side
     padded = [rewriter.emit(Pad(each, (0, 0, 0, padding), value=1.0)) for each in back]
     return rewriter.emit(Reshape(rewriter.emit(Concat(tuple(padded), 1)), node.type.shape))
 
@@ -298,58 +338,62 @@ def lower_strassen_scales(node: StrassenScales, rewriter: Rewriter) -> Value:
 @lowers(StrassenWeights)
 def lower_strassen_weights(node: StrassenWeights, rewriter: Rewriter) -> Value:
     """Express the sums by elementwise nodes over the blocks."""
-    panels, _, inner, block = node.type.shape
+    panels, products, inner, block = node.type.shape
     if not node.type.size:
         return rewriter.constant(node.name, np.zeros(node.type.shape, np.float32))
-    scale, _ = _emit_scales(rewriter, node.matrix)
-    blocks = [_emit_block(rewriter, node.matrix, *divmod(each, SIDE)) for each in range(BLOCKS)]
-    for number in (1, 3):
-        blocks[number] = rewriter.emit(Mul(blocks[number], scale))
+    scale, _ = _emit_scales(rewriter, node.matrix, node.side)
+    blocks: list[Value] = []
+    for number in range(blocks_in(node.levels)):
+        row, column = place_of(number, node.levels)
+        emitted = _emit_block(rewriter, node.matrix, node.side, row, column)
+        blocks.append(rewriter.emit(Mul(emitted, scale[column])))
     made: list[Value] = []
-    for signs in RIGHT:
+    for signs in nested(RIGHT, node.levels):
         (first, _), *others = terms(signs)
         total: Value = blocks[first]
         for number, is_subtracted in others:
             total = rewriter.emit((Sub if is_subtracted else Add)(total, blocks[number]))
         made.append(rewriter.emit(Reshape(total, (1, *total.type.shape))))
-    padding = panels * block - node.matrix.type.shape[1] // SIDE
+    padding = panels * block - node.matrix.type.shape[1] // node.side
     whole = pad_end(rewriter, rewriter.emit(Concat(tuple(made), 0)), 2, padding)
-    rows = rewriter.emit(Reshape(whole, (BLOCK_PRODUCTS, inner, panels, block)))
+    rows = rewriter.emit(Reshape(whole, (products, inner, panels, block)))
     return rewriter.emit(Transpose(rows, (2, 0, 1, 3)))
 
 
-def _emit_block(rewriter: Rewriter, matrix: Value, *place: int) -> Value:
+def _emit_block(rewriter: Rewriter, matrix: Value, side: int, *place: int) -> Value:
     """Emit the block of *matrix* in this row and column of blocks."""
-    halves = [size // SIDE for size in matrix.type.shape]
-    starts = tuple(number * half for number, half in zip(place, halves, strict=True))
-    stops = tuple(start + half for start, half in zip(starts, halves, strict=True))
+    sizes = [size // side for size in matrix.type.shape]
+    starts = tuple(number * size for number, size in zip(place, sizes, strict=True))
+    stops = tuple(start + size for start, size in zip(starts, sizes, strict=True))
     return rewriter.emit(Slice(matrix, starts, stops, (1, 1)))
 
 
-def _emit_scales(rewriter: Rewriter, matrix: Value) -> tuple[Value, list[Value]]:
-    """Emit what :func:`column_scales` computes, in rows ``[1, N / 2]``."""
+def _emit_scales(rewriter: Rewriter, matrix: Value, side: int) -> tuple[list[Value], list[Value]]:
+    """Emit what :func:`column_scales` computes, in rows ``[1, N / side]``."""
 
     def number(value: float) -> Value:
         return rewriter.constant("number", np.full((1, 1), value, np.float32))
 
     bits = rewriter.constant("exponent_bits", np.full((1, 1), EXPONENT_BITS, np.int32))
     sizes = rewriter.emit(ReduceMax(rewriter.emit(Abs(matrix)), (0,), True))
-    powers, are_plain, are_zero = [], [], []
-    depth = matrix.type.shape[1] // SIDE
-    for half in range(SIDE):
-        size = rewriter.emit(Slice(sizes, (0, half * depth), (1, (half + 1) * depth), (1, 1)))
+    depth = matrix.type.shape[1] // side
+    powers: list[Value] = []
+    for part in range(side):
+        size = rewriter.emit(Slice(sizes, (0, part * depth), (1, (part + 1) * depth), (1, 1)))
         masked = rewriter.emit(BitwiseAnd(rewriter.emit(BitCast(size, ElementKind.INT32)), bits))
-        power = rewriter.emit(BitCast(masked, ElementKind.FLOAT32))
-        powers.append(power)
-        are_zero.append(rewriter.emit(Equal(power, number(0))))
-        finite = rewriter.emit(Less(power, number(np.inf)))
-        are_plain.append(rewriter.emit(And(finite, rewriter.emit(Less(number(0), power)))))
-    limits = 1 / LARGEST_COLUMN_SCALE, LARGEST_COLUMN_SCALE
-    ratio = rewriter.emit(Clip(rewriter.emit(Div(*powers)), *limits))
-    scale = rewriter.emit(Select(rewriter.emit(And(*are_plain)), ratio, number(1)))
-    backs = [number(1), rewriter.emit(Div(number(1), scale))]
-    back: list[Value] = [
-        rewriter.emit(Select(is_zero, number(0), each))
-        for is_zero, each in zip(are_zero, backs, strict=True)
-    ]
+        powers.append(rewriter.emit(BitCast(masked, ElementKind.FLOAT32)))
+    largest = reduce(lambda one, other: rewriter.emit(Maximum(one, other)), powers)
+    is_finite = rewriter.emit(Less(largest, number(np.inf)))
+    scale: list[Value] = []
+    back: list[Value] = []
+    for power in powers:
+        is_plain = rewriter.emit(And(rewriter.emit(Less(number(0), power)), is_finite))
+        ratio = rewriter.emit(
+            Minimum(rewriter.emit(Div(largest, power)), number(LARGEST_COLUMN_SCALE))
+        )
+        scale.append(rewriter.emit(Select(is_plain, ratio, number(1))))
+        is_zero = rewriter.emit(Equal(power, number(0)))
+        back.append(
+            rewriter.emit(Select(is_zero, number(0), rewriter.emit(Div(number(1), scale[-1]))))
+        )
     return scale, back

@@ -9,10 +9,11 @@ from glow_nb.llir.program import In, OptionalIn, Out, define_instruction
 
 @define_instruction("strassen_mat_mul", node=nodes.StrassenMatMul)
 class StrassenMatMulInst(NodeInstruction):
-    """Multiply rows by a matrix, cut into 2 x 2 blocks, by seven products, and add a bias.
+    """Multiply rows by a matrix, cut into blocks, by fewer products of blocks, and add a bias.
 
-    Lhs ``[..., K]``, rhs ``[panels, 7, K / 2, block]`` with ``panels = ceil(depth / 2 / block)``,
-    scales ``[2 * panels * block]``, bias like these or absent, dest ``[..., depth]``.
+    A matrix has ``side = 2 ** levels`` blocks in a row. Lhs ``[..., K]``, rhs ``[panels,
+    7 ** levels, K / side, block]`` with ``panels = ceil(depth / side / block)``, scales ``[side *
+    panels * block]``, bias like these or absent, dest ``[..., depth]``.
     """
 
     dest: Out
@@ -22,3 +23,4 @@ class StrassenMatMulInst(NodeInstruction):
     bias: OptionalIn
     depth: int
     block: int
+    levels: int = 1

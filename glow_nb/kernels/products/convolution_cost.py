@@ -42,12 +42,11 @@ from glow_nb.kernels.products.product_cost import (
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest, run_of
 from glow_nb.kernels.products.product_plan import plan_product, staged_elements, units_of
 from glow_nb.kernels.strassen.cost import LEAST_GAIN as STRASSEN_GAIN
-from glow_nb.kernels.strassen.cost import strassen_candidate, suits_strassen
+from glow_nb.kernels.strassen.cost import LEAST_ROWS, strassen_candidate, suits_strassen
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.winograd.cost import winograd_candidate
 from glow_nb.kernels.winograd.nest import VOLUME, WinogradNest, suits_winograd
-from glow_nb.strassen import SIDE
 from glow_nb.thread_grid import largest_share
 from glow_nb.types import ElementKind
 
@@ -184,10 +183,8 @@ def widths_to_try(widths: tuple[int, ...], form: DotForm, count: int) -> tuple[i
 
 def _least_gain(way: Candidate, shape: ConvolutionShape) -> float:
     """Return how many times as fast as others *way* must seem to be preferred."""
-    if way.is_strassen:
-        return STRASSEN_GAIN
     if way.tile is None:
-        return 1.0
+        return STRASSEN_GAIN**way.levels
     sizes = zip(way.tile, shape.kernel, shape.stride, strict=True)
     return max(LEAST_GAIN.get(inputs_of(*axis), 1.0) for axis in sizes if axis[0] > 1)
 
@@ -266,22 +263,25 @@ def product_candidates(
     if strassen:
         found = _strassen_candidates(shape, kind, target, blocks, threads)
         candidates += [replace(way, cycles=threads * way.cycles) for way in found]
-    gains = {False: 1.0, True: STRASSEN_GAIN}
-    return sorted(candidates, key=lambda way: way.cycles * gains[way.is_strassen])
+    return sorted(candidates, key=lambda way: way.cycles * STRASSEN_GAIN**way.levels)
 
 
 def _strassen_candidates(
     shape: MatMulShape, kind: ElementKind, target: Target, blocks: int, threads: int
 ) -> list[Candidate]:
     """Return the ways to compute a product by Strassen's algorithm, none if it does not suit it."""
-    rows, inner, depth = shape.rows, shape.inner, shape.depth
-    if shape.batch > 1 or not suits_strassen(rows, inner, depth, kind, target):
-        return []
-    half = inner // SIDE
-    pixels = -(-rows // SIDE)
-    widths = rank_blocks(depth // SIDE, target, pixels=pixels, steps=half, kind=kind, fetched=half)
-    nests = [StrassenNest(rows, inner, depth, kind, block) for block in widths[:blocks]]
-    return [strassen_candidate(nest, target, threads) for nest in nests]
+    sizes, ways = (shape.rows, shape.inner, shape.depth), []
+    for levels in range(1, len(LEAST_ROWS) + 1):
+        if shape.batch > 1 or not suits_strassen(*sizes, kind, target, levels):
+            break
+        nest = StrassenNest(*sizes, kind, target.lanes, levels)
+        inner, depth = nest.block_sizes
+        widths = rank_blocks(
+            depth, target, pixels=nest.tiles, steps=inner, kind=kind, fetched=inner
+        )
+        nests = [replace(nest, block=block) for block in widths[:blocks]]
+        ways += [strassen_candidate(nest, target, threads) for nest in nests]
+    return ways
 
 
 def product_candidate(

@@ -43,7 +43,7 @@ class Candidate:
             work, and of all work of a matrix product.
         factors: Neighbouring factors that are multiplied at once.
         is_paired: Weights lie in pairs that do not saturate.
-        is_strassen: The product is done by Strassen's algorithm.
+        levels: How often Strassen's algorithm is applied, one in the other.
     """
 
     tile: tuple[int, ...] | None
@@ -51,7 +51,12 @@ class Candidate:
     cycles: float
     factors: int = 1
     is_paired: bool = False
-    is_strassen: bool = False
+    levels: int = 0
+
+    @property
+    def is_strassen(self) -> bool:
+        """True if the product is done by Strassen's algorithm."""
+        return self.levels > 0
 
     @property
     def is_direct(self) -> bool:
@@ -61,7 +66,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """What measurements call it."""
-        form = "strassen" if self.is_strassen else f"tile {self.tile}"
+        form = f"strassen {self.levels}" if self.is_strassen else f"tile {self.tile}"
         return f"{form} block {self.block}"
 
 

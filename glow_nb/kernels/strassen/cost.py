@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glow_nb.kernels.bilinear.plan import again_cycles, plan_bilinear
+from glow_nb.kernels.bilinear.plan import plan_bilinear
 from glow_nb.kernels.products.blocking import fetch_cycles
 from glow_nb.kernels.products.product_cost import (
     DIRECT_FACTOR,
@@ -12,49 +12,66 @@ from glow_nb.kernels.products.product_cost import (
     product_cycles,
     waiting_cycles,
 )
-from glow_nb.kernels.strassen.nest import StrassenNest
+from glow_nb.kernels.strassen.nest import FAR_SHARE, StrassenNest
 from glow_nb.kernels.target import Target
-from glow_nb.strassen import BLOCK_PRODUCTS, BLOCKS, SIDE
+from glow_nb.strassen import side_of
 from glow_nb.thread_grid import largest_share
 from glow_nb.types import ElementKind
 
-LEAST_GAIN = 1.04
-"""How many times as fast it must seem to be preferred to a direct sum: the weights take 7/4 of
+LEAST_GAIN = 1.03
+"""How many times as fast each level must seem to make it to be preferred: the weights take 7/4 of
 their memory, and rounding errors are twice as large."""
 
-INPUT_CYCLES, OUTPUT_CYCLES = 8.3, 4.5
-"""Of a vector of the left matrix, and of the result: what adding up takes beside the products.
+LEAST_ROWS = (2, 256)
+"""Rows of the left matrix from which one level, and two, are estimated.
 
-They are fitted to 45 products of 64 to 3,136 rows, 96 to 2,048 factors and 96 to 3,072 columns on
-one Zen 4 core. Estimates over those of direct sums then differ from what is measured by 0.021
-(standard deviation) with 16 lanes, for which 8.5 and 4.6 fit best, and by 0.026 with 8 lanes, for
-which 8.1 and 3.1 do. Few columns gain least, as a sum of the left matrix is multiplied by few.
+Each level takes 7/4 of the weights, which come from memory in each run of a network; with fewer
+rows they do not come in time. On one Zen 4 core, networks of 64 to 197 rows take as long with two
+levels as with one, of 256 to 1,500 rows 0.94 to 0.96 of it.
 """
 
+INPUT_CYCLES, OUTPUT_CYCLES = 6.6, 7.4
+"""Of a vector of the left matrix, and of the result: what adding up takes, for each level.
 
-def suits_strassen(rows: int, inner: int, depth: int, kind: ElementKind, target: Target) -> bool:
+They are fitted to 45 products of 64 to 3,136 rows, 128 to 3,072 factors and 128 to 3,072 columns on
+one Zen 4 core. Estimates over those of direct sums then differ from what is measured by 0.015
+(standard deviation) with one level and 0.038 with two, and with 8 lanes by 0.027 and 0.049.
+"""
+
+FAR_CYCLES = 0.08
+"""Of each byte of the sums of weights that comes from memory for each block of rows: not all come
+in time. It is fitted to the same products."""
+
+
+def suits_strassen(
+    rows: int, inner: int, depth: int, kind: ElementKind, target: Target, levels: int = 1
+) -> bool:
     """Return whether there is a kernel for such a product, of so many rows."""
-    is_even = inner % SIDE == 0 and depth % SIDE == 0
-    is_long = inner >= SIDE * target.lanes and min(rows, depth) >= SIDE
-    return kind is ElementKind.FLOAT32 and is_even and is_long
+    side = side_of(levels)
+    is_even = inner % side == 0 and depth % side == 0
+    is_large = inner >= side * target.lanes and depth >= side and rows >= LEAST_ROWS[levels - 1]
+    return kind is ElementKind.FLOAT32 and is_even and is_large
 
 
 def strassen_candidate(nest: StrassenNest, target: Target, threads: int) -> Candidate:
     """Return the product *nest* by Strassen's algorithm."""
     plan = plan_bilinear(nest, target)
-    inner, tiles = nest.inner // SIDE, nest.tiles
+    (inner, _), tiles = nest.block_sizes, nest.tiles
     cycles = product_cycles(plan.columns, tiles, inner, target, plan.kinds.form)
     inner_blocks = -(-plan.groups // max(1, plan.dot))
     cycles += waiting_cycles(plan.columns, tiles, inner_blocks, target)
     cycles += tiles * nest.panels * fetch_cycles(inner, nest.kind)
-    cycles *= BLOCK_PRODUCTS * DIRECT_FACTOR
+    cycles *= nest.elements * DIRECT_FACTOR
     depth = nest.panels * nest.block
-    vectors = BLOCKS * target.passes / plan.lanes * tiles
+    vectors = nest.blocks * target.passes / plan.lanes * tiles
     unit_part, panel_part = largest_share(
         plan.cut.tiles, nest.panels, threads, panels_first=plan.panels_first
     )
-    cycles = unit_part * panel_part * (cycles + OUTPUT_CYCLES * vectors * depth)
-    cycles += unit_part * INPUT_CYCLES * vectors * inner
-    cycles += panel_part * (WEIGHT_CYCLES * nest.filter_bytes + again_cycles(nest, plan))
+    added = nest.levels * vectors
+    cycles = unit_part * panel_part * (cycles + OUTPUT_CYCLES * added * depth)
+    cycles += unit_part * INPUT_CYCLES * added * inner
+    far_bytes = max(0.0, nest.filter_bytes - FAR_SHARE * target.l3_bytes)
+    blocks = -(-plan.cut.tiles // max(1, plan.block_units))
+    cycles += panel_part * (WEIGHT_CYCLES * nest.filter_bytes + FAR_CYCLES * blocks * far_bytes)
     cycles = max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
-    return Candidate(None, nest.block, cycles, is_strassen=True)
+    return Candidate(None, nest.block, cycles, levels=nest.levels)

@@ -12,7 +12,7 @@ from glow_nb.kernels.strassen.writer import StrassenWriter
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.traits import KernelTraits
-from glow_nb.strassen import SIDE
+from glow_nb.strassen import side_of
 
 
 @head_kernel_for(
@@ -25,16 +25,17 @@ def strassen_mat_mul_source(
     """Return the kernel ``(dest, lhs, rhs, scales[, bias])`` of a product and its epilogue.
 
     Raises:
-        UnsupportedError: Sums are shorter than a vector, twice.
+        UnsupportedError: Sums of a block are shorter than a vector.
     """
     lhs = instruction.lhs.type
-    inner = lhs.shape[-1]
-    if inner < SIDE * target.lanes:
+    inner, least = lhs.shape[-1], side_of(instruction.levels) * target.lanes
+    if inner < least:
         raise UnsupportedError(
             f"{instruction!r}: the sums of {inner} products are too short for Strassen's form, "
-            f"which takes {SIDE * target.lanes} or more; choose packed_mat_mul"
+            f"which takes {least} or more; choose packed_mat_mul"
         )
-    nest = StrassenNest(lhs.size // inner, inner, instruction.depth, lhs.kind, instruction.block)
+    rows, depth = lhs.size // inner, instruction.depth
+    nest = StrassenNest(rows, inner, depth, lhs.kind, instruction.block, instruction.levels)
     return generate_strassen(nest, plan_bilinear(nest, target), fusion)
 
 

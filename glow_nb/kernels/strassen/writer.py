@@ -1,9 +1,14 @@
-"""The source of a matrix product by Strassen's algorithm: how rows are added up, and products."""
+"""The source of a matrix product by Strassen's algorithm: how rows are added up, and products.
+
+Numbered values are blocks, as :mod:`glow_nb.strassen` numbers them, or products of blocks; the
+blocks of a tile are vectors of one row each.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 
 from typing_extensions import override
 
@@ -17,17 +22,18 @@ from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.llir.program import kernel_operands
 from glow_nb.strassen import (
-    BLOCK_PRODUCTS,
-    BLOCKS,
     EXPONENT_BITS,
     LARGEST_SCALE,
-    LEAST_SCALE,
     LEFT,
+    PRODUCTS,
+    QUARTERS,
     RECOVERY,
-    SIDE,
     SUMS,
+    nested,
+    place_of,
     terms,
 )
+from glow_nb.types import Array
 
 AHEAD_BYTES = 256
 """From the factors of one product that are written to those that are fetched, to be written next.
@@ -45,17 +51,18 @@ class StrassenWriter(BilinearWriter):
         _, *operands = kernel_operands(fusion.head)
         self.lhs, self.rhs, self.scales, *self.bias = (fusion.names[each] for each in operands)
         self.weights = ReadWeights(nest, plan, self.scratch, self.rhs)
-        self.inner, self.depth = nest.inner // SIDE, nest.depth // SIDE
+        self.side, self.inner, self.depth = nest.side, *nest.block_sizes
+        self.places = [place_of(number, nest.levels) for number in range(nest.blocks)]
         self.zero = f"splat_float32(0.0, {plan.lanes})"
 
     @property
     @override
     def scratch_bytes(self) -> int:
-        return self.powers + rounded_up(SIDE * self.plan.block_tiles * 4, PAD_BYTES)
+        return self.powers + rounded_up(self.side * self.plan.block_tiles * 4, PAD_BYTES)
 
     @property
     def powers(self) -> int:
-        """First byte of what the results of both rows of each tile are multiplied by."""
+        """First byte of what the results of each row of each tile are multiplied by."""
         return rounded_up(self.scratch.bytes, PAD_BYTES)
 
     @override
@@ -71,25 +78,36 @@ class StrassenWriter(BilinearWriter):
         out.line(f"to = (tile - begin) * {self.scratch.rows}")
         with out.block(f"for first in range(0, {self.inner}, {self.plan.lanes}):"):
             self._write_column()
-            for number in range(BLOCKS):
-                row, half = divmod(number, SIDE)
-                place = plus(f"row_{row}", half * self.inner, "c")
-                out.line(f"x{number} = load({self.lhs}, {place}, {self.plan.lanes})")
-                if row:
-                    out.line(f"x{number} = mul(x{number}, scale)")
-                out.line(f"prefetch({self.lhs}, {plus(place, SIDE * self.step)})")
-            for product, signs in enumerate(LEFT):
+            for number, (row, part) in enumerate(self.places):
+                place = plus(f"row_{row}", part * self.inner, "c")
+                loaded = f"load({self.lhs}, {place}, {self.plan.lanes})"
+                out.line(f"x{number} = mul({loaded}, scale_{row})")
+                out.line(f"prefetch({self.lhs}, {plus(place, self.side * self.step)})")
+            blocks = [f"x{number}" for number in range(self.nest.blocks)]
+            for product, text in enumerate(self._write_factors("x", blocks, self.nest.levels)):
                 place = plus("to", product * self.scratch.plane, "c")
                 out.line(f"prefetch(factors, {plus(place, AHEAD_BYTES // 4)})")
-                out.line(f"store(factors, {place}, {_combination('x', signs)})")
+                out.line(f"store(factors, {place}, {text})")
+
+    def _write_factors(self, name: str, blocks: Sequence[str], levels: int) -> Iterator[str]:
+        """Yield what each product takes of *blocks*; what several take alike is written before."""
+        if levels == 1:
+            yield from (_combination(blocks, signs) for signs in LEFT)
+            return
+        size = len(blocks) // QUARTERS
+        for product, signs in enumerate(LEFT):
+            taken = [f"{name}{product}_{number}" for number in range(size)]
+            for number, each in enumerate(taken):
+                self.out.line(f"{each} = {_combination(blocks[number::size], signs)}")
+            yield from self._write_factors(f"{name}{product}_", taken, levels - 1)
 
     def _write_rows(self) -> None:
-        """Find the first elements of the two rows of a tile; the last one may have one alone."""
-        second = f"tile * {SIDE} + 1"
-        if self.nest.rows % SIDE:
-            second = f"min({second}, {self.nest.rows - 1})"
-        self.out.line(f"row_0 = {times(f'(tile * {SIDE})', self.step)}")
-        self.out.line(f"row_1 = {times(f'({second})', self.step)}")
+        """Find the first elements of the rows of a tile; the last row stands for missing ones."""
+        for row in range(self.side):
+            number = plus(f"tile * {self.side}", row)
+            if self.nest.rows % self.side and row:
+                number = f"min({number}, {self.nest.rows - 1})"
+            self.out.line(f"row_{row} = {times(f'({number})', self.step)}")
 
     def _write_column(self) -> None:
         """Find the first column of a vector: the last one ends where the columns do."""
@@ -98,42 +116,42 @@ class StrassenWriter(BilinearWriter):
         self.out.line(f"c = {last}")
 
     def _write_power(self) -> None:
-        """Find the power of two that makes the second row about as large as the first one."""
-        out, lanes = self.out, self.plan.lanes
-        for row in range(SIDE):
+        """Find the powers of two that make all rows about as large as the largest one."""
+        out, lanes, rows = self.out, self.plan.lanes, range(self.side)
+        for row in rows:
             out.line(f"largest_{row} = {self.zero}")
         with out.block(f"for first in range(0, {self.inner}, {lanes}):"):
             self._write_column()
-            for row in range(SIDE):
-                sizes = [
-                    f"abs(load({self.lhs}, {plus(f'row_{row}', half * self.inner, 'c')}, {lanes}))"
-                    for half in range(SIDE)
-                ]
-                out.line(f"largest_{row} = maximum(largest_{row}, maximum({', '.join(sizes)}))")
-        for row in range(SIDE):
+            for row in rows:
+                places = (plus(f"row_{row}", part * self.inner, "c") for part in rows)
+                sizes = [f"abs(load({self.lhs}, {place}, {lanes}))" for place in places]
+                out.line(f"largest_{row} = {_largest([f'largest_{row}', *sizes])}")
+        for row in rows:
             whole = f"splat_float32(reduce_maximum(largest_{row}), {lanes})"
             bits = f"bit_and(bit_cast_int32({whole}), splat_int32({EXPONENT_BITS}, {lanes}))"
             out.line(f"power_{row} = bit_cast_float32({bits})")
-        low, high, one, nan = (
+        high, one, nan = (
             f"splat_float32({number_text(number)}, {lanes})"
-            for number in (LEAST_SCALE, LARGEST_SCALE, 1.0, math.nan)
+            for number in (LARGEST_SCALE, 1.0, math.nan)
         )
-        out.line("scale = div(power_0, power_1)")
-        is_near = f"bit_and(greater_equal(scale, {low}), less_equal(scale, {high}))"
-        out.line(f"scale = where({is_near}, scale, {nan})")  # what is NaN is summed up directly
-        for row in range(SIDE):
+        out.line(f"power = {_largest([f'power_{row}' for row in rows])}")
+        for row in rows:
+            scale = f"scale_{row}"
+            out.line(f"{scale} = div(power, power_{row})")
+            is_near = f"less_equal({scale}, {high})"
+            out.line(f"{scale} = where({is_near}, {scale}, {nan})")  # to be summed up directly
             out.line(f"has_{row} = greater(power_{row}, {self.zero})")
-        out.line(f"scale = where(bit_and(has_0, has_1), scale, {one})")
-        for row, back in enumerate((one, f"div({one}, scale)")):
-            number = f"reduce_maximum(where(has_{row}, {back}, {self.zero}))"
-            out.line(f"put(powers, (tile - begin) * {SIDE} + {row}, {number})")
+            out.line(f"{scale} = where(has_{row}, {scale}, {one})")
+            back = f"reduce_maximum(where(has_{row}, div({one}, {scale}), {self.zero}))"
+            out.line(f"put(powers, (tile - begin) * {self.side} + {row}, {back})")
 
     @override
     def _write_output(self) -> None:
         out, lanes, columns = self.out, self.plan.lanes, self.plan.columns
         out.line(f"start = (tile - begin) * {self.nest.block}")
-        for row in range(SIDE):
-            out.line(f"back_{row} = broadcast(powers, (tile - begin) * {SIDE} + {row}, {lanes})")
+        for row in range(self.side):
+            place = f"(tile - begin) * {self.side} + {row}"
+            out.line(f"back_{row} = broadcast(powers, {place}, {lanes})")
         rest = columns.tail % lanes
         size = f"size // {lanes} * {lanes}" if rest else "size"
         with out.block(f"for c in range(0, {size}, {lanes}):"):
@@ -158,44 +176,72 @@ class StrassenWriter(BilinearWriter):
 
     def _write_fetches(self, row: str, rows: int) -> None:
         out, nest = self.out, self.nest
-        with out.block(f"if element < {BLOCKS}:"):
-            out.line(f"pixel = ({row} + begin) * {SIDE} + element // {SIDE}")
-            out.line(f"column = channel + element % {SIDE} * {self.depth}")
-            self.tiles.write_prefetch(out, rows, nest.block, "pixel", "column", apart=SIDE)
+        with out.block(f"if element < {nest.blocks}:"):
+            out.line(f"pixel = ({row} + begin) * {self.side} + element // {self.side}")
+            out.line(f"column = channel + element % {self.side} * {self.depth}")
+            self.tiles.write_prefetch(out, rows, nest.block, "pixel", "column", apart=self.side)
         if self.plan.block_units == self.plan.cut.tiles:
             return
         line = CACHE_LINE_BYTES // nest.kind.size_bytes
-        lines = -(-nest.inner // (line * nest.panels * BLOCK_PRODUCTS))
-        out.line(f"ahead = ((panel - panel_begin) * {BLOCK_PRODUCTS} + element) * {lines * line}")
+        lines = -(-nest.inner // (line * nest.panels * nest.elements))
+        call = f"((panel - panel_begin) * {nest.elements} + element)"
+        out.line(f"ahead = {times(call, lines * line)}")
         with out.block(f"if ahead < {nest.inner}:"):
             for number in range(lines):
-                place = plus(f"({row} + end) * {SIDE * self.step}", "ahead", number * line)
-                out.line(f"tile_prefetch({self.lhs}, {place}, {self.step}, {SIDE * rows})")
+                place = plus(f"({row} + end) * {self.side * self.step}", "ahead", number * line)
+                out.line(f"tile_prefetch({self.lhs}, {place}, {self.step}, {self.side * rows})")
 
     def _write_columns(self, tag: str, count: int) -> None:
-        """Add up the products of *count* columns of each half, and store the results."""
-        out, lanes, block = self.out, self.plan.lanes, self.nest.block
-        for product in range(BLOCK_PRODUCTS):
-            place = plus("start", product * self.scratch.sums_plane, "c")
-            out.line(f"m{product} = load(sums, {place}, {lanes})")
-        for half in range(SIDE):
-            place = plus(half * self.nest.panels * block, f"panel * {block}", "c")
-            out.line(
-                f"place_{half} = {place}\nscale_{half} = load({self.scales}, place_{half}, {lanes})"
-            )
-            rows = [_combination("m", SUMS[row * SIDE + half]) for row in range(SIDE)]
-            factors = [f"mul(back_{row}, scale_{half})" for row in range(SIDE)]
-            out.line(f"t_{tag}{half} = {self._tile(rows)}\nf_{half} = {self._tile(factors)}")
-        with out.block(f"if not tile_is_finite(add(t_{tag}0, t_{tag}1)):"):
-            self._write_direct_sums(tag)
-        for half in range(SIDE):
-            name = f"t_{tag}{half}"
-            result = f"mul({name}, f_{half})"
+        """Add up the products of *count* columns of each block, and store the results."""
+        out, lanes, block, side = self.out, self.plan.lanes, self.nest.block, self.side
+        sums = self._write_sums("m", 0, self.nest.levels)
+        made = dict(zip(self.places, sums, strict=True))
+        for part in range(side):
+            place = plus(part * self.nest.panels * block, f"panel * {block}", "c")
+            out.line(f"place_{part} = {place}")
+            out.line(f"scale_{part} = load({self.scales}, place_{part}, {lanes})")
+            factors = [f"mul(back_{row}, scale_{part})" for row in range(side)]
+            out.line(f"t_{tag}{part} = {self._tile([made[row, part] for row in range(side)])}")
+            out.line(f"f_{part} = {self._tile(factors)}")
+        total = reduce("add({}, {})".format, (f"t_{tag}{part}" for part in range(side)))
+        with out.block(f"if not tile_is_finite({total}):"):
+            self._write_direct_sums()
+            for part in range(side):
+                rows = [f"d{row}_{part}" for row in range(side)]
+                out.line(f"t_{tag}{part} = {self._tile(rows)}")
+                out.line(f"f_{part} = tile_fill(sums, 1, {side}, 1, {lanes})")
+        for part in range(side):
+            name = f"t_{tag}{part}"
+            result = f"mul({name}, f_{part})"
             for bias in self.bias:
-                row = f"tile_bias({bias}, place_{half}, {SIDE}, 1, {lanes})"
-                result = f"fma({name}, f_{half}, {row})"
+                row = f"tile_bias({bias}, place_{part}, {side}, 1, {lanes})"
+                result = f"fma({name}, f_{part}, {row})"
             out.line(f"{name} = {result}")
-            self._write_store(f"{tag}{half}", half, count)
+            self._write_store(f"{tag}{part}", part, count)
+
+    def _write_sums(self, name: str, first: int, levels: int) -> list[str]:
+        """Add up the products from *first* on that a level makes blocks of; return their names."""
+        if not levels:
+            place = plus("start", first * self.scratch.sums_plane, "c")
+            self.out.line(f"{name} = load(sums, {place}, {self.plan.lanes})")
+            return [name]
+        size = QUARTERS ** (levels - 1)
+        blocks = [f"{name}_y{number}" for number in range(QUARTERS * size)]
+        for product in range(PRODUCTS):
+            number = first + product * PRODUCTS ** (levels - 1)
+            parts = self._write_sums(f"{name}{product}", number, levels - 1)
+            for quarter, signs in enumerate(SUMS):
+                for block, part in zip(blocks[quarter * size :], parts, strict=False):
+                    self._write_sum(block, part, signs, product)
+        return blocks
+
+    def _write_sum(self, block: str, part: str, signs: Array, product: int) -> None:
+        """Write what a *product* does to a *block*; the first one that it takes has no minus."""
+        sign = signs[product]
+        if sign and not signs[:product].any():
+            self.out.line(f"{block} = {part}")
+        elif sign:
+            self.out.line(f"{block} = {'add' if sign > 0 else 'sub'}({block}, {part})")
 
     def _tile(self, rows: Sequence[str]) -> str:
         """Return the expression of a tile of vectors, one in each row."""
@@ -204,59 +250,65 @@ class StrassenWriter(BilinearWriter):
             tile = f"tile_set({tile}, {number}, 0, {row})"
         return tile
 
-    def _write_store(self, tag: str, half: int, count: int) -> None:
-        """Store a tile of one half of the columns, or its first row."""
-        out = self.out
-        out.line(f"row_{tag} = tile * {SIDE}")
-        out.line(f"column_{tag} = {plus('channel', half * self.depth, 'c')}")
-        whole = self.nest.rows // SIDE
-        if self.nest.rows % SIDE == 0:
-            self._write_tile(tag, SIDE, count)
+    def _write_store(self, tag: str, part: int, count: int) -> None:
+        """Store a tile of one part of the columns, or those of its rows that there are."""
+        out, side = self.out, self.side
+        out.line(f"row_{tag} = tile * {side}")
+        out.line(f"column_{tag} = {plus('channel', part * self.depth, 'c')}")
+        whole, rest = divmod(self.nest.rows, side)
+        if not rest:
+            self._write_tile(tag, side, count)
             return
         if whole:
             with out.block(f"if tile < {whole}:"):
-                self._write_tile(tag, SIDE, count)
+                self._write_tile(tag, side, count)
         with out.block(f"if tile == {whole}:"):
-            out.line(f"t_{tag}_0 = {self._tile([f'tile_get(t_{tag}, 0, 0)'])}")
-            self._write_tile(tag, 1, count, "_0")
+            rows = [f"tile_get(t_{tag}, {row}, 0)" for row in range(rest)]
+            out.line(f"t_{tag}_0 = {self._tile(rows)}")
+            self._write_tile(tag, rest, count, "_0")
 
     def _write_tile(self, tag: str, rows: int, count: int, end: str = "") -> None:
         pixel, channel = f"row_{tag}", f"column_{tag}"
         tile = f"t_{tag}{end}"
         self.tiles.write(self.out, tile, rows, columns=count, pixel=pixel, channel=channel)
 
-    def _write_direct_sums(self, tag: str) -> None:
-        """Sum up the results of one vector of each half directly, by the recovered weights."""
-        out, lanes = self.out, self.plan.lanes
+    def _write_direct_sums(self) -> None:
+        """Sum up a tile, one vector of each part of the columns, directly, by recovered weights.
+
+        The vectors are called ``d<row>_<part>``.
+        """
+        out, lanes, side = self.out, self.plan.lanes, self.side
+        plane = self.inner * self.nest.block
         self._write_rows()
-        for number in range(BLOCKS):
-            out.line(f"d{number} = {self.zero}")
+        recovery = nested(RECOVERY, self.nest.levels)
+        for row, part in self.places:
+            out.line(f"d{row}_{part} = {self.zero}")
         with out.block(f"for k in range({self.inner}):"):
-            out.line(f"place = (panel * {BLOCK_PRODUCTS * self.inner} + k) * {self.nest.block} + c")
-            for product in range(BLOCK_PRODUCTS):
-                if RECOVERY[:, product].any():
-                    place = plus("place", product * self.inner * self.nest.block)
+            out.line(f"place = panel * {self.nest.elements * plane} + k * {self.nest.block} + c")
+            for product in range(self.nest.elements):
+                if recovery[:, product].any():
+                    place = plus("place", product * plane)
                     out.line(f"u{product} = load({self.rhs}, {place}, {lanes})")
-            for number in range(BLOCKS):
-                row, half = divmod(number, SIDE)
-                text = _combination("u", RECOVERY[number])
-                out.line(f"w{number} = mul({text}, scale_{half})")
-                place = plus(f"row_{row}", half * self.inner, "k")
-                out.line(f"x{number} = broadcast({self.lhs}, {place}, {lanes})")
-            for number in range(BLOCKS):
-                row, half = divmod(number, SIDE)
-                for inner in range(SIDE):
-                    left, right = f"x{row * SIDE + inner}", f"w{inner * SIDE + half}"
-                    out.line(f"d{number} = fma({left}, {right}, d{number})")
-        for half in range(SIDE):
-            out.line(f"t_{tag}{half} = {self._tile([f'd{half}', f'd{SIDE + half}'])}")
-            out.line(f"f_{half} = tile_fill(sums, 1, {SIDE}, 1, {lanes})")
+            weights = [f"u{product}" for product in range(self.nest.elements)]
+            for signs, (row, part) in zip(recovery, self.places, strict=True):
+                out.line(f"w{row}_{part} = mul({_combination(weights, signs)}, scale_{part})")
+                place = plus(f"row_{row}", part * self.inner, "k")
+                out.line(f"v{row}_{part} = broadcast({self.lhs}, {place}, {lanes})")
+            for row, part in self.places:
+                total = f"d{row}_{part}"
+                for inner in range(side):
+                    out.line(f"{total} = fma(v{row}_{inner}, w{inner}_{part}, {total})")
 
 
-def _combination(name: str, signs: Sequence[int]) -> str:
-    """Return the sum of the numbered vectors called *name*, with these *signs*."""
+def _combination(values: Sequence[str], signs: Sequence[int]) -> str:
+    """Return the sum of *values* with these *signs*."""
     (first, _), *others = terms(signs)
-    text = f"{name}{first}"
+    text = values[first]
     for number, is_subtracted in others:
-        text = f"{'sub' if is_subtracted else 'add'}({text}, {name}{number})"
+        text = f"{'sub' if is_subtracted else 'add'}({text}, {values[number]})"
     return text
+
+
+def _largest(values: Sequence[str]) -> str:
+    """Return the largest of *values*, lane by lane."""
+    return reduce("maximum({}, {})".format, values)

@@ -47,6 +47,10 @@ class WinogradNest:
     outside: int = 0
     taps_kind: ElementKind = ElementKind.INT8
 
+    def most_block_tiles(self, target: Target) -> int | None:  # noqa: ARG002
+        """Return None: how many tiles a block has, the caches tell."""
+        return None
+
     def kinds(self, target: Target) -> ProductKinds:
         """Return the kinds of the products of transformed elements, and how they are multiplied."""
         if self.kind.is_float:
