@@ -30,7 +30,7 @@ from glow_nb.runtime.hosting.tracer import TracedRun, Tracer
 
 MEBIBYTE = 1 << 20
 DEVICES = {
-    name: DeviceDescription(name, memory_bytes=12 * MEBIBYTE)
+    name: DeviceDescription(name, memory_bytes=20 * MEBIBYTE)
     for name in (f"device {number}" for number in range(1, 6))
 }
 NETWORKS = {

@@ -35,11 +35,6 @@ from glow_nb.strassen import (
 )
 from glow_nb.types import Array
 
-AHEAD_BYTES = 256
-"""From the factors of one product that are written to those that are fetched, to be written next.
-
-They are written in as many streams as there are products, more than processors look ahead for."""
-
 
 class StrassenWriter(BilinearWriter):
     """Writes one kernel; every method appends one part of the nest."""
@@ -86,7 +81,6 @@ class StrassenWriter(BilinearWriter):
             blocks = [f"x{number}" for number in range(self.nest.blocks)]
             for product, text in enumerate(self._write_factors("x", blocks, self.nest.levels)):
                 place = plus("to", product * self.scratch.plane, "c")
-                out.line(f"prefetch(factors, {plus(place, AHEAD_BYTES // 4)})")
                 out.line(f"store(factors, {place}, {text})")
 
     def _write_factors(self, name: str, blocks: Sequence[str], levels: int) -> Iterator[str]:
