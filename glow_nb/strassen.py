@@ -80,8 +80,13 @@ RECOVERY = np.array(
 )
 """``[block, product]``: the blocks of w of one level, from what the products take of them."""
 
+LEAST_RECOVERED = 2.0**-21
+"""A weight that is recovered from sums is zero if it is less than this part of these: it may be a
+rounding error. With three levels, errors are up to 2^-21.2 of the largest weight of a sum."""
+
 LARGEST_SCALE = 2.0**90
-"""Rows are multiplied by no more; others are multiplied by all weights directly."""
+"""Rows are multiplied by no more. One that would need more is summed up directly, and so are those
+that it meets."""
 
 LARGEST_COLUMN_SCALE = 2.0**30
 """Columns whose sizes differ more are not made alike, but nearer; networks with such a matrix do
@@ -152,6 +157,17 @@ def blocks_of(matrix: Array, levels: int) -> Array:
     row, column = zip(*(place_of(block, levels) for block in range(blocks_in(levels))), strict=True)
     blocks: Array = cut[row, column]
     return blocks
+
+
+def recovered(sums: Array, levels: int) -> Array:
+    """Return the blocks of w, from what the products take of them, ``[products, r, c]``.
+
+    What is less than :data:`LEAST_RECOVERED` of its sums is zero.
+    """
+    form = nested(RECOVERY, levels)
+    blocks = np.tensordot(form, sums, axes=1)
+    least = LEAST_RECOVERED * np.tensordot(np.abs(form), np.abs(sums), axes=1)
+    return np.where(np.abs(blocks) < least, 0.0, blocks)
 
 
 def whole_of(blocks: Array, levels: int) -> Array:

@@ -15,6 +15,7 @@ from glow_nb.strassen import (
     nested,
     place_of,
     products_of,
+    recovered,
     scales,
     side_of,
     whole_of,
@@ -31,8 +32,22 @@ def test_its_sums_of_products_are_a_product(levels: int) -> None:
     assert len(left) == len(right) == products_of(levels)
     made = np.tensordot(nested(SUMS, levels), left @ right, axes=1)
     np.testing.assert_array_equal(whole_of(made, levels), x @ w)
-    recovered = np.tensordot(nested(RECOVERY, levels), right, axes=1)
-    np.testing.assert_array_equal(whole_of(recovered, levels), w)
+    again = np.tensordot(nested(RECOVERY, levels), right, axes=1)
+    np.testing.assert_array_equal(whole_of(again, levels), w)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_zeros_are_recovered_as_zeros(levels: int) -> None:
+    random, side = np.random.default_rng(levels), side_of(levels)
+    w = random.standard_normal((16 * side, 16 * side)).astype(np.float32)
+    w[random.random(w.shape) < 0.5] = 0
+    sums = np.empty((products_of(levels), 16, 16), np.float32)
+    for number, signs in enumerate(nested(RIGHT, levels)):
+        for block, (sign, each) in enumerate(zip(signs, blocks_of(w, levels), strict=True)):
+            sums[number] = (sums[number] if block else 0) + np.float32(sign) * each
+    found = whole_of(recovered(sums, levels), levels)
+    np.testing.assert_array_equal(found == 0, w == 0)
+    np.testing.assert_allclose(found, w, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])

@@ -9,7 +9,7 @@ from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, Mul, Reshape, Transpose
 from glow_nb.hlir.ops.quantization import BYTES
 from glow_nb.hlir.recipe import NodeRecipe
-from glow_nb.kernels.operators.strassen import column_sizes
+from glow_nb.kernels.operators.strassen_weights import column_sizes
 from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
 from glow_nb.kernels.products.product_cost import Candidate
 from glow_nb.kernels.winograd.exactness import exact_tiles
@@ -47,7 +47,8 @@ def is_right(node: Product, way: Candidate) -> bool:
 def _are_alike(node: Product, side: int) -> bool:
     """Return whether the columns of the right matrix of *node* are of like size.
 
-    Strassen's algorithm adds up *side* of them. Those of a matrix that is not supplied are alike.
+    Strassen's algorithm lets *side* of them meet in sums. Those of a matrix that is not supplied
+    are alike.
     """
     weights = _numbers(node.factors[1])
     if weights is None:

@@ -25,6 +25,7 @@ from glow_nb.backends.cpu.paired_weights import (
 )
 from glow_nb.backends.cpu.products import PRODUCTS, Product, undilated_shape
 from glow_nb.backends.cpu.right_ways import is_right
+from glow_nb.backends.cpu.strassen_room import levels_with_room
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.hlir.passes import register_pass
@@ -45,7 +46,6 @@ from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.schema import attributes_of, operands_of
-from glow_nb.strassen import blocks_in, products_of
 
 
 class Tuner(Protocol):
@@ -64,13 +64,6 @@ class Tuner(Protocol):
 WIDTHS_TO_TRY = 3
 """Widths of panels to estimate: those of the fewest multiply-adds may not divide well among
 threads, may be padded at run time, or may cut sums into more inner blocks."""
-
-
-MOST_MORE_BYTES = 2**30
-"""What the weights of a network in Strassen's form may take beside what they take otherwise: 3/4 of
-their own size, and 33/16 with two levels. A network of 500 MB of such weights has all of them in
-this form; of a larger one, those that come first, so that it still finds room in the memory of the
-machine. It is so for each set of sizes that a network with open sizes is compiled for."""
 
 
 @register_pass
@@ -139,11 +132,22 @@ def select_packed_operators(
     beside = [node for node in products if far.outliers(node) is not None]
     picks = tuner.choose(packed, winograd, strassen, beside=beside) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
+    known: dict[str, list[Candidate]] = {}
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
-    room = _Room(MOST_MORE_BYTES)
 
     def estimated(node: Product) -> list[Candidate]:
-        return _estimated_ways(node, chosen, winograd, strassen, WIDTHS_TO_TRY, threads, estimate)
+        key = product_key(node)
+        if key not in known:
+            known[key] = _estimated_ways(
+                node, chosen, winograd, strassen, WIDTHS_TO_TRY, threads, estimate
+            )
+        return known[key]
+
+    wanted = {
+        node.factors[1]: (picks.get(product_key(node)) or estimated(node)[0]).levels
+        for node in packed
+    }
+    levels = levels_with_room(wanted)
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS):
@@ -158,33 +162,13 @@ def select_packed_operators(
         if outliers is not None:
             return far.emit(node, rewriter, outliers)
         pick = picks.get(product_key(node))
-        if pick is None or not room.holds(node, pick) or _for_weights(node, pick, pairing) is None:
-            ways = [way for way in estimated(node) if room.holds(node, way)]
+        most = levels.get(node.factors[1], 0)
+        if pick is None or pick.levels > most or _for_weights(node, pick, pairing) is None:
+            ways = [way for way in estimated(node) if way.levels <= most]
             pick = _first_right(node, ways, pairing)
-        room.take(node, pick)
         return emit_candidate(node, rewriter, pick, guarded=winograd == "guarded", pairing=pairing)
 
     return rewrite(function, rule)
-
-
-class _Room:
-    """Memory that weights in Strassen's form may take beside what they take otherwise."""
-
-    def __init__(self, size_bytes: int) -> None:
-        self._left = size_bytes
-
-    def holds(self, node: Product, way: Candidate) -> bool:
-        """Return whether there is room for the weights of *node* in the form of *way*."""
-        return self._more(node, way) <= self._left
-
-    def take(self, node: Product, way: Candidate) -> None:
-        """Take the room for these."""
-        self._left -= self._more(node, way)
-
-    def _more(self, node: Product, way: Candidate) -> int:
-        _, matrix = node.factors
-        blocks = blocks_in(way.levels)
-        return matrix.type.size_bytes * (products_of(way.levels) - blocks) // blocks
 
 
 def is_read_in_place(node: Product, target: Target) -> TypeGuard[MatMul | FullyConnected]:

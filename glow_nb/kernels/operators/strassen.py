@@ -8,7 +8,6 @@ levels.
 
 from __future__ import annotations
 
-from functools import reduce
 from math import prod
 
 import numpy as np
@@ -16,163 +15,23 @@ from typing_extensions import override
 
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Node, Value, define_node
-from glow_nb.hlir.ops import (
-    Abs,
-    Add,
-    And,
-    BitCast,
-    BitwiseAnd,
-    Concat,
-    Div,
-    Equal,
-    Less,
-    Maximum,
-    Minimum,
-    Mul,
-    Pad,
-    ReduceMax,
-    Reshape,
-    Select,
-    Slice,
-    Sub,
-    Transpose,
-)
 from glow_nb.hlir.ops.families import fitted, require_kind, widest
-from glow_nb.hlir.recipe import WeightTransform
-from glow_nb.hlir.rewrite import Rewriter
-from glow_nb.hlir.rules import lowers
-from glow_nb.kernels.operators.panels import pad_end, panels_of
+from glow_nb.kernels.operators.panels import panels_of
+from glow_nb.kernels.operators.strassen_weights import COMPUTED_FLOATS, require_levels
 from glow_nb.strassen import (
-    EXPONENT_BITS,
-    LARGEST_COLUMN_SCALE,
     LARGEST_SCALE,
     LEFT,
-    RECOVERY,
-    RIGHT,
     SUMS,
     blocks_in,
     blocks_of,
     nested,
-    place_of,
     products_of,
+    recovered,
     scales,
     side_of,
-    terms,
     whole_of,
 )
-from glow_nb.types import Array, ElementKind, TensorType
-
-COMPUTED_FLOATS = frozenset({ElementKind.FLOAT32})
-"""Kinds that are multiplied so: smaller ones lose too many digits."""
-
-MOST_LEVELS = 3
-"""A matrix has up to 8 x 8 blocks."""
-
-
-def require_levels(node: Node, levels: int) -> None:
-    """Refuse numbers of levels that no kernel has: blocks would be far smaller than matrices."""
-    node.require(1 <= levels <= MOST_LEVELS, f"levels is {levels}, but must be 1 to {MOST_LEVELS}")
-
-
-class StrassenConstant(WeightTransform):
-    """Base of what is made of a matrix ``[K, N]`` for :class:`StrassenMatMul`."""
-
-    matrix: Value
-    block: int
-    levels: int
-
-    @property
-    def side(self) -> int:
-        """Blocks in a row or column of the matrix."""
-        return side_of(self.levels)
-
-    def check(self) -> int:
-        """Check the matrix, and return the panels of *block* columns of a block of it."""
-        matrix = self.matrix.type
-        require_kind(self, "matrix", matrix, COMPUTED_FLOATS)
-        require_levels(self, self.levels)
-        self.require(
-            matrix.rank == 2 and not any(size % self.side for size in matrix.shape),
-            f"'matrix' is {matrix}, but must have two dimensions, both multiples of {self.side}",
-        )
-        self.require(self.block > 0, f"block is {self.block}, but must be positive")
-        return panels_of(matrix.shape[1] // self.side, self.block)
-
-    @override
-    def evaluate(self, matrix: Array) -> Array:
-        result = np.empty(self.type.shape, self.type.kind.dtype)
-        self.transform(matrix, result)
-        return result
-
-    @override
-    def cost(self) -> Cost:
-        return Cost(others=self.matrix.type.size)
-
-
-@define_node("strassen_scales")
-class StrassenScales(StrassenConstant):
-    """Find what the columns of a result are multiplied by at the end.
-
-    The result is ``[side * panels * block]`` with ``panels = ceil(N / side / block)``, each part of
-    it padded with ones: powers of two, and zeros for columns of zeros.
-    """
-
-    matrix: Value
-    block: int
-    levels: int = 1
-
-    @override
-    def infer_type(self) -> TensorType:
-        columns = self.check() * self.block
-        return TensorType(self.matrix.type.kind, (self.side * columns,))
-
-    @override
-    def transform(self, weight: Array, result: Array) -> None:
-        _, back = column_scales(weight, self.side)
-        result[...] = 1
-        result.reshape(self.side, result.size // self.side)[:, : back.shape[1]] = back
-
-
-@define_node("strassen_weights")
-class StrassenWeights(StrassenConstant):
-    """Add up the blocks of a matrix for each product, and lay the sums out in panels.
-
-    Columns are scaled before. The result is ``[panels, products, K / side, block]``, where
-    ``panels = ceil(N / side / block)``; the last panel is padded with zeros.
-
-    Attributes:
-        block: Columns in a panel.
-        levels: How often the algorithm is applied, one in the other.
-    """
-
-    matrix: Value
-    block: int
-    levels: int = 1
-
-    @override
-    def infer_type(self) -> TensorType:
-        panels = self.check()
-        inner = self.matrix.type.shape[0] // self.side
-        return TensorType(
-            self.matrix.type.kind, (panels, products_of(self.levels), inner, self.block)
-        )
-
-    @override
-    def transform(self, weight: Array, result: Array) -> None:
-        panels, _, inner, block = result.shape
-        depth = weight.shape[1] // self.side
-        factors, _ = column_scales(weight, self.side)
-        with np.errstate(all="ignore"):
-            scaled = weight * factors.reshape(-1).astype(weight.dtype)  # powers of two
-            blocks = blocks_of(scaled, self.levels)
-            padded = np.zeros((inner, panels * block), weight.dtype)
-            for number, signs in enumerate(nested(RIGHT, self.levels)):
-                (first, _), *others = terms(signs)
-                padded[:, :depth] = blocks[first]
-                for block_number, is_subtracted in others:
-                    combine = np.subtract if is_subtracted else np.add
-                    combine(padded[:, :depth], blocks[block_number], out=padded[:, :depth])
-                result[:, number] = padded.reshape(inner, panels, block).swapaxes(0, 1)
+from glow_nb.types import Array, TensorType
 
 
 @define_node("strassen_mat_mul")
@@ -186,8 +45,8 @@ class StrassenMatMul(Node):
 
     A result that is not finite so is the sum of all products of its own row and column, so that NaN
     and infinity do not spread to others, and nothing overflows that would not do so otherwise. The
-    weights of this sum are recovered from the sums of blocks: one that is 2^25 times smaller than
-    the other of its sum may count as zero. Rows whose sizes differ by too much are done so, too.
+    weights of this sum are recovered from the sums of blocks: one that is 2^21 times smaller than
+    the largest of its sums counts as zero. Rows whose sizes differ by too much are done so, too.
 
     ``evaluate`` computes just that, in ``float64``, with the weights as they are.
 
@@ -257,9 +116,8 @@ class StrassenMatMul(Node):
             result = _product(left, weights, self.levels) * columns
             is_right = np.isfinite(result)
             if not is_right.all():
-                recovered = np.tensordot(nested(RECOVERY, self.levels), weights, axes=1)
-                recovered = whole_of(recovered, self.levels) * columns
-                result = np.where(is_right, result, left @ recovered)
+                direct = whole_of(recovered(weights, self.levels), self.levels) * columns
+                result = np.where(is_right, result, left @ direct)
             if bias is not None:
                 result = result + self._whole_row(bias)
         return fitted(result, self.type)
@@ -292,18 +150,6 @@ class StrassenMatMul(Node):
         return Cost(products, tiles * additions + self.type.size)
 
 
-def column_sizes(matrix: Array) -> Array:
-    """Return how large the largest number of each column of *matrix* is; NaN if one is NaN."""
-    sizes: Array = np.maximum(matrix.max(axis=0, initial=0), -matrix.min(axis=0, initial=0))
-    return sizes
-
-
-def column_scales(matrix: Array, side: int) -> tuple[Array, Array]:
-    """Return what the columns of *matrix* are multiplied by, and results, each ``[side, ...]``."""
-    sizes = column_sizes(matrix).reshape(side, matrix.shape[1] // side)
-    return scales(sizes, LARGEST_COLUMN_SCALE)
-
-
 def _product(left: Array, weights: Array, levels: int) -> Array:
     """Return the product of rows by *weights* ``[products, K / side, N / side]`` in ``float64``."""
     (rows, inner), side = left.shape, side_of(levels)
@@ -321,79 +167,3 @@ def _product(left: Array, weights: Array, levels: int) -> Array:
     made = made.reshape(side, (rows + missing) // side, depth) * back[..., np.newaxis]
     result: Array = made.swapaxes(0, 1).reshape(rows + missing, depth)
     return result[:rows]
-
-
-@lowers(StrassenScales)
-def lower_strassen_scales(node: StrassenScales, rewriter: Rewriter) -> Value:
-    """Express the scales by the largest numbers of columns."""
-    matrix = node.matrix.type
-    if not matrix.size:
-        return rewriter.constant(node.name, node.evaluate(np.zeros(matrix.shape, np.float32)))
-    _, back = _emit_scales(rewriter, node.matrix, node.side)
-    padding = (node.type.size - matrix.shape[1]) // node.side
-    padded = [rewriter.emit(Pad(each, (0, 0, 0, padding), value=1.0)) for each in back]
-    return rewriter.emit(Reshape(rewriter.emit(Concat(tuple(padded), 1)), node.type.shape))
-
-
-@lowers(StrassenWeights)
-def lower_strassen_weights(node: StrassenWeights, rewriter: Rewriter) -> Value:
-    """Express the sums by elementwise nodes over the blocks."""
-    panels, products, inner, block = node.type.shape
-    if not node.type.size:
-        return rewriter.constant(node.name, np.zeros(node.type.shape, np.float32))
-    scale, _ = _emit_scales(rewriter, node.matrix, node.side)
-    blocks: list[Value] = []
-    for number in range(blocks_in(node.levels)):
-        row, column = place_of(number, node.levels)
-        emitted = _emit_block(rewriter, node.matrix, node.side, row, column)
-        blocks.append(rewriter.emit(Mul(emitted, scale[column])))
-    made: list[Value] = []
-    for signs in nested(RIGHT, node.levels):
-        (first, _), *others = terms(signs)
-        total: Value = blocks[first]
-        for number, is_subtracted in others:
-            total = rewriter.emit((Sub if is_subtracted else Add)(total, blocks[number]))
-        made.append(rewriter.emit(Reshape(total, (1, *total.type.shape))))
-    padding = panels * block - node.matrix.type.shape[1] // node.side
-    whole = pad_end(rewriter, rewriter.emit(Concat(tuple(made), 0)), 2, padding)
-    rows = rewriter.emit(Reshape(whole, (products, inner, panels, block)))
-    return rewriter.emit(Transpose(rows, (2, 0, 1, 3)))
-
-
-def _emit_block(rewriter: Rewriter, matrix: Value, side: int, *place: int) -> Value:
-    """Emit the block of *matrix* in this row and column of blocks."""
-    sizes = [size // side for size in matrix.type.shape]
-    starts = tuple(number * size for number, size in zip(place, sizes, strict=True))
-    stops = tuple(start + size for start, size in zip(starts, sizes, strict=True))
-    return rewriter.emit(Slice(matrix, starts, stops, (1, 1)))
-
-
-def _emit_scales(rewriter: Rewriter, matrix: Value, side: int) -> tuple[list[Value], list[Value]]:
-    """Emit what :func:`column_scales` computes, in rows ``[1, N / side]``."""
-
-    def number(value: float) -> Value:
-        return rewriter.constant("number", np.full((1, 1), value, np.float32))
-
-    bits = rewriter.constant("exponent_bits", np.full((1, 1), EXPONENT_BITS, np.int32))
-    sizes = rewriter.emit(ReduceMax(rewriter.emit(Abs(matrix)), (0,), True))
-    depth = matrix.type.shape[1] // side
-    powers: list[Value] = []
-    for part in range(side):
-        size = rewriter.emit(Slice(sizes, (0, part * depth), (1, (part + 1) * depth), (1, 1)))
-        masked = rewriter.emit(BitwiseAnd(rewriter.emit(BitCast(size, ElementKind.INT32)), bits))
-        powers.append(rewriter.emit(BitCast(masked, ElementKind.FLOAT32)))
-    largest = reduce(lambda one, other: rewriter.emit(Maximum(one, other)), powers)
-    is_finite = rewriter.emit(Less(largest, number(np.inf)))
-    scale: list[Value] = []
-    back: list[Value] = []
-    for power in powers:
-        is_plain = rewriter.emit(And(rewriter.emit(Less(number(0), power)), is_finite))
-        ratio = rewriter.emit(
-            Minimum(rewriter.emit(Div(largest, power)), number(LARGEST_COLUMN_SCALE))
-        )
-        scale.append(rewriter.emit(Select(is_plain, ratio, number(1))))
-        is_zero = rewriter.emit(Equal(power, number(0)))
-        back.append(
-            rewriter.emit(Select(is_zero, number(0), rewriter.emit(Div(number(1), scale[-1]))))
-        )
-    return scale, back

@@ -72,6 +72,7 @@ def strassen_candidate(nest: StrassenNest, target: Target, threads: int) -> Cand
     cycles += unit_part * INPUT_CYCLES * added * inner
     far_bytes = max(0.0, nest.filter_bytes - FAR_SHARE * target.l3_bytes)
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    cycles += panel_part * (WEIGHT_CYCLES * nest.filter_bytes + FAR_CYCLES * blocks * far_bytes)
+    again = max(1.0, unit_part * blocks)
+    cycles += panel_part * (WEIGHT_CYCLES * nest.filter_bytes + FAR_CYCLES * again * far_bytes)
     cycles = max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
     return Candidate(None, nest.block, cycles, levels=nest.levels)

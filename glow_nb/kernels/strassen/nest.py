@@ -48,8 +48,8 @@ class StrassenNest:
     def most_block_tiles(self, target: Target) -> int | None:
         """Return how many tiles' products of a panel are still near when they are added up.
 
-        Those of one level are few, and where weights come from memory for each block, there should
-        be few blocks: None then, as many as the caches hold.
+        None, for as many as the caches hold, with one level, whose products are few, and where
+        weights come from memory for each block, so that blocks should be few.
         """
         is_far = self.filter_bytes > FAR_SHARE * target.l3_bytes
         if is_far or self.levels == 1:

@@ -24,6 +24,7 @@ from glow_nb.llir.program import kernel_operands
 from glow_nb.strassen import (
     EXPONENT_BITS,
     LARGEST_SCALE,
+    LEAST_RECOVERED,
     LEFT,
     PRODUCTS,
     QUARTERS,
@@ -159,8 +160,8 @@ class StrassenWriter(BilinearWriter):
     def _write_ahead(self, row: str, rows: int) -> None:
         """Bring nearer what outputs will write, and what the next block of tiles will read.
 
-        Each of the first products does so with one block of the outputs, and each of all with a
-        part of the rows that a block further lie where these do.
+        While one of the first products is computed, the lines of one block of the outputs are
+        fetched; while any is, a part of the rows that the next block of tiles has where these are.
         """
         if self.plan.dot == self.plan.groups:
             self._write_fetches(row, rows)
@@ -285,13 +286,24 @@ class StrassenWriter(BilinearWriter):
                     out.line(f"u{product} = load({self.rhs}, {place}, {lanes})")
             weights = [f"u{product}" for product in range(self.nest.elements)]
             for signs, (row, part) in zip(recovery, self.places, strict=True):
-                out.line(f"w{row}_{part} = mul({_combination(weights, signs)}, scale_{part})")
+                self._write_recovered(f"w{row}_{part}", weights, signs)
+                out.line(f"w{row}_{part} = mul(w{row}_{part}, scale_{part})")
                 place = plus(f"row_{row}", part * self.inner, "k")
                 out.line(f"v{row}_{part} = broadcast({self.lhs}, {place}, {lanes})")
             for row, part in self.places:
                 total = f"d{row}_{part}"
                 for inner in range(side):
                     out.line(f"{total} = fma(v{row}_{inner}, w{inner}_{part}, {total})")
+
+    def _write_recovered(self, name: str, sums: Sequence[str], signs: Sequence[int]) -> None:
+        """Recover a vector of weights from *sums*; what may be a rounding error is zero."""
+        out, lanes = self.out, self.plan.lanes
+        out.line(f"{name} = {_combination(sums, signs)}")
+        used = [f"abs({sums[number]})" for number, _ in terms(signs)]
+        if len(used) > 1:
+            part = f"splat_float32({number_text(LEAST_RECOVERED)}, {lanes})"
+            least = f"mul({reduce('add({}, {})'.format, used)}, {part})"
+            out.line(f"{name} = where(less(abs({name}), {least}), {self.zero}, {name})")
 
 
 def _combination(values: Sequence[str], signs: Sequence[int]) -> str:

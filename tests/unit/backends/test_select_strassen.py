@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.backends.cpu import select_packed_operators as selection
+from glow_nb.backends.cpu import strassen_room
 from glow_nb.backends.cpu.kernel_estimate import CYCLE_NS, estimated_ns
 from glow_nb.backends.cpu.select_packed_operators import candidates_of, select_packed_operators
 from glow_nb.codegen.sharing import CALL_NS
@@ -167,7 +167,7 @@ def test_more_memory_is_taken_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
     b.save(x, "y")
     assert uses_strassen(b.function()) == 4
     more = 768 * 768 * 4 * 3 // 4
-    monkeypatch.setattr(selection, "MOST_MORE_BYTES", 3 * more - 1)
+    monkeypatch.setattr(strassen_room, "MOST_MORE_BYTES", 3 * more - 1)
     assert uses_strassen(b.function()) == 2
 
 
@@ -176,8 +176,25 @@ def test_fewer_levels_are_taken_where_memory_is_left_for_these(
 ) -> None:
     function = product("1500 x 768", 768, 768)
     for more, levels in ((33 / 16, [2]), (32 / 16, [1]), (3 / 4, [1]), (2 / 4, [])):
-        monkeypatch.setattr(selection, "MOST_MORE_BYTES", int(768 * 768 * 4 * more))
+        monkeypatch.setattr(strassen_room, "MOST_MORE_BYTES", int(768 * 768 * 4 * more))
         assert levels_of(function) == levels
+
+
+def test_all_products_have_one_level_before_some_have_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Builder()
+    x: Value = b.input("x", "float32<512 x 768>")
+    for number in range(4):
+        x = b.emit(MatMul(x, b.constant(f"w{number}", np.full((768, 768), 0.01, np.float32))))
+    b.save(x, "y")
+    size = 768 * 768 * 4
+    for more, levels in (
+        (4 * 3 / 4, [1, 1, 1, 1]),
+        (4 * 3 / 4 + 21 / 16, [2, 1, 1, 1]),
+        (4 * 33 / 16, [2, 2, 2, 2]),
+        (2 * 3 / 4, [1, 1]),
+    ):
+        monkeypatch.setattr(strassen_room, "MOST_MORE_BYTES", int(size * more))
+        assert levels_of(b.function()) == levels
 
 
 def test_the_fastest_candidate_comes_first() -> None:
@@ -189,8 +206,9 @@ def test_the_fastest_candidate_comes_first() -> None:
     assert all(way.is_direct for way in candidates_of(node, TARGET, "auto", strassen="off"))
 
 
-def test_its_estimate_is_that_of_its_choice() -> None:
-    given = product("128 x 768", 768, 768)
+@pytest.mark.parametrize("rows", [128, 1500])
+def test_its_estimate_is_that_of_its_choice(rows: int) -> None:
+    given = product(f"{rows} x 768", 768, 768)
     (node,) = (node for node in given if isinstance(node, MatMul))
     function = select_packed_operators(given, target=TARGET)
     order = ("fold_constants", "eliminate_dead_nodes", "schedule", "generate", "allocate")
@@ -199,7 +217,7 @@ def test_its_estimate_is_that_of_its_choice() -> None:
     (way,) = (
         way
         for way in candidates_of(node, TARGET, "auto", 3)
-        if way.is_strassen and way.block == instruction.block
+        if (way.levels, way.block) == (instruction.levels, instruction.block)
     )
     more = estimated_ns(instruction, TARGET) - CALL_NS - CYCLE_NS * way.cycles
     assert 0 <= more < 0.05 * CYCLE_NS * way.cycles  # what is read and written beside the weights

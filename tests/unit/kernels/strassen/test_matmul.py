@@ -13,7 +13,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Placeholder
 from glow_nb.kernels.bilinear.plan import plan_bilinear
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.operators.strassen import StrassenMatMul, StrassenScales, StrassenWeights
+from glow_nb.kernels.operators import StrassenMatMul, StrassenScales, StrassenWeights
 from glow_nb.kernels.operators.strassen_instructions import StrassenMatMulInst
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.stacks.generate_stack import generate_stack
@@ -163,6 +163,22 @@ def test_numbers_that_are_not_finite_stay_in_their_rows(bad: float, levels: int)
             direct = spoilt[row] @ rhs
         np.testing.assert_array_equal(np.isfinite(found[row]), np.isfinite(direct))
         np.testing.assert_array_equal(np.isnan(found[row]), np.isnan(direct))
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_infinity_times_zero_is_not_a_number_and_other_products_keep_their_signs(
+    levels: int,
+) -> None:
+    nest = StrassenNest(16, 64, 64, FLOAT32, 8, levels)
+    lhs, rhs, _ = random_operands(nest)
+    random = np.random.default_rng(0)
+    rhs[random.random(rhs.shape) < 0.5] = 0
+    lhs[np.arange(16), random.integers(0, 64, 16)] = np.inf
+    found = run(nest, Target.host(8), (lhs, rhs, None))
+    with np.errstate(all="ignore"):
+        direct = lhs.astype(float) @ rhs
+    np.testing.assert_array_equal(found, direct.astype(np.float32))
 
 
 @pytest.mark.jit
