@@ -220,7 +220,7 @@ def test_its_estimate_is_that_of_its_choice(rows: int) -> None:
         if (way.levels, way.block) == (instruction.levels, instruction.block)
     )
     more = estimated_ns(instruction, TARGET) - CALL_NS - CYCLE_NS * way.cycles
-    assert 0 <= more < 0.05 * CYCLE_NS * way.cycles  # what is read and written beside the weights
+    assert 0 <= more < 0.06 * CYCLE_NS * way.cycles  # what is read and written beside the weights
 
 
 @pytest.mark.jit
