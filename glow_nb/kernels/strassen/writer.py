@@ -77,7 +77,7 @@ class StrassenWriter(BilinearWriter):
             for number, (row, part) in enumerate(self.places):
                 place = plus(f"row_{row}", part * self.inner, "c")
                 loaded = f"load({self.lhs}, {place}, {self.plan.lanes})"
-                out.line(f"x{number} = mul({loaded}, scale_{row})")
+                out.line(f"x{number} = mul({loaded}, row_scale_{row})")
                 out.line(f"prefetch({self.lhs}, {plus(place, self.side * self.step)})")
             blocks = [f"x{number}" for number in range(self.nest.blocks)]
             for product, text in enumerate(self._write_factors("x", blocks, self.nest.levels)):
@@ -131,7 +131,7 @@ class StrassenWriter(BilinearWriter):
         )
         out.line(f"power = {_largest([f'power_{row}' for row in rows])}")
         for row in rows:
-            scale = f"scale_{row}"
+            scale = f"row_scale_{row}"
             out.line(f"{scale} = div(power, power_{row})")
             is_near = f"less_equal({scale}, {high})"
             out.line(f"{scale} = where({is_near}, {scale}, {nan})")  # to be summed up directly
@@ -194,23 +194,23 @@ class StrassenWriter(BilinearWriter):
         for part in range(side):
             place = plus(part * self.nest.panels * block, f"panel * {block}", "c")
             out.line(f"place_{part} = {place}")
-            out.line(f"scale_{part} = load({self.scales}, place_{part}, {lanes})")
-            factors = [f"mul(back_{row}, scale_{part})" for row in range(side)]
+            out.line(f"column_scale_{part} = load({self.scales}, place_{part}, {lanes})")
+            factors = [f"mul(back_{row}, column_scale_{part})" for row in range(side)]
             out.line(f"t_{tag}{part} = {self._tile([made[row, part] for row in range(side)])}")
-            out.line(f"f_{part} = {self._tile(factors)}")
+            out.line(f"factor_{part} = {self._tile(factors)}")
         total = reduce("add({}, {})".format, (f"t_{tag}{part}" for part in range(side)))
         with out.block(f"if not tile_is_finite({total}):"):
             self._write_direct_sums()
             for part in range(side):
                 rows = [f"d{row}_{part}" for row in range(side)]
                 out.line(f"t_{tag}{part} = {self._tile(rows)}")
-                out.line(f"f_{part} = tile_fill(sums, 1, {side}, 1, {lanes})")
+                out.line(f"factor_{part} = tile_fill(sums, 1, {side}, 1, {lanes})")
         for part in range(side):
             name = f"t_{tag}{part}"
-            result = f"mul({name}, f_{part})"
+            result = f"mul({name}, factor_{part})"
             for bias in self.bias:
                 row = f"tile_bias({bias}, place_{part}, {side}, 1, {lanes})"
-                result = f"fma({name}, f_{part}, {row})"
+                result = f"fma({name}, factor_{part}, {row})"
             out.line(f"{name} = {result}")
             self._write_store(f"{tag}{part}", part, count)
 
@@ -287,7 +287,7 @@ class StrassenWriter(BilinearWriter):
             weights = [f"u{product}" for product in range(self.nest.elements)]
             for signs, (row, part) in zip(recovery, self.places, strict=True):
                 self._write_recovered(f"w{row}_{part}", weights, signs)
-                out.line(f"w{row}_{part} = mul(w{row}_{part}, scale_{part})")
+                out.line(f"w{row}_{part} = mul(w{row}_{part}, column_scale_{part})")
                 place = plus(f"row_{row}", part * self.inner, "k")
                 out.line(f"v{row}_{part} = broadcast({self.lhs}, {place}, {lanes})")
             for row, part in self.places:
