@@ -149,14 +149,17 @@ def terms(signs: Iterable[int]) -> list[tuple[int, bool]]:
     return sorted(used, key=lambda term: term[1])
 
 
-def blocks_of(matrix: Array, levels: int) -> Array:
-    """Return the blocks of a matrix ``[side * r, side * c]`` as ``[blocks, r, c]``."""
+def block_views(matrix: Array, levels: int) -> list[Array]:
+    """Return the blocks of a matrix ``[side * r, side * c]``, each ``[r, c]``, without a copy."""
     side = side_of(levels)
     rows, columns = (size // side for size in matrix.shape)
     cut = matrix.reshape(side, rows, side, columns).swapaxes(1, 2)
-    row, column = zip(*(place_of(block, levels) for block in range(blocks_in(levels))), strict=True)
-    blocks: Array = cut[row, column]
-    return blocks
+    return [cut[place_of(block, levels)] for block in range(blocks_in(levels))]
+
+
+def blocks_of(matrix: Array, levels: int) -> Array:
+    """Return the blocks of a matrix ``[side * r, side * c]`` as ``[blocks, r, c]``."""
+    return np.stack(block_views(matrix, levels))
 
 
 def recovered(sums: Array, levels: int) -> Array:

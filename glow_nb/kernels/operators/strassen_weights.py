@@ -39,8 +39,8 @@ from glow_nb.strassen import (
     EXPONENT_BITS,
     LARGEST_COLUMN_SCALE,
     RIGHT,
+    block_views,
     blocks_in,
-    blocks_of,
     nested,
     place_of,
     products_of,
@@ -152,7 +152,7 @@ class StrassenWeights(StrassenConstant):
         factors, _ = column_scales(weight, self.side)
         with np.errstate(all="ignore"):
             scaled = weight * factors.reshape(-1).astype(weight.dtype)  # powers of two
-            blocks = blocks_of(scaled, self.levels)
+            blocks = block_views(scaled, self.levels)
             padded = np.zeros((inner, panels * block), weight.dtype)
             for number, signs in enumerate(nested(RIGHT, self.levels)):
                 (first, _), *others = terms(signs)
