@@ -132,21 +132,17 @@ def select_packed_operators(
     beside = [node for node in products if far.outliers(node) is not None]
     picks = tuner.choose(packed, winograd, strassen, beside=beside) if tuner else {}
     estimate = cache(convolution_candidates)  # many convolutions have the same sizes
-    known: dict[str, list[Candidate]] = {}
     pairing = lru_cache(maxsize=4)(paired_weights)  # asked for to choose a width, and to emit it
 
     def estimated(node: Product) -> list[Candidate]:
-        key = product_key(node)
-        if key not in known:
-            known[key] = _estimated_ways(
-                node, chosen, winograd, strassen, WIDTHS_TO_TRY, threads, estimate
-            )
-        return known[key]
+        return _estimated_ways(node, chosen, winograd, strassen, WIDTHS_TO_TRY, threads, estimate)
 
-    wanted = {
-        node.factors[1]: (picks.get(product_key(node)) or estimated(node)[0]).levels
-        for node in packed
-    }
+    wanted: dict[Value, int] = {}
+    for node in packed:
+        _, matrix = node.factors
+        if isinstance(matrix, Constant):
+            best = picks.get(product_key(node)) or estimated(node)[0]
+            wanted[matrix] = max(best.levels, wanted.get(matrix, 0))
     levels = levels_with_room(wanted)
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:

@@ -30,7 +30,7 @@ BEYOND_FACTOR, BEYOND_FACTORS = 2.6, {"znver4": 1.5}
 """How much longer a byte of a filter takes beyond our share of the last-level cache, and on which
 processors, by LLVM's names, it is otherwise: it comes from memory in each run, whatever else the
 network does. One Zen 3 core reads 3 to 3.5 bytes a cycle so, one Zen 4 core 7; there the picks of
-three networks with large filters take 1.00 to 1.05 of the time of the best with two threads, where
+three networks with large filters take 1.01 to 1.05 of the time of the best with two threads, where
 they took 1.02 to 1.09. Matrices that few rows multiply come faster, from several places at a time.
 """
 

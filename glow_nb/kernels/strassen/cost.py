@@ -26,16 +26,16 @@ LEAST_ROWS = (2, 256)
 """Rows of the left matrix from which one level, and two, are estimated.
 
 Each level takes 7/4 of the weights, which come from memory in each run of a network; with fewer
-rows they do not come in time. On one Zen 4 core, networks of 64 to 197 rows take as long with two
-levels as with one, of 256 to 1,500 rows 0.94 to 0.96 of it.
+rows they do not come in time. On one Zen 4 core, networks of 128 and 197 rows take 0.97 to 1.00 of
+the time with two levels that they take with one, of 256 to 1,500 rows 0.94 to 0.96.
 """
 
 INPUT_CYCLES, OUTPUT_CYCLES = 6.6, 7.4
 """Of a vector of the left matrix, and of the result: what adding up takes, for each level.
 
-They are fitted to 45 products of 64 to 3,136 rows, 128 to 3,072 factors and 128 to 3,072 columns on
-one Zen 4 core. Estimates over those of direct sums then differ from what is measured by 0.015
-(standard deviation) with one level and 0.038 with two, and with 8 lanes by 0.027 and 0.049.
+They are fitted to 43 products of 64 to 3,136 rows, 128 to 3,072 factors and 128 to 3,072 columns on
+one Zen 4 core. Estimates over those of direct sums then differ from what is measured by 0.017
+(standard deviation) with one level and 0.047 with two, and with 8 lanes by 0.034 and 0.062.
 """
 
 FAR_CYCLES = 0.08

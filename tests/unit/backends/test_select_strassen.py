@@ -197,6 +197,15 @@ def test_all_products_have_one_level_before_some_have_two(monkeypatch: pytest.Mo
         assert levels_of(b.function()) == levels
 
 
+@pytest.mark.parametrize("sizes", [(1500, 2), (2, 1500)])
+def test_products_of_one_matrix_may_differ(sizes: tuple[int, int]) -> None:
+    b = Builder()
+    w = b.constant("w", np.full((768, 768), 0.01, np.float32))
+    for rows in sizes:
+        b.save(b.emit(MatMul(b.input(f"x{rows}", f"float32<{rows} x 768>"), w)), f"y{rows}")
+    assert levels_of(b.function()) == [2]
+
+
 def test_the_fastest_candidate_comes_first() -> None:
     (node,) = (n for n in product("128 x 768", 768, 768) if isinstance(n, MatMul))
     ways = candidates_of(node, TARGET, "auto", 2)
@@ -206,8 +215,8 @@ def test_the_fastest_candidate_comes_first() -> None:
     assert all(way.is_direct for way in candidates_of(node, TARGET, "auto", strassen="off"))
 
 
-@pytest.mark.parametrize("rows", [128, 1500])
-def test_its_estimate_is_that_of_its_choice(rows: int) -> None:
+@pytest.mark.parametrize(("rows", "others"), [(128, 0.05), (1500, 0.06)])
+def test_its_estimate_is_that_of_its_choice(rows: int, others: float) -> None:
     given = product(f"{rows} x 768", 768, 768)
     (node,) = (node for node in given if isinstance(node, MatMul))
     function = select_packed_operators(given, target=TARGET)
@@ -220,7 +229,7 @@ def test_its_estimate_is_that_of_its_choice(rows: int) -> None:
         if (way.levels, way.block) == (instruction.levels, instruction.block)
     )
     more = estimated_ns(instruction, TARGET) - CALL_NS - CYCLE_NS * way.cycles
-    assert 0 <= more < 0.06 * CYCLE_NS * way.cycles  # what is read and written beside the weights
+    assert 0 <= more < others * CYCLE_NS * way.cycles  # what is read and written beside the weights
 
 
 @pytest.mark.jit

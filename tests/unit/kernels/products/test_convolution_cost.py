@@ -63,6 +63,14 @@ def test_few_pixels_take_smaller_tiles_if_the_weights_come_from_memory() -> None
     assert far < held
 
 
+def test_a_larger_filter_costs_less_where_memory_is_known_to_be_fast() -> None:
+    slow, fast = (
+        convolution_candidates(layer(7, 512, 512), FLOAT32, replace(TARGET, cpu=cpu))[0].tile
+        for cpu in ("znver3", "znver4")
+    )
+    assert (slow, fast) == ((2, 2), (2, 4))
+
+
 AVX2 = Target("x86_64-unknown-linux-gnu", "znver3", "+sse2,+avx,+avx2,+fma", 8)
 VNNI = Target(
     "x86_64-unknown-linux-gnu", "znver4", "+sse2,+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512vnni", 16
