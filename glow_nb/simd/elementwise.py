@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
 from numba.extending import intrinsic
 
 from glow_nb.simd import arithmetic
@@ -22,6 +21,7 @@ from glow_nb.simd.convert import (
     saturate_sum,
 )
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
+from glow_nb.simd.tile import tile_of
 from glow_nb.simd.types import RegisterTile, Vec
 from glow_nb.types import ElementKind
 
@@ -60,7 +60,8 @@ def _apply(
     if isinstance(result, Vec):
         return operation(*(lanes_of(builder, value, type) for value, type in pairs)).value
     columns = (_parts(builder, value, type, result) for value, type in pairs)
-    return _tile_of(builder, [operation(*each) for each in zip(*columns, strict=True)], result)
+    made = (operation(*each).value for each in zip(*columns, strict=True))
+    return tile_of(builder, result, made)
 
 
 def unary(operation: Callable[[Lanes], Lanes], kind: ElementKind | None = None) -> Any:
@@ -125,7 +126,8 @@ def saturation(kind: ElementKind) -> Any:
             if isinstance(x, Vec):
                 return saturate(lanes_of(builder, arguments[0], x), kind).value
             parts = _parts(builder, arguments[0], x, result)
-            return _tile_of(builder, saturate_all(parts, kind), result)
+            made = saturate_all(parts, kind)
+            return tile_of(builder, result, (part.value for part in made))
 
         return result(x), codegen
 
@@ -152,7 +154,8 @@ def saturated_sum(kind: ElementKind) -> Any:
                 _parts(builder, value, type, result)
                 for value, type in zip(arguments, (x, offset), strict=True)
             )
-            return _tile_of(builder, saturate_all(parts, kind, offsets), result)
+            made = saturate_all(parts, kind, offsets)
+            return tile_of(builder, result, (part.value for part in made))
 
         return result(x, offset), codegen
 
@@ -166,14 +169,6 @@ def _parts(builder: Any, value: Any, operand: Any, tile: RegisterTile) -> list[L
         return [lanes_of(builder, value, operand)] * count
     values = (builder.extract_value(value, part) for part in range(count))
     return [lanes_of(builder, part, operand.vector) for part in values]
-
-
-def _tile_of(builder: Any, parts: list[Lanes], tile: RegisterTile) -> Any:
-    """Return vectors as the value of a *tile*."""
-    made = ir.Constant(tile.llvm, ir.Undefined)
-    for number, part in enumerate(parts):
-        made = builder.insert_value(made, part.value, number)
-    return made
 
 
 @intrinsic

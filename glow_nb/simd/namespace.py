@@ -29,7 +29,8 @@ register tiles
     ``tile_bias tile_fill tile_zero tile_load tile_fma tile_dot tile_get tile_set tile_keep
     tile_store tile_store_masked tile_any tile_is_finite tile_load_columns tile_load_masked
     tile_transpose tile_zip tile_unzip tile_prefetch tile_bias_masked tile_slide tile_slide_groups
-    tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes``
+    tile_winograd_input tile_winograd_output tile_multiply_rows tile_sum_lanes tile_join
+    tile_rows``
 dots of groups of neighbouring integers
     ``tile_dot_pairs tile_dot_fours tile_dot_vpmaddwd tile_dot_vpdpwssd tile_dot_vpdpbusd``
     ``tile_dot_paired``
@@ -46,6 +47,8 @@ weights in floats of 28 bits
     ``tile_dot_float28 unpack_float28``
 parts of convolutions
     ``copy_patch winograd_taps winograd_weights``
+sums of blocks
+    ``strassen_factors strassen_results strassen_recovered``
 random numbers
     ``random_words random_words_anywhere``
 shares of threads
@@ -79,6 +82,7 @@ from glow_nb.simd import (
     rows,
     scalars,
     shares,
+    strassen,
     stream,
     taps,
     tile,
@@ -180,7 +184,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     look_up: "look_up",
     stream: "store_streaming to_line fence",
     tile: "tile_bias tile_fill tile_zero tile_load tile_load_masked tile_get tile_set"
-    " tile_keep tile_store tile_store_masked tile_any tile_is_finite",
+    " tile_join tile_rows tile_keep tile_store tile_store_masked tile_any tile_is_finite",
     outer_product: "tile_fma",
     codes: "tile_dot_codes dequantize_codes",
     float28: "tile_dot_float28 unpack_float28",
@@ -191,6 +195,7 @@ _INTRINSICS: dict[ModuleType, str] = {
     patch: "copy_patch",
     philox: "random_words random_words_anywhere",
     shares: "own_share",
+    strassen: "strassen_factors strassen_results strassen_recovered",
     window: "tile_bias_masked tile_slide tile_slide_groups",
     winograd: "tile_winograd_input tile_winograd_output winograd_taps winograd_weights",
 }

@@ -7,6 +7,7 @@ what is loaded is converted to the kind of the tile, what is stored to that of t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from llvmlite import ir
@@ -69,8 +70,15 @@ def read_vector(
 
 
 def _empty(tile: RegisterTile) -> Any:
-    vector = llvm_vector(tile.kind, tile.lanes)
-    return ir.Constant(ir.ArrayType(vector, tile.rows * tile.vectors), ir.Undefined)
+    return ir.Constant(tile.llvm, ir.Undefined)
+
+
+def tile_of(builder: Any, tile: RegisterTile, vectors: Iterable[Any]) -> Any:
+    """Return the LLVM value of a *tile* of LLVM *vectors*, row by row."""
+    result = _empty(tile)
+    for part, vector in enumerate(vectors):
+        result = builder.insert_value(result, vector, part)
+    return result
 
 
 @intrinsic(prefer_literal=True)
@@ -212,6 +220,44 @@ def tile_set(typing: Any, tile: Any, row: Any, vector: Any, value: Any) -> Any:
         return builder.insert_value(arguments[0], arguments[3], part)
 
     return tile(tile, row, vector, value), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_join(typing: Any, upper: Any, lower: Any) -> Any:
+    """``tile_join(t, u)``: the rows of t and, below them, those of u, which are as wide."""
+    if not all(isinstance(each, RegisterTile) for each in (upper, lower)):
+        return None
+    tile = RegisterTile(upper.kind, upper.lanes, upper.rows + lower.rows, upper.vectors)
+    if RegisterTile(lower.kind, lower.lanes, tile.rows, lower.vectors) != tile:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        parts = [
+            builder.extract_value(value, part)
+            for value, each in zip(arguments, (upper, lower), strict=True)
+            for part in range(each.rows * each.vectors)
+        ]
+        return tile_of(builder, tile, parts)
+
+    return tile(upper, lower), codegen
+
+
+@intrinsic(prefer_literal=True)
+def tile_rows(typing: Any, tile: Any, first: Any, step: Any, count: Any) -> Any:
+    """``tile_rows(t, first, step, n)``: n rows of t, which are first, first + step, ..."""
+    if not (isinstance(tile, RegisterTile) and are_literal(first, step, count)):
+        return None
+    rows = [literal(first) + literal(step) * row for row in range(literal(count))]
+    if max(rows, default=0) >= tile.rows:
+        return None
+    result = RegisterTile(tile.kind, tile.lanes, len(rows), tile.vectors)
+    numbers = [row * tile.vectors + column for row in rows for column in range(tile.vectors)]
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        parts = [builder.extract_value(arguments[0], number) for number in numbers]
+        return tile_of(builder, result, parts)
+
+    return result(tile, first, step, count), codegen
 
 
 @intrinsic

@@ -1,0 +1,89 @@
+"""The sums of Strassen's algorithm in vectors, against its matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.writing.source import KernelSource, SourceWriter
+from glow_nb.strassen import (
+    LEFT,
+    RIGHT,
+    SUMS,
+    blocks_in,
+    nested,
+    place_of,
+    products_of,
+    recovered,
+    side_of,
+)
+from glow_nb.types import Array, ElementKind
+from tests.unit.kernels.running import RunningKernel
+
+FLOAT32 = ElementKind.FLOAT32
+PLACES = [(levels, lanes) for levels in (1, 2, 3) for lanes in LANE_COUNTS]
+
+pytestmark = pytest.mark.jit
+
+
+def run(line: str, shape: tuple[int, ...], x: Array, lanes: int) -> Array:
+    """Return what *line* writes to ``dest``, of *shape*, with *x* to read from."""
+    out = SourceWriter()
+    with out.block("def kernel(dest, x, scratch, thread, threads):"):
+        out.line(line)
+    kernel = RunningKernel(KernelSource("sums", out.text, (FLOAT32, FLOAT32)), Target.host(lanes))
+    found = np.zeros(shape, np.float32)
+    kernel(found, x)
+    return found
+
+
+def integers(*shape: int) -> Array:
+    """Return small integers, whose sums are exact."""
+    return np.random.default_rng(0).integers(-99, 100, shape).astype(np.float32)
+
+
+def by_rows(levels: int) -> list[int]:
+    """Return the number of the block at each place, one row of the matrix after the other."""
+    numbers = {place_of(number, levels): number for number in range(blocks_in(levels))}
+    side = side_of(levels)
+    return [numbers[row, column] for row in range(side) for column in range(side)]
+
+
+@pytest.mark.parametrize(("levels", "lanes"), PLACES)
+def test_each_product_has_its_left_factor(levels: int, lanes: int) -> None:
+    blocks, products, plane = blocks_in(levels), products_of(levels), lanes + 3
+    x = integers(blocks, lanes)
+    tile = f"tile_load(x, 0, {lanes}, {blocks}, 1, {lanes})"
+    line = f"strassen_factors(dest, 2, {plane}, {tile}, {levels})"
+    found = run(line, (products * plane + 2,), x, lanes)
+    made = found[2:].reshape(products, plane)
+    in_order = np.empty_like(x)
+    in_order[by_rows(levels)] = x
+    np.testing.assert_array_equal(made[:, :lanes], nested(LEFT, levels) @ in_order)
+    assert not found[:2].any()
+    assert not made[:, lanes:].any()
+
+
+@pytest.mark.parametrize(("levels", "lanes"), PLACES)
+def test_products_add_up_to_blocks(levels: int, lanes: int) -> None:
+    blocks, products, plane = blocks_in(levels), products_of(levels), lanes + 3
+    x = integers(products, plane)
+    line = f"tile_store(dest, 0, {lanes}, strassen_results(x, 2, {plane}, {levels}, {lanes}))"
+    found = run(line, (blocks, lanes), x, lanes)
+    made = nested(SUMS, levels) @ x[:, 2 : lanes + 2]
+    np.testing.assert_array_equal(found, made[by_rows(levels)])
+
+
+@pytest.mark.parametrize(("levels", "lanes"), PLACES)
+def test_rows_of_blocks_are_recovered_without_noise(levels: int, lanes: int) -> None:
+    side, plane = side_of(levels), lanes + 3
+    blocks = integers(blocks_in(levels), plane)
+    blocks[1::3] *= 2.0**-32  # what is recovered of these is noise
+    x = (nested(RIGHT, levels) @ blocks.astype(np.float64)).astype(np.float32)
+    wanted = recovered(x[:, np.newaxis, 2 : lanes + 2], levels)[:, 0][by_rows(levels)]
+    assert (wanted == 0).any()
+    for row in range(side):
+        tile = f"strassen_recovered(x, 2, {plane}, {row}, {levels}, {lanes})"
+        found = run(f"tile_store(dest, 0, {lanes}, {tile})", (side, lanes), x, lanes)
+        np.testing.assert_allclose(found, wanted[row * side : (row + 1) * side], rtol=1e-6)
