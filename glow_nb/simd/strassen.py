@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
 from glow_nb.simd.arithmetic import absolute
-from glow_nb.simd.lanes import Lanes
+from glow_nb.simd.lanes import FLOAT32, Lanes
 from glow_nb.simd.memory import (
     address,
     are_literal,
@@ -48,9 +49,11 @@ def strassen_factors(typing: Any, dest: Any, index: Any, plane: Any, tile: Any, 
     Row r of x is a vector of block r of the left matrix. What product e takes of these goes to the
     elements from i + e * plane on.
     """
-    if not (isinstance(dest, Pointer) and are_literal(plane, levels)):
+    if not (isinstance(tile, RegisterTile) and are_literal(plane, levels)):
         return None
-    if not (isinstance(tile, RegisterTile) and tile.rows == blocks_in(literal(levels))):
+    if (tile.rows, tile.vectors) != (blocks_in(literal(levels)), 1):
+        return None
+    if not (tile.kind is FLOAT32 and dest == Pointer(FLOAT32)):
         return None
     order = _numbers(literal(levels))
 
@@ -79,7 +82,7 @@ def strassen_results(
     The vector of product e starts at element i + e * plane. Row r of the tile is that of block r of
     the result.
     """
-    if not (isinstance(sums, Pointer) and are_literal(plane, levels, lanes)):
+    if sums != Pointer(FLOAT32) or not are_literal(plane, levels, lanes):
         return None
     depth = literal(levels)
     tile = RegisterTile(sums.kind, literal(lanes), blocks_in(depth), 1)
@@ -101,9 +104,11 @@ def strassen_recovered(
     They are recovered from the right factors of all products; that of product e starts at element
     i + e * plane. What may be mere rounding errors is zero.
     """
-    if not (isinstance(weights, Pointer) and are_literal(plane, row, levels, lanes)):
+    if weights != Pointer(FLOAT32) or not are_literal(plane, row, levels, lanes):
         return None
     depth, side = literal(levels), side_of(literal(levels))
+    if literal(row) not in range(side):
+        return None
     tile = RegisterTile(weights.kind, literal(lanes), side, 1)
     numbers = _numbers(depth)[literal(row) * side :][:side]
     recovery = nested(RECOVERY, depth)
@@ -127,7 +132,10 @@ def _numbers(levels: int) -> list[int]:
 def _planes(
     context: Any, builder: Any, signature: Any, arguments: Any, tile: RegisterTile
 ) -> Callable[[int], Lanes]:
-    """Return what loads the vector of a product, when it is first needed."""
+    """Return the function that loads the vector of a product.
+
+    It is called when the vector is needed, so that few of them wait in registers.
+    """
     memory, plane = signature.args[0], literal(signature.args[2])
     first = to_index(context, builder, arguments[1], signature.args[1])
 
@@ -157,22 +165,18 @@ def _results(load: Callable[[int], Lanes], first: int, levels: int) -> list[Lane
         return [load(first)]
     size = PRODUCTS ** (levels - 1)
     parts = QUARTERS ** (levels - 1)
-    blocks: list[Lanes | None] = [None] * (QUARTERS * parts)
+    blocks: dict[int, Lanes] = {}
     for product in range(PRODUCTS):
         made = _results(load, first + product * size, levels - 1)
-        for quarter, signs in enumerate(SUMS):
-            for number, part in enumerate(made, quarter * parts):
-                blocks[number] = _added(blocks[number], part, int(signs[product]))
-    return [block for block in blocks if block is not None]
-
-
-def _added(total: Lanes | None, part: Lanes, sign: int) -> Lanes | None:
-    """Return *total* and *sign* times *part*; the first one that a block takes has no minus."""
-    if not sign:
-        return total
-    if total is None:
-        return part
-    return total + part if sign > 0 else total - part
+        for quarter in np.flatnonzero(SUMS[:, product]):
+            for number, part in enumerate(made, int(quarter) * parts):
+                if number not in blocks:  # the first product that a block takes has no minus
+                    blocks[number] = part
+                elif SUMS[quarter, product] > 0:
+                    blocks[number] += part
+                else:
+                    blocks[number] -= part
+    return [blocks[number] for number in range(QUARTERS * parts)]
 
 
 def _signed_sum(values: Sequence[Lanes], signs: Array) -> Lanes:

@@ -248,7 +248,7 @@ def tile_rows(typing: Any, tile: Any, first: Any, step: Any, count: Any) -> Any:
     if not (isinstance(tile, RegisterTile) and are_literal(first, step, count)):
         return None
     rows = [literal(first) + literal(step) * row for row in range(literal(count))]
-    if max(rows, default=0) >= tile.rows:
+    if not all(row in range(tile.rows) for row in rows):
         return None
     result = RegisterTile(tile.kind, tile.lanes, len(rows), tile.vectors)
     numbers = [row * tile.vectors + column for row in rows for column in range(tile.vectors)]

@@ -35,12 +35,14 @@ INPUT_CYCLES, OUTPUT_CYCLES = 6.6, 7.4
 
 They are fitted to 43 products of 64 to 3,136 rows, 128 to 3,072 factors and 128 to 3,072 columns on
 one Zen 4 core. Estimates over those of direct sums then differ from what is measured by 0.017
-(standard deviation) with one level and 0.047 with two, and with 8 lanes by 0.034 and 0.062.
+(standard deviation) with one level and 0.052 with two, and with 8 lanes by 0.034 and 0.067.
 """
 
-FAR_CYCLES = 0.08
-"""Of each byte of the sums of weights that comes from memory for each block of rows: not all come
-in time. It is fitted to the same products."""
+FAR_CYCLES = (0.08, 0.045)
+"""Of each byte of the sums of weights that comes from memory for each block of rows, with one level
+and with two: not all come in time. The first is fitted to the same products, the second to ten of
+256 to 1,500 rows whose weights take 26 to 206 MB.
+"""
 
 
 def suits_strassen(
@@ -72,7 +74,7 @@ def strassen_candidate(nest: StrassenNest, target: Target, threads: int) -> Cand
     cycles += unit_part * INPUT_CYCLES * added * inner
     far_bytes = max(0.0, nest.filter_bytes - FAR_SHARE * target.l3_bytes)
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    again = max(1.0, unit_part * blocks)
-    cycles += panel_part * (WEIGHT_CYCLES * nest.filter_bytes + FAR_CYCLES * again * far_bytes)
+    again, far_cycles = max(1.0, unit_part * blocks), FAR_CYCLES[nest.levels - 1]
+    cycles += panel_part * (WEIGHT_CYCLES * nest.filter_bytes + far_cycles * again * far_bytes)
     cycles = max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
     return Candidate(None, nest.block, cycles, levels=nest.levels)

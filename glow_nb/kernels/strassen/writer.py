@@ -1,7 +1,8 @@
 """The source of a matrix product by Strassen's algorithm: how rows are added up, and products.
 
-Numbered values are blocks, as :mod:`glow_nb.strassen` numbers them, or products of blocks; the
-blocks of a tile are vectors of one row each.
+The SIMD layer adds up blocks (:mod:`glow_nb.simd.strassen`). A register tile has a vector of each
+block: ``x_0``, ``w_0`` and ``y_0`` of the first row of blocks, in the left matrix, the right matrix
+and the result; ``t_a0`` of the first column of blocks in the result.
 """
 
 from __future__ import annotations
@@ -21,10 +22,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.strassen.nest import StrassenNest
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.llir.program import kernel_operands
-from glow_nb.strassen import (
-    EXPONENT_BITS,
-    LARGEST_SCALE,
-)
+from glow_nb.strassen import EXPONENT_BITS, LARGEST_SCALE
 
 
 class StrassenWriter(BilinearWriter):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glow_nb.errors import CompileError
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.strassen import (
     LEFT,
+    RECOVERY,
     RIGHT,
     SUMS,
     blocks_in,
@@ -78,12 +80,47 @@ def test_products_add_up_to_blocks(levels: int, lanes: int) -> None:
 @pytest.mark.parametrize(("levels", "lanes"), PLACES)
 def test_rows_of_blocks_are_recovered_without_noise(levels: int, lanes: int) -> None:
     side, plane = side_of(levels), lanes + 3
-    blocks = integers(blocks_in(levels), plane)
-    blocks[1::3] *= 2.0**-32  # what is recovered of these is noise
-    x = (nested(RIGHT, levels) @ blocks.astype(np.float64)).astype(np.float32)
-    wanted = recovered(x[:, np.newaxis, 2 : lanes + 2], levels)[:, 0][by_rows(levels)]
-    assert (wanted == 0).any()
+    blocks = np.random.default_rng(0).standard_normal((blocks_in(levels), plane))
+    blocks[1::3] *= 2.0**-24  # what is recovered of these is noise
+    x = (nested(RIGHT, levels) @ blocks).astype(np.float32)
+    used = x[:, 2 : lanes + 2]
+    wanted = recovered(used[:, np.newaxis], levels)[:, 0][by_rows(levels)]
+    plain = (nested(RECOVERY, levels).astype(np.float32) @ used)[by_rows(levels)]
+    assert (plain[wanted == 0] != 0).any()
     for row in range(side):
         tile = f"strassen_recovered(x, 2, {plane}, {row}, {levels}, {lanes})"
         found = run(f"tile_store(dest, 0, {lanes}, {tile})", (side, lanes), x, lanes)
-        np.testing.assert_allclose(found, wanted[row * side : (row + 1) * side], rtol=1e-6)
+        expected = wanted[row * side : (row + 1) * side]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+        np.testing.assert_array_equal(found == 0, expected == 0)
+
+
+@pytest.mark.parametrize("lanes", LANE_COUNTS)
+def test_rows_of_tiles_are_joined_and_taken(lanes: int) -> None:
+    x = integers(6, 2 * lanes)
+    upper, lower = (
+        f"tile_load(x, {first * 2 * lanes}, {2 * lanes}, {rows}, 2, {lanes})"
+        for first, rows in ((0, 2), (2, 4))
+    )
+    taken = f"tile_rows(tile_join({upper}, {lower}), 1, 2, 3)"
+    found = run(f"tile_store(dest, 0, {2 * lanes}, {taken})", (3, 2 * lanes), x, lanes)
+    np.testing.assert_array_equal(found, x[1::2])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "tile_rows(t, 1, 2, 2)",
+        "tile_rows(t, -1, 1, 1)",
+        "tile_join(t, tile_fill(x, 0, 2, 2, 8))",
+        "tile_join(t, tile_fill(x, 0, 2, 1, 4))",
+        "strassen_recovered(x, 0, 8, 2, 1, 8)",
+        "strassen_results(as_float64(x), 0, 8, 1, 8)",
+        "strassen_factors(x, 0, 8, t, 1)",
+        "strassen_factors(as_float64(x), 0, 8, tile_fill(x, 0, 4, 1, 8), 1)",
+        "strassen_factors(x, 0, 8, tile_fill(x, 0, 4, 2, 8), 1)",
+    ],
+)
+def test_what_does_not_fit_is_refused(call: str) -> None:
+    with pytest.raises(CompileError):
+        run(f"t = tile_fill(x, 0, 3, 1, 8)\n        u = {call}", (1,), integers(8), 8)

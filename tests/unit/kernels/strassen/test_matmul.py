@@ -19,7 +19,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.stacks.generate_stack import generate_stack
 from glow_nb.kernels.strassen.cost import strassen_candidate
 from glow_nb.kernels.strassen.matmul import generate_strassen
-from glow_nb.kernels.strassen.nest import StrassenNest
+from glow_nb.kernels.strassen.nest import FAR_SHARE, FAR_SUMS_SHARE, SUMS_SHARE, StrassenNest
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, kernel_operands
@@ -143,6 +143,18 @@ def test_threads_share_all_of_it(threads: int, levels: int) -> None:
     lhs, rhs, _ = random_operands(nest)
     found = run(nest, Target.host(8), (lhs, rhs, None), threads)
     assert distance(lhs.astype(float) @ rhs, found, least=1.0) <= 2e-5
+
+
+@pytest.mark.parametrize("depth", [256, 3072])
+def test_products_of_a_block_of_two_levels_stay_near(depth: int) -> None:
+    target = replace(Target.host(8), l2_bytes=1 << 20, l3_bytes=32 << 20)
+    nest = StrassenNest(1500, 768, depth, FLOAT32, 64, 2)
+    is_far = nest.filter_bytes > FAR_SHARE * target.l3_bytes
+    assert is_far == (depth == 3072)
+    share = FAR_SUMS_SHARE if is_far else SUMS_SHARE
+    plan = plan_bilinear(nest, target)
+    bytes_of_tile = nest.elements * nest.block * FLOAT32.size_bytes
+    assert share / 2 < plan.block_tiles * bytes_of_tile / target.l2_bytes <= share
 
 
 @pytest.mark.jit
