@@ -60,6 +60,7 @@ _SHAPING = (
     "cook_toom.py",
     "float28.py",
     "philox.py",
+    "strassen.py",
     "thread_grid.py",
     "types.py",
     "wichura.py",
