@@ -13,7 +13,7 @@ from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
 from glow_nb.kernels.products.caches import WRITTEN_SHARE
 from glow_nb.kernels.products.in_place import (
-    FAR_SWEPT_BYTES,
+    FAR_SWEPT_VECTORS,
     SWEPT_BYTES,
     in_place_block,
     in_place_nest,
@@ -184,7 +184,7 @@ def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
 @pytest.mark.parametrize(
     ("inner", "depth", "width"),
     [
-        (1024, 4096, FAR_SWEPT_BYTES),
+        (1024, 4096, FAR_SWEPT_VECTORS * 32),
         (64, 255, 384),  # near, and as many vectors of 8 as a tile has
         (100_000, 96, 384),  # far, but one tile holds whole rows
     ],
