@@ -40,8 +40,8 @@ one Zen 4 core. Estimates over those of direct sums then differ from what is mea
 
 FAR_CYCLES = (0.08, 0.045)
 """Of each byte of the sums of weights that comes from memory for each block of rows, with one level
-and with two: not all come in time. The first is fitted to the same products, the second to ten of
-256 to 1,500 rows whose weights take 26 to 206 MB.
+and with more: not all come in time. The first is fitted to the products that ``INPUT_CYCLES`` is,
+the second to ten with two levels, 256 to 1,500 rows and 26 to 206 MB of weights.
 """
 
 
@@ -74,7 +74,8 @@ def strassen_candidate(nest: StrassenNest, target: Target, threads: int) -> Cand
     cycles += unit_part * INPUT_CYCLES * added * inner
     far_bytes = max(0.0, nest.filter_bytes - FAR_SHARE * target.l3_bytes)
     blocks = -(-plan.cut.tiles // max(1, plan.block_units))
-    again, far_cycles = max(1.0, unit_part * blocks), FAR_CYCLES[nest.levels - 1]
+    again = max(1.0, unit_part * blocks)
+    far_cycles = FAR_CYCLES[min(nest.levels, len(FAR_CYCLES)) - 1]
     cycles += panel_part * (WEIGHT_CYCLES * nest.filter_bytes + far_cycles * again * far_bytes)
     cycles = max(cycles, filter_cycles(nest.filter_bytes, panel_part, target))
     return Candidate(None, nest.block, cycles, levels=nest.levels)

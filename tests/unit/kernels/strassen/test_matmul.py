@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from glow_nb.backends.cpu.kernel_estimate import estimated_ns
 from glow_nb.distance import distance
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir import ops
@@ -313,3 +314,10 @@ def test_short_sums_are_refused() -> None:
     nest = StrassenNest(4, 14, 32, FLOAT32, 16)
     with pytest.raises(UnsupportedError, match="sums of 14 products .* takes 16 or more"):
         generate_kernel(instruction_of(nest), Target.host(8))
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_all_levels_that_are_legal_have_an_estimate(levels: int) -> None:
+    """IR text may ask for three, which are never chosen."""
+    instruction = instruction_of(StrassenNest(64, 128, 128, FLOAT32, 8, levels))
+    assert estimated_ns(instruction, Target.host(8)) > 0
