@@ -30,14 +30,14 @@ from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
-SWEPT_BYTES, FAR_SWEPT_VECTORS = 512, 4
+SWEPT_BYTES, FAR_SWEPT_BYTES, FAR_SWEPT_VECTORS = 512, 128, 4
 """Width of a tile of a matrix that is swept in its own order, in bytes, and of one with longer rows
-that the second-level cache does not hold, in vectors. Of that, few lines of each row are read in
-turn: on one Zen 3 core with vectors of 32 bytes, one row times matrices of 1,024 x 4,096 and
-4,096 x 1,024 takes 0.79 and 0.84 of the time so (0.63 and 0.72 by medians), times one of 768 x 768
-0.97 to 1.0. Sixteen of 64 x 255, which are near, take 1.1 times as long. On one Zen 4 core with
-vectors of 64 bytes, 1,024 x 4,096 takes 0.91 of the time with four that it takes with two, and 0.88
-with eight; 2,048 x 2,048 0.97 and 0.96, 768 x 768 1.01 and 1.03."""
+that the second-level cache does not hold: bytes, or vectors if these are wider. Of that, few lines
+of each row are read in turn: on one Zen 3 core with vectors of 32 bytes, one row times matrices of
+1,024 x 4,096 and 4,096 x 1,024 takes 0.79 and 0.84 of the time so (0.63 and 0.72 by medians), times
+one of 768 x 768 0.97 to 1.0. Sixteen of 64 x 255, which are near, take 1.1 times as long. On one
+Zen 4 core with vectors of 64 bytes, 1,024 x 4,096 takes 0.91 of the time with four that it takes
+with two, and 0.88 with eight; 2,048 x 2,048 0.97 and 0.96, 768 x 768 1.01 and 1.03."""
 
 SWEEP_FACTOR = 1.35
 """What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products, or
@@ -122,8 +122,8 @@ def in_place_block(shape: MatMulShape, kind: ElementKind, target: Target, *, is_
     if is_swept and shape.rows <= row_limit(2, registers):
         row_bytes = shape.depth * kind.size_bytes
         is_far = shape.inner * row_bytes > level_2_bytes(target) and row_bytes > SWEPT_BYTES
-        vectors = FAR_SWEPT_VECTORS if is_far else SWEPT_BYTES // (lanes * kind.size_bytes)
-        vectors = min(max(1, vectors), MAX_VECTORS)
+        width, least = (FAR_SWEPT_BYTES, FAR_SWEPT_VECTORS) if is_far else (SWEPT_BYTES, 1)
+        vectors = min(max(least, width // (lanes * kind.size_bytes)), MAX_VECTORS)
         while vectors > 1 and row_limit(vectors, registers) < shape.rows:
             vectors -= 1
         return lanes * min(vectors, -(-shape.depth // lanes))

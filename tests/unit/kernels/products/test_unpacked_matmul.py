@@ -13,6 +13,7 @@ from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
 from glow_nb.kernels.products.caches import WRITTEN_SHARE
 from glow_nb.kernels.products.in_place import (
+    FAR_SWEPT_BYTES,
     FAR_SWEPT_VECTORS,
     SWEPT_BYTES,
     in_place_block,
@@ -184,7 +185,7 @@ def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
 @pytest.mark.parametrize(
     ("inner", "depth", "width"),
     [
-        (1024, 4096, FAR_SWEPT_VECTORS * 32),
+        (1024, 4096, FAR_SWEPT_BYTES),
         (64, 255, 384),  # near, and as many vectors of 8 as a tile has
         (100_000, 96, 384),  # far, but one tile holds whole rows
     ],
@@ -194,6 +195,15 @@ def test_few_lines_of_each_row_of_a_far_matrix_are_read_in_turn(
 ) -> None:
     shape = MatMulShape(1, 1, inner, depth)
     assert in_place_block(shape, FLOAT32, SMALL_CORE, is_swept=True) * 4 == width
+
+
+@pytest.mark.parametrize(
+    ("lanes", "width"), [(4, FAR_SWEPT_BYTES), (8, FAR_SWEPT_BYTES), (16, FAR_SWEPT_VECTORS * 64)]
+)
+def test_wide_vectors_make_wider_tiles_of_a_far_matrix(lanes: int, width: int) -> None:
+    target = replace(SMALL_CORE, lanes=lanes)
+    block = in_place_block(MatMulShape(1, 1, 1024, 4096), FLOAT32, target, is_swept=True)
+    assert block * 4 == width
 
 
 def test_one_panel_is_not_swept() -> None:
