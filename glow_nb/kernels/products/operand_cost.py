@@ -24,11 +24,12 @@ from glow_nb.kernels.products.convolution_cost import (
     product_candidates,
 )
 from glow_nb.kernels.products.dot_form import SINGLE
-from glow_nb.kernels.products.in_place import SWEEP_FACTOR, in_place_nest, scattered_cycles
+from glow_nb.kernels.products.in_place import in_place_nest, scattered_cycles
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import copying_cycles, plan_product
 from glow_nb.kernels.products.row_products import tile_of
+from glow_nb.kernels.products.sweep_plan import SWEEP_FACTOR, SweepPlan, suits_sweep
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
@@ -92,13 +93,14 @@ def packed_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target)
 
 
 def _nest_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> float:
-    """Estimate *product* by the nest of loops of all products."""
+    """Estimate *product* in a sweep, or by the nest of loops of all products."""
+    shape = product.shape
+    if suits_sweep(product, kinds, target):
+        block = SweepPlan.of(product, kinds, target).block
+        return SWEEP_FACTOR * product_candidate(shape, kinds.left, target, SINGLE, block).cycles
     nest = in_place_nest(product, kinds, target)
     plan = plan_product(nest, target)
-    shape = product.shape
     cycles = product_candidate(shape, kinds.left, target, SINGLE, nest.block).cycles
-    if nest.right.is_swept:
-        return SWEEP_FACTOR * cycles
     if nest.right.is_copied:
         return cycles + copying_cycles(nest, plan)
     return cycles + nest.right_bytes * scattered_cycles(shape, nest.block, kinds, target)

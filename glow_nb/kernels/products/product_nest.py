@@ -96,7 +96,6 @@ class RightLayout:
         panel: From panel to panel.
         image: From the panels of one image to those of the next; 0 if they share them.
         is_padded: The last panel has as many columns as the others, which may be read.
-        is_swept: It is best read in its own order: a few rows at a time, from end to end.
         column: From column to column; only what is copied may have others than neighbours.
         is_copied: A panel's part of an inner block is copied to scratch for the tiles, where
             columns are neighbours and rows have no gaps.
@@ -106,7 +105,6 @@ class RightLayout:
     panel: int
     image: int = 0
     is_padded: bool = True
-    is_swept: bool = False
     column: int = 1
     is_copied: bool = False
 

@@ -53,13 +53,6 @@ up to 3.8e-5 of its largest output from its results in float64, with chains of f
 three 2.0e-5 (without Winograd's algorithm, on a Zen 3 core).
 """
 
-SWEPT_ROWS = 8
-"""Rows of a right matrix that are read side by side if it is swept in its own order: as many
-streams of memory as processors follow well. Of 4, 8, 16 and 32, 8 were the fastest or close to it
-for matrices in the second-level cache, in the third and in memory. Where several tiles read them,
-twice as many are better on one Zen 3 core: sums wait half as often."""
-
-
 STREAMS = 4
 """Places of a panel that few left rows multiply at a time, where the second-level cache does not
 hold it. On one Zen 3 core, a row of 64 columns of ``float32`` at a time from one, two, four and
@@ -123,8 +116,6 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
     if nest.kinds.form.is_paired:  # steps are counted from the beginning of a run
         limit = max(limit, shape.steps)
-    if nest.right.is_swept:
-        limit = min(limit, SWEPT_ROWS * min(cut.tiles, 2))
     if nest.right.is_copied:
         limit = max(1, int(WRITTEN_SHARE * limit))
     whole = Plan(
@@ -142,8 +133,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     if _is_read_in_streams(nest, whole, target.passes):
         orders = [replace(whole, sum=_in_streams(nest, whole, limit))]
     elif whole.is_cut and columns.panels > 1 and _can_pack(nest, whole.sum):
-        inside = replace(whole, panels_inside=True)
-        orders = [inside] if nest.right.is_swept else [whole, inside]
+        orders = [whole, replace(whole, panels_inside=True)]
     plans = [replace(plan, block_units=_block_units(nest, plan, target)) for plan in orders]
     fitting = [plan for plan in plans if block_bytes(nest, plan) <= level_2_bytes(target)]
     return min(fitting or plans, key=lambda plan: traffic_cycles(nest, plan, target))

@@ -9,6 +9,8 @@ from glow_nb.kernels.products.operand_cost import multiplies_rows
 from glow_nb.kernels.products.product_loops import generate_product
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.row_products import generate_row_products
+from glow_nb.kernels.products.sweep_plan import suits_sweep
+from glow_nb.kernels.products.swept_product import generate_swept_product
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.products.written_panels import CopiedPanels
 from glow_nb.kernels.registry import head_kernel_for
@@ -43,6 +45,8 @@ def unpacked_mat_mul_source(
             f"{instruction.rhs_order} of {instruction.lhs.type} and {instruction.rhs.type}; "
             "transpose them before"
         )
+    if suits_sweep(product, kinds, target):
+        return generate_swept_product(product, kinds, target, fusion)
     nest = in_place_nest(product, kinds, target)
     how = "copied panel by panel" if nest.right.is_copied else "as they lie"
     return generate_product(

@@ -12,17 +12,11 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
 from glow_nb.kernels.products.caches import WRITTEN_SHARE
-from glow_nb.kernels.products.in_place import (
-    FAR_SWEPT_BYTES,
-    FAR_SWEPT_VECTORS,
-    SWEPT_BYTES,
-    in_place_block,
-    in_place_nest,
-)
+from glow_nb.kernels.products.in_place import in_place_nest
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
-from glow_nb.kernels.products.product_plan import SWEPT_ROWS, plan_product
+from glow_nb.kernels.products.product_plan import plan_product
 from glow_nb.kernels.products.row_products import tile_of
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import LANE_COUNTS, Target
@@ -31,7 +25,6 @@ from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
 from tests.in_turn import each_with_one_width, in_turn
-from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import check, instruction_of, run
 from tests.unit.kernels.products.test_product_loops import order_of
 from tests.unit.kernels.running import RunningKernel
@@ -169,68 +162,6 @@ def test_other_kinds_are_read_in_place(kind: ElementKind) -> None:
     instruction = product_of(ROW_MAJOR["few rows"], kind, has_bias=True)
     arrays = whole_numbers((5, 33), (33, 19), (19,), kind=kind)
     check(instruction, with_small_caches(8), operands=arrays, ulp=0)
-
-
-def test_few_rows_sweep_a_large_matrix_in_its_order() -> None:
-    shape = MatMulShape(1, 1, 4096, 4096)
-    target = Target.host()
-    product = UnpackedProduct(shape, MatrixLayout((), 4096, 1), MatrixLayout((), 4096, 1))
-    nest = in_place_nest(product, ProductKinds.of(FLOAT32), target)
-    plan = plan_product(nest, target)
-    assert plan.panels_inside
-    assert plan.sum.dot <= SWEPT_ROWS
-    assert plan.columns.block * 4 <= SWEPT_BYTES
-
-
-@pytest.mark.parametrize(
-    ("inner", "depth", "width"),
-    [
-        (1024, 4096, FAR_SWEPT_BYTES),
-        (64, 255, 384),  # near, and as many vectors of 8 as a tile has
-        (100_000, 96, 384),  # far, but one tile holds whole rows
-    ],
-)
-def test_few_lines_of_each_row_of_a_far_matrix_are_read_in_turn(
-    inner: int, depth: int, width: int
-) -> None:
-    shape = MatMulShape(1, 1, inner, depth)
-    assert in_place_block(shape, FLOAT32, SMALL_CORE, is_swept=True) * 4 == width
-
-
-@pytest.mark.parametrize(
-    ("lanes", "width"), [(4, FAR_SWEPT_BYTES), (8, FAR_SWEPT_BYTES), (16, FAR_SWEPT_VECTORS * 64)]
-)
-def test_wide_vectors_make_wider_tiles_of_a_far_matrix(lanes: int, width: int) -> None:
-    target = replace(SMALL_CORE, lanes=lanes)
-    block = in_place_block(MatMulShape(1, 1, 1024, 4096), FLOAT32, target, is_swept=True)
-    assert block * 4 == width
-
-
-def test_one_panel_is_not_swept() -> None:
-    layout = MatrixLayout((), 64, 1)
-    product = UnpackedProduct(MatMulShape(1, 1, 100_000, 64), layout, layout)
-    nest = in_place_nest(product, ProductKinds.of(FLOAT32), Target.host())
-    assert plan_product(nest, Target.host()).sum.dot > SWEPT_ROWS
-
-
-def test_matrices_that_share_a_small_one_do_not_sweep_it() -> None:
-    """Read by each of 64 left matrices, it stays in a cache: only what is there once counts."""
-    target = Target.host()
-    columns = target.l2_bytes // 4 // 4 // 64  # a quarter of the cache
-    layout = MatrixLayout(((64, 64),), 64, 1)
-    shared = MatrixLayout(((64, 0),), columns, 1)
-    product = UnpackedProduct(MatMulShape(64, 1, 64, columns), layout, shared)
-    assert not in_place_nest(product, ProductKinds.of(FLOAT32), target).right.is_swept
-    apart = replace(product, right=MatrixLayout(((64, 64 * columns),), columns, 1))
-    assert in_place_nest(apart, ProductKinds.of(FLOAT32), target).right.is_swept
-
-
-def test_left_rows_that_cannot_be_packed_are_not_swept() -> None:
-    right = MatrixLayout((), 4096, 1)
-    product = UnpackedProduct(MatMulShape(1, 2, 4096, 4096), MatrixLayout((), 9000, 2), right)
-    nest = in_place_nest(product, ProductKinds.of(FLOAT32), Target.host())
-    assert not nest.right.is_swept
-    assert not plan_product(nest, Target.host()).panels_inside
 
 
 def test_orders_that_no_kernel_reads_are_refused() -> None:
