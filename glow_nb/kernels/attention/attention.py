@@ -141,12 +141,13 @@ class _AttentionWriter:
     def _write_queries(self) -> None:
         """Copy the queries of the block, multiplied; nothing is summed up yet."""
         out, shape, lanes = self.out, self.shape, self.plan.lanes
-        kind, widened = shape.computed.value, Packing(shape, self.plan).widened
+        kind, packing = shape.computed.value, Packing(shape, self.plan)
         factor = number_text(self.instruction.scale / (self.instruction.softcap or 1.0))
         with out.block("for row in range(count):"):
             out.line(f"query_at = {shape.place_of('first + row', shape.query)}")
+            packing.write_fetch(out, "query", "query_at", shape.query.token, shape.depth)
             for block in blocks_of(out, shape.depth, lanes):
-                x = widened(block.load("query", plus("query_at", block.column)))
+                x = packing.widened(block.load("query", plus("query_at", block.column)))
                 x = f"mul({x}, splat_{kind}({factor}, {block.lanes}))"
                 at = plus(times("row", shape.depth), block.column)
                 out.line(block.store("queries", at, x))
@@ -197,6 +198,7 @@ class _AttentionWriter:
         kind, lanes = shape.computed.value, plan.lanes
         with out.block("for row in range(count):"):
             out.line(f"dest_at = {shape.place_of('first + row', shape.dest)}")
+            Packing(shape, plan).write_fetch(out, "dest", "dest_at", shape.dest.token, shape.width)
             out.line(f"total = reduce_add(load(totals, {times('row', lanes)}, {lanes}))")
             for block in blocks_of(out, shape.width, lanes):
                 total = f"splat_{kind}(total, {block.lanes})"

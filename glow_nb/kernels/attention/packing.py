@@ -1,13 +1,24 @@
-"""Keys turned over and values copied to scratch, as the tiles of a product read them."""
+"""Keys turned over and values copied to scratch, as the tiles of a product read them.
+
+Where the heads of a token lie side by side, those of one head lie apart: a few lines of the cache
+each. Processors fetch ahead what goes on in memory, and these pieces end as soon as they have begun
+to. So each loop over tokens asks for the piece of a later token.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.attention.plan import AttentionPlan
 from glow_nb.kernels.attention.shape import AttentionShape
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
+
+AHEAD_TOKENS = 16
+"""How many tokens ahead a piece is asked for. On one Zen 4 core, attention over 1,500 tokens in 8
+heads of 64 takes 0.990 to 0.996 of the time so, over 512 tokens in 16 heads 0.989 to 0.993, over
+128 and less 1.003 to 1.005; with 8 and 32 it takes as long as with 16."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,30 @@ class Packing:
         shape = self.shape
         is_wide = shape.kind is shape.computed
         return value if is_wide else f"convert_{shape.computed.value}({value})"
+
+    def write_fetch(
+        self, out: SourceWriter, pointer: str, at: str, token: int, columns: int, tokens: int = 1
+    ) -> None:
+        """Ask for *tokens* pieces of *columns* elements, those that come after some others.
+
+        Args:
+            out: Receives the lines.
+            pointer: Name of the tensor.
+            at: Where the first piece of the present token, or tokens, begins.
+            token: Elements from token to token.
+            columns: Elements of a piece.
+            tokens: How many tokens are read together.
+        """
+        line = CACHE_LINE_BYTES // self.shape.kind.size_bytes
+        lines, ahead = -(-columns // line), plus(at, AHEAD_TOKENS * token)
+        if token <= columns:
+            return
+        if tokens == 1:
+            out.line(f"tile_prefetch({pointer}, {ahead}, {line}, {lines})")
+            return
+        for number in range(lines):
+            place = plus(ahead, number * line)
+            out.line(f"tile_prefetch({pointer}, {place}, {token}, {tokens})")
 
     def write_keys(self, out: SourceWriter) -> None:
         """Write the keys to ``keys``: panels of ``[depth, panel_keys]``."""
@@ -48,6 +83,7 @@ class Packing:
             panel, beside = f"square // {vectors}", times(f"square % {vectors}", lanes)
         out.line(f"packed_at = {plus(times(f'({panel})', depth * plan.panel_keys), beside)}")
         out.line(f"key_at = first_key + {times(f'(begin + square * {lanes})', step)}")
+        self.write_fetch(out, "key", "key_at", step, depth, rows)
         whole, rest = depth - depth % lanes, depth % lanes
         if whole:
             with out.block(f"for d in range(0, {whole}, {lanes}):"):
@@ -72,6 +108,7 @@ class Packing:
             with out.block(f"for panel in range({whole}):"), out.block("for k in range(length):"):
                 at = plus("values_at", self._token, times("panel", columns))
                 tile = f"tile_load(value, {at}, 0, 1, {plan.sum_vectors}, {plan.lanes})"
+                self.write_fetch(out, "value", at, self.shape.value.token, columns)
                 to = plus(times("panel", size), times("k", columns))
                 out.line(f"tile_store(values, {to}, 0, {self.widened(tile)})")
         if width % columns:
