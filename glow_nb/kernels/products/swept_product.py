@@ -99,7 +99,7 @@ class SweptProductWriter:
             self._write_part(str(whole * plan.steps), rest)
         with out.block("for panel in range(panel_begin, panel_end):"):
             out.line(f"channel = {times('panel', plan.block)}")
-            self._write_by_width("panel", self._write_results)
+            self._write_panel(self._write_results)
 
     def _write_part(self, step: str, steps: int) -> None:
         """Multiply so many right rows from end to end, from row *step* on."""
@@ -117,8 +117,8 @@ class SweptProductWriter:
         if not plan.is_aligned:
             with out.block("for panel in range(panel_begin, panel_end):"):
                 out.line(f"column = {times('(panel - panel_begin)', plan.block)}")
-                self._write_by_width(
-                    "panel", lambda tag, columns: self._write_tiles(tag, columns, steps, strides)
+                self._write_panel(
+                    lambda tag, columns: self._write_tiles(tag, columns, steps, strides)
                 )
             return
         whole = f"vectors // {plan.vectors} * {plan.vectors}" if plan.vectors > 1 else "vectors"
@@ -130,13 +130,13 @@ class SweptProductWriter:
                 out.line(f"column = {times('vector', plan.lanes)}")
                 self._write_tiles("b", plan.lanes, steps, strides)
 
-    def _write_by_width(self, panel: str, write: Callable[[str, int], None]) -> None:
-        """Call *write* with a tag and the columns of *panel*: of whole ones, and of the last."""
+    def _write_panel(self, write: Callable[[str, int], None]) -> None:
+        """Call *write* with a tag and the columns of ``panel``, maybe the last, narrow one."""
         out, (whole, rest) = self.out, divmod(self.shape.depth, self.plan.block)
         if not rest:
             write("a", self.plan.block)
             return
-        with out.block(f"if {panel} < {whole}:"):
+        with out.block(f"if panel < {whole}:"):
             write("a", self.plan.block)
         with out.block("else:"):
             write("b", rest)
