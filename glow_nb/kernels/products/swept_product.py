@@ -68,6 +68,9 @@ class SweptProductWriter:
             f"{plan.lanes}, threads share columns"
         )
         with out.block(self.fusion.header):
+            if min(shape.batch, shape.rows, shape.depth) == 0:
+                out.line("return")
+                return out.text
             write_shares(out, shape.batch, self.panels, panels_first=True)
             out.line(f"packed = as_{self.kinds.staged.value}(scratch)")
             out.line(f"sums = as_{self.kinds.total.value}(at(scratch, {self.sums_at}))")

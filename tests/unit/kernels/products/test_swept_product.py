@@ -137,6 +137,12 @@ def test_nothing_is_read_behind_the_page_of_a_matrix(columns: int, lanes: int) -
 
 
 @pytest.mark.jit
+def test_no_rows_sweep_nothing() -> None:
+    kernel = swept_kernel(product_of(0, 40, 512), 8)
+    kernel(np.zeros((0, 512), np.float32), small_numbers((0, 40)), small_numbers((40, 512)))
+
+
+@pytest.mark.jit
 @pytest.mark.parametrize(
     ("kind", "lanes"),
     each_with_one_width(
