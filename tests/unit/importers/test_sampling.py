@@ -9,8 +9,9 @@ import pytest
 from onnx import TensorProto
 
 from glow_nb.errors import ModelError, UnsupportedError
+from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
-from tests.unit.importers.models import one, value
+from tests.unit.importers.models import one, value, weight
 from tests.unit.importers.reference import check, numbers, typed
 
 DEFORMED: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
@@ -107,6 +108,35 @@ def test_an_empty_image_cannot_be_sampled() -> None:
     inputs = [value("x", (1, 2, 0, 3)), value("grid", (1, 4, 5, 2))]
     with pytest.raises(ModelError, match="is empty: the places of grid"):
         import_onnx(one("GridSample", ["x", "grid"], inputs=inputs, opset=20))
+
+
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize("size", [(1, 3, 2, 4), (2, 1, 5, 3), (1, 2, 3, 2, 4), (3, 1, 2, 2, 2)])
+def test_grids_are_mapped_for_one_image_and_for_several(
+    size: tuple[int, ...], align_corners: int
+) -> None:
+    rank = len(size) - 2
+    inputs = [value("theta", (size[0], rank, rank + 1))]
+    constants = [weight("size", np.array(size))]
+    options = {"opset": 20, "align_corners": align_corners}
+    proto = one("AffineGrid", ("theta", "size"), inputs=inputs, weights=constants, **options)
+    check(typed(proto), numbers(size[0], rank, rank + 1))
+
+
+def test_a_single_place_of_a_grid_lies_in_its_middle() -> None:
+    inputs, constants = [value("theta", (1, 2, 3))], [weight("size", np.array([1, 1, 1, 2]))]
+    options = {"opset": 20, "align_corners": 1}
+    proto = one("AffineGrid", ("theta", "size"), inputs=inputs, weights=constants, **options)
+    theta = np.array([[[1, 2, 3], [4, 5, 6]]], np.float32)
+    (found,) = evaluate(import_onnx(proto), {"theta": theta}).values()
+    np.testing.assert_array_equal(found, [[[[2, 2], [4, 10]]]])
+
+
+def test_a_matrix_that_does_not_fit_its_grid_is_refused() -> None:
+    inputs, constants = [value("theta", (1, 3, 4))], [weight("size", np.array([1, 1, 2, 2]))]
+    proto = one("AffineGrid", ["theta", "size"], inputs=inputs, weights=constants, opset=20)
+    with pytest.raises(ModelError, match=r"theta .*<1 x 3 x 4> must be .*\[1, 1, 2, 2\]"):
+        import_onnx(proto)
 
 
 def test_no_indices_gather_nothing_from_an_empty_axis() -> None:

@@ -1,6 +1,7 @@
 """Import rules, one file a family; importing this package registers them all."""
 
 from glow_nb.importers.onnx.rules import (
+    affine_grid,
     arithmetic,
     attention,
     constants,
@@ -34,6 +35,7 @@ from glow_nb.importers.onnx.rules import (
 )
 
 __all__ = [
+    "affine_grid",
     "arithmetic",
     "attention",
     "constants",
