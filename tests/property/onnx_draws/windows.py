@@ -193,6 +193,17 @@ def grid_sample(g: Drawing, op: str) -> None:
     g.add(op, [x, g.fresh(grid)], **options)
 
 
+@recipe("AffineGrid")
+def affine_grid(g: Drawing, op: str) -> None:
+    g.since(20)
+    rank, align_corners = g.one_of(2, 2, 3), g.whole(0, 1)
+    # one place between corners: ONNX's function divides by zero
+    spatial = [g.whole(1 + align_corners, 4) for _ in range(rank)]
+    theta = g.array("float32", (g.whole(1, 3), rank, rank + 1), -2, 2)
+    sizes = np.array([len(theta), g.whole(1, 2), *spatial])
+    g.add(op, [g.fresh(theta), g.fresh(sizes, is_fed=False)], **g.some(align_corners=align_corners))
+
+
 @recipe("RoiAlign")
 def roi_align(g: Drawing, op: str) -> None:
     x = g.tensor(("float32",), (4,))
