@@ -6,11 +6,27 @@ a full stop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+from typing_extensions import override
 
 
 class GlowError(Exception):
-    """Base of every error that glow_nb raises on purpose."""
+    """Base of every error that glow_nb raises on purpose; each can be pickled."""
+
+    @override
+    def __reduce__(self) -> tuple[Callable[..., GlowError], tuple[object, ...]]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    kind: type[GlowError], arguments: tuple[object, ...], attributes: Mapping[str, object]
+) -> GlowError:
+    """Return the error that was pickled; its message is made already."""
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(attributes)
+    return error
 
 
 class GlowWarning(UserWarning):
@@ -38,6 +54,15 @@ class VerifyError(GlowError):
         """Name the *subject* before the *message*."""
         super().__init__(f"{subject!r}: {message}")
         self.subject, self.message = subject, message
+
+    @override
+    def __reduce__(self) -> tuple[Callable[..., GlowError], tuple[object, ...]]:
+        """Send the subject as text: a program has objects that stay in their process."""
+        return _restored, (
+            type(self),
+            self.args,
+            {**self.__dict__, "subject": repr(self.subject)},
+        )
 
 
 class UnsupportedError(GlowError):

@@ -12,7 +12,7 @@ import os
 import re
 import threading
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,9 @@ def _read(path: Path) -> tuple[str, str, dict[str, Array]]:
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: cannot be read as IR text: {error}") from error
     archive = path.with_suffix(".npz")
-    return text, str(path), load_constants(archive) if archive.exists() else {}
+    # what lies beside a text without such constants is somebody's own file
+    is_needed = "external" in text and archive.exists()
+    return text, str(path), load_constants(archive) if is_needed else {}
 
 
 def parse_text(
@@ -86,22 +88,55 @@ def _is_program(text: str) -> bool:
 
 
 def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> None:
-    """Write *ir* as text to *path* and its large constants beside it; replaces both files whole."""
+    """Write *ir* as text to *path* and its large constants beside it.
+
+    Both files are written whole before the first of them gets its name: without the room for both,
+    those that were there stay.
+
+    Raises:
+        GlowError: A file cannot be written, or the constants would replace another archive.
+    """
     path = Path(path)
     if isinstance(ir, Module):
         verify_module(ir)  # functions that have constants of equal names could not be read back
     text = ir_text(ir)
     constants = external_weights(ir) if isinstance(ir, Program) else external_constants(ir)
-    replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
-    if constants:
-        replace_file(path.with_suffix(".npz"), lambda place: _save_constants(place, constants))
+    with contextlib.ExitStack() as files:
+        if constants:
+            archive = path.with_suffix(".npz")
+            _refuse_foreign(archive)
+            files.enter_context(_new_file(archive, lambda place: _save_constants(place, constants)))
+        files.enter_context(_new_file(path, lambda place: place.write_text(text, encoding="utf-8")))
+
+
+def _refuse_foreign(archive: Path) -> None:
+    """Raise GlowError if *archive* is there and holds something other than constants."""
+    if not archive.is_file():
+        return
+    try:
+        with zipfile.ZipFile(archive) as found:
+            is_ours = all(re.fullmatch(r"arr_0\.npy|c\d+\.npy", name) for name in found.namelist())
+    except (OSError, zipfile.BadZipFile):
+        is_ours = False
+    if not is_ours:
+        raise GlowError(
+            f"{archive}: not an archive of constants, which IR text keeps there; move it away, or "
+            "choose another name for the text"
+        )
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Let *write* make a file beside *path* and move it there, so that no half file is left.
+    """Let *write* make a file beside *path* and move it there; see :func:`_new_file`."""
+    with _new_file(path, write):
+        pass
+
+
+@contextlib.contextmanager
+def _new_file(path: Path, write: Callable[[Path], object]) -> Iterator[None]:
+    """Let *write* make a file beside *path*; move it there after the block, if that was left well.
 
     The file is on the disk before it gets its name: a process that is killed, or a system that
-    breaks down, leaves the old file or the new one.
+    breaks down, leaves the old file or the new one, never a half one.
 
     Raises:
         GlowError: *path* is a folder or a device, or cannot be written.
@@ -109,15 +144,25 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     _check_regular(path)
     temporary = _beside(path)
     try:
-        write(temporary)
-        with temporary.open("r+b") as stream:
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise GlowError(f"{path}: cannot be written: {error.strerror}") from error
+        try:
+            write(temporary)
+            with temporary.open("r+b") as stream:
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        yield
+        try:
+            os.replace(temporary, path)
+        except OSError as error:
+            raise _unwritable(path, error) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _unwritable(path: Path, error: OSError) -> GlowError:
+    """Return the error that says why *path* cannot be written."""
+    return GlowError(f"{path}: cannot be written: {error.strerror}")
 
 
 def check_writable(path: Path) -> None:
@@ -128,7 +173,7 @@ def check_writable(path: Path) -> None:
         temporary.touch()
         temporary.unlink()
     except OSError as error:
-        raise GlowError(f"{path}: cannot be written: {error.strerror}") from error
+        raise _unwritable(path, error) from error
 
 
 def _check_regular(path: Path) -> None:

@@ -78,6 +78,10 @@ def tokenize(text: str, path: str) -> list[Token]:
     return tokens
 
 
+MOST_DIGITS, DEEPEST_LIST = 100, 32
+"""Of whole numbers, and of lists in lists: far more than any text of ours has."""
+
+
 def error_at(text: str, path: str, offset: int, message: str) -> ParseError:
     """Return the ParseError that points at *offset* of *text*."""
     line = text.count("\n", 0, offset) + 1
@@ -161,6 +165,14 @@ class TokenReader:
         token = self.expect_kind("number", what)
         if not re.fullmatch(r"-?\d+", token.text):
             raise self.error(f"expected {what}, found '{token.text}'", token)
+        return self._whole(token)
+
+    def _whole(self, token: Token) -> int:
+        """Return the whole number that *token* is."""
+        if len(token.text) > MOST_DIGITS:
+            raise self.error(
+                f"a number of {len(token.text)} digits; give at most {MOST_DIGITS}", token
+            )
         return int(token.text)
 
     def read_type(self) -> TensorType:
@@ -192,19 +204,22 @@ class TokenReader:
             start, lambda: TensorType(_KINDS[start.text], tuple(shape), scale, offset)
         )
 
-    def read_literal(self) -> object:
-        """Read an attribute value; lists become tuples."""
+    def read_literal(self, depth: int = 0) -> object:
+        """Read an attribute value, *depth* lists deep; lists become tuples."""
         token = self.token
         if self.accept("["):
+            if depth == DEEPEST_LIST:
+                raise self.error(f"lists in lists, more than {DEEPEST_LIST} deep", token)
             items: list[object] = []
             while not self.accept("]"):
-                items.append(self.read_literal())
+                items.append(self.read_literal(depth + 1))
                 if self.token.text != "]":
                     self.expect(",")
             return tuple(items)
         if token.kind == "number":
             self.advance()
-            return int(token.text) if re.fullmatch(r"-?\d+", token.text) else float(token.text)
+            is_whole = re.fullmatch(r"-?\d+", token.text)
+            return self._whole(token) if is_whole else float(token.text)
         if token.kind == "string":
             return self._unquote(self.advance(), token.text)
         return self._read_word_literal()

@@ -16,6 +16,7 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
 )
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.samples import (
     calibrated_model,
     equalize_option,
@@ -39,7 +40,7 @@ glow-nb calibrate model.onnx --samples data.npz --shape batch=8 --bins 4096 --ou
 @samples_option(required=True)
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     required=True,
     metavar="FILE.yaml",
     help="The ranges to write, for 'glow-nb quantize'.",

@@ -18,6 +18,7 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
 )
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.stages import Stages
 from glow_nb.commands.wording import count_of
 from glow_nb.compiler import PLACEMENT, build_program, lower_for, order_from
@@ -62,7 +63,7 @@ glow-nb dump model.onnx --dot | dot -Tsvg -o model.svg"""
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     metavar="FILE",
     help="Write to FILE instead of standard output. IR goes to FILE.glow, its large constants "
     "beside it to FILE.npz, so that 'glow-nb run FILE.glow' works.",

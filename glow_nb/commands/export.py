@@ -11,6 +11,7 @@ from glow_nb.backends import backend_named
 from glow_nb.commands.ir_files import read_ir
 from glow_nb.commands.options import ExampleCommand, NamedShape, as_shapes, shape_option
 from glow_nb.commands.orders import passes_option, read_order
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import count_of
 from glow_nb.driver import run
 from glow_nb.errors import OptionError
@@ -26,7 +27,7 @@ glow-nb export model.onnx --shape batch=8 --opset 21 --output of_eight.onnx"""
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     required=True,
     metavar="FILE.onnx",
     help="The model to write. Constants of more than 2 GiB go beside it, to FILE.onnx.data.",

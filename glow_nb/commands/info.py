@@ -23,6 +23,7 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
 )
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
 from glow_nb.costs import Cost
 from glow_nb.hlir.graph import Function
@@ -121,7 +122,7 @@ HOW_TO_SEE_MORE = "not compiled; --compile shows memory and kernels, too"
 @click.option(
     "--memory-map",
     "picture",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     metavar="FILE.png",
     help="Draw the arena, time by address, to this file (needs matplotlib).",
 )

@@ -14,12 +14,21 @@ from typing_extensions import override
 
 from glow_nb.arguments import MOST_THREADS, Shapes
 from glow_nb.backends import BACKENDS, BackendOptions
+from glow_nb.commands.outputs import refuse_lost_files
 
 NamedShape = tuple[str, int | tuple[int, ...]]
 
 
 class ExampleCommand(click.Command):
-    """A command whose epilog is a list of examples, shown line by line as it is written."""
+    """A command whose epilog is a list of examples, shown line by line as it is written.
+
+    It begins only if none of its outputs would replace a file that it reads.
+    """
+
+    @override
+    def invoke(self, ctx: click.Context) -> Any:
+        refuse_lost_files(ctx)
+        return super().invoke(ctx)
 
     @override
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

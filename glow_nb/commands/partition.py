@@ -19,6 +19,7 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
 )
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import byte_count, duration, make_console, make_table, print_table
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
@@ -70,7 +71,7 @@ glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --j
 @click.option(
     "--plot",
     "picture",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     metavar="FILE.png",
     help="Draw parts, transfers and memory to this file (needs matplotlib).",
 )

@@ -24,6 +24,7 @@ from glow_nb.commands.options import (
     seed_option,
     shape_option,
 )
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import (
     count_of,
     duration,
@@ -81,19 +82,19 @@ glow-nb profile model.onnx --trace trace.json --roofline roofline.png"""
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=OutputPath(allow_dash=True),
     metavar="FILE",
     help="Write everything as JSON to this file, or with - to standard output alone.",
 )
 @click.option(
     "--trace",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     metavar="FILE",
     help="Write one run as a Chrome trace, for chrome://tracing or ui.perfetto.dev.",
 )
 @click.option(
     "--roofline",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     metavar="FILE.png",
     help="Draw each kernel under the machine's limits (needs matplotlib).",
 )

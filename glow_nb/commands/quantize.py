@@ -16,6 +16,7 @@ from glow_nb.commands.options import (
     model_argument,
     shape_option,
 )
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.samples import (
     calibrated_model,
     equalize_option,
@@ -65,7 +66,7 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     required=True,
     metavar="FILE",
     help="The network to write: .onnx, with QuantizeLinear and DequantizeLinear, or IR text, "
@@ -130,7 +131,7 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
 @samples_option(required=False, purpose="Print how far integers are from floats on these. ")
 @click.option(
     "--picture",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     metavar="FILE.png",
     help="Draw how far each value is from the floats (needs --samples and matplotlib).",
 )

@@ -24,6 +24,7 @@ from glow_nb.commands.options import (
     seed_option,
     shape_option,
 )
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import count_of
 from glow_nb.errors import OptionError, UnboundInput
 from glow_nb.feeds import name_feeds
@@ -57,7 +58,7 @@ glow-nb run model.onnx --shape batch=8 --threads 1 --repeat 20"""
 @seed_option
 @click.option(
     "--save",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     metavar="FILE.npz",
     help="Write all outputs to this archive, each under its name.",
 )

@@ -11,6 +11,7 @@ import numpy as np
 
 from glow_nb.commands.arrays import read_npz
 from glow_nb.commands.options import ExampleCommand, seed_option, threads_option
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.errors import OptionError
 from glow_nb.files import SUFFIX, check_writable, replace_file, save_text
 from glow_nb.train import (
@@ -115,12 +116,12 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     help="Stop after N epochs without a better loss.",
 )  # fmt: skip
 @click.option(
-    "--checkpoint", type=click.Path(path_type=Path), metavar="FILE",
+    "--checkpoint", type=OutputPath(), metavar="FILE",
     help="Written after each epoch; if it is there, training goes on from it.",
 )  # fmt: skip
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputPath(),
     required=True,
     metavar="FILE",
     help="The model with its new weights: .onnx of an ONNX model, .glow of IR text.",

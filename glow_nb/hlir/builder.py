@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, TypeVar
 
+import numpy as np
+
 from glow_nb.errors import GlowError
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value
 from glow_nb.hlir.save import Save, updates_last
@@ -79,8 +81,13 @@ class Builder:
         return placeholder
 
     def constant(self, name: str, array: Array, *, is_weight: bool = True) -> Constant:
-        """Return a constant that holds *array*; it belongs to the function once a node reads it."""
-        return Constant.of(self.unique_name(name), array, is_weight=is_weight)
+        """Return a constant that holds *array*; it belongs to the function once a node reads it.
+
+        An array that can be written is copied: what becomes of it later changes no function.
+        """
+        numbers = np.asarray(array)
+        kept = numbers.copy() if numbers.flags.writeable else numbers
+        return Constant.of(self.unique_name(name), kept, is_weight=is_weight)
 
     def state(self, name: str, array: Array) -> State:
         """Return a tensor that survives runs and begins as *array*; see :meth:`update`.
@@ -141,5 +148,14 @@ class Builder:
 
 
 def as_type(type: TensorType | str) -> TensorType:
-    """Return *type*, parsed if it is text."""
-    return type if isinstance(type, TensorType) else TokenReader(type, "<type>").read_type()
+    """Return *type*, parsed if it is text.
+
+    Raises:
+        ParseError: The text is no type, or goes on behind it.
+    """
+    if isinstance(type, TensorType):
+        return type
+    reader = TokenReader(type, "<type>")
+    read = reader.read_type()
+    reader.expect_kind("end", "the end of the text")
+    return read

@@ -73,7 +73,8 @@ class Rewriter(Builder):
 
 
 Rule = Callable[[Node, Rewriter], Replacement]
-"""Takes a node whose operands are already rewritten; returns what replaces it, None to keep it.
+"""Takes a node whose operands are already rewritten; returns what replaces it. None, or the node
+itself, keeps it.
 
 A node with several results is replaced by a tuple of as many values.
 """
@@ -111,7 +112,7 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
         if is_offered:
             rewriter.begin(current)
             result = rule(current, rewriter)
-        if result is None:
+        if result is None or result is current:
             rewriter.nodes.append(current)
             if current is node:
                 continue

@@ -102,7 +102,7 @@ def test_text(odd_file: Path) -> None:
 
 def test_constants_of_text(odd_file: Path) -> None:
     path = renamed(odd_file, ".npz")
-    path.with_suffix(".glow").write_text(GRAPH)
+    path.with_suffix(".glow").write_text(GRAPH + "// an external constant\n")
     for call in (lambda: load_constants(path), lambda: load_text(path.with_suffix(".glow"))):
         error = in_time(call)
         assert isinstance(error, GlowError)

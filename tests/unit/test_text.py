@@ -87,6 +87,18 @@ def test_broken_types_are_refused(text: str, message: str) -> None:
         TokenReader(text, "t").read_type()
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("9" * 5000, "a number of 5000 digits; give at most 100"),
+        ("[" * 5000, "lists in lists, more than 32 deep"),
+    ],
+)
+def test_literals_without_end_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        TokenReader(text, "t").read_literal()
+
+
 @given(st.text(alphabet='%@{}[]<>=,:#x0123.-"\\ \nabc/'))
 def test_random_text_gives_tokens_or_a_parse_error(text: str) -> None:
     try:

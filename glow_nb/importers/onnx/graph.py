@@ -193,6 +193,7 @@ class Importer(Context):
         if name in scope.values:
             raise ModelError(f"{where}: it is defined twice; every tensor needs a name of its own")
         is_weight = array.ndim > 0 and ElementKind.of(array.dtype).is_float
+        array.flags.writeable = False  # the builder need not copy what is nobody else's
         scope.values[name] = self.builder.constant(name, array, is_weight=is_weight)
 
     def _import_nodes(self, graph: onnx.GraphProto | onnx.FunctionProto, scope: Scope) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from glow_nb.cli import main
 from glow_nb.commands.errors import CleanCommand
 from glow_nb.errors import ModelError
-from tests.unit.commands.samples import call, fails
+from tests.unit.commands.samples import call, fails, write_dense
 
 
 def end_with(error: BaseException) -> Any:
@@ -78,3 +79,27 @@ def test_summaries_are_whole_sentences() -> None:
 )
 def test_usage_errors(arguments: list[str]) -> None:
     fails(*arguments, code=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "role"),
+    [
+        ("profile m.onnx --json m.onnx", "MODEL"),
+        ("profile m.onnx --json a.json --trace ./a.json", "--json"),
+        ("dump m.onnx --level source --output m.onnx", "MODEL"),
+        ("calibrate m.onnx --samples d.npz --output d.npz", "--samples"),
+        ("train m.onnx --data d.npz --loss squares --epochs 1 --output d.glow", "--data"),
+        ("partition m.onnx --devices d.yaml --plot d.yaml", "--devices"),
+    ],
+)
+def test_no_output_replaces_a_file_that_is_read(
+    arguments: str, role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_dense(tmp_path).rename("m.onnx")
+    for name in ("d.npz", "d.yaml"):
+        Path(name).write_bytes(b"mine")
+    before = Path("m.onnx").read_bytes()
+    assert f"which is that of {role}; choose another name" in fails(*arguments.split())
+    assert Path("m.onnx").read_bytes() == before
+    assert Path("d.npz").read_bytes() == Path("d.yaml").read_bytes() == b"mine"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import glow_nb
-from glow_nb.errors import GlowError, VerifyError
+from glow_nb.errors import GlowError, ParseError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Placeholder
+from glow_nb.hlir.graph import Function, Placeholder, Value
 from glow_nb.hlir.print import print_function
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.verify import verify
@@ -73,3 +73,21 @@ def test_after_a_reset_nodes_and_names_are_as_before() -> None:
     b.reset(mark)
     assert b.nodes == [first]
     assert [b.unique_name(name) for name in ("y", "y", "weights")] == ["y_1", "y_2", "weights"]
+
+
+def test_a_constant_keeps_its_numbers() -> None:
+    """A caller may use one array for several constants."""
+    b, buffer = Builder(), np.zeros(3, np.float32)
+    y: Value = b.input("x", VECTOR)
+    for number in (1, 2, 3):
+        buffer[:] = number
+        y = b.emit(ops.Add(y, b.constant(f"c{number}", buffer)))
+    b.save(y, "y")
+    buffer[:] = 50
+    found = glow_nb.evaluate(b.function(), {"x": np.zeros(3, np.float32)})
+    assert found["y"].tolist() == [6, 6, 6]
+
+
+def test_text_behind_a_type_is_refused() -> None:
+    with pytest.raises(ParseError, match="expected the end of the text, found 'and'"):
+        Builder().input("x", "float32<4> and more")

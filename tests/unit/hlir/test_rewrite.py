@@ -34,6 +34,11 @@ def test_nothing_fired_gives_the_same_object() -> None:
     assert rewrite(function, lambda node, rewriter: None) is function
 
 
+def test_a_node_that_a_rule_returns_stays() -> None:
+    function = chain()
+    assert rewrite(function, lambda node, rewriter: node) is function
+
+
 def test_a_rule_is_offered_the_classes_that_it_names_and_those_derived_from_them() -> None:
     offered: list[str] = []
 

@@ -1,0 +1,52 @@
+"""Errors of ours travel from process to process."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+import glow_nb  # all of its classes exist now
+from glow_nb.errors import GlowError, ParseError, UnboundDimension, UnboundInput, VerifyError
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+
+MADE: tuple[GlowError, ...] = (
+    ParseError("net.glow", 2, 3, "%a = b", "no value"),
+    UnboundDimension("net.onnx", ["batch"], {"x": ("batch", 3), "y": None}),
+    UnboundInput("its shape is computed", ["sizes"]),
+)
+
+
+def kinds(kind: type[GlowError] = GlowError) -> Iterator[type[GlowError]]:
+    yield kind
+    for derived in kind.__subclasses__():
+        if derived.__module__.startswith(glow_nb.__name__):
+            yield from kinds(derived)
+
+
+def check(error: GlowError) -> None:
+    found = pickle.loads(pickle.dumps(error))
+    assert type(found) is type(error)
+    assert str(found) == str(error)
+    assert found.__dict__ == error.__dict__
+
+
+@pytest.mark.parametrize("error", MADE, ids=lambda error: type(error).__name__)
+def test_attributes_come_along(error: GlowError) -> None:
+    check(error)
+
+
+@pytest.mark.parametrize("kind", [k for k in kinds() if "__init__" not in vars(k)])
+def test_every_kind_can_be_sent(kind: type[GlowError]) -> None:
+    if not issubclass(kind, (ParseError, VerifyError, UnboundDimension, UnboundInput)):
+        check(kind("x: what is wrong"))
+
+
+def test_the_subject_of_an_error_is_sent_as_text() -> None:
+    b = Builder()
+    error = VerifyError(b.emit(ops.Relu(b.input("x", "float32<3>"))), "has no reader")
+    found = pickle.loads(pickle.dumps(error))
+    assert str(found) == str(error)
+    assert found.subject == repr(error.subject)

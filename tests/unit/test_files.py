@@ -1,0 +1,76 @@
+"""IR text and the archive beside it are written and read as one."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glow_nb import files
+from glow_nb.errors import GlowError
+from glow_nb.files import load_text, save_text
+from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
+from glow_nb.hlir.graph import Function
+from glow_nb.types import Array
+
+SIZE = 1000
+NUMBERS = np.random.default_rng(0).random(SIZE, np.float32)
+
+
+def weighted(operator: type[ops.Add | ops.Mul], number: np.float32) -> Function:
+    b = Builder()
+    weights = b.constant("w", NUMBERS * number)
+    b.save(b.emit(operator(b.input("x", f"float32<{SIZE}>"), weights)), "y")
+    return b.function()
+
+
+def result(path: Path) -> Array:
+    function = load_text(path)
+    assert isinstance(function, Function)
+    return evaluate(function, {"x": np.ones(SIZE, np.float32)})["y"]
+
+
+@pytest.mark.parametrize("full", ["_save_constants", "ir_text"])
+def test_a_full_disk_leaves_text_and_constants_as_they_were(
+    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "net.glow"
+    save_text(weighted(ops.Add, np.float32(1)), path)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if full == "_save_constants":
+        monkeypatch.setattr(files, full, fail)
+    else:
+        monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(GlowError, match="cannot be written: No space left on device"):
+        save_text(weighted(ops.Mul, np.float32(7)), path)
+    np.testing.assert_array_equal(result(path), 1 + NUMBERS)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["net.glow", "net.npz"]
+
+
+def test_an_archive_that_a_text_does_not_need_is_not_read(tmp_path: Path) -> None:
+    b = Builder()
+    b.save(b.emit(ops.Relu(b.input("x", f"float32<{SIZE}>"))), "y")
+    save_text(b.function(), tmp_path / "net.glow")
+    np.savez(tmp_path / "net.npz", samples=np.zeros(3))
+    assert (result(tmp_path / "net.glow") == 1).all()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"samples"])
+def test_another_archive_is_not_replaced(content: bytes | None, tmp_path: Path) -> None:
+    archive = tmp_path / "net.npz"
+    if content is None:
+        np.savez(archive, samples=np.zeros(3))
+    else:
+        archive.write_bytes(content)
+    before = archive.read_bytes()
+    with pytest.raises(GlowError, match="not an archive of constants, which IR text keeps there"):
+        save_text(weighted(ops.Add, np.float32(1)), tmp_path / "net.glow")
+    assert archive.read_bytes() == before
+    assert not (tmp_path / "net.glow").exists()
