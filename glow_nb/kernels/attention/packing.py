@@ -1,8 +1,8 @@
 """Keys turned over and values copied to scratch, as the tiles of a product read them.
 
-Where the heads of a token lie side by side, those of one head lie apart: a few lines of the cache
-each. Processors fetch ahead what goes on in memory, and these pieces end as soon as they have begun
-to. So each loop over tokens asks for the piece of a later token.
+Where the heads of a token lie side by side, the pieces of one head lie apart, each a few lines of
+the cache long. Processors fetch ahead what follows in memory; here that belongs to other heads. So
+the loops over tokens ask for the piece of a later token.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 
 AHEAD_TOKENS = 16
-"""How many tokens ahead a piece is asked for. On one Zen 4 core, attention over 1,500 tokens in 8
-heads of 64 takes 0.990 to 0.996 of the time so, over 512 tokens in 16 heads 0.989 to 0.993, over
-128 and less 1.003 to 1.005; with 8 and 32 it takes as long as with 16."""
+"""How many tokens ahead a piece is asked for. With it, attention over 1,500 tokens in 8 heads of 64
+takes 0.990 to 0.996 of the time on one Zen 4 core, over 512 tokens in 16 heads 0.989 to 0.993, over
+128 and less 1.003 to 1.005; with 8 and 32 tokens it takes as long as with 16."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ class Packing:
     def write_fetch(
         self, out: SourceWriter, pointer: str, at: str, token: int, columns: int, tokens: int = 1
     ) -> None:
-        """Ask for *tokens* pieces of *columns* elements, those that come after some others.
+        """Ask for *tokens* pieces of *columns* elements, of :data:`AHEAD_TOKENS` tokens later.
+
+        Nothing is written for pieces that follow one another in memory.
 
         Args:
             out: Receives the lines.

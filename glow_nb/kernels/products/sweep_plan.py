@@ -26,8 +26,8 @@ from glow_nb.types import ElementKind
 
 SWEPT_BYTES, FAR_SWEPT_BYTES, FAR_SWEPT_VECTORS = 512, 128, 4
 """Width of a tile of a matrix that is swept in its own order, in bytes, and of one with longer rows
-that the second-level cache does not hold: bytes, or vectors if these are wider. Of that, few lines
-of each row are read in turn: on one Zen 3 core with vectors of 32 bytes, one row times matrices of
+that the second-level cache does not hold: bytes, or vectors if these are wider. So few lines of
+each row are read in turn: on one Zen 3 core with vectors of 32 bytes, one row times matrices of
 1,024 x 4,096 and 4,096 x 1,024 takes 0.79 and 0.84 of the time so (0.63 and 0.72 by medians), times
 one of 768 x 768 0.97 to 1.0. Sixteen of 64 x 255, which are near, take 1.1 times as long. On one
 Zen 4 core with vectors of 64 bytes, 1,024 x 4,096 takes 0.91 of the time with four that it takes
@@ -64,7 +64,7 @@ class SweepPlan:
 
     @classmethod
     def of(cls, product: UnpackedProduct, kinds: ProductKinds, target: Target) -> SweepPlan:
-        """Return that of *product*."""
+        """Return the plan of *product*."""
         lanes, shape = lanes_of(kinds.total, target), product.shape
         vectors = swept_vectors(shape, kinds.total, target)
         cut = Cut.balanced(max(1, shape.rows), row_limit(vectors, registers_of(target)))
@@ -102,7 +102,7 @@ def suits_sweep(product: UnpackedProduct, kinds: ProductKinds, target: Target) -
 
 
 def swept_vectors(shape: MatMulShape, kind: ElementKind, target: Target) -> int:
-    """Return the vectors of a tile of a matrix that *shape* sweeps, with sums of *kind*."""
+    """Return how many vectors a tile has if *shape* sweeps a matrix, with sums of *kind*."""
     lanes, registers = lanes_of(kind, target), registers_of(target)
     if shape.rows > row_limit(2, registers):
         return in_place_block(shape, kind, target) // lanes

@@ -7,8 +7,9 @@ lies in.
 A user's matrix begins anywhere, not where a line of the cache does, and vectors that lie in two
 lines each are slower. Where all rows begin at the same place of a vector, the vectors of a sweep
 therefore begin at multiples of their size: up to ``lanes - 1`` elements before the first column.
-There is nothing to fear from what they read there or behind the last column. It lies in a line that
-holds columns, too, so it is memory of the process; and its sums are not used.
+There is nothing to fear from what they read there or behind the last column. Matrices begin at a
+multiple of an element's size, so it lies in a line that holds columns, too, and is memory of the
+process; and its sums are not used.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class SweptProductWriter:
         _, *operands = kernel_operands(self.fusion.head)
         self.lhs, self.rhs, *self.bias = (self.fusion.names[buffer] for buffer in operands)
         self.panels = -(-shape.depth // plan.block)
-        # rows of sums whose distance is an odd number of lines share no place of a cache
+        # with an odd number of lines from row to row, they fall into several places of a cache
         line = CACHE_LINE_BYTES // kinds.total.size_bytes
         self.width = (-(-(self.panels * plan.block + plan.lanes) // line) | 1) * line
         self.sums_at = aligned_bytes(shape.rows * plan.steps * kinds.staged.size_bytes)

@@ -87,10 +87,11 @@ def call(
 ) -> None:
     """Call *kernel* with the address of its right matrix, for each thread in turn."""
     pointers = [dest.ctypes.data, lhs.ctypes.data, rhs, *(other.ctypes.data for other in others)]
-    scratch = np.full(kernel.source.scratch_bytes + 64, 0xA5, np.uint8)
-    start = scratch.ctypes.data + -scratch.ctypes.data % 64
+    scratch = np.full(kernel.source.scratch_bytes + 128, 0xA5, np.uint8)
+    start = -scratch.ctypes.data % 64
     for thread in range(threads):
-        kernel.call(*pointers, start, thread, threads)
+        kernel.call(*pointers, scratch.ctypes.data + start, thread, threads)
+    assert (scratch[start + kernel.source.scratch_bytes :] == 0xA5).all(), "wrote past scratch"
 
 
 @pytest.mark.jit
@@ -101,6 +102,7 @@ def call(
             (1, 40, 256, 256),
             (1, 37, 240, 256),  # a window: columns behind its own
             (2, 40, 272, 272),  # whole vectors, but no whole tiles
+            (2, 9, 240, 240),
             (3, 8, 700, 704),
             (19, 20, 260, 272),  # several tiles of left rows
             (1, 41, 255, 255),  # rows begin at every place of a line
@@ -113,7 +115,7 @@ def test_a_matrix_may_begin_anywhere(shape: tuple[int, int, int, int], lanes: in
     kernel = swept_kernel(product_of(rows, inner, columns, row=row), lanes)
     lhs, rhs = small_numbers((rows, inner)), small_numbers((inner, columns))
     for offset in range(16):
-        for threads in (1, 3):
+        for threads in (1, 3, 40):
             dest = np.full((rows, columns), 7, np.float32)
             for address in placed(rhs, row, offset):
                 call(kernel, dest, lhs, address, threads=threads)
@@ -121,7 +123,7 @@ def test_a_matrix_may_begin_anywhere(shape: tuple[int, int, int, int], lanes: in
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("columns", [256, 250, 255])
+@pytest.mark.parametrize("columns", [256, 250, 255, 260])
 @pytest.mark.parametrize("lanes", LANE_COUNTS)
 def test_nothing_is_read_behind_the_page_of_a_matrix(columns: int, lanes: int) -> None:
     """Of a window of 250 columns in rows of 256, the last six of its last row are not there."""
@@ -140,6 +142,31 @@ def test_nothing_is_read_behind_the_page_of_a_matrix(columns: int, lanes: int) -
 def test_no_rows_sweep_nothing() -> None:
     kernel = swept_kernel(product_of(0, 40, 512), 8)
     kernel(np.zeros((0, 512), np.float32), small_numbers((0, 40)), small_numbers((40, 512)))
+
+
+@pytest.mark.jit
+def test_matrices_of_a_batch_may_begin_at_different_places_of_a_line() -> None:
+    distance, row, columns = 17 * 256 + 7, 256, 250
+    base = Buffer("base", TensorType(FLOAT32, (2, distance)))
+    instruction = UnpackedMatMulInst(
+        Buffer("dest", TensorType(FLOAT32, (2, 1, columns))),
+        Buffer("lhs", TensorType(FLOAT32, (2, 1, 17))),
+        View("rhs", TensorType(FLOAT32, (2, 17, columns)), base, steps=(distance, row, 1)),
+        None,
+        lhs_order=(0, 1, 2),
+        rhs_order=(0, 1, 2),
+    )
+    kernel = swept_kernel(instruction, 16)
+    lhs, rhs = small_numbers((2, 1, 17)), small_numbers((2, 17, columns))
+    memory = at_a_forbidden_page((distance + 16 * row + columns) * 4).view(np.float32)
+    memory[:] = np.nan
+    for image in range(2):
+        for number in range(17):
+            begin = image * distance + number * row
+            memory[begin : begin + columns] = rhs[image, number]
+    dest = np.zeros((2, 1, columns), np.float32)
+    call(kernel, dest, lhs, memory.ctypes.data)
+    np.testing.assert_array_equal(dest, lhs @ rhs)
 
 
 @pytest.mark.jit
@@ -245,6 +272,12 @@ def test_matrices_that_share_a_small_one_do_not_sweep_it() -> None:
     assert not suits_sweep(product, KINDS, target)
     apart = replace(product, right=MatrixLayout(((64, 64 * columns),), columns, 1))
     assert suits_sweep(apart, KINDS, target)
+
+
+def test_transposed_matrices_are_not_swept() -> None:
+    left, right = MatrixLayout((), 4096, 1), MatrixLayout((), 1, 4096)
+    product = UnpackedProduct(MatMulShape(1, 1, 4096, 4096), left, right)
+    assert not suits_sweep(product, KINDS, Target.host())
 
 
 def test_left_rows_that_cannot_be_packed_are_not_swept() -> None:
