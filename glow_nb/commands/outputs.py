@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,36 +21,40 @@ class OutputPath(click.Path):
 
 
 def refuse_lost_files(context: click.Context) -> None:
-    """Compare the outputs of the command in *context* with the paths of its other parameters.
+    """Compare the outputs of the command in *context* with the files that it is given.
 
     Raises:
         OptionError: An output would replace a file that the command reads, or another output.
     """
-    seen: dict[Path, str] = {}
+    seen: dict[str, str] = {}
     parameters = sorted(context.command.params, key=lambda each: isinstance(each.type, OutputPath))
     for parameter in parameters:
         is_option = isinstance(parameter, click.Option)
         label = parameter.opts[0] if is_option else parameter.human_readable_name
-        for path in _paths(context.params.get(parameter.name or "")):
+        for path in _paths(parameter, context.params.get(parameter.name or "")):
             for file in _files(path):
                 if isinstance(parameter.type, OutputPath) and file in seen:
                     raise OptionError(
-                        f"{label} {path}: it would replace {file}, which is that of {seen[file]}; "
+                        f"{label} {path}: it would replace {file}, the file of {seen[file]}; "
                         "choose another name"
                     )
                 seen[file] = label
 
 
-def _paths(value: object) -> Iterator[Path]:
-    """Yield the paths that the *value* of a parameter may be."""
+def _paths(parameter: click.Parameter, value: object) -> Iterator[Path]:
+    """Yield the files that the *value* of *parameter* names, ``NAME=FILE`` among them."""
+    is_file = isinstance(parameter.type, click.Path) or "FILE" in (parameter.metavar or "")
     values = value if isinstance(value, (list, tuple)) else (value,)
-    for each in values:
-        if isinstance(each, (str, Path)) and str(each) != "-":
-            yield Path(each)
+    for each in values if is_file else ():
+        if isinstance(each, Path) and str(each) != "-":
+            yield each
+        elif isinstance(each, str):
+            yield Path(each.partition("=")[2] if "=FILE" in (parameter.metavar or "") else each)
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """Yield *path* and, of IR text, the archive of its constants."""
-    yield path.absolute()
+def _files(path: Path) -> Iterator[str]:
+    """Yield the place of *path* and, of IR text, that of the archive of its constants."""
+    folder = os.path.realpath(path.parent)
+    yield os.path.join(folder, path.name)
     if path.suffix == SUFFIX:
-        yield path.with_suffix(".npz").absolute()
+        yield os.path.join(folder, path.with_suffix(".npz").name)

@@ -26,9 +26,8 @@ from glow_nb.commands.options import (
 )
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.commands.wording import count_of
-from glow_nb.errors import OptionError, UnboundInput
+from glow_nb.errors import UnboundInput
 from glow_nb.feeds import name_feeds
-from glow_nb.files import SUFFIX
 from glow_nb.network import CompiledNetwork
 from glow_nb.text import format_name
 from glow_nb.types import Array, TensorType
@@ -87,7 +86,7 @@ def run(
     MODEL is an ONNX file or IR text. Without --input, the inputs are seeded random numbers: normal
     floats, bytes of their full range, other integers and booleans 0 or 1.
     """
-    _check_save_path(save, model)
+    _check_save_path(save)
     started = time.perf_counter()
     network, feeds = _prepare(model, inputs, as_shapes(shapes), backend, threads)
     compiled_seconds = time.perf_counter() - started
@@ -107,13 +106,9 @@ def run(
         click.echo(f"saved {save}{_renamed(outputs)}")
 
 
-def _check_save_path(save: Path | None, model: Path) -> None:
-    if save is None:
-        return
-    if save.suffix != ".npz":
+def _check_save_path(save: Path | None) -> None:
+    if save is not None and save.suffix != ".npz":
         raise click.BadParameter(f"{save} is not named FILE.npz", param_hint="'--save'")
-    if model.suffix == SUFFIX and save.absolute() == model.with_suffix(".npz").absolute():
-        raise OptionError(f"--save {save}: there lie the constants of {model}; choose another name")
 
 
 def _prepare(

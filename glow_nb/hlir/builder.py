@@ -85,17 +85,15 @@ class Builder:
 
         An array that can be written is copied: what becomes of it later changes no function.
         """
-        numbers = np.asarray(array)
-        kept = numbers.copy() if numbers.flags.writeable else numbers
-        return Constant.of(self.unique_name(name), kept, is_weight=is_weight)
+        return Constant.of(self.unique_name(name), _kept(array), is_weight=is_weight)
 
     def state(self, name: str, array: Array) -> State:
-        """Return a tensor that survives runs and begins as *array*; see :meth:`update`.
+        """Return a tensor that survives runs and begins as *array* is now; see :meth:`update`.
 
         It belongs to the function once a node reads it or it is updated. Give the same one to the
         nodes of several functions and they share it, once they are compiled as one module.
         """
-        return State.of(self.unique_name(name), array)
+        return State.of(self.unique_name(name), _kept(array))
 
     def update(self, state: State, value: Value) -> Save:
         """Let the next run begin with *value* in *state*, at most once in a function.
@@ -145,6 +143,12 @@ class Builder:
                 "for a state"
             )
         return Function(self.name, tuple(self.inputs), tuple(self.outputs), nodes, self.origins)
+
+
+def _kept(array: Array) -> Array:
+    """Return *array*, or a copy of one that can be written."""
+    numbers = np.asarray(array)
+    return numbers.copy() if numbers.flags.writeable else numbers
 
 
 def as_type(type: TensorType | str) -> TensorType:

@@ -112,7 +112,7 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
         if is_offered:
             rewriter.begin(current)
             result = rule(current, rewriter)
-        if result is None or result is current:
+        if result is None or result is current or (result and result == current.results):
             rewriter.nodes.append(current)
             if current is node:
                 continue

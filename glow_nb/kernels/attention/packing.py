@@ -61,9 +61,8 @@ class Packing:
         if tokens == 1:
             out.line(f"tile_prefetch({pointer}, {ahead}, {line}, {lines})")
             return
-        for number in range(lines):
-            place = plus(ahead, number * line)
-            out.line(f"tile_prefetch({pointer}, {place}, {token}, {tokens})")
+        with out.block(f"for d in range(0, {columns}, {line}):"):
+            out.line(f"tile_prefetch({pointer}, {plus(ahead, 'd')}, {token}, {tokens})")
 
     def write_keys(self, out: SourceWriter) -> None:
         """Write the keys to ``keys``: panels of ``[depth, panel_keys]``."""
@@ -110,7 +109,8 @@ class Packing:
             with out.block(f"for panel in range({whole}):"), out.block("for k in range(length):"):
                 at = plus("values_at", self._token, times("panel", columns))
                 tile = f"tile_load(value, {at}, 0, 1, {plan.sum_vectors}, {plan.lanes})"
-                self.write_fetch(out, "value", at, self.shape.value.token, columns)
+                if self.shape.value.token > width:
+                    self.write_fetch(out, "value", at, self.shape.value.token, columns)
                 to = plus(times("panel", size), times("k", columns))
                 out.line(f"tile_store(values, {to}, 0, {self.widened(tile)})")
         if width % columns:

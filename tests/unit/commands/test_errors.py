@@ -90,6 +90,8 @@ def test_usage_errors(arguments: list[str]) -> None:
         ("calibrate m.onnx --samples d.npz --output d.npz", "--samples"),
         ("train m.onnx --data d.npz --loss squares --epochs 1 --output d.glow", "--data"),
         ("partition m.onnx --devices d.yaml --plot d.yaml", "--devices"),
+        ("run m.onnx --input x=d.npz --save d.npz", "--input"),
+        ("run net.glow --save net.npz", "MODEL"),
     ],
 )
 def test_no_output_replaces_a_file_that_is_read(
@@ -100,6 +102,14 @@ def test_no_output_replaces_a_file_that_is_read(
     for name in ("d.npz", "d.yaml"):
         Path(name).write_bytes(b"mine")
     before = Path("m.onnx").read_bytes()
-    assert f"which is that of {role}; choose another name" in fails(*arguments.split())
+    assert f", the file of {role}; choose another name" in fails(*arguments.split())
     assert Path("m.onnx").read_bytes() == before
     assert Path("d.npz").read_bytes() == Path("d.yaml").read_bytes() == b"mine"
+
+
+def test_an_output_may_be_called_like_another_option(tmp_path: Path) -> None:
+    model, output = write_dense(tmp_path), tmp_path / "source"
+    assert call("dump", model, "--level", "source", "--output", output).exit_code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert call("dump", model, "--level", "source", "--output", "source").exit_code == 0

@@ -88,6 +88,13 @@ def test_a_constant_keeps_its_numbers() -> None:
     assert found["y"].tolist() == [6, 6, 6]
 
 
+def test_a_state_begins_as_its_array_was() -> None:
+    buffer = np.zeros(3, np.float32)
+    state = Builder().state("count", buffer)
+    buffer[:] = 50
+    assert state.array.tolist() == [0, 0, 0]
+
+
 def test_text_behind_a_type_is_refused() -> None:
     with pytest.raises(ParseError, match="expected the end of the text, found 'and'"):
         Builder().input("x", "float32<4> and more")

@@ -39,6 +39,15 @@ def test_a_node_that_a_rule_returns_stays() -> None:
     assert rewrite(function, lambda node, rewriter: node) is function
 
 
+def test_a_node_of_several_results_that_a_rule_returns_stays() -> None:
+    b = Builder()
+    halves = b.emit(Split(b.input("x", "float32<4>"), sizes=(2, 2), axis=0))
+    for number, half in enumerate(halves.results):
+        b.save(half, f"y{number}")
+    function = b.function()
+    assert rewrite(function, lambda node, rewriter: node.results, Split) is function
+
+
 def test_a_rule_is_offered_the_classes_that_it_names_and_those_derived_from_them() -> None:
     offered: list[str] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -132,10 +133,11 @@ def test_a_single_place_of_a_grid_lies_in_its_middle() -> None:
     np.testing.assert_array_equal(found, [[[[2, 2], [4, 10]]]])
 
 
-def test_a_matrix_that_does_not_fit_its_grid_is_refused() -> None:
-    inputs, constants = [value("theta", (1, 3, 4))], [weight("size", np.array([1, 1, 2, 2]))]
+@pytest.mark.parametrize("size", [[1, 1, 2, 2], [1], []])
+def test_a_matrix_that_does_not_fit_its_grid_is_refused(size: list[int]) -> None:
+    inputs, constants = [value("theta", (1, 3, 4))], [weight("size", np.array(size, np.int64))]
     proto = one("AffineGrid", ["theta", "size"], inputs=inputs, weights=constants, opset=20)
-    with pytest.raises(ModelError, match=r"theta .*<1 x 3 x 4> must be .*\[1, 1, 2, 2\]"):
+    with pytest.raises(ModelError, match=rf"theta .*<1 x 3 x 4> must be .*{re.escape(str(size))}"):
         import_onnx(proto)
 
 

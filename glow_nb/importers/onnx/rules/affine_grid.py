@@ -23,9 +23,9 @@ def affine_grid(ctx: Context, node: OnnxNode) -> Value:
     one place. That place has the coordinate 0 here, as it has in PyTorch.
     """
     theta, sizes = node.operand(0), ctx.known_integers(node.operand(1), "'size'")
-    batch, *spatial = sizes[:1] + sizes[2:]
+    batch, spatial = sizes[:1], sizes[2:]
     rank = len(spatial)
-    if rank not in (2, 3) or theta.type.shape != (batch, rank, rank + 1):
+    if rank not in (2, 3) or theta.type.shape != (*batch, rank, rank + 1):
         raise ctx.wrong(
             f"theta {theta} must be [N, 2, 3] and 'size' [N, C, H, W], or [N, 3, 4] and "
             f"[N, C, D, H, W]; 'size' is {list(sizes)}"
@@ -37,7 +37,7 @@ def affine_grid(ctx: Context, node: OnnxNode) -> Value:
     places = [axis.reshape(-1) for axis in np.meshgrid(*axes, indexing="ij")]
     matrix = np.stack([*reversed(places), np.ones(prod(spatial))])
     mapped = ctx.emit(matrix_product(ctx, theta, ctx.rounded(matrix, theta.type.kind)))
-    return ctx.reshape(ctx.transpose(mapped, (0, 2, 1)), (batch, *spatial, rank))
+    return ctx.reshape(ctx.transpose(mapped, (0, 2, 1)), (*batch, *spatial, rank))
 
 
 def _coordinates(size: int, align_corners: bool) -> Array:
