@@ -7,15 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-import glow_nb  # all of its classes exist now
+import glow_nb
+import glow_nb.importers.onnx.context  # its errors exist now
 from glow_nb.errors import GlowError, ParseError, UnboundDimension, UnboundInput, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
+from glow_nb.runtime.serve.refusal import Refusal
 
 MADE: tuple[GlowError, ...] = (
     ParseError("net.glow", 2, 3, "%a = b", "no value"),
     UnboundDimension("net.onnx", ["batch"], {"x": ("batch", 3), "y": None}),
     UnboundInput("its shape is computed", ["sizes"]),
+    Refusal(404, "no such model"),
 )
 
 
