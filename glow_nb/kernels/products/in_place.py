@@ -28,16 +28,19 @@ from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind
 
-NARROW_BYTES = 128
-"""A tile that is not so wide reads lines of a matrix that other tiles need as well, too far apart
-for the processor to fetch them ahead."""
+NARROW_BYTES, WIDE_BYTES = 128, 256
+"""Columns of a tile. A narrow one reads lines of a matrix that other tiles need as well, too far
+apart for the processor to fetch them ahead; a wide one reads whole lines in order."""
 
-NEAR_CYCLES, FAR_CYCLES, NARROW_CYCLES = 0.005, 0.02, 0.05
+NEAR_CYCLES, FAR_CYCLES, NARROW_CYCLES, WIDE_CYCLES = 0.005, 0.02, 0.05, 0.0005
 """Of each byte of a right matrix that tiles read where it lies, for each tile of left rows, beside
-what a byte of a copied panel takes: if the second-level cache holds the matrix, and if it does not,
-with wide or narrow tiles. 8 x 768 x 3072 takes 670 us if it is swept on a Zen 3 core with AVX2, and
-3,300 us in tiles of 96 bytes. On a Zen 5 core, wider tiles read 4 MiB sixteen times without a loss
-that could be measured."""
+what a byte of a copied panel takes: if the second-level cache holds the matrix, if it does not, and
+then with narrow tiles; and with wide ones, wherever it lies.
+
+8 x 768 x 3072 takes 670 us if it is swept on a Zen 3 core with AVX2, and 3,300 us in tiles of 96
+bytes. Tiles of 384 bytes on a Zen 4 core with AVX-512 read matrices of 0.4 to 16 MB in place in
+0.85 to 0.99 of the time for 24 to 600 rows, in 1.0 for 1,000 and in 1.03 for 1,500; in 1.04 and
+1.06 where rows are a multiple of 8 KiB."""
 
 
 def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> ProductNest:
@@ -70,10 +73,12 @@ def scattered_cycles(shape: MatMulShape, block: int, kinds: ProductKinds, target
     tiles = -(-shape.rows // row_limit(vectors, registers_of(target)))
     if shape.depth <= block:
         return 0.0  # all of a row is read
+    width = block * kinds.right.size_bytes
+    if width >= WIDE_BYTES:
+        return tiles * WIDE_CYCLES
     if shape.inner * shape.depth * kinds.right.size_bytes <= level_2_bytes(target):
         return tiles * NEAR_CYCLES
-    is_narrow = block * kinds.right.size_bytes < NARROW_BYTES
-    return tiles * (NARROW_CYCLES if is_narrow else FAR_CYCLES)
+    return tiles * (NARROW_CYCLES if width < NARROW_BYTES else FAR_CYCLES)
 
 
 def in_place_block(shape: MatMulShape, kind: ElementKind, target: Target) -> int:

@@ -122,7 +122,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         lanes=lanes,
         columns=columns,
         cut=cut,
-        sum=_reduction(nest, limit),
+        sum=_reduction(nest, limit, lanes),
         panels_inside=False,
         is_staged=nest.is_staged,
         block_units=1,
@@ -187,12 +187,13 @@ def _in_streams(nest: ProductNest, plan: Plan, limit: int) -> Reduction:
     return plan.sum.in_streams(STREAMS, gap, left, limit)
 
 
-def _reduction(nest: ProductNest, limit: int) -> Reduction:
+def _reduction(nest: ProductNest, limit: int, lanes: int) -> Reduction:
     """Cut the sum of *nest* into inner blocks of at most *limit* steps."""
     if nest.codes is not None:
         return nest.codes.reduction(nest.left.step, limit)
     step, factors = 1 if nest.is_staged else nest.left.step, nest.kinds.factors
     distances, shape = input_distances(nest), nest.shape
+    is_turned = nest.right.is_copied and nest.right.column != 1
 
     def within(limit: int) -> Reduction:
         return Reduction.of(
@@ -203,6 +204,7 @@ def _reduction(nest: ProductNest, limit: int) -> Reduction:
             factors=factors,
             run=nest.run,
             keeps_runs=nest.kinds.form.is_paired,
+            multiple=lanes if is_turned else 1,  # whole squares are turned over in registers
         )
 
     whole = within(limit)
@@ -289,7 +291,7 @@ def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     """
     blocks = _blocks(nest, plan)
     right = byte_cycles(nest.right_bytes, target)
-    cycles = copying_cycles(nest, plan) + _passes(nest, plan) * nest.right_bytes * right
+    cycles = copying_cycles(nest, plan, target) + _passes(nest, plan) * nest.right_bytes * right
     waiting = waiting_elements(nest, plan) * nest.kinds.total.size_bytes
     panels = 1 if plan.panels_inside else plan.columns.panels * nest.shape.group
     moves = 2 * (plan.sum.blocks - 1) * panels * blocks
@@ -298,11 +300,11 @@ def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     return cycles + PACKING_CYCLES * blocks * plan.sum.blocks * packed
 
 
-def copying_cycles(nest: ProductNest, plan: Plan) -> float:
+def copying_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     """Estimate the cycles to copy panels to scratch, which each block of units does anew."""
     if not nest.right.is_copied:
         return 0.0
-    copied = COPIED_CYCLES if nest.right.column == 1 else TURNED_CYCLES
+    copied = COPIED_CYCLES if nest.right.column == 1 else target.passes * TURNED_CYCLES
     return copied * _passes(nest, plan) * nest.right_bytes
 
 

@@ -67,6 +67,7 @@ class Reduction:
         factors: int = 1,
         run: int = 1,
         keeps_runs: bool = False,
+        multiple: int = 1,
     ) -> Reduction:
         """Cut the sum of *shape* into inner blocks of at most *limit* steps.
 
@@ -78,6 +79,7 @@ class Reduction:
             factors: Neighbouring factors that a step multiplies.
             run: Factors that are cut into groups together; a group holds none of two runs.
             keeps_runs: Each run has dots of its own.
+            multiple: Pieces of a dot, but for the last one, have a multiple of so many steps.
         """
         dot = shape.channels_per_group
         taps = list(zip(shape.kernel, shape.dilation, distances, strict=True))
@@ -98,10 +100,8 @@ class Reduction:
             right *= count
         has_tap_rows = bool(taps) and shape.kernel[0] > 1
         if dot > limit:
-            pieces = -(-dot // limit)
-            length = -(-dot // pieces)
-            pieces = -(-dot // length)
-            loops.append(SumLoop(pieces, length * step * factors, length))
+            length = _piece(dot, limit, multiple)
+            loops.append(SumLoop(-(-dot // length), length * step * factors, length))
             return cls(tuple(loops), (), length, dot, has_tap_rows)
         inner: list[SumLoop] = []
         while loops and prod(loop.count for loop in (*inner, loops[-1])) * dot <= limit:
@@ -120,8 +120,7 @@ class Reduction:
         """
         assert len((*self.outer, *self.inner)) < 2, f"{self} is not a single dot"
         rest = self.whole_dot - streams * gap
-        pieces = -(-gap // max(1, limit // streams))
-        length = -(-gap // pieces)
+        length = _piece(gap, max(1, limit // streams))
         pieces = -(-gap // length)
         outer = (SumLoop(pieces, length * left, length),) if pieces > 1 else ()
         return Reduction(outer, (), length, gap, self.has_tap_rows, streams, rest)
@@ -140,3 +139,13 @@ class Reduction:
     def blocks_per_tap_row(self) -> int:
         """Inner blocks for one tap of the first dimension."""
         return prod(loop.count for loop in self.outer[1:])
+
+
+def _piece(steps: int, limit: int, multiple: int = 1) -> int:
+    """Return the steps of one of the fewest, equal pieces of at most *limit* steps.
+
+    It is a multiple of *multiple* unless not even one fits *limit*; the last piece may be shorter.
+    """
+    multiple = multiple if multiple <= limit else 1
+    pieces = -(-steps // (limit // multiple * multiple))
+    return -(-steps // (pieces * multiple)) * multiple

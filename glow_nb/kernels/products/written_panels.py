@@ -135,9 +135,9 @@ class CopiedPanels(WrittenPanels):
         """Turn over squares of a part, whose rows are neighbours in memory; then what is left."""
         out, lanes, length, sum = self.out, self.plan.lanes, self._dot_length(), self.plan.sum
         column, end = self.nest.right.column, f"({length}) // {lanes} * {lanes}"
-        with out.block(f"for near in range(0, {end}, {lanes}):"):
-            for begin in range(0, columns, lanes):
-                rows = min(lanes, columns - begin)
+        for begin in range(0, columns, lanes):
+            rows = min(lanes, columns - begin)
+            with out.block(f"for near in range(0, {end}, {lanes}):"):
                 source = plus(first, "near", begin * column)
                 square = f"tile_load({self.stored}, {source}, {column}, {rows}, 1, {lanes})"
                 to = plus(times("near", self.row), begin)

@@ -5,14 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from glow_nb.errors import UnsupportedError, VerifyError
 from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
-from glow_nb.kernels.products.caches import WRITTEN_SHARE
-from glow_nb.kernels.products.in_place import in_place_nest
+from glow_nb.kernels.products.caches import LONGEST_CHAIN, WRITTEN_SHARE
+from glow_nb.kernels.products.in_place import WIDE_BYTES, in_place_nest
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -76,6 +78,10 @@ def with_small_caches(lanes: int) -> Target:
 
 
 CACHES = (Target.host, with_small_caches)
+
+WIDE_TARGET = Target(
+    "x86_64-unknown-linux-gnu", "generic", "+avx,+avx2,+fma,+avx512f,+avx512vl", 16
+)
 
 
 def product_of(
@@ -146,6 +152,34 @@ def test_many_rows_copy_panels_of_a_large_matrix() -> None:
     assert nest.right.is_copied
     plan = plan_product(nest, target)
     assert plan.sum.block_products * nest.block * 4 <= WRITTEN_SHARE * target.l1_bytes
+
+
+@settings(max_examples=300)
+@given(
+    st.integers(1, 3000), st.integers(2, 3000), st.integers(2, 3000), st.sampled_from(LANE_COUNTS)
+)
+def test_squares_of_a_transposed_matrix_are_turned_over_whole(
+    rows: int, inner: int, depth: int, lanes: int
+) -> None:
+    """An inner block of another size would leave rows over that are copied by elements."""
+    target = Target.host(lanes)
+    layouts = (MatrixLayout((), inner, 1), MatrixLayout((), 1, inner))
+    product = UnpackedProduct(MatMulShape(1, rows, inner, depth), *layouts)
+    nest = in_place_nest(product, ProductKinds.of(FLOAT32), target)
+    plan = plan_product(nest, target)
+    assert nest.right.is_copied
+    assert not plan.is_cut or plan.sum.dot % lanes == 0
+    assert plan.sum.block_products <= LONGEST_CHAIN
+    assert (plan.sum.blocks - 1) * plan.sum.dot < inner <= plan.sum.blocks * plan.sum.dot
+
+
+@pytest.mark.parametrize(("rows", "is_copied"), [(100, False), (2000, True)])
+def test_wide_tiles_read_a_large_matrix_where_it_lies(rows: int, is_copied: bool) -> None:
+    layout = MatrixLayout((), 1536, 1)
+    product = UnpackedProduct(MatMulShape(1, rows, 1536, 1536), layout, layout)
+    nest = in_place_nest(product, ProductKinds.of(FLOAT32), WIDE_TARGET)
+    assert nest.block * 4 >= WIDE_BYTES
+    assert nest.right.is_copied == is_copied
 
 
 @pytest.mark.jit
