@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glow_nb.arguments import as_array, fits_as_it_is
+from glow_nb.arguments import array_of_numbers, fits_as_it_is
 from glow_nb.errors import FeedError
-from glow_nb.hlir.graph import Placeholder
-from glow_nb.llir.program import Buffer
 from glow_nb.schema import closest
 from glow_nb.types import Array, SymbolicType, TensorType
+
+if TYPE_CHECKING:
+    from glow_nb.hlir.graph import Placeholder
+    from glow_nb.llir.program import Buffer
 
 Feeds = Mapping[str, Array] | Array
 
@@ -41,7 +44,7 @@ class FeedCheck:
         for name, dtype, shape in self._wanted:
             array = named[name]
             if not fits_as_it_is(array, dtype, shape):
-                array = _fitting(name, array, self.types[name])
+                array = as_fitting(f"input {name!r}", array, self.types[name])
             arrays.append(array)
         return arrays
 
@@ -76,18 +79,18 @@ def name_feeds(names: AbstractSet[str], feeds: Feeds) -> Mapping[str, Array]:
     return feeds
 
 
-def _fitting(name: str, value: object, wanted: TensorType) -> Array:
-    """Return *value* as an array that a kernel can read, or raise FeedError."""
-    dtype, array = wanted.kind.dtype, as_array(name, value)
+def as_fitting(subject: str, value: object, wanted: TensorType) -> Array:
+    """Return *value* as an array that a kernel can read, or raise FeedError about the *subject*."""
+    dtype, array = wanted.kind.dtype, array_of_numbers(FeedError, subject, value)
     if array.dtype.newbyteorder("=") != dtype:
         raise FeedError(
-            f"input {name!r}: dtype is {array.dtype}, the network takes "
-            f"{wanted.kind.value}; convert it with .astype({wanted.kind.value!r})"
+            f"{subject}: dtype is {array.dtype}, the network takes {wanted.kind.value}; "
+            f"convert it with .astype({wanted.kind.value!r})"
         )
     if array.shape != wanted.shape:
         raise FeedError(
-            f"input {name!r}: shape is {list(array.shape)}, the network takes "
-            f"{list(wanted.shape)}; reshape it, or compile for this shape"
+            f"{subject}: shape is {list(array.shape)}, the network takes {list(wanted.shape)}; "
+            "reshape it, or compile for this shape"
         )
     return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, MutableMapping
 import numpy as np
 
 from glow_nb.counted import cut
-from glow_nb.errors import FeedError, GlowError, VerifyError
+from glow_nb.errors import GlowError, VerifyError
+from glow_nb.feeds import Feeds, as_fitting, name_feeds
 from glow_nb.foreign import foreign
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.save import Save
@@ -21,14 +22,14 @@ from glow_nb.types import Array, TensorType
 
 def evaluate(
     function: Function,
-    feeds: Mapping[str, Array],
+    feeds: Feeds,
     state: MutableMapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """Return the outputs of *function* by name, for *feeds* by input name; counted ones are cut.
 
     Args:
         function: What to evaluate.
-        feeds: One array for each input.
+        feeds: One array for each input by name; that of the only input may stand alone.
         state: The values of the states by name; those that are missing begin with their initial
             values. What the function saves is put there at the end, for the next run::
 
@@ -36,21 +37,19 @@ def evaluate(
                 first, second = (evaluate(function, feeds, state) for _ in range(2))
 
     Raises:
-        FeedError: An input is missing, or it or a state is of another shape.
+        FeedError: An input is missing or unknown, or it or a state is of another kind or shape.
         MemoryLimitError: The system gives no memory for a result.
     """
     state = {} if state is None else state
-    names = [placeholder.name for placeholder in function.inputs]
-    if not isinstance(feeds, Mapping):
-        raise FeedError(f"{type(feeds).__name__} fed; give a dict of arrays with the names {names}")
-    values: dict[Value, Array] = {}
-    for placeholder in function.inputs:
-        if placeholder.name not in feeds:
-            raise FeedError(f"input {placeholder} is not fed; feed all of {names}")
-        values[placeholder] = _fitting("input", placeholder, feeds[placeholder.name])
+    inputs = {placeholder.name: placeholder for placeholder in function.inputs}
+    named = name_feeds(inputs.keys(), feeds)
+    values: dict[Value, Array] = {
+        placeholder: as_fitting(f"input {name!r}", named[name], placeholder.type)
+        for name, placeholder in inputs.items()
+    }
     for kept in function.state:
-        is_known = kept.name in state
-        values[kept] = _fitting("state", kept, state[kept.name] if is_known else kept.array)
+        held = state.get(kept.name, kept.array)
+        values[kept] = as_fitting(f"state {kept.name!r}", held, kept.type)
     saved: dict[Placeholder, Array] = {}
     last_use = _last_uses(function)
     for node in function.nodes:
@@ -63,15 +62,6 @@ def evaluate(
     state.update({kept.name: saved[kept].copy() for kept in function.state if kept in saved})
     ordered = {output.name: saved[output] for output in function.outputs}
     return cut(ordered, {o.name: o.counted for o in function.outputs if o.counted})
-
-
-def _fitting(role: str, placeholder: Placeholder, value: object) -> Array:
-    """Return *value* as an array for *placeholder*; raise FeedError unless it has its shape."""
-    with foreign(FeedError, f"{role} {placeholder}: not an array"):
-        array = np.asarray(value)
-    if array.shape != placeholder.type.shape:
-        raise FeedError(f"{role} {placeholder}: shape is {list(array.shape)}; reshape it")
-    return array
 
 
 def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...]:

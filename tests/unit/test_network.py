@@ -108,20 +108,19 @@ def test_whatever_a_feed_raises_is_the_cause_of_ours(net: Network, cause: Except
         single.run,
         single,
         lambda feed: single.profile(feed, limits=False),
+        lambda feed: glow_nb.evaluate(one_input(), feed),
     )
     for run in runs:
         with pytest.raises(FeedError, match=wanted) as caught:
             run(Tensor(cause))
         assert caught.value.__cause__ is cause
-    with pytest.raises(FeedError, match=f"not an array: {type(cause).__name__}"):
-        glow_nb.evaluate(one_input(), {"x": Tensor(cause)})  # type: ignore[dict-item]
 
 
 def test_nothing_is_no_input() -> None:
     net = glow_nb.compile(one_input(), backend="interpreter")
     with pytest.raises(FeedError, match="input 'x': None is no array of numbers"):
         net.run(None)  # type: ignore[arg-type]
-    with pytest.raises(FeedError, match="NoneType fed; give a dict of arrays with the names"):
+    with pytest.raises(FeedError, match="input 'x': None is no array of numbers"):
         glow_nb.evaluate(one_input(), None)  # type: ignore[arg-type]
 
 
