@@ -144,6 +144,15 @@ def array_of_numbers(kind: type[GlowError], subject: str, value: object) -> Arra
 def as_path(path: object) -> Path:
     """Return *path*; raise OptionError if it is neither text nor a path, or names no file."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
-    if not isinstance(text, str) or not text or "\0" in text:
+    if not isinstance(text, str) or not text or "\0" in text or not _has_bytes(text):
         raise OptionError(f"{path!r:.80} is no path; give that of a file, as text or a Path")
     return Path(text)
+
+
+def _has_bytes(text: str) -> bool:
+    """Return whether the file system has bytes for *text*: it has none for a lone surrogate."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -11,8 +11,9 @@ from glow_nb import pipelines
 from glow_nb.backends.backend import Backend, CompiledInSteps, Executable
 from glow_nb.backends.held_weights import share_weights
 from glow_nb.driver import run_to
-from glow_nb.errors import CompileError, OptionError
+from glow_nb.errors import CompileError
 from glow_nb.foreign import foreign
+from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Function, Node
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.llir.program import Buffer, Program
@@ -100,12 +101,7 @@ def optimize(
         OptionError: *function* is none, or *pipeline* names what is no pass.
         PassError: A pass failed; names it and those before it.
     """
-    if not isinstance(function, Function):
-        raise OptionError(
-            f"{function!r:.80} is a {type(function).__name__}, not a Function; "
-            "glow_nb.load(path) makes one of a model"
-        )
-    return GRAPH_PASSES.run(function, pipeline, observer)
+    return GRAPH_PASSES.run(given_function(function), pipeline, observer)
 
 
 def lower_for(

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from glow_nb.arguments import as_path
 from glow_nb.errors import GlowError, ModelError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.module import Module
@@ -94,9 +95,10 @@ def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> 
     those that were there stay.
 
     Raises:
+        OptionError: *path* is none.
         GlowError: A file cannot be written, or the constants would replace another archive.
     """
-    path = Path(path)
+    path = as_path(path)
     if isinstance(ir, Module):
         verify_module(ir)  # functions that have constants of equal names could not be read back
     text = ir_text(ir)

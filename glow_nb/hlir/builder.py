@@ -52,7 +52,13 @@ class Builder:
         return builder
 
     def unique_name(self, name: str) -> str:
-        """Return *name*, or ``name_1``, ``name_2`` ... if it is taken, and take it."""
+        """Return *name*, or ``name_1``, ``name_2`` ... if it is taken, and take it.
+
+        Raises:
+            GlowError: It is no text.
+        """
+        if not isinstance(name, str):
+            raise GlowError(f"the name {name!r:.80} is a {type(name).__name__}; give text")
         unique = name
         while unique in self._taken or unique in self._taken_before:
             suffix = self._suffixes.get(name, 0) + 1
@@ -112,7 +118,16 @@ class Builder:
         return self.emit(Save(value, state), name=f"{state.name}_save")
 
     def emit(self, node: N, name: str | None = None) -> N:
-        """Append *node* under a unique name, by default after its opcode, and return it."""
+        """Append *node* under a unique name, by default after its opcode, and return it.
+
+        Raises:
+            GlowError: It is no node.
+        """
+        if not isinstance(node, Node):
+            raise GlowError(
+                f"{node!r:.80} is a {type(node).__name__}, not a node; emit() takes one such as "
+                "Relu(x)"
+            )
         named = node.copied(name=self.unique_name(name or node.name or node.opcode))
         self.nodes.append(named)
         return named
@@ -121,8 +136,13 @@ class Builder:
         """Make *value* an output called *name*; one value may be several, under different names.
 
         Raises:
-            GlowError: An input or another output has this name.
+            GlowError: An input or another output has this name, or *value* is none.
         """
+        if not isinstance(value, Value):
+            raise GlowError(
+                f"output {name!r:.80} of function {self.name!r}: {value!r:.80} is a "
+                f"{type(value).__name__}, not a value of the function"
+            )
         for role, others in (("input", self.inputs), ("output", self.outputs)):
             if any(other.name == name for other in others):
                 raise GlowError(
@@ -155,10 +175,13 @@ def as_type(type: TensorType | str) -> TensorType:
     """Return *type*, parsed if it is text.
 
     Raises:
+        GlowError: It is neither a type nor text.
         ParseError: The text is no type, or goes on behind it.
     """
     if isinstance(type, TensorType):
         return type
+    if not isinstance(type, str):
+        raise GlowError(f"the type {type!r:.80} is none; give text such as 'float32<8 x 3>'")
     reader = TokenReader(type, "<type>")
     read = reader.read_type()
     reader.expect_kind("end", "the end of the text")

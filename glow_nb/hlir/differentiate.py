@@ -19,6 +19,7 @@ from glow_nb.hlir.backpropagate import (
     total,
 )
 from glow_nb.hlir.backward import PREFIX, Backward
+from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.save import Save
 from glow_nb.schema import closest, operands_of
@@ -48,11 +49,7 @@ def differentiate(function: Function, wrt: Iterable[str], output: str | None = N
             several elements or does not depend on any of *wrt*, or operators on the way have no
             gradient (all are listed).
     """
-    if not isinstance(function, Function):
-        raise GradientError(
-            f"{function!r:.80} is a {type(function).__name__}, not a Function; "
-            "glow_nb.load(path) makes one of a model"
-        )
+    given_function(function, GradientError)
     names = _as_names(wrt)
     target = _saved_value(function, output)
     values = [_storage(function, name) for name in names]

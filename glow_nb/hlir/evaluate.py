@@ -13,6 +13,7 @@ from glow_nb.counted import cut
 from glow_nb.errors import GlowError, VerifyError
 from glow_nb.feeds import Feeds, as_fitting, name_feeds
 from glow_nb.foreign import foreign
+from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.save import Save
 from glow_nb.memory_limit import out_of_memory
@@ -38,10 +39,11 @@ def evaluate(
 
     Raises:
         FeedError: An input is missing or unknown, or it or a state is of another kind or shape.
+        OptionError: *function* is none.
         MemoryLimitError: The system gives no memory for a result.
     """
     state = {} if state is None else state
-    inputs = {placeholder.name: placeholder for placeholder in function.inputs}
+    inputs = {placeholder.name: placeholder for placeholder in given_function(function).inputs}
     named = name_feeds(inputs.keys(), feeds)
     values: dict[Value, Array] = {
         placeholder: as_fitting(f"input {name!r}", named[name], placeholder.type)

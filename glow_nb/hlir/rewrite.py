@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from glow_nb.errors import GlowError
 from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Function, Node, Value
 from glow_nb.hlir.provenance import record_replacement
 from glow_nb.schema import renewed
@@ -92,8 +93,11 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
     Without classes, every node is offered. What replaces a node inherits its name if it was made
     for it. Nodes that lose their last reader stay until ``eliminate_dead_nodes``. The same function
     comes back when no rule fired.
+
+    Raises:
+        OptionError: *function* is none.
     """
-    offered = function.classes_of(of or (Node,))
+    offered = given_function(function).classes_of(of or (Node,))
     if not offered:
         return function
     rewriter = Rewriter(function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -190,11 +191,6 @@ def test_bisect_refuses_what_compile_refuses(threads: Any, backend: Any) -> None
         bisect(relu(), np.zeros((2, 3), np.float32), threads=threads, backend=backend)
 
 
-def test_what_is_no_function_is_not_optimized() -> None:
-    with pytest.raises(OptionError, match=r"'model.onnx' is a str, not a Function"):
-        glow_nb.optimize("model.onnx")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     "feeds",
     [
@@ -213,6 +209,39 @@ def test_evaluate_refuses_what_a_network_refuses(feeds: Any) -> None:
         network.run(feeds)
     with pytest.raises(FeedError, match=re.escape(str(refused.value))):
         glow_nb.evaluate(relu(), feeds)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda value: glow_nb.optimize(value),
+        lambda value: glow_nb.evaluate(value, {}),
+        lambda value: glow_nb.rewrite(value, lambda node, rewriter: None),
+        lambda value: glow_nb.differentiate(value, ["x"]),
+    ],
+)
+def test_what_is_no_function_is_refused(use: Callable[[Any], object]) -> None:
+    with pytest.raises(glow_nb.GlowError, match=r"'model\.onnx' is a str, not a Function; glow_nb"):
+        use("model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda b: b.emit(None), "None is a NoneType, not a node"),
+        (lambda b: b.save(5, "y"), "output 'y' of function 'main': 5 is a int, not a value"),
+        (lambda b: b.input(5, "float32<2>"), "the name 5 is a int; give text"),
+        (lambda b: b.input("x", 5), "the type 5 is none; give text such as"),
+    ],
+)
+def test_what_a_builder_cannot_take_is_refused(use: Callable[[Any], object], message: str) -> None:
+    with pytest.raises(glow_nb.GlowError, match=message):
+        use(glow_nb.Builder())
+
+
+def test_a_path_that_has_no_bytes_is_refused() -> None:
+    with pytest.raises(OptionError, match="is no path; give that of a file"):
+        glow_nb.load("\ud800.onnx")
 
 
 @pytest.mark.parametrize("alignment", [0, -64, 1.5, "64"])

@@ -11,6 +11,7 @@ from glow_nb.backends import Backend
 from glow_nb.compiler import lower_for
 from glow_nb.errors import OptionError, PartitionError, UnsupportedError
 from glow_nb.fuse.check_traits import check_traits
+from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import NODES, Function
 from glow_nb.hlir.ops import Transpose
 from glow_nb.llir.program import Instruction
@@ -70,13 +71,8 @@ def partition(
         raise OptionError(f"objective={objective!r:.80}: give one of {', '.join(VALUES)}")
     named = {device.name: device for device in devices}
     rooms = _checked_limits(limits or {}, named)
-    if not isinstance(function, Function):
-        raise OptionError(
-            f"{function!r:.80} is a {type(function).__name__}, not a Function; "
-            "glow_nb.load(path) makes one of a model"
-        )
     backend = _lowering_backend(devices)
-    lowered = lower_for(function, backend)
+    lowered = lower_for(given_function(function), backend)
     known = UNMEASURED if profile is None else efficiencies(profile)
     program = stacked_program(lowered, backend)
     known.require_known(program.work)
