@@ -1,20 +1,25 @@
 """IR text on disk: ``net.glow``, with the numbers of its large constants beside it in ``net.npz``.
 
 The archive holds one array for each constant under a name of ours (``c0``, ``c1`` ...) and the list
-of the real names, which come from models and must not become member names.
+of the real names, which come from models and must not become member names. The first line of the
+text says which archive it was written with::
+
+    // constants 5f0c9a61e7d24b83, beside this file
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +38,10 @@ from glow_nb.regular_files import open_regular, read_text
 from glow_nb.types import Array, ElementKind
 
 SUFFIX = ".glow"
+
+T = TypeVar("T")
+
+_PAIR = re.compile(r"// constants ([0-9a-f]{16}),")
 
 
 def load_text(path: str | os.PathLike[str]) -> Function | Program:
@@ -65,9 +74,19 @@ def _read(path: Path) -> tuple[str, str, dict[str, Array]]:
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: cannot be read as IR text: {error}") from error
     archive = path.with_suffix(".npz")
+    written_with = _PAIR.match(text)
     # what lies beside a text without such constants is somebody's own file
     is_needed = "external" in text and archive.exists()
-    return text, str(path), load_constants(archive) if is_needed else {}
+    if not is_needed:
+        return text, str(path), {}
+    constants = load_constants(archive)
+    if written_with and written_with[1] != (found := _fingerprint(archive)):
+        raise ModelError(
+            f"{path}: its constants are {written_with[1]}, but {archive.name} has {found}: it "
+            "belongs to another text; put back the right one, or remove the first line of the text "
+            "if these are meant"
+        )
+    return text, str(path), constants
 
 
 def parse_text(
@@ -107,8 +126,17 @@ def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> 
         if constants:
             archive = path.with_suffix(".npz")
             _refuse_foreign(archive)
-            files.enter_context(_new_file(archive, lambda place: _save_constants(place, constants)))
+            save = partial(_save_constants, constants=constants)
+            fingerprint = files.enter_context(_new_file(archive, save))
+            text = f"// constants {fingerprint}, beside this file\n{text}"
         files.enter_context(_new_file(path, lambda place: place.write_text(text, encoding="utf-8")))
+
+
+def _fingerprint(archive: Path) -> str:
+    """Return 16 digits that differ if a constant does, from the checksums in *archive*."""
+    with zipfile.ZipFile(archive) as found:
+        members = sorted((member.filename, member.CRC) for member in found.infolist())
+    return hashlib.sha256(repr(members).encode()).hexdigest()[:16]
 
 
 def _refuse_foreign(archive: Path) -> None:
@@ -134,8 +162,10 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 @contextlib.contextmanager
-def _new_file(path: Path, write: Callable[[Path], object]) -> Iterator[None]:
+def _new_file(path: Path, write: Callable[[Path], T]) -> Iterator[T]:
     """Let *write* make a file beside *path*; move it there after the block, if that was left well.
+
+    The block gets what *write* returns.
 
     The file is on the disk before it gets its name: a process that is killed, or a system that
     breaks down, leaves the old file or the new one, never a half one.
@@ -147,12 +177,12 @@ def _new_file(path: Path, write: Callable[[Path], object]) -> Iterator[None]:
     temporary = _beside(path)
     try:
         try:
-            write(temporary)
+            made = write(temporary)
             with temporary.open("r+b") as stream:
                 os.fsync(stream.fileno())
         except OSError as error:
             raise _unwritable(path, error) from error
-        yield
+        yield made
         try:
             os.replace(temporary, path)
         except OSError as error:
@@ -188,13 +218,15 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
 
 
-def _save_constants(path: Path, constants: Mapping[str, Array]) -> None:
+def _save_constants(path: Path, constants: Mapping[str, Array]) -> str:
+    """Write *constants* to *path*; return the fingerprint of what was written."""
     names = np.frombuffer(json.dumps(list(constants)).encode(), np.uint8)
     members: dict[str, Any] = {
         f"c{index}": _storable(a) for index, a in enumerate(constants.values())
     }
     with path.open("wb") as stream:
         np.savez(stream, names, **members)
+    return _fingerprint(path)
 
 
 def _storable(array: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glow_nb import files
-from glow_nb.errors import GlowError
+from glow_nb.errors import GlowError, ModelError
 from glow_nb.files import load_text, save_text
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -74,3 +74,23 @@ def test_another_archive_is_not_replaced(content: bytes | None, tmp_path: Path) 
         save_text(weighted(ops.Add, np.float32(1)), tmp_path / "net.glow")
     assert archive.read_bytes() == before
     assert not (tmp_path / "net.glow").exists()
+
+
+def test_constants_of_another_text_are_refused(tmp_path: Path) -> None:
+    path, other = tmp_path / "net.glow", tmp_path / "other.glow"
+    save_text(weighted(ops.Add, np.float32(1)), path)
+    save_text(weighted(ops.Add, np.float32(7)), other)
+    other.with_suffix(".npz").replace(path.with_suffix(".npz"))
+    with pytest.raises(
+        ModelError, match=r"constants are \w{16}, but net\.npz has \w{16}: it belongs"
+    ):
+        load_text(path)
+    path.write_text(path.read_text().partition("\n")[2])  # as an older version wrote it
+    np.testing.assert_array_equal(result(path), 1 + 7 * NUMBERS)
+
+
+def test_a_text_that_was_edited_keeps_its_constants(tmp_path: Path) -> None:
+    path = tmp_path / "net.glow"
+    save_text(weighted(ops.Add, np.float32(1)), path)
+    path.write_text(path.read_text().replace("add", "mul"))
+    np.testing.assert_array_equal(result(path), NUMBERS)
