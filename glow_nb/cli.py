@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import click
+import sys
 
-from glow_nb import __version__
-from glow_nb.commands.bench import bench
-from glow_nb.commands.bisect import bisect
-from glow_nb.commands.calibrate import calibrate
-from glow_nb.commands.check import check
-from glow_nb.commands.diff import diff
-from glow_nb.commands.dump import dump
-from glow_nb.commands.errors import CleanGroup
-from glow_nb.commands.export import export
-from glow_nb.commands.info import info
-from glow_nb.commands.machine import machine
-from glow_nb.commands.opt import opt
-from glow_nb.commands.partition import partition
-from glow_nb.commands.profile import profile
-from glow_nb.commands.quantize import quantize
-from glow_nb.commands.run import run
-from glow_nb.commands.serve import serve
-from glow_nb.commands.train import train
+try:  # these take most of a second, in which Ctrl-C may come
+    import click
+
+    from glow_nb import __version__
+    from glow_nb.commands.bench import bench
+    from glow_nb.commands.bisect import bisect
+    from glow_nb.commands.calibrate import calibrate
+    from glow_nb.commands.check import check
+    from glow_nb.commands.diff import diff
+    from glow_nb.commands.dump import dump
+    from glow_nb.commands.errors import CleanGroup
+    from glow_nb.commands.export import export
+    from glow_nb.commands.info import info
+    from glow_nb.commands.machine import machine
+    from glow_nb.commands.opt import opt
+    from glow_nb.commands.partition import partition
+    from glow_nb.commands.profile import profile
+    from glow_nb.commands.quantize import quantize
+    from glow_nb.commands.run import run
+    from glow_nb.commands.serve import serve
+    from glow_nb.commands.train import train
+except KeyboardInterrupt:
+    sys.stderr.write("Interrupted\n")
+    sys.exit(130)  # as a command that is interrupted: see glow_nb.commands.errors
 
 
 @click.group(

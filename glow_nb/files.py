@@ -165,7 +165,8 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 def _new_file(path: Path, write: Callable[[Path], T]) -> Iterator[T]:
     """Let *write* make a file beside *path*; move it there after the block, if that was left well.
 
-    The block gets what *write* returns.
+    The block gets what *write* returns. Where *path* is a link, the file that it leads to is
+    replaced.
 
     The file is on the disk before it gets its name: a process that is killed, or a system that
     breaks down, leaves the old file or the new one, never a half one.
@@ -174,6 +175,7 @@ def _new_file(path: Path, write: Callable[[Path], T]) -> Iterator[T]:
         GlowError: *path* is a folder or a device, or cannot be written.
     """
     _check_regular(path)
+    path = Path(os.path.realpath(path))
     temporary = _beside(path)
     try:
         try:
@@ -200,7 +202,7 @@ def _unwritable(path: Path, error: OSError) -> GlowError:
 def check_writable(path: Path) -> None:
     """Raise the GlowError of :func:`replace_file` now if *path* could not be written later."""
     _check_regular(path)
-    temporary = _beside(path)
+    temporary = _beside(Path(os.path.realpath(path)))
     try:
         temporary.touch()
         temporary.unlink()

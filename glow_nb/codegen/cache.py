@@ -95,7 +95,7 @@ def default_folder() -> Path | None:
     """Return ``GLOW_NB_CACHE_DIR`` or the user's cache folder; None if there is no such place."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
-        return Path(chosen).absolute()
+        return Path(os.path.expanduser(chosen)).absolute()  # where no shell did it
     import platformdirs
 
     folder = platformdirs.user_cache_path("glow_nb", appauthor=False)

@@ -76,15 +76,18 @@ def assign_inputs(assignments: Iterable[str], names: list[str]) -> dict[str, Arr
     Raises:
         OptionError: A name is unknown or given twice, or a file does not hold an array.
     """
-    feeds: dict[str, Array] = {}
+    files: dict[str, str] = {}
     for text in assignments:
         name, path = _split_assignment(text, names)
         if not path:
             raise OptionError(f"--input {text}: it names no file; write {name}=FILE.npy")
-        if name in feeds:
-            raise OptionError(f"--input {text}: input {name!r} is given twice")
-        feeds[name] = read_npy(path)
-    return feeds
+        if name in files:
+            raise OptionError(
+                f"--input {text}: input {name!r} is given as {files[name]}, too; leave one of them "
+                "out"
+            )
+        files[name] = path
+    return {name: read_npy(path) for name, path in files.items()}
 
 
 def _split_assignment(text: str, names: list[str]) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from glow_nb.arguments import Shapes
 from glow_nb.codegen.cores import available_cores
+from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
@@ -111,7 +112,7 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, max=3600),
+    type=FiniteRange(0, 3600),
     default=0.5,
     metavar="S",
     show_default=True,

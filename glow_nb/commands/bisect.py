@@ -17,6 +17,7 @@ from glow_nb.backends import Backend, BackendOptions
 from glow_nb.commands.arrays import assign_inputs, random_array
 from glow_nb.commands.errors import FOUND
 from glow_nb.commands.models import load_model
+from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
@@ -48,7 +49,7 @@ OF_STEPS = ("tolerance", "keep_going", "backend", "threads")
 @model_argument
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0.0, max=1e30),
+    type=FiniteRange(0, 1e30),
     default=1e-4,
     show_default=True,
     metavar="T",
@@ -63,7 +64,7 @@ OF_STEPS = ("tolerance", "keep_going", "backend", "threads")
 )
 @click.option(
     "--least-decibels",
-    type=click.FloatRange(min=-1e3, max=1e3),
+    type=FiniteRange(-1000, 1000),
     default=bisection.LEAST_DECIBELS,
     show_default=True,
     metavar="DB",

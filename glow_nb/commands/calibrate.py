@@ -25,7 +25,6 @@ from glow_nb.commands.samples import (
     samples_option,
 )
 from glow_nb.commands.wording import count_of
-from glow_nb.files import check_writable
 from glow_nb.quant import calibrate as run_calibration
 from glow_nb.quant.samples import batches_of
 from glow_nb.source import as_source, shapes_of
@@ -71,7 +70,6 @@ def calibrate(
     The ranges are those of MODEL for the sizes that it, --shape or the samples fix, and of its
     weights: after training, calibrate again.
     """
-    check_writable(output)
     source = calibrated_model(model, as_shapes(shapes))
     arrays = samples_for(source, read_npz(samples), samples)
     if equalizes:

@@ -7,7 +7,7 @@ import io
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 import click
@@ -31,27 +31,57 @@ class CleanCommand(click.Command):
     """
 
     @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _one_message():  # --help and --version print while arguments are read
+            _require_output()
+            return super().parse_args(ctx, args)
+
+    @override
     def invoke(self, ctx: click.Context) -> Any:
         _escape_unprintable_characters()
-        try:
-            with _warnings_as_messages():
-                return super().invoke(ctx)
-        except GlowError as error:
-            raise click.ClickException(_printable(str(error))) from error
-        except MemoryError as error:
-            raise click.ClickException(f"not enough memory: {error}") from error
-        except KeyboardInterrupt:
-            click.echo("Interrupted", err=True)
-            ctx.exit(INTERRUPTED)
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader went away: click ends quietly
-                raise
-            subject = f"{error.filename}: " if error.filename else ""
-            raise click.ClickException(f"{subject}{error.strerror or error}") from error
+        with _one_message(), _warnings_as_messages():
+            return super().invoke(ctx)
 
 
 class CleanGroup(CleanCommand, click.Group):
     """A group whose subcommands fail like a :class:`CleanCommand`."""
+
+
+@contextmanager
+def _one_message() -> Iterator[None]:
+    """Turn what the block raises into one message and an exit code."""
+    try:
+        yield
+    except GlowError as error:
+        raise click.ClickException(_printable(str(error))) from error
+    except MemoryError as error:
+        raise click.ClickException(f"not enough memory: {error}") from error
+    except KeyboardInterrupt as error:
+        click.echo("Interrupted", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader went away: click ends quietly
+            raise
+        subject = error.filename or ("standard output" if _is_output_broken() else "")
+        reason = error.strerror or str(error)
+        raise click.ClickException(f"{subject}: {reason}" if subject else reason) from error
+
+
+def _require_output() -> None:
+    """Raise GlowError if standard output is closed, where there is no stream for it."""
+    if sys.stdout is None:
+        raise GlowError("standard output: it is closed; send it to /dev/null to see nothing")
+
+
+def _is_output_broken() -> bool:
+    """Tell whether standard output does not take what it has; then it is closed."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):  # a stream that is left open is tried again when Python ends
+            sys.stdout.close()
+        return True
+    return False
 
 
 @contextmanager

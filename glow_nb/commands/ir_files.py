@@ -25,6 +25,8 @@ def read_ir(file: Path, shapes: Shapes | None) -> Function | Program:
 
 
 def _standard_input() -> str:
+    if sys.stdin is None:
+        raise GlowError("<stdin>: it is closed; send IR text to it, or name a file")
     try:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
@@ -42,11 +44,13 @@ def write_ir(ir: Function | Program, output: Path | None) -> None:
             param_hint="'--output'",
         )
     save_text(ir, output)
+    click.echo(f"wrote {output}", err=True)
 
 
 def write_text(text: str, output: Path | None) -> None:
     """Write *text* to *output*, or print it."""
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))
-    else:
-        replace_file(output, lambda place: place.write_text(text, encoding="utf-8"))
+        return
+    replace_file(output, lambda place: place.write_text(text, encoding="utf-8"))
+    click.echo(f"wrote {output}", err=True)

@@ -17,6 +17,7 @@ from glow_nb.commands.options import (
     shape_option,
 )
 from glow_nb.commands.orders import passes_option, read_order
+from glow_nb.commands.outputs import OutputPath
 from glow_nb.driver import STEPS, run
 from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.program import Program
@@ -41,7 +42,7 @@ glow-nb dump model.onnx --after lower | glow-nb opt - --passes fold_constants"""
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputPath(in_place=True),
     metavar="FILE",
     help="Write to FILE.glow instead of standard output, large constants beside it to FILE.npz.",
 )

@@ -14,7 +14,8 @@ from typing_extensions import override
 
 from glow_nb.arguments import MOST_THREADS, Shapes
 from glow_nb.backends import BACKENDS, BackendOptions
-from glow_nb.commands.outputs import refuse_lost_files
+from glow_nb.commands.outputs import check_outputs
+from glow_nb.errors import OptionError
 
 NamedShape = tuple[str, int | tuple[int, ...]]
 
@@ -22,12 +23,12 @@ NamedShape = tuple[str, int | tuple[int, ...]]
 class ExampleCommand(click.Command):
     """A command whose epilog is a list of examples, shown line by line as it is written.
 
-    It begins only if none of its outputs would replace a file that it reads.
+    It begins only if its outputs can be written, and replace no file that it reads.
     """
 
     @override
     def invoke(self, ctx: click.Context) -> Any:
-        refuse_lost_files(ctx)
+        check_outputs(ctx)
         return super().invoke(ctx)
 
     @override
@@ -35,7 +36,7 @@ class ExampleCommand(click.Command):
         if self.epilog:
             with formatter.section("Examples"):
                 for line in self.epilog.splitlines():
-                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+                    formatter.write(f"{'':>{formatter.current_indent}}{line}".rstrip() + "\n")
 
 
 class ShapeType(click.ParamType[NamedShape]):
@@ -61,8 +62,26 @@ class ShapeType(click.ParamType[NamedShape]):
 
 
 def as_shapes(named: tuple[NamedShape, ...]) -> Shapes | None:
-    """Return the ``--shape`` options as ``compile`` takes them; the last of a name counts."""
-    return dict(named) or None
+    """Return the ``--shape`` options as ``compile`` takes them.
+
+    Raises:
+        OptionError: A name is given twice.
+    """
+    shapes: dict[str, int | tuple[int, ...]] = {}
+    for name, given in named:
+        if name in shapes:
+            raise OptionError(
+                f"--shape {_shown(name, given)}: {_shown(name, shapes[name])} is given, too; leave "
+                "one of them out"
+            )
+        shapes[name] = given
+    return shapes or None
+
+
+def _shown(name: str, given: int | tuple[int, ...]) -> str:
+    if isinstance(given, int):
+        return f"{name}={given}"
+    return f"{name}={'x'.join(map(str, given))}{'x' * (len(given) == 1)}"
 
 
 model_argument = click.argument("model", type=click.Path(path_type=Path))
@@ -86,14 +105,20 @@ inputs_option = click.option(
 )
 """Inputs of a command that makes up those that are not given."""
 
-seed_option = click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    show_default=True,
-    help="Seed of the random inputs.",
-)
+
+def seed_option_for(purpose: str) -> Callable[[Any], Any]:
+    """Return the option ``--seed``, whose help says its *purpose*."""
+    return click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        show_default=True,
+        help=f"Seed of {purpose}.",
+    )
+
+
+seed_option = seed_option_for("the random inputs")
 
 threads_option = click.option(
     "--threads",

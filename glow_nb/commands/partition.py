@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -37,7 +38,7 @@ glow-nb partition model.onnx --devices devices.yaml --objective throughput --plo
 glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --json"""
 
 
-@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@click.command(cls=ExampleCommand, epilog=f"{EXAMPLES}\n{DEVICE_EXAMPLE}")
 @model_argument
 @click.option(
     "--devices",
@@ -45,7 +46,7 @@ glow-nb partition model.onnx --devices devices.yaml --assign 'encoder*=fast' --j
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE.yaml",
-    help="The devices: names, memory, rates and links.",
+    help="The devices: names, memory, rates and links, as in the last example.",
 )
 @click.option(
     "--objective",

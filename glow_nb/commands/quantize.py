@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 import glow_nb
 from glow_nb.commands.arrays import read_npz
+from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
     NamedShape,
@@ -26,7 +27,7 @@ from glow_nb.commands.samples import (
 )
 from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
-from glow_nb.files import SUFFIX, check_writable, save_text
+from glow_nb.files import SUFFIX, save_text
 from glow_nb.quant import Drift, Ranges, convert, convert_weights, correct_biases, drift
 from glow_nb.quant.methods import METHODS
 from glow_nb.quant.schemas import FEW_BITS, KINDS, SCHEMAS, WEIGHT_KINDS
@@ -108,7 +109,7 @@ glow-nb quantize model.onnx --ranges ranges.yaml --method mse --keep 'head*' \\
 @click.option("--keep", multiple=True, metavar="GLOB", help="Nodes that stay float. Repeat it.")
 @click.option(
     "--least-gain",
-    type=click.FloatRange(min=0.0, max=1e30),
+    type=FiniteRange(0, 1e30),
     default=1.0,
     show_default=True,
     metavar="G",
@@ -234,7 +235,6 @@ def _check_output(output: Path) -> None:
         raise click.BadParameter(
             f"{output} is named neither FILE.onnx nor FILE{SUFFIX}", param_hint="'--output'"
         )
-    check_writable(output)
 
 
 _OF_ACTIVATIONS = (
@@ -275,5 +275,3 @@ def _check_samples(samples: str | None, picture: Path | None, corrects_biases: b
     ):
         if is_given and samples is None:
             raise OptionError(f"{option}: it needs samples; give --samples")
-    if picture is not None:
-        check_writable(picture)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from glow_nb.arguments import seconds
+from glow_nb.commands.device_example import DEVICE_EXAMPLE
+from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand
 from glow_nb.errors import OptionError
 from glow_nb.text import format_name
@@ -24,7 +25,7 @@ glow-nb serve models/ --address 0.0.0.0 --token-file token.txt --max-batch 8 --m
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-@click.command(cls=ExampleCommand, epilog=EXAMPLES)
+@click.command(cls=ExampleCommand, epilog=f"{EXAMPLES}\n{DEVICE_EXAMPLE}")
 @click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option(
@@ -39,7 +40,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     "device_file",
     type=click.Path(path_type=Path),
     metavar="FILE.yaml",
-    help="The devices: names, kinds, cores and memory.  [default: all cores of this process]",
+    help="The devices: names, kinds, cores and memory, as in the last example.  [default: all "
+    "cores of this process]",
 )
 @click.option(
     "--duplicates",
@@ -59,7 +61,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 )
 @click.option(
     "--max-delay",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(0, 3_600_000),
     default=0.0,
     metavar="MS",
     help="Milliseconds that a batch waits for more rows.",
@@ -88,7 +90,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(0, 1_000_000_000, min_open=True),
     default=60.0,
     show_default=True,
     metavar="S",
@@ -133,7 +135,7 @@ def serve(
     limits = Limits(
         body_bytes=max_body << 20,
         bodies_bytes=_max_bodies(max_body, max_bodies) << 20,
-        request_seconds=seconds("--timeout", timeout),
+        request_seconds=timeout,
     )
     devices = [_this_process()] if device_file is None else read_devices(device_file)
     listening = listen(address, port)

@@ -10,10 +10,11 @@ import click
 import numpy as np
 
 from glow_nb.commands.arrays import read_npz
-from glow_nb.commands.options import ExampleCommand, seed_option, threads_option
+from glow_nb.commands.numbers import FiniteRange
+from glow_nb.commands.options import ExampleCommand, seed_option_for, threads_option
 from glow_nb.commands.outputs import OutputPath
 from glow_nb.errors import OptionError
-from glow_nb.files import SUFFIX, check_writable, replace_file, save_text
+from glow_nb.files import SUFFIX, replace_file, save_text
 from glow_nb.train import (
     SGD,
     Adagrad,
@@ -73,23 +74,26 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
 )
 @click.option("--optimizer", type=click.Choice(list(OPTIMIZERS)), default="adam", show_default=True)
 @click.option(
-    "--rate", type=float, metavar="RATE", help="Learning rate.  [default: that of the optimizer]"
+    "--rate",
+    type=FiniteRange(0, 1e30),
+    metavar="RATE",
+    help="Learning rate.  [default: that of the optimizer]",
 )
 @click.option(
     "--momentum",
-    type=float,
+    type=FiniteRange(0, 1),
     metavar="SHARE",
     help="Share of the last step that the next one keeps; for sgd and rmsprop.",
 )
 @click.option(
     "--weight-decay",
-    type=float,
+    type=FiniteRange(0, 1e30),
     metavar="FACTOR",
     help="Pull of each weight towards 0, as a factor of the weight.",
 )
 @click.option(
     "--clip-norm",
-    type=float,
+    type=FiniteRange(0, 1e30, min_open=True),
     metavar="LENGTH",
     help="Shorten the gradients to this length, taken as one vector, if they are longer.",
 )
@@ -126,7 +130,7 @@ glow-nb train model.onnx --data train.npz --loss squares --optimizer sgd --momen
     metavar="FILE",
     help="The model with its new weights: .onnx of an ONNX model, .glow of IR text.",
 )
-@seed_option
+@seed_option_for("the order of samples, and of what the network draws at random")
 @threads_option
 def train(
     model: Path,
@@ -151,7 +155,6 @@ def train(
     the constants of floats of IR text that are not marked fixed.
     """
     _check_output(model, output)
-    check_writable(output)
     trainer = Trainer(
         model,
         loss=LOSSES[loss](),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -73,17 +74,43 @@ def test_reader_that_went_away_is_no_error(tmp_path: Path, command: str) -> None
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_full_disk_is_one_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "unbuffered", "subject"),
+    [
+        ("check", "", "standard output: "),
+        ("--help", "", "standard output: "),
+        ("--help", "1", ""),  # no error of the system says which stream it is of
+    ],
+)
+def test_full_disk_is_one_message(
+    tmp_path: Path, command: str, unbuffered: str, subject: str
+) -> None:
     with open("/dev/full", "w") as full:
         result = subprocess.run(
-            [*COMMAND, "check", str(write_graph(tmp_path))],
+            [*COMMAND, command, str(write_graph(tmp_path))],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )
     assert result.returncode == 1
-    assert result.stderr == "Error: No space left on device\n"
+    assert result.stderr == f"Error: {subject}No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stream", "message"),
+    [
+        ("check -", "<&-", "<stdin>: it is closed; send IR text to it, or name a file"),
+        ("--help", ">&-", "standard output: it is closed; send it to /dev/null to see nothing"),
+    ],
+)
+def test_a_closed_stream_is_one_message(arguments: str, stream: str, message: str) -> None:
+    command = f"{shlex.join(COMMAND)} {arguments} {stream}"
+    result = subprocess.run(
+        ["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (1, f"Error: {message}\n")
 
 
 def test_interrupt_ends_quietly(tmp_path: Path) -> None:
@@ -102,6 +129,19 @@ def test_interrupt_ends_quietly(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert (process.returncode, stderr) == (130, "Interrupted\n")
+
+
+def test_interrupt_of_an_import_ends_quietly() -> None:
+    code = (
+        "import importlib.abc, runpy, sys\n"
+        "class Interrupted(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "runpy.run_module('glow_nb', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "Interrupted\n")
 
 
 def test_names_survive_a_narrow_encoding(tmp_path: Path) -> None:

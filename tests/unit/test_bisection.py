@@ -309,7 +309,7 @@ class TestCommand:
         model = write_graph(tmp_path)
         fails("bisect", model, "--tolerance", "-1", code=2)
         fails("bisect", model, "--tolerance", "little", code=2)
-        fails("bisect", model, "--tolerance", "nan", code=1)
+        fails("bisect", model, "--tolerance", "nan", code=2)
         assert "missing.onnx" in fails("bisect", "missing.onnx")
         assert "unknown input" in fails("bisect", model, "--input", "z=z.npy")
         assert "cannot be read" in fails("bisect", model, "--input", "x=z.npy")

@@ -94,3 +94,12 @@ def test_a_text_that_was_edited_keeps_its_constants(tmp_path: Path) -> None:
     save_text(weighted(ops.Add, np.float32(1)), path)
     path.write_text(path.read_text().replace("add", "mul"))
     np.testing.assert_array_equal(result(path), NUMBERS)
+
+
+def test_the_file_that_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
+    held, link = tmp_path / "held.txt", tmp_path / "link.txt"
+    held.write_text("old")
+    link.symlink_to(held)
+    files.replace_file(link, lambda place: place.write_text("new"))
+    assert link.is_symlink()
+    assert held.read_text() == "new"

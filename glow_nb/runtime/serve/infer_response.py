@@ -18,6 +18,9 @@ def infer_response(
 
     Returns:
         The body, and how long the JSON at its beginning is; None if it is all.
+
+    Raises:
+        Refusal: An output that is not in bytes has a number that JSON cannot say.
     """
     parts: list[bytes | memoryview] = [b""]
     tensors = []
@@ -32,7 +35,7 @@ def infer_response(
             parts.append(to_bytes(array))
             tensor["parameters"] = {"binary_data_size": array.nbytes}
         else:
-            tensor["data"] = to_json(array)
+            tensor["data"] = to_json(f"output {name!r}", array)
         tensors.append(tensor)
     head: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": tensors}
     if id:

@@ -106,12 +106,24 @@ def to_bytes(array: Array) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def to_json(array: Array) -> list[Any]:
-    """Return the elements of *array*, flat; JSON cannot say what is not finite but as NaN."""
+def to_json(subject: str, array: Array) -> list[Any]:
+    """Return the elements of *array*, flat; raise Refusal if JSON (RFC 8259) cannot say one."""
     kind = ElementKind.of(array.dtype)
     if "float" in kind.value:
         array = array.astype(np.float64)
+        _check_finite(subject, array)
     elif kind.is_storage:
         array = array.astype(np.int64)
     elements: list[Any] = array.reshape(-1).tolist()
     return elements
+
+
+def _check_finite(subject: str, array: Array) -> None:
+    """Raise Refusal if an element of *array* is NaN or infinite."""
+    odd = ~np.isfinite(array)
+    if odd.any():
+        place = tuple(np.argwhere(odd)[0])
+        raise bad_request(
+            f"{subject}: it has {array[place]} at {list(map(int, place))}, which JSON cannot say; "
+            "ask for it in bytes, by its parameter binary_data"
+        )

@@ -201,6 +201,9 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(CACHE_VARIABLE, "relative")
     assert default_folder() == tmp_path / "relative"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, "~/kernels")
+    assert default_folder() == tmp_path / "kernels"
     monkeypatch.delenv(CACHE_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     folder = default_folder()

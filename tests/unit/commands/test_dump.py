@@ -106,7 +106,7 @@ def test_output_runs_to_the_same_result(tmp_path: Path, level: str) -> None:
     model = write_dense(tmp_path)
     dumped = tmp_path / "dumped.glow"
     result = call("dump", model, "--level", level, "--output", dumped, *INTERPRETER)
-    assert (result.exit_code, result.output) == (0, "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"wrote {dumped}\n")
     assert dumped.with_suffix(".npz").exists()
     x = save_array(tmp_path / "x.npy", np.ones((2, 3), np.float32))
     outputs = []
@@ -122,7 +122,7 @@ def test_output_runs_to_the_same_result(tmp_path: Path, level: str) -> None:
 def test_program_text_dumps_as_it_is(tmp_path: Path) -> None:
     dumped = tmp_path / "program.glow"
     call("dump", write_dense(tmp_path), "--level", "llir", "--output", dumped)
-    text = dumped.read_text()
+    text = dumped.read_text().partition("\n")[2]  # behind the line that names its constants
     assert call("dump", dumped).output == text
     assert call("dump", dumped, "--level", "llir", "--after", "import").output == text
     assert "has no graph" in fails("dump", dumped, "--level", "hlir")
@@ -157,7 +157,7 @@ def test_contradictions(tmp_path: Path) -> None:
 
 def test_unwritable_output(tmp_path: Path) -> None:
     message = fails("dump", write_graph(tmp_path), "--output", tmp_path / "missing" / "x.glow")
-    assert "cannot be written" in message
+    assert "there is no folder" in message
 
 
 def test_symbolic_dimensions_need_sizes(tmp_path: Path) -> None:

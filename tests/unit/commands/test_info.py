@@ -73,7 +73,7 @@ def test_memory_map(tmp_path: Path) -> None:
     message = fails(
         "info", write_dense(tmp_path), "--memory-map", tmp_path / "no" / "map.png", *INTERPRETER
     )
-    assert "cannot be written" in message
+    assert "there is no folder" in message
 
 
 def test_unbound(tmp_path: Path) -> None:

@@ -97,13 +97,20 @@ func @main(%x : float32<2 x 3>) -> (%y : float32<2 x 3>) {
 def test_text_goes_through_a_pipe_and_into_a_file(tmp_path: Path) -> None:
     output = tmp_path / "made.glow"
     made = call("opt", "-", "--passes", "lower", "--output", output, text=GRAPH)
-    assert (made.exit_code, made.output) == (0, "")
+    assert (made.exit_code, made.stdout, made.stderr) == (0, "", f"wrote {output}\n")
     assert isinstance(load_text(output), Function)
     assert isinstance(
         parse_text(call("opt", "-", "--passes", "schedule,generate", text=GRAPH).output), Program
     )
     message = fails("opt", output, "--passes", "lower", "--output", tmp_path / "x.txt", code=2)
     assert "not named FILE.glow" in message
+
+
+def test_a_file_is_rewritten_in_place(tmp_path: Path) -> None:
+    path = write_graph(tmp_path)
+    made = call("opt", path, "--passes", "generate", "--output", path)
+    assert (made.exit_code, made.stderr) == (0, f"wrote {path}\n")
+    assert isinstance(load_text(path), Program)
 
 
 def test_verify_finds_what_was_wrong_before(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from glow_nb.backends import Backend, BackendOptions, Cpu
 from glow_nb.backends.interpreter import Interpreter
 from glow_nb.cli import main
 from glow_nb.commands.options import backend_options
+from tests.unit.commands.samples import fails
 
 COMPILING = ("bisect", "diff", "dump", "info", "opt", "profile", "run")
 
@@ -54,3 +55,9 @@ def test_every_command_that_compiles_has_a_flag_for_each_option(name: str) -> No
     joined = " ".join(shown.split())
     for field in fields(Cpu):
         assert " ".join(field.metadata["help"].split()) in joined
+
+
+@pytest.mark.parametrize("again", ["batch=5", "batch=4x3", "batch=4"])
+def test_a_size_is_given_once(again: str) -> None:
+    message = fails("run", "model.onnx", "--shape", "batch=4", "--shape", again)
+    assert message == f"Error: --shape {again}: batch=4 is given, too; leave one of them out\n"

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import glow_nb
 from glow_nb.cli import main
+from glow_nb.runtime.devices.device_file import parse_devices
 from tests.unit.runtime.networks import residual
 
 DEVICES = """\
@@ -81,6 +82,15 @@ def test_a_picture_is_drawn(files: tuple[str, str], tmp_path: Path) -> None:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", ["partition", "serve"])
+def test_help_shows_a_file_of_devices(command: str) -> None:
+    shown = CliRunner().invoke(main, [command, "--help"]).output
+    _, heading, text = shown.partition("  # devices.yaml\n")
+    assert heading, shown
+    names = [device.name for device in parse_devices(text)]
+    assert names == ["fast", "slow0", "slow1"]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,6 @@ def test_ir_text_is_trained(tmp_path: Path) -> None:
         (("--momentum", "0.9"), "--momentum 0.9: the optimizer adam has no momentum"),
         (("--data", "no.npz"), "data file no.npz: cannot be read"),
         (("--data", __file__), "not a whole .npz file of numbers"),
-        (("--rate", "-1"), "rate=-1.0: give a number of 0 or more"),
         (("--freeze", "u*"), "'u*' fits no weight"),
     ],
 )

@@ -64,6 +64,22 @@ def test_an_output_may_be_asked_for_in_bytes(served: Served) -> None:
     assert reply.json["outputs"][0]["data"] == [2.0, 4.0]
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_numbers_that_json_has_not_come_in_bytes_alone(served: Served, number: float) -> None:
+    row = np.array([[1.0, number]], np.float32)
+    reply = infer_bytes(served.app, {"inputs": [binary(row)]}, row.tobytes())
+    assert (reply.status, reply.json) == (
+        400,
+        {
+            "error": f"output 'y': it has {number} at [0, 1], which JSON cannot say; ask for it in "
+            "bytes, by its parameter binary_data"
+        },
+    )
+    head = {"inputs": [binary(row)], "parameters": AS_BYTES}
+    reply = infer_bytes(served.app, head, row.tobytes())
+    np.testing.assert_array_equal(arrays_of(reply)["y"], 2 * row)
+
+
 def test_a_request_without_a_version_gets_the_greatest(served: Served) -> None:
     reply = infer(served.app, path="/v2/models/scaled/infer")
     assert reply.json["model_version"] == "10"
@@ -277,7 +293,7 @@ def test_each_kind_goes_in_and_out(kind: ElementKind) -> None:
     if kind is ElementKind.FLOAT8E8M0:
         numbers = np.array([[1, 2, 4], [8, 2, 1]])
     array = numbers.astype(kind.dtype)
-    listed = to_json(array)
+    listed = to_json("it", array)
     np.testing.assert_array_equal(from_json("it", listed, kind, (2, 3)), array)
     raw = np.frombuffer(bytearray(to_bytes(array)), np.uint8)
     np.testing.assert_array_equal(from_bytes("it", raw, kind, (2, 3)), array)
