@@ -28,16 +28,19 @@ def copy_patch(
     step: Any,
     high: Any,
     wide: Any,
+    down: Any,
+    across: Any,
     outside: Any,
 ) -> Any:
-    """``copy_patch(p, q, image, top, left, height, width, channels, step, high, wide, outside)``.
+    """``copy_patch(p, q, image, top, left, <sizes>, down, across, outside)``.
 
-    Copy the high x wide pixels at row *top* and column *left*, which may be negative, of image
-    number *image* of ``q[images, height, width, channels]`` to p; outside the image is the number
-    *outside*, which is 0 but for bytes. The pixels of q lie *step* elements apart, those of p side
-    by side.
+    Copy high x wide pixels, *down* rows and *across* columns apart, from row *top* and column
+    *left* on, which may be negative, of image number *image* of
+    ``q[images, height, width, channels]`` to p; outside the image is the number *outside*, which is
+    0 but for bytes. Pixels of q that are neighbours lie *step* elements apart, those of p side by
+    side. The sizes are height, width, channels, step, high and wide.
     """
-    sizes = (height, width, channels, step, high, wide)
+    sizes = (height, width, channels, step, high, wide, down, across)
     if not (isinstance(dest, Pointer) and dest == source and are_literal(*sizes, outside)):
         return None
     if literal(outside) and dest.kind.size_bytes > 1:
@@ -47,38 +50,41 @@ def copy_patch(
         number, first, column = (
             to_index(context, builder, arguments[k], signature.args[k]) for k in (2, 3, 4)
         )
-        zero, rows, columns, depth, apart, *window = (
+        zero, rows, columns, depth, apart, lines, most, rows_apart, apart_across = (
             ir.Constant(INDEX, size) for size in (0, *map(literal, sizes))
         )
+        step_across = literal(step) * literal(across)
 
         def clipped(pixel: Any) -> Any:
             """Return the place in the patch of a column of the image, clipped to it."""
             pixel = _choose(builder, ">", builder.sub(pixel, column), zero)
-            return _choose(builder, "<", pixel, window[1])
+            rounded_up = builder.add(pixel, ir.Constant(INDEX, literal(across) - 1))
+            return _choose(builder, "<", builder.udiv(rounded_up, apart_across), most)
 
         def clear(to: Any, count: Any) -> None:
             clear_elements(builder, arguments[0], dest, to, count, literal(outside))
 
         def copy(to: Any, start: Any, pixels: Any) -> None:
             """Copy pixels of one row, from element *start* of the image to *to* of the patch."""
-            if literal(step) == literal(channels):
+            if step_across == literal(channels):
                 size = builder.mul(pixels, depth)
                 copy_elements(builder, arguments[0], to, arguments[1], start, dest, size)
                 return
             with cgutils.for_range(builder, pixels, intp=INDEX) as each:
                 place = builder.add(to, builder.mul(each.index, depth))
-                found = builder.add(start, builder.mul(each.index, apart))
+                found = builder.mul(each.index, ir.Constant(INDEX, step_across))
+                found = builder.add(start, found)
                 copy_elements(builder, arguments[0], place, arguments[1], found, dest, depth)
 
         first_pixel, end_pixel = clipped(zero), clipped(columns)
         begin, end = (builder.mul(pixel, depth) for pixel in (first_pixel, end_pixel))
-        line = builder.mul(window[1], depth)
-        with cgutils.for_range(builder, window[0], intp=INDEX) as loop:
-            row = builder.add(first, loop.index)
+        line = builder.mul(most, depth)
+        with cgutils.for_range(builder, lines, intp=INDEX) as loop:
+            row = builder.add(first, builder.mul(loop.index, rows_apart))
             place = builder.mul(loop.index, line)
             is_inside = builder.icmp_unsigned("<", row, rows)
             pixel = builder.mul(builder.add(builder.mul(number, rows), row), columns)
-            pixel = builder.add(builder.add(pixel, column), first_pixel)
+            pixel = builder.add(builder.add(pixel, column), builder.mul(first_pixel, apart_across))
             with builder.if_else(is_inside) as (inside, beyond):
                 with inside:
                     to, after = builder.add(place, begin), builder.add(place, end)

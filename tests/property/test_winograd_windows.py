@@ -27,7 +27,8 @@ pytestmark = pytest.mark.jit
 
 LARGEST = float(np.finfo(np.float32).max)
 
-# spatial sizes, channels, depth, kernel, tile, pads, group, and the stride if it is not 1
+# spatial sizes, channels, depth, kernel, tile, pads, group; then stride and dilation, of 1 if
+# they are left out
 CASES: dict[str, tuple[Any, ...]] = {
     "4x4": ((11, 10), 5, 19, (3, 3), (4, 4), (1, 1, 1, 1), 1),
     "2x2": ((6, 7), 3, 8, (3, 3), (2, 2), (0, 2, 1, 0), 1),
@@ -44,14 +45,20 @@ CASES: dict[str, tuple[Any, ...]] = {
     "rank 1": ((23,), 5, 12, (3,), (4,), (3, 1), 1),
     "stride": ((11, 12), 5, 19, (3, 3), (4, 3), (1, 1, 1, 1), 1, (2, 2)),
     "stride of rows, groups": ((9, 8), 6, 36, (3, 3), (2, 4), (1, 1, 1, 1), 2, (2, 1)),
+    "dilated": ((13, 10), 5, 19, (3, 3), (4, 4), (2, 2, 2, 2), 1, (1, 1), (2, 2)),
+    "dilated unevenly, groups": ((7, 11), 6, 36, (3, 3), (2, 4), (3, 0, 3, 2), 2, (1, 1), (3, 2)),
+    "dilated beyond input": ((3, 4), 4, 9, (3, 3), (2, 4), (6, 6, 6, 6), 1, (1, 1), (6, 5)),
 }
 
 
 def build(name: str, *, winograd: bool) -> Function:
     """Return a convolution whose sums also go through an epilogue; a fifth of the taps are zero."""
-    spatial, channels, depth, kernel, tile, pads, group, *strides = CASES[name]
-    ones = (1,) * len(kernel)
-    (stride,) = strides or [ones]
+    ones = (1,) * len(CASES[name][3])
+    spatial, channels, depth, kernel, tile, pads, group, stride, dilation = (
+        *CASES[name],
+        ones,
+        ones,
+    )[:9]
     random = np.random.default_rng(len(name))
     b = Builder()
     x = b.input("x", f"float32<2 x {' x '.join(map(str, spatial))} x {channels}>")
@@ -66,11 +73,12 @@ def build(name: str, *, winograd: bool) -> Function:
         )
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, stride, pads, group, block, guarded=True
+            x, packed, offsets, depth, kernel, tile, stride, pads, dilation, group, block,
+            guarded=True,
         )  # fmt: skip
     else:
         made = ops.Convolution(
-            x, filter, bias, kernel=kernel, stride=stride, pads=pads, dilation=ones, group=group
+            x, filter, bias, kernel=kernel, stride=stride, pads=pads, dilation=dilation, group=group
         )
     sums = b.emit(made)
     b.save(sums, "sums")

@@ -36,7 +36,7 @@ def is_channel_wise(node: Node, target: Target) -> TypeGuard[Convolution]:
         return True
     if factors_of(node, target) > 1:
         return True
-    return suits_lanes(shape_of(node).undilated(), node.type.kind, target.lanes)
+    return suits_lanes(shape_of(node), node.type.kind, target.lanes)
 
 
 def factors_of(node: Convolution, target: Target) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glow_nb.backends.cpu.integer_products import widened, with_unsigned_left, without_pad
 from glow_nb.backends.cpu.paired_weights import Pairing, emit_paired, paired_weights
-from glow_nb.backends.cpu.products import Product, undilated_shape
+from glow_nb.backends.cpu.products import Product
 from glow_nb.hlir.graph import Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Reshape, Transpose
 from glow_nb.hlir.rewrite import Rewriter
@@ -80,26 +80,23 @@ def _emit_convolution(
 def _emit_winograd(
     node: Convolution, rewriter: Rewriter, candidate: Candidate, guarded: bool, outside: int
 ) -> Value:
-    shape, block, tile = undilated_shape(node), candidate.block, candidate.tile
+    block, tile = candidate.block, candidate.tile
     assert tile is not None
-    input, filter = node.input, node.filter
-    if shape.rank != len(node.kernel):
-        input = rewriter.emit(Reshape(input, (shape.batch, *shape.input, shape.channels)))
-        filter = rewriter.emit(
-            Reshape(filter, (shape.depth, *shape.kernel, shape.channels_per_group))
-        )
     factors, is_float = candidate.factors, node.type.kind.is_float
-    filter = pack_filter(rewriter, filter, node.group, block, factors, taps_inside=not is_float)
-    made = rewriter.emit(
+    filter = pack_filter(
+        rewriter, node.filter, node.group, block, factors, taps_inside=not is_float
+    )
+    return rewriter.emit(
         WinogradConvolution(
-            input,
-            rewriter.emit(WinogradFilter(filter, tile, shape.stride)) if is_float else filter,
+            node.input,
+            rewriter.emit(WinogradFilter(filter, tile, node.stride)) if is_float else filter,
             pack_bias(rewriter, node.bias, node.group, block),
-            depth=shape.depth,
-            kernel=shape.kernel,
+            depth=node.type.shape[-1],
+            kernel=node.kernel,
             tile=tile,
-            stride=shape.stride,
-            pads=shape.pads,
+            stride=node.stride,
+            pads=node.pads,
+            dilation=node.dilation,
             group=node.group,
             block=block,
             guarded=guarded and is_float,
@@ -107,8 +104,6 @@ def _emit_winograd(
             predicate=node.predicate,
         )
     )
-    same = made.type == node.type
-    return made if same else rewriter.emit(Reshape(made, node.type.shape))
 
 
 def _emit_product(node: MatMul | FullyConnected, rewriter: Rewriter, candidate: Candidate) -> Value:

@@ -114,7 +114,7 @@ def _factors(
 
 
 def _shape_of(node: Convolving) -> ConvolutionShape:
-    shape = ConvolutionShape.of(
+    return ConvolutionShape.of(
         node.input.type.shape,
         node.depth,
         node.kernel,
@@ -123,4 +123,3 @@ def _shape_of(node: Convolving) -> ConvolutionShape:
         dilation=node.dilation,
         group=node.group,
     )
-    return shape.undilated()

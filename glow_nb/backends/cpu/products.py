@@ -26,11 +26,6 @@ def shape_of(node: Convolution) -> ConvolutionShape:
     )
 
 
-def undilated_shape(node: Convolution) -> ConvolutionShape:
-    """Return the sizes of *node*; a dilated line may be seen as an image."""
-    return shape_of(node).undilated()
-
-
 def weight_bytes(products: Iterable[Product]) -> int:
     """Return what all constants take that *products* read, each counted once."""
     weights = {v for node in products for v in operands_of(node) if isinstance(v, Constant)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glow_nb.backends.cpu.products import Product, undilated_shape
+from glow_nb.backends.cpu.products import Product, shape_of
 from glow_nb.hlir.graph import Constant, Value
 from glow_nb.hlir.ops import Convolution, Mul, Reshape, Transpose
 from glow_nb.hlir.ops.quantization import BYTES
@@ -39,7 +39,7 @@ def is_right(node: Product, way: Candidate) -> bool:
     weights = _numbers(node.filter)
     if weights is None:  # not supplied: what is selected is only looked at
         return isinstance(node.filter, Constant)
-    shape = undilated_shape(node)
+    shape = shape_of(node)
     taps = weights.reshape(shape.depth, *shape.kernel, shape.channels_per_group)
     return way.tile in exact_tiles(taps, node.input.type.kind, {way.tile})
 

@@ -23,7 +23,7 @@ from glow_nb.backends.cpu.paired_weights import (
     paired_weights,
     with_its_steps,
 )
-from glow_nb.backends.cpu.products import PRODUCTS, Product, undilated_shape
+from glow_nb.backends.cpu.products import PRODUCTS, Product, shape_of
 from glow_nb.backends.cpu.right_ways import is_right
 from glow_nb.backends.cpu.strassen_room import levels_with_room
 from glow_nb.hlir.graph import Constant, Function, Node, Value
@@ -224,7 +224,7 @@ def _estimated_ways(
     kind, form = factor_kinds(node, target)
     if isinstance(node, Convolution):
         convolution, _ = without_pad(node)
-        shape, is_constant = undilated_shape(convolution), isinstance(node.filter, Constant)
+        shape, is_constant = shape_of(convolution), isinstance(node.filter, Constant)
         ways = estimate(
             shape,
             kind,

@@ -134,7 +134,10 @@ def lower_winograd_filter(node: WinogradFilter, rewriter: Rewriter) -> Value:
 
 @define_node("winograd_convolution")
 class WinogradConvolution(Node):
-    """Convolve like :class:`Convolution`, with dilation 1, by tiles of outputs.
+    """Convolve like :class:`Convolution`, by tiles of outputs.
+
+    With dilation d, the outputs of a tile are d apart, so that their windows share inputs; there
+    are d such phases, and the stride is 1 then.
 
     With ``d`` the n x n inputs of a tile and ``U`` the filter, its m x m outputs are
     ``A (sum over c of U[c] * (B d[c] B^T)) A^T + bias``. ``filter`` is
@@ -161,6 +164,7 @@ class WinogradConvolution(Node):
         tile: Outputs m of a tile in each dimension.
         stride: Distance s of the windows of two outputs.
         pads: Cells of padding: the begins of all dimensions, then the ends.
+        dilation: Distance d of neighbouring taps in each dimension.
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
         guarded: Sum up directly what is not finite.
@@ -175,6 +179,7 @@ class WinogradConvolution(Node):
     tile: tuple[int, ...]
     stride: tuple[int, ...]
     pads: tuple[int, ...]
+    dilation: tuple[int, ...]
     group: int
     block: int
     guarded: bool = False
@@ -197,9 +202,10 @@ class WinogradConvolution(Node):
         return [short_convolution(*axis, whole=self.is_whole) for axis in sizes]
 
     @property
-    def dilation(self) -> tuple[int, ...]:
-        """The distance of the taps, which is 1."""
-        return (1,) * len(self.kernel)
+    def counts(self) -> tuple[int, ...]:
+        """Tiles in each dimension, those of all phases."""
+        sizes = zip(self.type.shape[1:-1], self.tile, self.dilation, strict=True)
+        return tuple(tiles_of(*axis) for axis in sizes)
 
     @override
     def infer_type(self) -> TensorType:
@@ -212,6 +218,11 @@ class WinogradConvolution(Node):
         )
         out = check_window(self, input, self.kernel, self.stride, self.pads, self.dilation)
         _check_tile(self, self.tile, self.kernel, self.stride, whole=self.is_whole)
+        self.require(
+            all(1 in axis for axis in zip(self.stride, self.dilation, strict=True)),
+            f"stride {list(self.stride)} and dilation {list(self.dilation)}: one of them must be 1 "
+            "in each dimension",
+        )
         kind = check_panels(
             self,
             self.kernel if self.is_whole else [each.size for each in self.transforms],
@@ -300,22 +311,18 @@ class WinogradConvolution(Node):
 
     def _tiles(self, input: Array) -> Array:
         """Return the inputs of all tiles, ``[N, *counts, *n, C]``, padded with what is outside."""
-        rank = len(self.kernel)
-        counts = [-(-o // m) for o, m in zip(self.type.shape[1:-1], self.tile, strict=True)]
-        widths = [(0, 0)]
-        for axis, (count, each) in enumerate(zip(counts, self.transforms, strict=True)):
-            wanted = (count - 1) * each.outputs * each.stride + each.size
-            begin = self.pads[axis]
-            widths.append((begin, max(0, wanted - begin - input.shape[axis + 1])))
-        padded = np.pad(input, [*widths, (0, 0)], constant_values=self.outside)
-        axes, sizes = tuple(range(1, rank + 1)), tuple(each.size for each in self.transforms)
-        windows = np.lib.stride_tricks.sliding_window_view(padded, sizes, axis=axes)
-        apart = [each.outputs * each.stride for each in self.transforms]
-        steps = tuple(
-            slice(0, (count - 1) * step + 1, step)
-            for count, step in zip(counts, apart, strict=True)
-        )
-        return np.moveaxis(windows[(slice(None), *steps)], rank + 1, -1)
+        rank, tiles = len(self.kernel), input
+        for axis, each in enumerate(self.transforms):
+            begin, apart = self.pads[axis], self.dilation[axis]
+            firsts = self._firsts(axis) * each.stride
+            places = firsts[:, None] + np.arange(each.size) * apart
+            widths = [(0, 0)] * tiles.ndim
+            at = 1 + 2 * axis  # behind the images, and counts and inputs of the axes before
+            widths[at] = (begin, max(0, places.max(initial=0) + 1 - begin - input.shape[axis + 1]))
+            padded = np.pad(tiles, widths, constant_values=self.outside)
+            tiles = np.take(padded, places, axis=at)
+        inputs, counts = range(2, 2 * rank + 1, 2), range(1, 2 * rank, 2)
+        return tiles.transpose(0, *counts, *inputs, 2 * rank + 1)
 
     def _joined(self, tiles: Array) -> Array:
         """Return ``[N, *counts, K, *m]`` as ``[N, *out, K]``."""
@@ -323,7 +330,16 @@ class WinogradConvolution(Node):
         order = [0, *(axis for i in range(rank) for axis in (1 + i, rank + 2 + i)), rank + 1]
         sizes = [tiles.shape[1 + i] * m for i, m in enumerate(self.tile)]
         joined = tiles.transpose(order).reshape(tiles.shape[0], *sizes, self.depth)
+        for axis, (m, apart) in enumerate(zip(self.tile, self.dilation, strict=True)):
+            places = self._firsts(axis)[:, None] + np.arange(m) * apart
+            joined = np.take(joined, np.argsort(places, axis=None), axis=axis + 1)
         return joined[(slice(None), *(slice(size) for size in self.type.shape[1:-1]))]
+
+    def _firsts(self, axis: int) -> Array:
+        """Return the first output of each tile along *axis*, phase by phase."""
+        apart, outputs = self.dilation[axis], self.tile[axis]
+        phases, tiles = np.arange(apart), np.arange(self.counts[axis] // apart)
+        return (phases[:, None] + tiles * outputs * apart).reshape(-1)
 
     @override
     def cost(self) -> Cost:
@@ -332,9 +348,9 @@ class WinogradConvolution(Node):
     @override
     def executed_cost(self) -> Cost:
         """Count the products, and for every number other than 0 in a matrix one addition."""
-        batch, *out, depth = self.type.shape
+        batch, *_, depth = self.type.shape
         channels = self.input.type.shape[-1]
-        tiles = batch * prod(-(-size // m) for size, m in zip(out, self.tile, strict=True))
+        tiles = batch * prod(self.counts)
         sizes = [each.size for each in self.transforms]
         additions = 0
         for axis, each in enumerate(self.transforms):
@@ -344,6 +360,14 @@ class WinogradConvolution(Node):
             additions += depth * int(np.count_nonzero(each.output)) * outputs
         products = tiles * prod(sizes) * depth * channels // self.group
         return Cost(products, tiles * additions + self.type.size)
+
+
+def tiles_of(size: int, outputs: int, dilation: int) -> int:
+    """Return how many tiles of so many *outputs* there are along a dimension, in all phases.
+
+    All phases have as many as the longest one, so that some tiles may be empty.
+    """
+    return dilation * -(-size // (outputs * dilation))
 
 
 def _check_tile(

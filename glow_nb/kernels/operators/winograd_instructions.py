@@ -40,6 +40,7 @@ class WinogradConvolutionInst(NodeInstruction):
     tile: tuple[int, ...]
     stride: tuple[int, ...]
     pads: tuple[int, ...]
+    dilation: tuple[int, ...]
     group: int
     block: int
     guarded: bool

@@ -169,28 +169,6 @@ class ConvolutionShape:
             dilation=(1, *self.dilation),
         )
 
-    def undilated(self) -> ConvolutionShape:
-        """Return the same computation without dilation, if one line of pixels can be seen so.
-
-        Pixels as far apart as taps are the columns of an image, if all sizes are multiples of that:
-        taps 0, d, 2d of a line of n pixels are a column of three taps over n / d lines of d pixels.
-        """
-        if self.rank != 1 or self.stride != (1,) or self.dilation[0] < 2:
-            return self
-        step = self.dilation[0]
-        sizes = (self.input[0], *self.pads)
-        if any(size % step for size in sizes):
-            return self
-        length, begin, end = (size // step for size in sizes)
-        return replace(
-            self,
-            input=(length, step),
-            kernel=(*self.kernel, 1),
-            stride=(1, 1),
-            pads=(begin, 0, end, 0),
-            dilation=(1, 1),
-        )
-
     def is_plain(self, axis: int) -> bool:
         """True if each output along *axis* is made of the one input at its place."""
         return (

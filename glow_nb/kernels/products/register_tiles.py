@@ -22,16 +22,18 @@ MOST_VECTORS = 4
 class TileStore:
     """Where the finished tiles of a kernel go: through its epilogue to its results.
 
-    Rows of a tile are pixels that follow one another. Each tensor of the result's shape has its own
+    Rows of a tile are pixels at equal distances. Each tensor of the result's shape has its own
     distance from pixel to pixel: it may be a window of a wider one.
 
     Attributes:
         fusion: The pointers, the first of which is ``dest``, and the epilogue.
         lanes: Elements of a vector.
+        apart: Pixels from row to row of a tile.
     """
 
     fusion: Fusion
     lanes: int
+    apart: int = 1
 
     def write(
         self, out: SourceWriter, tile: str, rows: int, *, columns: int, pixel: str, channel: str
@@ -52,7 +54,7 @@ class TileStore:
             stride = self.strides["dest"]
             index = plus(times(pixel, stride), channel)
             suffix, mask = ("", "") if is_whole else ("_masked", f", {columns}")
-            out.line(f"tile_store{suffix}(dest, {index}, {stride}, {tile}{mask})")
+            out.line(f"tile_store{suffix}(dest, {index}, {self.apart * stride}, {tile}{mask})")
             return
         places = self._write_places(out, tile, pixel, channel)
         if self._stays_in_registers:
@@ -63,7 +65,7 @@ class TileStore:
         out.line(f"kept_{tile} = tile_keep({tile})")
         with out.block(f"for {row} in range({rows}):"):
             at = {
-                name: plus(place, times(row, self.strides.get(name, 0)))
+                name: plus(place, times(row, self.apart * self.strides.get(name, 0)))
                 for name, place in places.items()
             }
             at[f"kept_{tile}"] = times(row, vectors * self.lanes)
@@ -82,17 +84,19 @@ class TileStore:
         pixel: str,
         channel: str,
         *,
-        apart: int = 1,
+        apart: int = 0,
     ) -> None:
         """Bring what a tile will write, and what its epilogue reads, nearer; see :meth:`write`.
 
         Where it lies in main memory, a tile that has just begun has time for that. Its rows are so
-        many pixels *apart*.
+        many pixels *apart*, by default as many as those of a tile.
         """
         for name, stride in self.strides.items():
             for column in range(0, columns, self.lanes):
                 place = plus(times(pixel, stride), channel, column)
-                out.line(f"tile_prefetch({name}, {place}, {apart * stride}, {rows})")
+                out.line(
+                    f"tile_prefetch({name}, {place}, {(apart or self.apart) * stride}, {rows})"
+                )
 
     def _write_row(
         self, out: SourceWriter, tile: str, columns: int, places: Mapping[str, str]
@@ -211,13 +215,13 @@ class _WholeTile:
         if pointer in self.tiles.numbers:
             return f"broadcast({pointer}, 0, {self.lanes})"
         if pointer in self.tiles.strides:
-            place = f"{place}, {self.tiles.strides[pointer]}"
+            place = f"{place}, {self.tiles.apart * self.tiles.strides[pointer]}"
             return f"tile_load{self._suffix}({pointer}, {place}, {size}{self._end})"
         return f"tile_bias{self._suffix}({pointer}, {place}, {size}{self._end})"
 
     def store(self, pointer: str, tile: str) -> str:
         """Return the store of the tile to one tensor."""
-        place = f"{self.places[pointer]}, {self.tiles.strides[pointer]}"
+        place = f"{self.places[pointer]}, {self.tiles.apart * self.tiles.strides[pointer]}"
         return f"tile_store{self._suffix}({pointer}, {place}, {tile}{self._end})"
 
     @property

@@ -34,6 +34,7 @@ def winograd_convolution_source(
         instruction.kernel,
         instruction.pads,
         stride=instruction.stride,
+        dilation=instruction.dilation,
         group=instruction.group,
     )
     if not is_flat(shape, instruction.tile):
@@ -73,5 +74,6 @@ def _title(nest: WinogradNest) -> str:
     sizes = " x ".join(map(str, (shape.batch, *shape.input, shape.channels)))
     return (
         f"convolution {taps} by tiles of {tile} of {nest.kind.value}<{sizes}> to {shape.depth} "
-        f"channels, stride {shape.stride}, pads {shape.pads}, group {shape.group}"
+        f"channels, stride {shape.stride}, pads {shape.pads}, dilation {shape.dilation}, group "
+        f"{shape.group}"
     )

@@ -13,7 +13,7 @@ from math import prod
 
 from glow_nb.cook_toom import inputs_of, is_known, row_pairs
 from glow_nb.kernels.bilinear.plan import BilinearPlan, plan_bilinear
-from glow_nb.kernels.operators.winograd import WHOLE_FACTORS
+from glow_nb.kernels.operators.winograd import WHOLE_FACTORS, tiles_of
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import dot_form
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -29,7 +29,8 @@ class WinogradNest:
     """A convolution by tiles of ``tile`` outputs; one to three spatial dimensions.
 
     Attributes:
-        shape: Sizes; the dilation is 1.
+        shape: Sizes. Where the dilation is more than 1, the stride is 1, and a tile has outputs so
+            far apart, in as many phases; see :class:`WinogradConvolution`.
         tile: Outputs of a tile in each dimension.
         kind: Element kind of the input; the other operands of floats are like it.
         block: Output channels of one panel of the filter.
@@ -62,11 +63,12 @@ class WinogradNest:
     def volume(self) -> WinogradNest:
         """The same with three dimensions, along the first of which a tile has one output."""
         input, kernel, tile = self.shape.input, self.shape.kernel, self.tile
-        stride = self.shape.stride
+        stride, dilation = self.shape.stride, self.shape.dilation
         begins, ends = self.shape.begins, self.shape.ends
         if len(tile) == VOLUME and tile[0] > 1:  # lines and columns are plain, and one dimension
             input, kernel, tile = (input[0], prod(input[1:])), (kernel[0], 1), (tile[0], 1)
             begins, ends, stride = (begins[0], 0), (ends[0], 0), (stride[0], 1)
+            dilation = (dilation[0], 1)
         missing = VOLUME - len(tile)
         ones, zeros = (1,) * missing, (0,) * missing
         shape = replace(
@@ -75,7 +77,7 @@ class WinogradNest:
             kernel=(*ones, *kernel),
             stride=(*ones, *stride),
             pads=(*zeros, *begins, *zeros, *ends),
-            dilation=(1,) * VOLUME,
+            dilation=(*ones, *dilation),
         )
         return replace(self, shape=shape, tile=(*ones, *tile))
 
@@ -97,8 +99,9 @@ class WinogradNest:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Tiles in each dimension."""
-        return tuple(-(-o // m) for o, m in zip(self.shape.output, self.tile, strict=True))
+        """Tiles in each dimension, those of all phases."""
+        sizes = zip(self.shape.output, self.tile, self.shape.dilation, strict=True)
+        return tuple(tiles_of(*axis) for axis in sizes)
 
     @property
     def tiles(self) -> int:
@@ -154,7 +157,7 @@ def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...], *, whole: boo
     """True if there is an algorithm, of integers if *whole*, for tiles that saves products."""
     sizes = list(zip(tile, shape.kernel, shape.stride, strict=True))
     return (
-        set(shape.dilation) == {1}
+        all(1 in axis for axis in zip(shape.stride, shape.dilation, strict=True))
         and (not whole or set(shape.stride) == {1})
         and all(is_known(*axis, whole=whole) for axis in sizes)
         and any(m > 1 and r > 1 for m, r, _ in sizes)
@@ -165,8 +168,11 @@ def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...], *, whole: boo
 
 def is_flat(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
     """True if tiles have one output along the first of three dimensions, or can be seen so."""
-    is_column = tile[1:] == (1, 1) and all(map(shape.is_plain, (1, 2)))
-    return shape.rank < VOLUME or tile[0] == 1 or is_column
+    if shape.rank < VOLUME:
+        return True
+    if tile[0] == 1:
+        return shape.dilation[0] == 1
+    return tile[1:] == (1, 1) and all(map(shape.is_plain, (1, 2)))
 
 
 def plan_winograd(nest: WinogradNest, target: Target, block_tiles: int = 0) -> BilinearPlan:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from typing_extensions import override
 
 from glow_nb.cook_toom import WholeDivision, scale_of
@@ -28,7 +30,8 @@ class WinogradWriter(BilinearWriter):
         super().__init__(nest, plan, fusion)
         self.kernel = tuple(self.shape.kernel[1:])
         self.tile, self.sizes = nest.tile[1:], nest.sizes[1:]
-        self.stride = self.shape.stride[1:]
+        self.stride, self.dilation = self.shape.stride[1:], self.shape.dilation[1:]
+        self.tiles = replace(self.tiles, apart=self.dilation[1])
         if nest.takes_taps:
             self.weights = MadeWeights(nest, plan, self.scratch)
         else:
@@ -58,10 +61,25 @@ class WinogradWriter(BilinearWriter):
 
     def _write_place(self) -> None:
         """Locate tile number ``tile``: its plane of the outputs, and the first one, ``y, x``."""
-        out, (high, wide), (rows, columns) = self.out, self.tile, self.nest.counts[1:]
+        out, (rows, columns) = self.out, self.nest.counts[1:]
         out.line(f"image = tile // {rows * columns}")
-        out.line(f"y = {times(f'(tile // {columns} % {rows})', high)}")
-        out.line(f"x = {times(f'(tile % {columns})', wide)}")
+        out.line(f"y = {self._first(0, f'(tile // {columns} % {rows})')}")
+        out.line(f"x = {self._first(1, f'(tile % {columns})')}")
+
+    def _first(self, axis: int, number: str) -> str:
+        """Return the first output of a tile by its *number* along an axis, phase by phase."""
+        outputs, dilation = self.tile[axis], self.dilation[axis]
+        if dilation == 1:
+            return times(number, outputs)
+        tiles = self.nest.counts[axis + 1] // dilation
+        return f"{number} // {tiles} + {times(f'({number} % {tiles})', outputs * dilation)}"
+
+    def _left(self, axis: int, place: str) -> str:
+        """Return how many outputs of a phase there are from *place* on along an axis."""
+        size, dilation = self.shape.output[axis + 1], self.dilation[axis]
+        if dilation == 1:
+            return f"{size} - {place}"
+        return f"({size + dilation - 1} - {place}) // {dilation}"
 
     def _write_corner(self, tap: str) -> None:
         """Find the first pixel of the input of a tile in one plane; it may lie outside.
@@ -86,13 +104,20 @@ class WinogradWriter(BilinearWriter):
     def _write_source(self, tap: str) -> None:
         """Find the input of a tile in one plane: in place, or a copy where it has a border."""
         out, shape = self.out, self.shape
-        (_, height, width), (high, wide), channels = shape.input, self.sizes, shape.channels
+        (_, height, width), (_, wide), channels = shape.input, self.sizes, shape.channels
+        last_row, last_pixel = (
+            (size - 1) * dilation for size, dilation in zip(self.sizes, self.dilation, strict=True)
+        )
         self._write_corner(tap)
-        inside = f"0 <= top <= {height - high} and 0 <= left <= {width - wide}"
+        inside = f"0 <= top < {height - last_row} and 0 <= left < {width - last_pixel}"
         with out.block(f"if {inside}:"):
             start = times(f"((plane * {height} + top) * {width} + left)", self.step)
             out.line(f"source = at(input, {start})")
-            out.line(f"row_step = {width * self.step}\npixel_step = {self.step}")
+            row_step, pixel_step = (
+                self.dilation[0] * width * self.step,
+                self.dilation[1] * self.step,
+            )
+            out.line(f"row_step = {row_step}\npixel_step = {pixel_step}")
         with out.block("else:"):
             self._write_patch()
             out.line("source = patch")
@@ -101,8 +126,9 @@ class WinogradWriter(BilinearWriter):
     def _write_patch(self) -> None:
         """Copy the input of a tile to scratch."""
         shape = self.shape
-        numbers = (*shape.input[1:], shape.channels, self.step, *self.sizes, self.nest.outside)
-        self.out.line(f"copy_patch(patch, input, plane, top, left, {', '.join(map(str, numbers))})")
+        sizes = (*shape.input[1:], shape.channels, self.step, *self.sizes)
+        numbers = ", ".join(map(str, (*sizes, *self.dilation, self.nest.outside)))
+        self.out.line(f"copy_patch(patch, input, plane, top, left, {numbers})")
 
     def _write_factors(self, tap: str) -> None:
         """Transform one plane of a tile, a vector of channels after the other.
@@ -123,7 +149,8 @@ class WinogradWriter(BilinearWriter):
     def _write_factor(self, channel: str, count: int) -> None:
         """Transform *count* channels: first along the rows of the tile, then its columns."""
         out, lanes, kind = self.out, self.plan.factor_lanes, self.plan.kinds.left
-        pixel_step = self.step if self.step == self.shape.channels else "pixel_step"
+        apart = self.dilation[1] * self.step
+        pixel_step = apart if apart == self.shape.channels else "pixel_step"
         (high, wide), (tile_high, tile_wide) = self.sizes, self.tile
         kernel_high, kernel_wide = self.kernel
         stride_high, stride_wide = self.stride
@@ -136,8 +163,8 @@ class WinogradWriter(BilinearWriter):
             row = f"tile_winograd_input({row}, {tile_wide}, {kernel_wide}, {stride_wide})"
             out.line(f"tile_store(line, i * {wide * lanes}, {lanes}, {row})")
             if self.plan.fetches_pixels and not masked:  # those that are new to the next tile
-                place = plus("i * row_step", channel, wide * self.step)
-                out.line(f"tile_prefetch(source, {place}, {self.step}, {stride_wide * tile_wide})")
+                place = plus("i * row_step", channel, wide * apart)
+                out.line(f"tile_prefetch(source, {place}, {apart}, {stride_wide * tile_wide})")
         with out.block(f"for j in range({wide}):"):
             column = f"tile_load(line, j * {lanes}, {wide * lanes}, {high}, 1, {lanes})"
             column = f"tile_winograd_input({column}, {tile_high}, {kernel_high}, {stride_high})"
@@ -150,8 +177,12 @@ class WinogradWriter(BilinearWriter):
     def _write_prefetch(self) -> None:
         """Bring what the next tile of the line will write nearer; there may be none."""
         out, (_, height, width), (high, wide) = self.out, self.shape.output, self.tile
-        with out.block(f"for i in range(min({height} - y, {high})):"):
-            pixel = f"((image * {height} + y + i) * {width} + {plus('x', wide)})"
+        with out.block(f"for i in range(min({self._left(0, 'y')}, {high})):"):
+            row, column = (
+                plus("y", times("i", self.dilation[0])),
+                plus("x", wide * self.dilation[1]),
+            )
+            pixel = f"((image * {height} + {row}) * {width} + {column})"
             self.tiles.write_prefetch(out, wide, self.nest.block, pixel, "channel")
 
     def _write_results(self) -> None:
@@ -187,16 +218,29 @@ class WinogradWriter(BilinearWriter):
     def _write_rows(self, tag: str, column: str, count: int) -> None:
         """Store the outputs that are in the image, *count* channels from *column* on."""
         out, (_, height, width), (tile_high, tile_wide) = self.out, self.shape.output, self.tile
-        with out.block(f"for i in range(min({height} - y, {tile_high})):"):
-            out.line(f"pixel = (image * {height} + y + i) * {width} + x")
-            edge = width % tile_wide
-            if edge and width > tile_wide:
-                with out.block(f"if x < {width - edge}:"):
-                    self._write_line(f"{tag}0", column, count, tile_wide)
-                with out.block("else:"):
-                    self._write_line(f"{tag}1", column, count, edge)
-            else:
-                self._write_line(f"{tag}0", column, count, edge or tile_wide)
+        with out.block(f"for i in range(min({self._left(0, 'y')}, {tile_high})):"):
+            row = plus("y", times("i", self.dilation[0]))
+            out.line(f"pixel = (image * {height} + {row}) * {width} + x")
+            lengths = self._line_lengths()
+            if len(lengths) == 1:
+                self._write_line(f"{tag}0", column, count, lengths[0])
+                return
+            out.line(f"pixels = min({self._left(1, 'x')}, {tile_wide})")
+            for number, pixels in enumerate(lengths):
+                if pixels > 0:
+                    with out.block(f"if pixels == {pixels}:"):
+                        self._write_line(f"{tag}{number}", column, count, pixels)
+
+    def _line_lengths(self) -> list[int]:
+        """Return how many outputs the lines of tiles have, the most first; 0 if there are none."""
+        tile, dilation, count = self.tile[1], self.dilation[1], self.nest.counts[2]
+        tiles, size = count // dilation, self.shape.output[2]
+        whole, longer = divmod(size, dilation)  # outputs of a phase; so many have one more
+        phases = {whole, whole + bool(longer)}
+        found = {
+            min(tile, max(0, phase - number * tile)) for phase in phases for number in range(tiles)
+        }
+        return sorted(found, reverse=True)
 
     def _write_line(self, tag: str, column: str, count: int, pixels: int) -> None:
         """Finish one line of outputs and store it."""

@@ -79,7 +79,7 @@ def test_winograd_convolution_executes_fewer_products(b: Builder) -> None:
     x = b.input("x", "float32<1 x 8 x 8 x 4>")
     filter = b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>")
     bias = b.input("b", "float32<8>")
-    window = (3, 3), (4, 4), (1, 1), (1, 1, 1, 1)
+    window = (3, 3), (4, 4), (1, 1), (1, 1, 1, 1), (1, 1)
     node = operators.WinogradConvolution(x, filter, bias, 8, *window, 1, 8)
     assert node.cost() == Cost(64 * 8 * 9 * 4, 64 * 8)
     assert node.executed_cost().multiply_adds == 4 * 36 * 8 * 4

@@ -400,21 +400,23 @@ def test_a_tile_tells_of_all_its_elements(condition: str, wanted: list[int], lan
     ("step", "kind", "outside"),
     [(3, FLOAT32, 0), (7, FLOAT32, 0), (7, ElementKind.INT8, -3), (3, ElementKind.UINT8, 200)],
 )
+@pytest.mark.parametrize(("down", "across"), [(1, 1), (3, 2), (1, 6)])
 def test_a_patch_has_one_number_outside_the_image(
-    step: int, kind: ElementKind, outside: int
+    step: int, kind: ElementKind, outside: int, down: int, across: int
 ) -> None:
     out = SourceWriter()
     with out.block("def kernel(dest, source, scratch, thread, threads):"):
         with out.block("for k in range(99):"):
-            sizes = f"4, 3, 3, {step}, 4, 5, {outside}"
+            sizes = f"4, 3, 3, {step}, 4, 5, {down}, {across}, {outside}"
             out.line(f"copy_patch(at(dest, k * 60), source, 1, k // 11 - 5, k % 11 - 6, {sizes})")
     target = Target.host()
     kernel = RunningKernel(KernelSource("t", out.text, (kind, kind), 0), target)
     source = (100 * np.random.default_rng(0).random((2, 4, 3, step))).astype(kind.dtype)
     dest, whole = guarded((9, 11, 4, 5, 3), kind)
     kernel(dest, source)
-    padded = np.pad(source[1, ..., :3], [(9, 9), (9, 9), (0, 0)], constant_values=outside)
+    padded = np.pad(source[1, ..., :3], [(9, 16), (9, 32), (0, 0)], constant_values=outside)
     for k, found in enumerate(dest.reshape(99, 4, 5, 3)):
         top, left = k // 11 - 5 + 9, k % 11 - 6 + 9
-        np.testing.assert_array_equal(found, padded[top : top + 4, left : left + 5])
+        rows, columns = slice(top, top + 4 * down, down), slice(left, left + 5 * across, across)
+        np.testing.assert_array_equal(found, padded[rows, columns])
     assert guards_are_intact(whole)

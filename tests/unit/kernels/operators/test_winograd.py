@@ -18,7 +18,8 @@ from glow_nb.kernels import operators
 from glow_nb.kernels.operators.panels import pack_bias, pack_filter
 from glow_nb.types import Array, ElementKind, TensorType
 
-# batch, input, channels, depth, kernel, tile, pads, group, block, and the stride if it is not 1
+# batch, input, channels, depth, kernel, tile, pads, group, block; then stride and dilation, of 1 if
+# they are left out
 CASES = {
     "4x4": (2, (9, 13), 5, 19, (3, 3), (4, 4), (1, 1, 1, 1), 1, 16),
     "2x2 one sided pads": (1, (6, 7), 3, 8, (3, 3), (2, 2), (0, 2, 1, 0), 1, 8),
@@ -30,6 +31,36 @@ CASES = {
     "depth": (1, (6, 2, 3), 4, 6, (3, 1, 1), (4, 1, 1), (1, 0, 0, 1, 0, 0), 1, 8),
     "volume": (1, (3, 5, 6), 4, 6, (3, 3, 3), (1, 4, 2), (1, 1, 1, 2, 1, 0), 2, 8),
     "huge pads": (1, (2, 3), 2, 4, (3, 3), (4, 4), (4, 4, 4, 4), 1, 8),
+    "dilated": (2, (9, 13), 5, 19, (3, 3), (4, 4), (2, 2, 2, 2), 1, 16, (1, 1), (2, 2)),
+    "dilated unevenly": (
+        1,
+        (7, 11),
+        4,
+        6,
+        (3, 3),
+        (2, 4),
+        (3, 0, 1, 2),
+        2,
+        8,
+        (1, 1),
+        (3, 2),
+    ),
+    "dilated rank 1": (2, (23,), 4, 6, (3,), (4,), (6, 0), 1, 8, (1,), (3,)),
+    "dilated beyond input": (1, (3, 4), 2, 4, (3, 3), (2, 2), (5, 6, 5, 6), 1, 8, (1, 1), (5, 6)),
+    "dilated with stride": (1, (9, 14), 4, 6, (3, 3), (4, 3), (1,) * 4, 1, 8, (2, 1), (1, 2)),
+    "dilated planes": (
+        1,
+        (4, 9, 8),
+        4,
+        6,
+        (2, 3, 3),
+        (1, 2, 4),
+        (1,) * 6,
+        1,
+        8,
+        (1, 1, 1),
+        (2, 3, 2),
+    ),
     "stride": (2, (9, 14), 5, 9, (3, 3), (4, 3), (1, 1, 1, 1), 1, 16, (2, 2)),
     "stride of rows": (1, (7, 10), 4, 6, (5, 3), (2, 4), (2, 0, 1, 1), 2, 8, (2, 1)),
     "stride of planes": (1, (5, 6, 7), 4, 6, (3, 3, 3), (1, 2, 2), (1,) * 6, 1, 8, (2, 2, 2)),
@@ -39,32 +70,33 @@ STRIDED = [name for name in CASES if "stride" in name]
 
 
 def case(name: str) -> tuple[Any, ...]:
-    """Return a case with its stride."""
+    """Return a case with its stride and dilation."""
     kernel = CASES[name][4]
     assert isinstance(kernel, tuple)
-    return CASES[name] if name in STRIDED else (*CASES[name], (1,) * len(kernel))
+    ones = (1,) * len(kernel)
+    return (*CASES[name], ones, ones)[:11]
 
 
 def build(name: str, *, winograd: bool) -> Function:
-    batch, spatial, channels, depth, kernel, tile, pads, group, block, stride = case(name)
+    batch, spatial, channels, depth, kernel, tile, pads, group, block, stride, dilation = case(name)
     random = np.random.default_rng(0)
     b = Builder()
     x = b.input("x", f"float64<{' x '.join(map(str, (batch, *spatial, channels)))}>")
     filter = b.constant("w", random.normal(size=(depth, *kernel, channels // group)))
     bias = b.constant("b", random.normal(size=depth))
-    ones = (1,) * len(kernel)
     if winograd:
         packed = b.emit(
             operators.WinogradFilter(pack_filter(b, filter, group, block), tile, stride)
         )
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, stride, pads, group, block, guarded=True
+            x, packed, offsets, depth, kernel, tile, stride, pads, dilation, group, block,
+            guarded=True,
         )  # fmt: skip
         b.save(b.emit(made), "y")
     else:
         plain = ops.Convolution(
-            x, filter, bias, kernel=kernel, stride=stride, pads=pads, dilation=ones, group=group
+            x, filter, bias, kernel=kernel, stride=stride, pads=pads, dilation=dilation, group=group
         )
         b.save(b.emit(plain), "y")
     return b.function()
@@ -92,6 +124,18 @@ def test_a_number_that_is_not_finite_stays_in_its_windows(name: str, number: flo
     np.testing.assert_allclose(evaluate(tiled, {"x": x})["y"], expected, rtol=1e-9, atol=1e-9)
 
 
+def test_dilation_and_stride_together_are_refused() -> None:
+    b = Builder()
+    window = (3, 3), (4, 4), (2, 1), (1, 1, 1, 1), (2, 1)
+    with pytest.raises(VerifyError, match=r"stride \[2, 1\] and dilation \[2, 1\]: one of them"):
+        operators.WinogradConvolution(
+            b.input("x", "float32<1 x 9 x 9 x 4>"),
+            b.input("w", "float32<1 x 1 x 9 x 6 x 4 x 8>"),
+            b.input("b", "float32<8>"),
+            8, *window, 1, 8,
+        )  # fmt: skip
+
+
 def test_tiles_without_an_algorithm_are_refused() -> None:
     b = Builder()
     filter = b.input("w", "float32<1 x 1 x 3 x 3 x 4 x 8>")
@@ -117,7 +161,7 @@ def test_a_filter_for_other_tiles_is_refused() -> None:
     )
     with pytest.raises(VerifyError, match=re.escape(problem)):
         operators.WinogradConvolution(
-            x, filter, bias, 8, (3, 3), (3, 3), (1, 1), (1, 1, 1, 1), 1, 8
+            x, filter, bias, 8, (3, 3), (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1, 8
         )
 
 
@@ -125,7 +169,7 @@ def build_of_bytes(
     name: str, *, winograd: bool, outside: int, bound: int
 ) -> tuple[Function, dict[str, Array]]:
     """Return a convolution of bytes with weights from -*bound* to *bound*, and its input."""
-    batch, spatial, channels, depth, kernel, tile, pads, group, block, stride = case(name)
+    batch, spatial, channels, depth, kernel, tile, pads, group, block, stride, dilation = case(name)
     random = np.random.default_rng(2)
     b = Builder()
     shape = (batch, *spatial, channels)
@@ -133,19 +177,20 @@ def build_of_bytes(
     weights = random.integers(-bound, bound + 1, (depth, *kernel, channels // group), np.int8)
     filter = b.constant("w", weights)
     bias = b.constant("b", random.integers(-(2**31), 2**31, depth).astype(np.int32))
-    ones, rank = (1,) * len(kernel), len(kernel)
+    rank = len(kernel)
     if winograd:
         packed = pack_filter(b, filter, group, block, 2, taps_inside=True)
         offsets = pack_bias(b, bias, group, block)
         made = operators.WinogradConvolution(
-            x, packed, offsets, depth, kernel, tile, stride, pads, group, block, outside=outside
+            x, packed, offsets, depth, kernel, tile, stride, pads, dilation, group, block,
+            outside=outside,
         )  # fmt: skip
         b.save(b.emit(made), "y")
     else:
         around = (0, *pads[:rank], 0, 0, *pads[rank:], 0)
         x = b.emit(ops.Pad(x, around, value=float(outside)))
         plain = ops.Convolution(
-            x, filter, bias, kernel=kernel, stride=ones, pads=(0,) * 2 * rank, dilation=ones,
+            x, filter, bias, kernel=kernel, stride=stride, pads=(0,) * 2 * rank, dilation=dilation,
             group=group,
         )  # fmt: skip
         b.save(b.emit(plain), "y")
@@ -170,6 +215,7 @@ def of_bytes(**changes: Any) -> operators.WinogradConvolution:
         "kernel": (3, 3),
         "tile": (4, 4),
         "stride": (1, 1),
+        "dilation": (1, 1),
         "pads": (1, 1, 1, 1),
         "group": 1,
     }
@@ -214,5 +260,5 @@ def test_floats_have_zeros_outside() -> None:
             b.input("x", "float32<1 x 5 x 5 x 4>"),
             b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>"),
             b.input("b", "float32<8>"),
-            8, (3, 3), (4, 4), (1, 1), (1, 1, 1, 1), 1, 8, outside=1,
+            8, (3, 3), (4, 4), (1, 1), (1, 1, 1, 1), (1, 1), 1, 8, outside=1,
         )  # fmt: skip

@@ -59,12 +59,12 @@ def instructions(dest: Buffer, input: Buffer, block: int) -> dict[str, Instructi
             block=block, kernel=(1, 1), pads=(0, 0, 0, 0), stride=(1, 1), dilation=(1, 1),
         ),
         "winograd": WinogradConvolutionInst(
-            dest, input, tiles, bias, depth=20, tile=(4, 2), stride=(1, 1), group=1, block=block,
-            guarded=False, **SAME,
+            dest, input, tiles, bias, depth=20, tile=(4, 2), group=1, block=block,
+            guarded=False, **WINDOW,
         ),
         "guarded": WinogradConvolutionInst(
-            dest, input, tiles, bias, depth=20, tile=(4, 2), stride=(1, 1), group=1, block=block,
-            guarded=True, **SAME,
+            dest, input, tiles, bias, depth=20, tile=(4, 2), group=1, block=block,
+            guarded=True, **WINDOW,
         ),
         "depthwise": packed.DepthwiseConvolutionInst(
             dest, input, each, buffer("bias", 20), **WINDOW

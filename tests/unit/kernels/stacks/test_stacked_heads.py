@@ -72,6 +72,7 @@ def winograd(depth: int, block: int = 16) -> WinogradConvolutionInst:
         tile=(2, 2),
         stride=(1, 1),
         pads=(1, 1, 1, 1),
+        dilation=(1, 1),
         group=1,
         block=block,
         guarded=depth == 21,

@@ -63,7 +63,7 @@ def operands(nest: WinogradNest) -> tuple[list[Array], Array]:
     offsets = pack_bias(b, b.constant("b", bias), shape.group, nest.block)
     made = operators.WinogradConvolution(
         source, filter, offsets, shape.depth, shape.kernel, nest.tile, shape.stride, shape.pads,
-        shape.group, nest.block, outside=nest.outside,
+        shape.dilation, shape.group, nest.block, outside=nest.outside,
     )  # fmt: skip
     for name, value in (("filter", filter), ("bias", offsets), ("y", b.emit(made))):
         b.save(value, name)
@@ -91,6 +91,7 @@ def convolution_of(nest: WinogradNest, dest: Buffer | None = None) -> WinogradCo
         tile=nest.tile,
         stride=shape.stride,
         pads=shape.pads,
+        dilation=shape.dilation,
         group=shape.group,
         block=nest.block,
         guarded=nest.guarded,
@@ -148,6 +149,26 @@ NESTS = {
     "stride of planes": (conv(1, 5, 9, (5, 9, 8), (2, 3, 3), (2, 2, 1), pads=1), (1, 2, 4)),
     "stride of depth": (
         conv(2, 5, 12, (9, 3, 4), (3, 1, 1), (2, 1, 1), pads=(1, 0, 0, 2, 0, 0)),
+        (4, 1, 1),
+    ),
+    "dilated": (conv(2, 17, 9, (13, 18), (3, 3), pads=2, dilation=2), (4, 4)),
+    "dilated unevenly": (
+        conv(1, 6, 20, (11, 16), (3, 3), pads=(3, 0, 1, 2), dilation=(3, 2)),
+        (2, 4),
+    ),
+    "dilated lines": (conv(1, 6, 9, (5, 29), (1, 3), pads=(0, 4, 0, 3), dilation=(1, 4)), (1, 6)),
+    "dilated columns": (conv(1, 6, 9, (17, 5), (3, 1), pads=(2, 0, 5, 0), dilation=(5, 1)), (4, 1)),
+    "dilated rank 1": (conv(2, 5, 12, (29,), (3,), pads=(3, 1), dilation=3), (4,)),
+    "dilated 5x5": (conv(1, 8, 12, (14, 12), (5, 5), pads=4, dilation=2), (2, 4)),
+    "dilated beyond input": (conv(1, 5, 9, (3, 4), (3, 3), pads=6, dilation=6), (2, 4)),
+    "dilated with stride": (
+        conv(1, 6, 9, (9, 14), (3, 3), (1, 2), pads=2, dilation=(2, 1)),
+        (4, 3),
+    ),
+    "dilated with groups": (conv(1, 12, 18, (9, 10), (3, 3), pads=2, group=3, dilation=2), (4, 2)),
+    "dilated planes": (conv(1, 5, 9, (3, 9, 8), (2, 3, 3), pads=1, dilation=(1, 2, 2)), (1, 2, 4)),
+    "dilated depth": (
+        conv(2, 5, 12, (13, 3, 4), (3, 1, 1), pads=(2, 0, 0, 4, 0, 0), dilation=(3, 1, 1)),
         (4, 1, 1),
     ),
     "no images": (conv(0, 2, 4, (3, 3), (3, 3), pads=1), (2, 2)),
@@ -327,8 +348,16 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
     ]
     tile = tuple(sizes[pick(0, len(sizes) - 1)] for sizes in tried)
     tile = (1, *tile[1:]) if len(tile) == 3 else tile
+    dilation = tuple(
+        pick(1, 3) if step == 1 and taps > 1 else 1
+        for step, taps in zip(stride, kernel, strict=True)
+    )
+    dilation = (1, *dilation[1:]) if len(tile) == 3 else dilation
     pads = tuple(pick(0, 2) for _ in 2 * kernel)
-    smallest = [taps - min(pads[i], pads[i + len(kernel)]) for i, taps in enumerate(kernel)]
+    smallest = [
+        (taps - 1) * dilation[i] + 1 - min(pads[i], pads[i + len(kernel)])
+        for i, taps in enumerate(kernel)
+    ]
     shape = conv(
         pick(1, 3),
         group * pick(1, 40),
@@ -338,6 +367,7 @@ def random_nest(seed: int) -> tuple[WinogradNest, int]:
         stride,
         pads=pads,
         group=group,
+        dilation=dilation,
     )
     assert suits_winograd(shape, tile)
     nest = WinogradNest(shape, tile, FLOAT32, lanes * pick(1, 3))

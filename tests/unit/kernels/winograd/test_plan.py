@@ -60,7 +60,9 @@ def test_what_winograd_is_for() -> None:
     strided = replace(shape, stride=(2, 2))
     assert suits_winograd(strided, (4, 4))
     assert not suits_winograd(strided, (4, 4), whole=True)
-    for change in ({"stride": (4, 4)}, {"dilation": (2, 2)}, {"channels": 0}, {"kernel": (1, 1)}):
+    assert suits_winograd(replace(shape, dilation=(2, 3)), (4, 4))
+    assert not suits_winograd(replace(strided, dilation=(2, 1)), (4, 4))
+    for change in ({"stride": (4, 4)}, {"channels": 0}, {"kernel": (1, 1)}):
         assert not suits_winograd(replace(shape, **change), (4, 4))
     volume = conv(1, 8, 8, (5, 5, 5), (3, 3, 3))
     assert suits_winograd(volume, (1, 4, 4))
