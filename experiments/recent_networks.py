@@ -1,9 +1,10 @@
 """Is anything slow in networks that mix convolutions and attention, or widen an image again?
 
 ConvNeXt-T (arXiv 2201.03545), RegNetY-1.6GF (2003.13678), SegFormer-B0 (2105.15203), a stage-wise
-transformer with shifted windows like Swin-T (2103.14030), a U-Net (1505.04597), and a tagger of two
-LSTMs, as ONNX models with seeded random weights, written as exporters write them. They are written
-to a folder, for a duel or a profile::
+transformer with shifted windows like Swin-T (2103.14030), a U-Net (1505.04597), a network of
+dilated convolutions like DeepLabv3 (1706.05587), and a tagger of two LSTMs, as ONNX models with
+seeded random weights, written as exporters write them. They are written to a folder, for a duel or
+a profile::
 
     python -m experiments.recent_networks FOLDER --only convnext swin
     python -m experiments.duel FOLDER/convnext.onnx --threads 2
@@ -242,6 +243,21 @@ def unet(image: tuple[int, ...] = (1, 3, 256, 256)) -> onnx.ModelProto:
     return m.model(m.convolution(x, 2, act=""))
 
 
+def deeplab(image: tuple[int, ...] = (1, 3, 257, 257), classes: int = 21) -> onnx.ModelProto:
+    """Return dilated convolutions at an eighth of the size, at last with four distances at once."""
+    m = Tokens("deeplab", image)
+    x = "image"
+    for depth in (32, 64, 128):
+        x = m.convolution(x, depth, 3, stride=2)
+    for dilation in (2, 2, 4):
+        y = m.convolution(x, 128, 3, dilation=dilation)
+        x = m.add(x, m.convolution(y, 128, 3, act="", dilation=dilation))
+    near = m.convolution(x, 64)
+    far = [m.convolution(x, 64, 3, dilation=dilation) for dilation in (6, 12, 18)]
+    x = m.convolution(m.concat(near, *far), 64)
+    return m.model(m.resized(m.convolution(x, classes, act=""), 1, classes, *image[2:]))
+
+
 def tagger(sequence: tuple[int, ...] = (128, 1, 256), classes: int = 50) -> onnx.ModelProto:
     """Return two LSTMs of both directions, and what a dense layer makes of each token."""
     m = Tokens("tagger", sequence)
@@ -259,7 +275,7 @@ def tagger(sequence: tuple[int, ...] = (128, 1, 256), classes: int = 50) -> onnx
     return m.model(m.dense(x, classes))
 
 
-NETWORKS = (convnext, regnet, segformer, swin, unet, tagger)
+NETWORKS = (convnext, regnet, segformer, swin, unet, deeplab, tagger)
 
 
 if __name__ == "__main__":

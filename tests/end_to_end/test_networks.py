@@ -214,6 +214,7 @@ def test_a_stage_over_space_and_time_agrees_with_onnxruntime() -> None:
         (recent_networks.segformer, (1, 3, 64, 64)),
         (recent_networks.swin, (1, 3, 56, 56)),
         (recent_networks.unet, (1, 3, 48, 48)),
+        (recent_networks.deeplab, (1, 3, 65, 65)),
         (recent_networks.tagger, (20, 2, 48)),
     ],
 )
