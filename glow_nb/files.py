@@ -73,7 +73,7 @@ def _read(path: Path) -> tuple[str, str, dict[str, Array]]:
         ) from error
     except UnicodeDecodeError as error:
         raise ModelError(f"{path}: cannot be read as IR text: {error}") from error
-    archive = path.with_suffix(".npz")
+    archive = _archive_of(path)
     written_with = _PAIR.match(text)
     # what lies beside a text without such constants is somebody's own file
     is_needed = "external" in text and archive.exists()
@@ -118,13 +118,13 @@ def save_text(ir: Function | Module | Program, path: str | os.PathLike[str]) -> 
         GlowError: A file cannot be written, or the constants would replace another archive.
     """
     path = as_path(path)
+    archive = _archive_of(path)
     if isinstance(ir, Module):
         verify_module(ir)  # functions that have constants of equal names could not be read back
     text = ir_text(ir)
     constants = external_weights(ir) if isinstance(ir, Program) else external_constants(ir)
     with contextlib.ExitStack() as files:
         if constants:
-            archive = path.with_suffix(".npz")
             _refuse_foreign(archive)
             save = partial(_save_constants, constants=constants)
             fingerprint = files.enter_context(_new_file(archive, save))
@@ -137,6 +137,11 @@ def _fingerprint(archive: Path) -> str:
     with zipfile.ZipFile(archive) as found:
         members = sorted((member.filename, member.CRC) for member in found.infolist())
     return hashlib.sha256(repr(members).encode()).hexdigest()[:16]
+
+
+def _archive_of(path: Path) -> Path:
+    """Return where the constants of the text at *path* are, beside what a link leads to."""
+    return Path(os.path.realpath(path)).with_suffix(".npz")
 
 
 def _refuse_foreign(archive: Path) -> None:

@@ -76,8 +76,8 @@ def _paths(parameter: click.Parameter, value: object) -> Iterator[Path]:
 
 
 def _files(path: Path) -> Iterator[str]:
-    """Yield the place of *path* and, of IR text, that of the archive of its constants."""
-    folder = os.path.realpath(path.parent)
-    yield os.path.join(folder, path.name)
-    if path.suffix == SUFFIX:
-        yield os.path.join(folder, path.with_suffix(".npz").name)
+    """Yield where *path* leads to and, of IR text, the archive of its constants."""
+    place = Path(os.path.realpath(path))
+    yield str(place)
+    if SUFFIX in (path.suffix, place.suffix):
+        yield os.path.realpath(place.with_suffix(".npz"))

@@ -181,7 +181,9 @@ def as_type(type: TensorType | str) -> TensorType:
     if isinstance(type, TensorType):
         return type
     if not isinstance(type, str):
-        raise GlowError(f"the type {type!r:.80} is none; give text such as 'float32<8 x 3>'")
+        raise GlowError(
+            f"{type!r:.80} is neither a TensorType nor text; give one such as 'float32<8 x 3>'"
+        )
     reader = TokenReader(type, "<type>")
     read = reader.read_type()
     reader.expect_kind("end", "the end of the text")

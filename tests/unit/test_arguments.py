@@ -231,7 +231,7 @@ def test_what_is_no_function_is_refused(use: Callable[[Any], object]) -> None:
         (lambda b: b.emit(None), "None is a NoneType, not a node"),
         (lambda b: b.save(5, "y"), "output 'y' of function 'main': 5 is a int, not a value"),
         (lambda b: b.input(5, "float32<2>"), "the name 5 is a int; give text"),
-        (lambda b: b.input("x", 5), "the type 5 is none; give text such as"),
+        (lambda b: b.input("x", 5), "5 is neither a TensorType nor text; give one such as"),
     ],
 )
 def test_what_a_builder_cannot_take_is_refused(use: Callable[[Any], object], message: str) -> None:

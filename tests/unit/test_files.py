@@ -103,3 +103,14 @@ def test_the_file_that_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
     files.replace_file(link, lambda place: place.write_text("new"))
     assert link.is_symlink()
     assert held.read_text() == "new"
+
+
+def test_the_text_that_a_link_leads_to_keeps_its_constants(tmp_path: Path) -> None:
+    (tmp_path / "v1").mkdir()
+    held, link = tmp_path / "v1" / "net.glow", tmp_path / "latest.glow"
+    save_text(weighted(ops.Add, np.float32(1)), held)
+    link.symlink_to(held)
+    save_text(weighted(ops.Add, np.float32(7)), link)
+    for path in (held, link):
+        np.testing.assert_array_equal(result(path), 1 + 7 * NUMBERS)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["latest.glow", "v1"]

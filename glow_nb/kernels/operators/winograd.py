@@ -136,8 +136,8 @@ def lower_winograd_filter(node: WinogradFilter, rewriter: Rewriter) -> Value:
 class WinogradConvolution(Node):
     """Convolve like :class:`Convolution`, by tiles of outputs.
 
-    With dilation d, the outputs of a tile are d apart, so that their windows share inputs; there
-    are d such phases, and the stride is 1 then.
+    With a dilation, the outputs of a tile are as far apart as the taps, so that their windows share
+    inputs. There are as many phases of such outputs, and the stride is 1 then.
 
     With ``d`` the n x n inputs of a tile and ``U`` the filter, its m x m outputs are
     ``A (sum over c of U[c] * (B d[c] B^T)) A^T + bias``. ``filter`` is
@@ -164,7 +164,7 @@ class WinogradConvolution(Node):
         tile: Outputs m of a tile in each dimension.
         stride: Distance s of the windows of two outputs.
         pads: Cells of padding: the begins of all dimensions, then the ends.
-        dilation: Distance d of neighbouring taps in each dimension.
+        dilation: Distance of neighbouring taps in each dimension.
         group: Channels are cut into so many groups that are convolved apart.
         block: Output channels in a panel.
         guarded: Sum up directly what is not finite.

@@ -25,8 +25,8 @@ def winograd_convolution_source(
     """Return the kernel ``(dest, input, filter, bias)`` of a convolution and its epilogue.
 
     Raises:
-        UnsupportedError: Tiles have several outputs in too many dimensions, or there are no
-            channels to sum up.
+        UnsupportedError: Tiles have several outputs in too many dimensions, the first of three
+            dimensions is dilated, or there are no channels to sum up.
     """
     shape = ConvolutionShape.of(
         instruction.input.type.shape,
@@ -40,7 +40,8 @@ def winograd_convolution_source(
     if not is_flat(shape, instruction.tile):
         raise UnsupportedError(
             f"{instruction!r}: there is no kernel for tiles of {list(instruction.tile)} outputs of "
-            f"{list(instruction.kernel)} taps; choose one output along the first dimension"
+            f"{list(instruction.kernel)} taps with dilation {list(instruction.dilation)}; along the "
+            "first dimension, choose one output and a dilation of 1"
         )
     if shape.channels == 0:
         raise UnsupportedError(

@@ -167,7 +167,10 @@ def suits_winograd(shape: ConvolutionShape, tile: tuple[int, ...], *, whole: boo
 
 
 def is_flat(shape: ConvolutionShape, tile: tuple[int, ...]) -> bool:
-    """True if tiles have one output along the first of three dimensions, or can be seen so."""
+    """True if tiles have one output along the first of three dimensions, or can be seen so.
+
+    Planes are not so far apart as a dilation along that dimension would have it.
+    """
     if shape.rank < VOLUME:
         return True
     if tile[0] == 1:

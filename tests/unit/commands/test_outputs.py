@@ -9,6 +9,9 @@ import pytest
 
 from glow_nb.cli import main
 from glow_nb.commands.outputs import OutputPath
+from glow_nb.files import save_text
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.ops import Relu
 from tests.unit.commands.samples import fails
 
 OUTPUTS = [
@@ -69,3 +72,14 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     path = tmp_path / ("long" * 64)  # who may write everywhere cannot write this
     message = f"{path}: cannot be written: File name too long"
     assert refused("run", "--save", path) == f"Error: {message}\n"
+
+
+def test_an_output_that_leads_to_the_model_is_refused(tmp_path: Path) -> None:
+    b = Builder()
+    b.save(b.emit(Relu(b.input("x", "float32<3>"))), "y")
+    model, link = tmp_path / "model.glow", tmp_path / "out.glow"
+    save_text(b.function(), model)
+    link.symlink_to(model)
+    for source, output in ((model, link), (link, model)):
+        message = fails("dump", source, "--output", output)
+        assert f"it would replace {model}, the file of MODEL" in message
