@@ -78,7 +78,7 @@ class CpuBackend(Backend):
             Step(split_attention.__name__, {"threads": self.threads}),
             Step(multiply_by_reciprocals.__name__, {"target": self.target}),
             "sink_transposes",  # transposes that pack a computed operand become one
-            "sink_reshapes",  # those around kernels of fewer dimensions move behind elementwise nodes
+            "sink_reshapes",  # those of kernels with fewer dimensions move behind what is fused
             "split_reductions",  # one result is the work of one thread: parts are that of several
             "hoist_reshapes",  # parts of a tensor that are reshaped are read where they lie
             "fold_constants",  # constant weights are packed and transformed at compile time

@@ -40,8 +40,8 @@ def winograd_convolution_source(
     if not is_flat(shape, instruction.tile):
         raise UnsupportedError(
             f"{instruction!r}: there is no kernel for tiles of {list(instruction.tile)} outputs of "
-            f"{list(instruction.kernel)} taps with dilation {list(instruction.dilation)}; along the "
-            "first dimension, choose one output and a dilation of 1"
+            f"{list(instruction.kernel)} taps with dilation {list(instruction.dilation)}; choose "
+            "one output and a dilation of 1 along the first dimension"
         )
     if shape.channels == 0:
         raise UnsupportedError(

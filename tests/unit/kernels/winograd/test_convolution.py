@@ -428,10 +428,17 @@ def test_same_number_of_threads_gives_the_same_bits() -> None:
     np.testing.assert_array_equal(results[0], results[1])
 
 
-@pytest.mark.parametrize("kernel", [(3, 3, 3), (3, 1, 1)])
-def test_tiles_with_several_outputs_along_the_depth_are_refused(kernel: tuple[int, ...]) -> None:
-    nest = WinogradNest(conv(1, 8, 8, (5, 5, 5), kernel), (2, 4, 4), FLOAT32, 16)
-    message = r"no kernel for tiles of \[2, 4, 4\] outputs of \[3, \d, \d\] taps; choose one output"
+@pytest.mark.parametrize(
+    ("kernel", "tile", "dilation"),
+    [((3, 3, 3), (2, 4, 4), 1), ((3, 1, 1), (2, 4, 4), 1), ((2, 3, 3), (1, 4, 4), (2, 1, 1))],
+)
+def test_tiles_over_several_planes_are_refused(
+    kernel: tuple[int, ...], tile: tuple[int, ...], dilation: tuple[int, ...] | int
+) -> None:
+    nest = WinogradNest(conv(1, 8, 8, (5, 5, 5), kernel, dilation=dilation), tile, FLOAT32, 16)
+    message = (
+        r"no kernel for tiles of \[\d, 4, 4\] outputs of .* with dilation .*; choose one output"
+    )
     with pytest.raises(UnsupportedError, match=message):
         generate_kernel(convolution_of(nest), Target.host())
 
