@@ -55,7 +55,7 @@ def _refuse_lost(label: str, path: Path, seen: Mapping[str, str]) -> None:
 
 def _refuse_unwritable(label: str, path: Path) -> None:
     """Raise GlowError if the output *path* cannot be written."""
-    if os.path.realpath(path.parent) == "/dev":  # a new file would take the place of /dev/stdout
+    if os.path.realpath(path.parent) == "/dev":  # /dev/stdout may lead to a file
         raise OptionError(f"{label} {path}: it is a device or a stream; give the path of a file")
     if not os.path.isdir(path.parent):
         raise OptionError(

@@ -1,10 +1,10 @@
 """Matrix products whose right matrix comes at run time, without a copy of all of it in panels.
 
-There are three ways. Tiles read a matrix *where it lies*, if few of them do or if it is small. Few
-left rows *sweep* a large one in its own order (:mod:`.sweep_plan`). With more of them, each panel's
-part of an inner block is *copied* to scratch before its tiles read it, and turned over on the way
-if the matrix is transposed: in memory, its rows lie so far apart that few of them find a place in
-the first-level cache at the same time.
+There are three ways. Tiles read a matrix *where it lies*, if few of them do, if it is small, or if
+they are so wide that they read whole lines of it. Few left rows *sweep* a large one in its own
+order (:mod:`.sweep_plan`). With more of them, each panel's part of an inner block is *copied* to
+scratch before its tiles read it, and turned over on the way if the matrix is transposed: in memory,
+its rows lie so far apart that few of them find a place in the first-level cache at the same time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ then with narrow tiles; and with wide ones, wherever it lies.
 
 8 x 768 x 3072 takes 670 us if it is swept on a Zen 3 core with AVX2, and 3,300 us in tiles of 96
 bytes. Tiles of 384 bytes on a Zen 4 core with AVX-512 read matrices of 0.4 to 16 MB in place in
-0.85 to 0.99 of the time for 24 to 600 rows, in 1.0 for 1,000 and in 1.03 for 1,500; in 1.04 and
-1.06 where rows are a multiple of 8 KiB."""
+0.85 to 0.99 of the time of copies for 24 to 600 rows, in 1.0 for 1,000 and in 1.03 for 1,500; in
+0.93 to 1.06 where rows are a multiple of 8 KiB."""
 
 
 def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> ProductNest:
