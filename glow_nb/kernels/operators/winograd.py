@@ -337,8 +337,9 @@ class WinogradConvolution(Node):
 
     def _firsts(self, axis: int) -> Array:
         """Return the first output of each tile along *axis*, phase by phase."""
-        apart, outputs = self.dilation[axis], self.tile[axis]
-        phases, tiles = np.arange(apart), np.arange(self.counts[axis] // apart)
+        apart, outputs, size = self.dilation[axis], self.tile[axis], self.type.shape[axis + 1]
+        phases = np.arange(min(apart, size))
+        tiles = np.arange(tiles_of_phase(size, outputs, apart))
         return (phases[:, None] + tiles * outputs * apart).reshape(-1)
 
     @override
@@ -365,9 +366,14 @@ class WinogradConvolution(Node):
 def tiles_of(size: int, outputs: int, dilation: int) -> int:
     """Return how many tiles of so many *outputs* there are along a dimension, in all phases.
 
-    All phases have as many as the longest one, so that some tiles may be empty.
+    All phases that have outputs have as many tiles as the longest one: some may be empty.
     """
-    return dilation * -(-size // (outputs * dilation))
+    return min(dilation, size) * tiles_of_phase(size, outputs, dilation)
+
+
+def tiles_of_phase(size: int, outputs: int, dilation: int) -> int:
+    """Return how many tiles the longest phase has; see :func:`tiles_of`."""
+    return -(-size // (outputs * dilation))
 
 
 def _check_tile(

@@ -10,6 +10,7 @@ from glow_nb.cook_toom import WholeDivision, scale_of
 from glow_nb.kernels.bilinear.plan import BilinearPlan
 from glow_nb.kernels.bilinear.weights import ReadWeights
 from glow_nb.kernels.bilinear.writer import BilinearWriter
+from glow_nb.kernels.operators.winograd import tiles_of_phase
 from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.winograd.nest import WinogradNest
 from glow_nb.kernels.winograd.weights import MadeWeights
@@ -71,7 +72,7 @@ class WinogradWriter(BilinearWriter):
         outputs, dilation = self.tile[axis], self.dilation[axis]
         if dilation == 1:
             return times(number, outputs)
-        tiles = self.nest.counts[axis + 1] // dilation
+        tiles = tiles_of_phase(self.shape.output[axis + 1], outputs, dilation)
         return f"{number} // {tiles} + {times(f'({number} % {tiles})', outputs * dilation)}"
 
     def _left(self, axis: int, place: str) -> str:
@@ -233,8 +234,8 @@ class WinogradWriter(BilinearWriter):
 
     def _line_lengths(self) -> list[int]:
         """Return how many outputs the lines of tiles have, the most first; 0 if there are none."""
-        tile, dilation, count = self.tile[1], self.dilation[1], self.nest.counts[2]
-        tiles, size = count // dilation, self.shape.output[2]
+        tile, dilation, size = self.tile[1], self.dilation[1], self.shape.output[2]
+        tiles = tiles_of_phase(size, tile, dilation)
         whole, longer = divmod(size, dilation)  # outputs of a phase; so many have one more
         phases = {whole, whole + bool(longer)}
         found = {

@@ -124,6 +124,18 @@ def test_a_number_that_is_not_finite_stays_in_its_windows(name: str, number: flo
     np.testing.assert_allclose(evaluate(tiled, {"x": x})["y"], expected, rtol=1e-9, atol=1e-9)
 
 
+def test_a_dilation_far_beyond_the_input_makes_no_more_tiles() -> None:
+    far = 1 << 40
+    b = Builder()
+    node = operators.WinogradConvolution(
+        b.input("x", "float32<1 x 3 x 2 x 4>"),
+        b.input("w", "float32<1 x 1 x 6 x 6 x 4 x 8>"),
+        b.input("b", "float32<8>"),
+        8, (3, 3), (4, 4), (1, 1), (far,) * 4, (far, far), 1, 8,
+    )  # fmt: skip
+    assert node.counts == (3, 2)
+
+
 def test_dilation_and_stride_together_are_refused() -> None:
     b = Builder()
     window = (3, 3), (4, 4), (2, 1), (1, 1, 1, 1), (2, 1)
