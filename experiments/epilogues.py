@@ -95,7 +95,7 @@ STORE = r"vmov\w+\s+%[yz]mm\d+, .*\(%r[^sb].*"
 DIVISION_CYCLES = 2.5
 DEVIATION = 2.0
 """Of the functions' arguments; they see all branches."""
-CYCLES = 960
+CYCLES = 9600
 """Cycles that one run of the kernel takes by which a cycle is measured: a multiple of CHAINS."""
 LANES = (8, 16)
 

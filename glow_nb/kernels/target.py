@@ -71,7 +71,8 @@ class Target:
         ``pair_bytes_<n>`` that and ``vpmaddubsw``, both in the form with three operands, as
         assembly, which is translated for processors of this machine's kind alone.
         ``pack_bytes_<n>`` are the instructions that narrow n numbers of ``float32`` to bytes,
-        ``mask_bytes`` those that load some bytes of a vector.
+        ``mask_bytes`` those that load some bytes of a vector. ``tie_<n>`` is assembly
+        whose operands are registers of n bytes, the largest there are, and which may be empty.
         """
         features, bytes = self.enabled_features, 4 * min(self.lanes, self.native_lanes)
         shuffle = {16: "ssse3", 32: "avx2", 64: "avx512bw"}[bytes]
@@ -85,6 +86,7 @@ class Target:
             f"pair_bytes_{bytes}": is_of_this_kind and pair in features,
             f"pack_bytes_{bytes // 4}": pack in features,
             "mask_bytes": self.has_byte_masks,
+            f"tie_{4 * self.native_lanes}": _architecture(self.triple) == "x86_64",
         }
         return frozenset(name for name, is_there in found.items() if is_there)
 

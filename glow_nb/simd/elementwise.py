@@ -20,6 +20,7 @@ from glow_nb.simd.convert import (
     saturate_all,
     saturate_sum,
 )
+from glow_nb.simd.in_step import InStep, all_in_step
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.tile import tile_of
 from glow_nb.simd.types import RegisterTile, Vec
@@ -75,6 +76,26 @@ def unary(operation: Callable[[Lanes], Lanes], kind: ElementKind | None = None) 
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return _apply(builder, operation, result, signature, arguments)
+
+        return result(x), codegen
+
+    return of_one
+
+
+def unary_in_step(operation: Callable[[Lanes], Lanes]) -> Any:
+    """Make an intrinsic of one vector or tile, whose registers go through *operation* in step."""
+
+    @intrinsic
+    def of_one(typing: Any, x: Any) -> Any:
+        if not are_alike(x):
+            return None
+        result = _together(None, x)
+
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if isinstance(x, Vec):
+                return operation(InStep(builder, arguments[0], x.kind, x.lanes)).value
+            made = all_in_step(operation, _parts(builder, arguments[0], x, result))
+            return tile_of(builder, result, (part.value for part in made))
 
         return result(x), codegen
 

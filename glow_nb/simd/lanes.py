@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,8 +37,8 @@ class Lanes:
     lanes: int
 
     def like(self, value: Any, kind: ElementKind | None = None) -> Lanes:
-        """Wrap an LLVM *value* of the same number of lanes."""
-        return Lanes(self.builder, value, kind or self.kind, self.lanes)
+        """Wrap an LLVM *value* of the same number of lanes in the same way."""
+        return replace(self, value=value, kind=kind or self.kind)
 
     def full(self, number: float, kind: ElementKind | None = None) -> Lanes:
         """Return a constant with *number* in every lane."""

@@ -103,6 +103,7 @@ from glow_nb.simd.elementwise import (
     saturated_sum,
     saturation,
     unary,
+    unary_in_step,
     where,
 )
 from glow_nb.simd.inverse_erf import inverse_erf
@@ -131,6 +132,8 @@ _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "ceil": arithmetic.ceil,
     "rint": arithmetic.rint,
     "trunc": arithmetic.trunc,
+}
+_FUNCTIONS: dict[str, Callable[[Lanes], Lanes]] = {
     "exp": elementary.exp,
     "exp2": elementary.exp2,
     "exp_nonpositive": elementary.exp_nonpositive,
@@ -146,6 +149,7 @@ _UNARY: dict[str, Callable[[Lanes], Lanes]] = {
     "inverse_fourth_root": elementary.inverse_fourth_root,
     **wide.FUNCTIONS,
 }
+"""Long chains of instructions."""
 _BINARY: dict[str, Callable[[Lanes, Lanes], Lanes]] = {
     "add": arithmetic.add,
     "sub": arithmetic.sub,
@@ -243,6 +247,7 @@ def _namespace() -> dict[str, object]:
     names: dict[str, object] = {"fma": fma, "where": where}
     names |= {"min": _index_choice("<"), "max": _index_choice(">")}
     names |= {name: unary(widened(operation)) for name, operation in _UNARY.items()}
+    names |= {name: unary_in_step(widened(operation)) for name, operation in _FUNCTIONS.items()}
     names |= {name: binary(widened(operation)) for name, operation in _BINARY.items()}
     names |= {name: binary(getattr(arithmetic, name)) for name in _BITS}
     names["bit_not"] = unary(arithmetic.bit_not)

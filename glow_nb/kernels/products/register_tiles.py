@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from glow_nb.fuse.vector_code import VectorCode
 from glow_nb.kernels.stacks.fusion import Fusion, Place
@@ -15,7 +17,7 @@ from glow_nb.kernels.writing.vectors import Block, Site, floor_power_of_two
 from glow_nb.llir.scalar_functions import CostClass
 
 MOST_VECTORS = 4
-"""Vectors of a row that go through a long epilogue together: a power of two."""
+"""Vectors that go through a long epilogue together: a power of two."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +61,16 @@ class TileStore:
         places = self._write_places(out, tile, pixel, channel)
         if self._stays_in_registers:
             used = None if is_whole else columns
-            self._finish(out, _WholeTile(self, places, rows, vectors, used), tile, tile)
+            strides = {name: self.apart * stride for name, stride in self.strides.items()}
+            self.finish(out, _TilePart(self, places, strides, rows, vectors, used), tile, tile)
             return
-        row = f"row_{tile}"
         out.line(f"kept_{tile} = tile_keep({tile})")
-        with out.block(f"for {row} in range({rows}):"):
-            at = {
-                name: plus(place, times(row, self.apart * self.strides.get(name, 0)))
-                for name, place in places.items()
-            }
-            at[f"kept_{tile}"] = times(row, vectors * self.lanes)
-            self._write_row(out, tile, columns, at)
+        whole, rest = divmod(columns, self.lanes)
+        waiting = _WaitingTile(self, out, tile, rows, vectors, places)
+        if whole:
+            waiting.write(0, whole)
+        if rest:
+            waiting.write(whole, 1, rest)
 
     @property
     def touched_bytes(self) -> int:
@@ -98,32 +99,7 @@ class TileStore:
                     f"tile_prefetch({name}, {place}, {(apart or self.apart) * stride}, {rows})"
                 )
 
-    def _write_row(
-        self, out: SourceWriter, tile: str, columns: int, places: Mapping[str, str]
-    ) -> None:
-        """Write what becomes of a row of a tile that waits in memory.
-
-        There is no loop over its vectors. It would lie deeper than that of the sums, so that LLVM
-        would take it for the hotter one, and keep its constants in registers rather than the sums.
-        """
-        whole, rest = divmod(columns, self.lanes)
-        for begin, vectors in _powers_of_two(whole):
-            block = Block(str(begin * self.lanes), vectors * self.lanes)
-            self._write_block(out, tile, block, places)
-        if rest:
-            self._write_block(out, tile, Block(str(whole * self.lanes), self.lanes, rest), places)
-
-    def _write_block(
-        self, out: SourceWriter, tile: str, block: Block, places: Mapping[str, str]
-    ) -> None:
-        """Write what becomes of some columns of a row."""
-        at = {name: plus(place, block.column) for name, place in places.items()}
-        at |= dict.fromkeys(self.numbers, "0")
-        kept = f"kept_{tile}"
-        result = f"load({kept}, {at[kept]}, {block.lanes})"
-        self._finish(out, Site(block, at, self.numbers), tile, result)
-
-    def _finish(self, out: SourceWriter, place: Place, tile: str, result: str) -> None:
+    def finish(self, out: SourceWriter, place: Place, tile: str, result: str) -> None:
         """Write the epilogue on *result* and the stores, that to ``dest`` last."""
         code = VectorCode(place.lanes, f"{tile}_")
         value = code.assign(result, self.fusion.made.type.kind)
@@ -177,6 +153,90 @@ class TileStore:
         }
 
 
+@dataclass(frozen=True)
+class _WaitingTile:
+    """A tile that waits in memory for a long epilogue.
+
+    Four vectors go through it together, in step (:mod:`glow_nb.simd.in_step`): neighbours in a
+    row, or those of several rows. One loop takes all such parts. A loop in a loop would lie deeper
+    than that of the sums, so that LLVM would take it for the hotter one, and keep its constants in
+    registers rather than the sums. Of several parts in the body of a loop, LLVM would mix the
+    instructions.
+
+    Attributes:
+        tiles: All tiles of the kernel.
+        out: Receives the lines.
+        tile: Name of the tile.
+        rows: Its rows.
+        vectors: Vectors of each row.
+        places: Index of the first element in each tensor, by the name of its pointer.
+    """
+
+    tiles: TileStore
+    out: SourceWriter
+    tile: str
+    rows: int
+    vectors: int
+    places: Mapping[str, str]
+
+    def write(self, first: int, vectors: int, used: int | None = None) -> None:
+        """Write what becomes of some vectors of each row, the *first* of them and those after it.
+
+        If *used* is given, there is one vector, so many of whose lanes are in use.
+        """
+        lanes, tables = self.tiles.lanes, self.tiles.fusion.tables
+        begin, end = first * lanes, (first + vectors) * lanes
+        wide = next(n for n in (MOST_VECTORS, 2, 1) if vectors % n == 0)
+        high = MOST_VECTORS // wide
+        several = 0 if tables else self.rows // high * high
+        if several:
+            self._write_parts(range(0, several, high), range(begin, end, wide * lanes), used)
+        if several < self.rows:
+            self._write_parts(range(several, self.rows), range(begin, end, end - begin), used)
+
+    def _write_parts(self, rows: range, columns: range, used: int | None) -> None:
+        """Write what becomes of parts as large as the steps of *rows* and *columns*."""
+        tiles, lanes, kept = self.tiles, self.tiles.lanes, f"kept_{self.tile}"
+        strides = {name: tiles.apart * stride for name, stride in tiles.strides.items()}
+        strides[kept] = self.vectors * lanes
+        with self._each_part(rows, columns) as (row, column):
+            at = {
+                name: plus(place, times(row, strides.get(name, 0)), column)
+                for name, place in {**self.places, kept: "0"}.items()
+            }
+            at |= dict.fromkeys(tiles.numbers, "0")
+            if rows.step > 1:
+                part = _TilePart(tiles, at, strides, rows.step, columns.step // lanes, used)
+                tiles.finish(self.out, part, self.tile, part.load(kept))
+                return
+            for begin, vectors in _powers_of_two(columns.step // lanes):
+                block = Block(str(begin * lanes), vectors * lanes, used)
+                places = {name: plus(place, block.column) for name, place in at.items()}
+                site = Site(block, places | dict.fromkeys(tiles.numbers, "0"), tiles.numbers)
+                result = f"load({kept}, {places[kept]}, {block.lanes})"
+                tiles.finish(self.out, site, self.tile, result)
+
+    @contextmanager
+    def _each_part(self, rows: range, columns: range) -> Iterator[tuple[str, str]]:
+        """Write the loop over the parts; yield the first row and the first column of each."""
+        row, column, part = (f"{name}_{self.tile}" for name in ("row", "column", "part"))
+        counts = len(rows), len(columns)
+        if min(counts) > 1:
+            with self.out.block(f"for {part} in range({prod(counts)}):"):
+                self.out.line(f"{row} = {part} // {counts[1]} * {rows.step}")
+                first = plus(times(f"{part} % {counts[1]}", columns.step), columns.start)
+                self.out.line(f"{column} = {first}")
+                yield row, column
+        elif counts[0] > 1:
+            with self.out.block(f"for {row} in {rows}:"):
+                yield row, str(columns.start)
+        elif counts[1] > 1:
+            with self.out.block(f"for {column} in {columns}:"):
+                yield str(rows.start), column
+        else:
+            yield str(rows.start), str(columns.start)
+
+
 def _powers_of_two(vectors: int) -> Iterator[tuple[int, int]]:
     """Yield where to begin, and how many vectors to take: at most MOST_VECTORS, a power of two."""
     begin = 0
@@ -187,19 +247,21 @@ def _powers_of_two(vectors: int) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class _WholeTile:
-    """Where a tile lies in each tensor.
+class _TilePart:
+    """Where a tile, or some of its rows and vectors, lie in each tensor.
 
     Attributes:
         tiles: All tiles of the kernel.
         places: Index of the first element in each tensor, by the name of its pointer.
-        rows: Rows of the tile.
+        strides: Elements from row to row of each tensor that has rows.
+        rows: Rows of the part.
         vectors: Vectors in a row.
         columns: Columns in use, None for all of them.
     """
 
     tiles: TileStore
     places: Mapping[str, str]
+    strides: Mapping[str, int]
     rows: int
     vectors: int
     columns: int | None
@@ -214,14 +276,14 @@ class _WholeTile:
         place, size = self.places[pointer], f"{self.rows}, {self.vectors}, {self.lanes}"
         if pointer in self.tiles.numbers:
             return f"broadcast({pointer}, 0, {self.lanes})"
-        if pointer in self.tiles.strides:
-            place = f"{place}, {self.tiles.apart * self.tiles.strides[pointer]}"
+        if pointer in self.strides:
+            place = f"{place}, {self.strides[pointer]}"
             return f"tile_load{self._suffix}({pointer}, {place}, {size}{self._end})"
         return f"tile_bias{self._suffix}({pointer}, {place}, {size}{self._end})"
 
     def store(self, pointer: str, tile: str) -> str:
         """Return the store of the tile to one tensor."""
-        place = f"{self.places[pointer]}, {self.tiles.apart * self.tiles.strides[pointer]}"
+        place = f"{self.places[pointer]}, {self.strides[pointer]}"
         return f"tile_store{self._suffix}({pointer}, {place}, {tile}{self._end})"
 
     @property

@@ -1,6 +1,7 @@
 """Epilogues on the register tiles of products, against NumPy."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -59,7 +60,8 @@ def gelu(x: Array) -> Array:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("sizes", "lanes"), each_with_one_width([(7, 32), (13, 41), (3, 3), (1, 96)])
+    ("sizes", "lanes"),
+    each_with_one_width([(7, 32), (13, 41), (3, 3), (1, 96), (12, 40), (9, 24), (10, 61), (2, 47)]),
 )
 def test_long_epilogue_sees_every_element(sizes: tuple[int, int], lanes: int) -> None:
     rows, depth = sizes
@@ -83,6 +85,16 @@ def test_long_epilogue_writes_over_its_operand() -> None:
     wanted = gelu(lhs @ rhs[0] + residual)
     kernel(residual, lhs, packed(rhs, BLOCK), residual)
     np.testing.assert_allclose(residual, wanted, rtol=1e-6, atol=1e-37)
+
+
+@pytest.mark.parametrize(
+    ("depth", "lanes", "part"), [(64, 8, "32"), (64, 16, "32, 2, 2, 16"), (24, 8, "24, 4, 1, 8")]
+)
+def test_four_vectors_go_through_an_epilogue_together(depth: int, lanes: int, part: str) -> None:
+    text = gelu_of_sum(48, 5, depth, Target.host(lanes)).text
+    first = re.search(r"load\(kept_\w+, .*\)", text)
+    assert first
+    assert first[0].endswith(f", {part})")
 
 
 def test_long_epilogue_is_written_once_for_a_tile() -> None:
