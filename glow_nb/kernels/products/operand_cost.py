@@ -16,7 +16,7 @@ from glow_nb.kernels.products.blocking import (
     lanes_of,
     registers_of,
 )
-from glow_nb.kernels.products.caches import byte_cycles, level_2_bytes
+from glow_nb.kernels.products.caches import SAME_PLACE_BYTES, byte_cycles, level_2_bytes
 from glow_nb.kernels.products.convolution_cost import (
     COPY_CYCLES,
     product_candidate,
@@ -26,11 +26,7 @@ from glow_nb.kernels.products.dot_form import SINGLE
 from glow_nb.kernels.products.in_place import in_place_nest, scattered_cycles
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
-from glow_nb.kernels.products.product_plan import (
-    SAME_PLACE_BYTES,
-    copying_cycles,
-    plan_product,
-)
+from glow_nb.kernels.products.product_plan import copying_cycles, plan_product
 from glow_nb.kernels.products.row_products import tile_of
 from glow_nb.kernels.products.sweep_plan import SWEEP_FACTOR, SweepPlan, suits_sweep
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct

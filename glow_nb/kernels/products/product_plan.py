@@ -32,11 +32,13 @@ from glow_nb.kernels.products.caches import (
     COPIED_CYCLES,
     LONGEST_CHAIN,
     PACKING_CYCLES,
+    SAME_PLACE_BYTES,
     TURNED_CYCLES,
     WRITTEN_SHARE,
     byte_cycles,
     level_2_bytes,
     longest_dot,
+    rows_side_by_side,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductNest
@@ -69,9 +71,6 @@ STREAM_BYTES = 8192
 
 MOST_SHORTER = 32
 """Steps by which streams are made shorter, so that they do not meet in the caches."""
-
-SAME_PLACE_BYTES = 4096
-"""Lines of the memory so far apart have the same place in first-level caches of 64 sets."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +110,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
     shape, lanes = nest.shape, lanes_of(nest.kinds.total, target)
     columns = Columns(shape.depth_per_group, nest.block, lanes, nest.kinds.form.is_dense)
     limit = most_rows(columns.vectors, target, nest.kinds.form)
+    limit = min(limit, rows_side_by_side(_row_bytes(nest), target))
     cut = Cut.balanced(max(1, shape.output[-1]), limit)
     row_bytes = nest.block * nest.kinds.factors * nest.kinds.right.size_bytes
     limit = longest_dot(row_bytes, target, is_exact=not nest.kinds.total.is_float)
@@ -215,6 +215,13 @@ def _reduction(nest: ProductNest, limit: int, lanes: int) -> Reduction:
     if row > IMAGE_CHAIN:  # what is no chain of whole rows waits in scratch
         return within(min(limit, IMAGE_CHAIN))
     return replace(whole, chain=IMAGE_CHAIN // row)
+
+
+def _row_bytes(nest: ProductNest) -> int:
+    """Return the bytes from row to row of a tile, in the operand or in its padded copy."""
+    pixel = nest.shape.channels if nest.is_staged else nest.left.pixel
+    kind = nest.kinds.staged if nest.is_staged else nest.kinds.left
+    return nest.shape.stride[-1] * pixel * kind.size_bytes
 
 
 def units_of(shape: ConvolutionShape, cut: Cut) -> int:

@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from glow_nb.kernels.bilinear import plan as bilinear
 from glow_nb.kernels.products.blocking import rank_blocks
-from glow_nb.kernels.products.caches import LONGEST_CHAIN, level_1_bytes, level_2_bytes
+from glow_nb.kernels.products.caches import (
+    LONGEST_CHAIN,
+    SAME_PLACE_BYTES,
+    level_1_bytes,
+    level_2_bytes,
+    rows_side_by_side,
+)
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
-from glow_nb.kernels.products.product_plan import (
-    SAME_PLACE_BYTES,
-    STREAMS,
-    block_bytes,
-    plan_product,
-)
+from glow_nb.kernels.products.product_plan import STREAMS, block_bytes, plan_product
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.winograd.nest import WinogradNest, plan_winograd, suits_winograd
 from glow_nb.types import ElementKind
@@ -134,3 +135,26 @@ def test_few_rows_read_a_large_panel_in_streams(inner: int, lanes: int) -> None:
     assert plan.sum.streams * plan.sum.whole_dot + plan.sum.rest == inner
     assert plan.sum.block_products + plan.sum.rest <= LONGEST_CHAIN
     assert plan.sum.block_products >= 96  # what is left over makes no inner block short
+
+
+@pytest.mark.parametrize(
+    ("distance", "rows"), [(4096, 8), (8192, 8), (2048, 16), (1024, 32), (4096 + 64, 32), (4, 32)]
+)
+def test_rows_of_one_place_are_no_more_than_its_ways(distance: int, rows: int) -> None:
+    target = replace(WIDE, l1_bytes=32 * KIBIBYTE)
+    assert rows_side_by_side(distance, target) == rows
+
+
+@given(st.integers(1, 20_000), targets)
+def test_each_row_of_a_tile_keeps_its_line(distance: int, target: Target) -> None:
+    rows = rows_side_by_side(distance, target)
+    lines = {row * distance // 64 for row in range(rows)}
+    places = [line % 64 for line in lines]
+    assert max(places.count(place) for place in places) <= target.l1_bytes // SAME_PLACE_BYTES
+
+
+@pytest.mark.parametrize("inner", [1024, 2048, 1000])
+def test_tiles_of_few_columns_keep_their_rows_in_the_first_level(inner: int) -> None:
+    nest = ProductNest.packed(product(1024, inner, 16), ProductKinds.of(FLOAT32), 16)
+    rows = plan_product(nest, WIDE).cut.rows
+    assert rows == 8 if inner % 1024 == 0 else rows > 16
