@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from glow_nb.alignment import aligned_bytes
 from glow_nb.backends.backend import Backend, PlannedMemory
+from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.backends.cpu.executable import CpuExecutable
 from glow_nb.backends.cpu.multiply_by_reciprocals import multiply_by_reciprocals
 from glow_nb.backends.cpu.options import Cpu
@@ -61,6 +62,7 @@ class CpuBackend(Backend):
         return (
             *super().graph_pipeline,  # what passes found again and no kernel does is lowered again
             Step(pack_dequantizing_products.__name__, {"target": self.target}),
+            Step(columns_to_rows.__name__, {"target": self.target}),
             Step(
                 select_packed_operators.__name__,
                 {
