@@ -16,6 +16,7 @@ from glow_nb.hlir.ops import (
     Ceil,
     Div,
     Floor,
+    MatMul,
     Maximum,
     Minimum,
     Mul,
@@ -24,6 +25,7 @@ from glow_nb.hlir.ops import (
     Or,
     Pow,
     Reciprocal,
+    Reshape,
     Round,
     Select,
     Sqrt,
@@ -48,7 +50,7 @@ def simplify_arithmetic(function: Function) -> Function:
     its sign); ``x * 0`` is 0 for integers only, since a float may be NaN. A bound that no number
     exceeds, a double negation and a choice between equals go. Powers become products, square
     roots (where no operand can be negative) or reciprocals, and a division by powers of two a
-    product.
+    product. Matrices of floats whose sums have one term are multiplied element by element.
 
     ::
 
@@ -218,6 +220,15 @@ def _select(node: Select, rewriter: Rewriter) -> Replacement:
     return _kept(node, node.lhs if condition else node.rhs)
 
 
+def _mat_mul(node: MatMul, rewriter: Rewriter) -> Replacement:
+    lhs, rhs = node.factors
+    are_alike = lhs.type.kind is rhs.type.kind is node.type.kind
+    if lhs.type.shape[-1] != 1 or not (are_alike and node.type.kind.is_float):
+        return None
+    ones = (1,) * (lhs.type.rank - rhs.type.rank)
+    return rewriter.emit(Mul(lhs, rewriter.emit(Reshape(rhs, (*ones, *rhs.type.shape)))))
+
+
 _RULES: dict[type[Node], Callable[[Any, Rewriter], Replacement]] = {
     Abs: _abs,
     Add: _add,
@@ -225,6 +236,7 @@ _RULES: dict[type[Node], Callable[[Any, Rewriter], Replacement]] = {
     Ceil: _whole_numbers,
     Div: _div,
     Floor: _whole_numbers,
+    MatMul: _mat_mul,
     Maximum: _maximum,
     Minimum: _minimum,
     Mul: _mul,
