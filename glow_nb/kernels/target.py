@@ -71,8 +71,8 @@ class Target:
         ``pair_bytes_<n>`` that and ``vpmaddubsw``, both in the form with three operands, as
         assembly, which is translated for processors of this machine's kind alone.
         ``pack_bytes_<n>`` are the instructions that narrow n numbers of ``float32`` to bytes,
-        ``mask_bytes`` those that load some bytes of a vector. ``tie_<n>`` is assembly
-        whose operands are registers of n bytes, the largest there are, and which may be empty.
+        ``mask_bytes`` those that load some bytes of a vector. ``tie_<n>`` says that
+        a piece of assembly, even an empty one, may have operands in vector registers, of n bytes.
         """
         features, bytes = self.enabled_features, 4 * min(self.lanes, self.native_lanes)
         shuffle = {16: "ssse3", 32: "avx2", 64: "avx512bw"}[bytes]

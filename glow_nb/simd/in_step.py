@@ -19,7 +19,7 @@ from glow_nb.simd.instruction_sets import has_instruction_set
 from glow_nb.simd.lanes import Lanes
 
 MOST_REGISTERS = 4
-"""Registers that wait for each other: with more, there would be none left for constants."""
+"""Registers that one piece of assembly ties together: with more, none is left for constants."""
 _REGISTER_BYTES = (64, 32, 16)
 
 

@@ -62,7 +62,7 @@ class CpuBackend(Backend):
         return (
             *super().graph_pipeline,  # what passes found again and no kernel does is lowered again
             Step(pack_dequantizing_products.__name__, {"target": self.target}),
-            Step(columns_to_rows.__name__, {"target": self.target}),
+            Step(columns_to_rows.__name__, {"target": self.target, "threads": self.threads}),
             Step(
                 select_packed_operators.__name__,
                 {

@@ -1,4 +1,4 @@
-"""Turn products with few columns over: of few rows and rows, which are read as memory brings them.
+"""Compute products with few columns as few rows times the rows of the left matrix.
 
 A product with panels of columns computes a whole vector of columns, of which few are used.
 """
@@ -28,14 +28,22 @@ TURNING_CYCLES = 1.0
 """Of each result that is brought to its place again, if there are several columns."""
 
 LEAST_CYCLES = 4000
-"""What is saved at least: about the time of one more kernel, as a bias is added by itself then."""
+"""What each thread saves at least: about the time of one more kernel and of waiting for the other
+threads at its end, as a bias is added by itself then."""
+
+LEAST_PART = 0.35
+"""The part of the time that is saved at least. Behind the product, whatever is added to the result
+may have to be transposed as well."""
 
 
 @register_pass
-def columns_to_rows(function: Function, *, target: Target | None = None) -> Function:
+def columns_to_rows(
+    function: Function, *, target: Target | None = None, threads: int = 1
+) -> Function:
     """Multiply few rows by a transposed matrix in place of the matrix by few columns.
 
-    That is done where it is estimated to be faster on *target*, by default this processor::
+    That is done where it is estimated to be faster for so many *threads* of *target*, by default
+    this processor::
 
         %y = mat_mul(%x : <4096 x 256>, %w : <256 x 2>)
         ->
@@ -59,7 +67,8 @@ def columns_to_rows(function: Function, *, target: Target | None = None) -> Func
         rows = prod(outer[len(batch) :])
         shape = MatMulShape(prod(batch), rows, inner, node.type.shape[-1])
         turned = _already_turned(input, len(batch))
-        if not _is_worth_it(shape, node.type.kind, chosen, along_rows=turned is None):
+        before, after = _cycles(shape, node.type.kind, chosen, along_rows=turned is None)
+        if before - after < max(LEAST_CYCLES * threads, LEAST_PART * before):
             return None
         if turned is None:
             turned = _turned(rewriter.emit(Reshape(input, (*batch, rows, inner))), rewriter)
@@ -86,7 +95,10 @@ def _is_plain(node: Product) -> bool:
 
 
 def _already_turned(matrix: Value, batch: int) -> Value | None:
-    """Return what *matrix*, or each of a *batch* of that rank, is the transposed form of."""
+    """Return the value whose last two axes were swapped to make *matrix*, if there is one.
+
+    Before these, it has as many axes as *batch* says.
+    """
     rank = matrix.type.rank
     swapped = (*range(rank - 2), rank - 1, rank - 2)
     if not isinstance(matrix, Transpose) or matrix.predicate is not None or rank != batch + 2:
@@ -94,24 +106,23 @@ def _already_turned(matrix: Value, batch: int) -> Value | None:
     return matrix.input if matrix.permutation == swapped else None
 
 
-def _is_worth_it(
+def _cycles(
     shape: MatMulShape, kind: ElementKind, target: Target, *, along_rows: bool
-) -> bool:
-    """Return whether a product of *shape* is so much faster turned over.
+) -> tuple[float, float]:
+    """Estimate a product of *shape* as it is and turned over: alike if it cannot be.
 
     Its sums run *along_rows* of the matrix as it lies, or across them.
     """
     is_empty = 0 in (shape.batch, shape.rows, shape.inner, shape.depth)
     if is_empty or shape.depth > MOST_OF_VECTOR * lanes_of(kind, target):
-        return False
+        return 0.0, 0.0
     over = MatMulShape(shape.batch, shape.depth, shape.inner, shape.rows)
     turning = TURNING_CYCLES * shape.batch * shape.rows * shape.depth * (shape.depth > 1)
     before = product_candidates(shape, kind, target)[0].cycles
     if along_rows:
-        after = row_product_cycles(over, kind, target)
-    else:  # the copy of the matrix in rows, which is saved too, is not counted
-        after = product_candidates(over, kind, target)[0].cycles
-    return before - after - turning >= LEAST_CYCLES
+        return before, row_product_cycles(over, kind, target) + turning
+    # The copy of the matrix in rows, which is saved too, is not counted.
+    return before, product_candidates(over, kind, target)[0].cycles + turning
 
 
 def _rows(node: Product, rewriter: Rewriter) -> Value:

@@ -50,7 +50,8 @@ def simplify_arithmetic(function: Function) -> Function:
     its sign); ``x * 0`` is 0 for integers only, since a float may be NaN. A bound that no number
     exceeds, a double negation and a choice between equals go. Powers become products, square
     roots (where no operand can be negative) or reciprocals, and a division by powers of two a
-    product. Matrices of floats whose sums have one term are multiplied element by element.
+    product. Matrices of floats whose sums have one term are multiplied element by element (a zero
+    may have the other sign).
 
     ::
 

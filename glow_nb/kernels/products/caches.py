@@ -68,10 +68,11 @@ MOST_ROWS = 32
 def rows_side_by_side(distance: int, target: Target) -> int:
     """Return of how many rows, *distance* bytes apart, the first-level cache holds a line each.
 
-    More rows drive each other out when many of them have the same place, which has as many ways as
-    the cache has times :data:`SAME_PLACE_BYTES`. One Zen 4 core multiplies 1,024 rows of 1,024 by
-    16 columns in 0.29 ms in tiles of 5 to 9 rows, in 0.50 ms in tiles of 14 and in 1.5 ms in tiles
-    of 30; rows of 512 take 0.15 ms in tiles of up to 20 rows, and 0.29 ms in tiles of 30.
+    Each place of the cache holds as many lines as the cache has ways: its size over
+    :data:`SAME_PLACE_BYTES`. More lines of one place drive each other out. One Zen 4 core
+    multiplies 1,024 rows of 1,024 by 16 columns in 0.29 ms in tiles of 5 to 9 rows, in 0.50 ms in
+    tiles of 14 and in 1.5 ms in tiles of 30; rows of 512 take 0.15 ms in tiles of up to 20 rows,
+    and 0.29 ms in tiles of 30.
     """
     ways = max(1, target.l1_bytes // SAME_PLACE_BYTES)
     lines: defaultdict[int, set[int]] = defaultdict(set)

@@ -195,7 +195,10 @@ class _WaitingTile:
             self._write_parts(range(several, self.rows), range(begin, end, end - begin), used)
 
     def _write_parts(self, rows: range, columns: range, used: int | None) -> None:
-        """Write what becomes of parts as large as the steps of *rows* and *columns*."""
+        """Write what becomes of parts as large as the steps of *rows* and *columns*.
+
+        Bytes are looked up in tables by plain vectors, not by tiles.
+        """
         tiles, lanes, kept = self.tiles, self.tiles.lanes, f"kept_{self.tile}"
         strides = {name: tiles.apart * stride for name, stride in tiles.strides.items()}
         strides[kept] = self.vectors * lanes
@@ -204,8 +207,7 @@ class _WaitingTile:
                 name: plus(place, times(row, strides.get(name, 0)), column)
                 for name, place in {**self.places, kept: "0"}.items()
             }
-            at |= dict.fromkeys(tiles.numbers, "0")
-            if rows.step > 1:
+            if not tiles.fusion.tables:
                 part = _TilePart(tiles, at, strides, rows.step, columns.step // lanes, used)
                 tiles.finish(self.out, part, self.tile, part.load(kept))
                 return

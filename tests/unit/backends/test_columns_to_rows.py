@@ -91,6 +91,12 @@ def test_few_columns_are_multiplied_as_rows(
     np.testing.assert_allclose(after, before, rtol=2e-5, atol=2e-5)
 
 
+def test_each_thread_saves_more_than_another_kernel_takes() -> None:
+    function = function_of((600, 64), product((64, 2)))
+    assert columns_to_rows(function, target=WIDE, threads=1) is not function
+    assert columns_to_rows(function, target=WIDE, threads=16) is function
+
+
 @pytest.mark.parametrize(
     ("input", "node"),
     [
@@ -153,6 +159,7 @@ def test_any_product_means_the_same(
     function = function_of((*batch, rows, inner), product(columns, constant=False))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LEAST_CYCLES", float("-inf"))
+        patch.setattr(module, "LEAST_PART", float("-inf"))
         made = columns_to_rows(function, target=WIDE)
     assert any(isinstance(each, Transpose) for each in made)
     feeds = operands(function)

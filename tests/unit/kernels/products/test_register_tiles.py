@@ -6,7 +6,10 @@ import re
 import numpy as np
 import pytest
 
+import glow_nb
 from glow_nb.hlir import ops
+from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.target import Target
@@ -88,13 +91,39 @@ def test_long_epilogue_writes_over_its_operand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("depth", "lanes", "part"), [(64, 8, "32"), (64, 16, "32, 2, 2, 16"), (24, 8, "24, 4, 1, 8")]
+    ("depth", "lanes", "part"),
+    [(64, 8, "32, 1, 4, 8"), (64, 16, "32, 2, 2, 16"), (24, 8, "24, 4, 1, 8")],
 )
 def test_four_vectors_go_through_an_epilogue_together(depth: int, lanes: int, part: str) -> None:
     text = gelu_of_sum(48, 5, depth, Target.host(lanes)).text
     first = re.search(r"load\(kept_\w+, .*\)", text)
     assert first
     assert first[0].endswith(f", {part})")
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("rows", "depth"), [(5, 1), (33, 48)])
+def test_a_narrow_product_is_stored_before_its_long_epilogue(
+    kind: str, rows: int, depth: int
+) -> None:
+    """The product is a result, too: its sums are wider than what is stored."""
+    builder = Builder("narrow")
+    x, w = (
+        builder.input(name, f"{kind}<{size}>")
+        for name, size in (("x", f"{rows} x 7"), ("w", f"7 x {depth}"))
+    )
+    made = builder.emit(ops.MatMul(x, w))
+    builder.save(made, "made")
+    builder.save(builder.emit(ops.Gelu(made)), "y")
+    function = builder.function()
+    random = np.random.default_rng(0)
+    feeds = {v.name: random.normal(0, 1, v.type.shape).astype(v.type.kind.dtype) for v in (x, w)}
+    found, wanted = glow_nb.compile(function).run(feeds), evaluate(function, feeds)
+    for name, result in found.items():
+        np.testing.assert_allclose(
+            result.astype(np.float32), wanted[name].astype(np.float32), rtol=2e-2, atol=2e-2
+        )
 
 
 def test_long_epilogue_is_written_once_for_a_tile() -> None:
