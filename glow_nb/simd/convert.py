@@ -11,7 +11,7 @@ from typing import Any
 
 from glow_nb.simd.arithmetic import absolute, rint
 from glow_nb.simd.half import narrow_to_half, widen_half
-from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named
+from glow_nb.simd.lanes import BOOL, FLOAT32, FLOAT64, INT32, Lanes, call_named, joined
 from glow_nb.simd.packing import packs_bytes, rounded_to_bytes
 from glow_nb.simd.storage import FORMATS, decode, encode
 from glow_nb.simd.types import is_narrow, llvm_vector
@@ -110,13 +110,8 @@ def _packed(x: Lanes, kind: ElementKind, offset: Lanes | None = None) -> Lanes |
     if not lanes or x.lanes <= lanes:
         return None
 
-    def parts(whole: Lanes) -> list[Lanes]:
-        return [whole.shuffle(range(begin, begin + lanes)) for begin in range(0, x.lanes, lanes)]
-
-    found = rounded_to_bytes(parts(x), kind, parts(offset) if offset else ())
-    while len(found) > 1:
-        found = [left.join(right) for left, right in zip(found[::2], found[1::2], strict=True)]
-    return found[0]
+    count = x.lanes // lanes
+    return joined(rounded_to_bytes(x.split(count), kind, offset.split(count) if offset else ()))
 
 
 _LAST_BIT_IS_ONE = 1.5 * 2.0**23

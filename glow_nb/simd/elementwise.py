@@ -16,11 +16,10 @@ from glow_nb.simd.convert import (
     clamp,
     clamp_around,
     in_float32,
-    saturate,
     saturate_all,
     saturate_sum,
 )
-from glow_nb.simd.in_step import InStep, all_in_step
+from glow_nb.simd.in_step import all_in_step
 from glow_nb.simd.lanes import BOOL, FLOAT32, Lanes
 from glow_nb.simd.tile import tile_of
 from glow_nb.simd.types import RegisterTile, Vec
@@ -65,8 +64,8 @@ def _apply(
     return tile_of(builder, result, made)
 
 
-def unary(operation: Callable[[Lanes], Lanes], kind: ElementKind | None = None) -> Any:
-    """Make an intrinsic of one vector or tile; the result has *kind* or that of the operand."""
+def _of_one(operation: Callable[[list[Lanes]], list[Lanes]], kind: ElementKind | None) -> Any:
+    """Make an intrinsic of one vector, or of all vectors of a tile, which *operation* takes."""
 
     @intrinsic
     def of_one(typing: Any, x: Any) -> Any:
@@ -75,31 +74,25 @@ def unary(operation: Callable[[Lanes], Lanes], kind: ElementKind | None = None) 
         result = _together(kind, x)
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _apply(builder, operation, result, signature, arguments)
+            if isinstance(x, Vec):
+                (made,) = operation([lanes_of(builder, arguments[0], x)])
+                return made.value
+            parts = operation(_parts(builder, arguments[0], x, result))
+            return tile_of(builder, result, (part.value for part in parts))
 
         return result(x), codegen
 
     return of_one
+
+
+def unary(operation: Callable[[Lanes], Lanes], kind: ElementKind | None = None) -> Any:
+    """Make an intrinsic of one vector or tile; the result has *kind* or that of the operand."""
+    return _of_one(lambda parts: [operation(part) for part in parts], kind)
 
 
 def unary_in_step(operation: Callable[[Lanes], Lanes]) -> Any:
     """Make an intrinsic of one vector or tile, whose registers go through *operation* in step."""
-
-    @intrinsic
-    def of_one(typing: Any, x: Any) -> Any:
-        if not are_alike(x):
-            return None
-        result = _together(None, x)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            if isinstance(x, Vec):
-                return operation(InStep(builder, arguments[0], x.kind, x.lanes)).value
-            made = all_in_step(operation, _parts(builder, arguments[0], x, result))
-            return tile_of(builder, result, (part.value for part in made))
-
-        return result(x), codegen
-
-    return of_one
+    return _of_one(lambda parts: all_in_step(operation, parts), None)
 
 
 def binary(operation: Callable[[Lanes, Lanes], Lanes], kind: ElementKind | None = None) -> Any:
@@ -136,23 +129,7 @@ def clamping_around(kind: ElementKind) -> Any:
 
 def saturation(kind: ElementKind) -> Any:
     """Make the intrinsic of one vector or tile that rounds to the nearest numbers of *kind*."""
-
-    @intrinsic
-    def rounded(typing: Any, x: Any) -> Any:
-        if not are_alike(x):
-            return None
-        result = _together(kind, x)
-
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            if isinstance(x, Vec):
-                return saturate(lanes_of(builder, arguments[0], x), kind).value
-            parts = _parts(builder, arguments[0], x, result)
-            made = saturate_all(parts, kind)
-            return tile_of(builder, result, (part.value for part in made))
-
-        return result(x), codegen
-
-    return rounded
+    return _of_one(lambda parts: saturate_all(parts, kind), kind)
 
 
 def saturated_sum(kind: ElementKind) -> Any:

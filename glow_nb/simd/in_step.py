@@ -16,7 +16,7 @@ from llvmlite import ir
 from typing_extensions import override
 
 from glow_nb.simd.instruction_sets import has_instruction_set
-from glow_nb.simd.lanes import Lanes
+from glow_nb.simd.lanes import Lanes, joined
 
 MOST_REGISTERS = 4
 """Registers that one piece of assembly ties together: with more, none is left for constants."""
@@ -38,8 +38,8 @@ def all_in_step(operation: Callable[[Lanes], Lanes], parts: list[Lanes]) -> list
     while len(results) < len(parts):
         rest = parts[len(results) :]
         count = next(n for n in (MOST_REGISTERS, 2, 1) if n <= len(rest))
-        x = _joined(rest[:count])
-        results += _split(operation(InStep(x.builder, x.value, x.kind, x.lanes)), count)
+        x = joined(rest[:count])
+        results += operation(InStep(x.builder, x.value, x.kind, x.lanes)).split(count)
     return results
 
 
@@ -49,10 +49,10 @@ def _in_step(x: Lanes) -> Lanes:
     size = next((n for n in _REGISTER_BYTES if has_instruction_set(x.builder, f"tie_{n}")), bytes)
     if bytes <= size or not x.kind.is_float:
         return x
-    parts = _split(x, bytes // size)
+    parts = x.split(bytes // size)
     groups = range(0, len(parts), MOST_REGISTERS)
     tied = [part for begin in groups for part in _tied(parts[begin:][:MOST_REGISTERS])]
-    return x.like(_joined(tied).value)
+    return x.like(joined(tied).value)
 
 
 def _tied(parts: list[Lanes]) -> list[Lanes]:
@@ -64,16 +64,3 @@ def _tied(parts: list[Lanes]) -> list[Lanes]:
     constraints = ["=v"] * len(parts) + [str(number) for number in range(len(parts))]
     made: Any = builder.asm(form, "", ",".join(constraints), values, side_effect=False)
     return [part.like(builder.extract_value(made, n)) for n, part in enumerate(parts)]
-
-
-def _joined(parts: list[Lanes]) -> Lanes:
-    """Return one vector with the lanes of *parts*, whose number is a power of two."""
-    while len(parts) > 1:
-        parts = [low.join(high) for low, high in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]
-
-
-def _split(x: Lanes, count: int) -> list[Lanes]:
-    """Return *count* vectors with the lanes of *x*."""
-    lanes = x.lanes // count
-    return [x.shuffle(range(begin, begin + lanes)) for begin in range(0, x.lanes, lanes)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class Lanes:
 
     def like(self, value: Any, kind: ElementKind | None = None) -> Lanes:
         """Wrap an LLVM *value* of the same number of lanes in the same way."""
-        return replace(self, value=value, kind=kind or self.kind)
+        return type(self)(self.builder, value, kind or self.kind, self.lanes)
 
     def full(self, number: float, kind: ElementKind | None = None) -> Lanes:
         """Return a constant with *number* in every lane."""
@@ -167,6 +167,11 @@ class Lanes:
         value = self.builder.shuffle_vector(self.value, other.value, mask)
         return Lanes(self.builder, value, self.kind, lanes)
 
+    def split(self, count: int) -> list[Lanes]:
+        """Return these lanes in *count* vectors, the first ones first."""
+        lanes = self.lanes // count
+        return [self.shuffle(range(begin, begin + lanes)) for begin in range(0, self.lanes, lanes)]
+
     def reduce(self, combine: Callable[[Lanes, Lanes], Lanes]) -> Any:
         """Combine all lanes pairwise (halves, quarters, ...) to one LLVM scalar.
 
@@ -182,6 +187,13 @@ class Lanes:
                 part = combine(part, part.shuffle([*upper, *[0] * (part.lanes - half)]))
             half //= 2
         return self.builder.extract_element(part.value, ir.Constant(I32, 0))
+
+
+def joined(parts: Sequence[Lanes]) -> Lanes:
+    """Return one vector with the lanes of *parts*, whose number is a power of two."""
+    while len(parts) > 1:
+        parts = [low.join(high) for low, high in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
 
 
 def constant_vector(kind: ElementKind, numbers: Sequence[float]) -> Any:

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from glow_nb.simd.instruction_sets import has_instruction_set
-from glow_nb.simd.lanes import I32, Lanes, call_named
+from glow_nb.simd.lanes import I32, Lanes, call_named, joined
 from glow_nb.simd.memory import address, load_scalar, load_vector
 from glow_nb.simd.types import INDEX, Pointer, Vec, llvm_vector
 from glow_nb.types import ElementKind
@@ -112,9 +112,7 @@ def _picked(table: Any, numbers: Lanes, picker: _Picker) -> Any:
         for begin in range(0, numbers.lanes, picker.lanes)
     ]
     found = [_chosen(table, part, picker, 0, ENTRIES) for part in parts]
-    while len(found) > 1:
-        found = [left.join(right) for left, right in zip(found[::2], found[1::2], strict=True)]
-    return found[0].shuffle(range(numbers.lanes)).value
+    return joined(found).shuffle(range(numbers.lanes)).value
 
 
 def _chosen(table: Any, numbers: Lanes, picker: _Picker, begin: int, count: int) -> Lanes:
