@@ -3,11 +3,13 @@
 For each function, a row of the table has
 
 - ``instructions``: those of one vector in the machine code of a plain loop (products, that is
-  multiplications with or without an addition; sums, that is additions, limits, comparisons and
-  shifts; divisions; others), without loads, stores and copies of registers;
+  multiplications with or without an addition, and ``vblendvps``, a choice by a mask; sums, that is
+  additions, limits, comparisons and shifts; divisions; others), without loads, stores and copies
+  of registers;
 - ``bound``: the cycles that they take at least, on a processor that starts two products and two
   sums in a cycle, four instructions together, and whose divisions keep one of the two units of
-  products busy for 2.5 cycles (AMD Zen 5; measured for registers of 256 and of 512 bits);
+  products busy for 2 cycles. So it was measured on AMD Zen 3, for ``vblendvps`` on Zen 4, too; on
+  Zen 5 a division takes 2.5 cycles;
 - ``loop``: the cycles that the loop takes over numbers in the first-level cache;
 - ``epilogue``: the cycles by which a product of matrices takes longer with the function as its
   epilogue, and their ratio to the bound.
@@ -18,8 +20,8 @@ before each function, as the clock of a processor is not constant::
     python -m experiments.epilogues --lanes 16 8 --page docs/performance.md
 
 With fewer lanes than the processor has, the code is that of a processor with vectors of that
-width. Measure on a quiet machine; the shortest of all runs counts. ``--page`` puts the tables
-between the marks of a page.
+width. Measure on a quiet machine; the shortest of all runs counts. ``--page`` puts each table
+between the marks of a page for its number of lanes.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ SHORT, LONG = 1024, 3072
 PRODUCT = MatMulShape(batch=1, rows=64, inner=64, depth=192)
 
 CLASSES = {
-    "products": r"vf?n?m(add|sub|ul)\d*ps",
+    "products": r"vf?n?m(add|sub|ul)\d*ps|vblendvps",
     "sums": r"v(add|sub|min|max|cmp\w*)ps|vps[lr]\w+|vcvt\w+|vpcmp\w+|vpmovd2m",
     "divisions": r"v(div|sqrt)ps",
     "moves": r"vp?mov(?!d2m)\w+|vp?broadcast\w+",
@@ -92,7 +94,7 @@ CLASSES = {
 STORE = r"vmov\w+\s+%[yz]mm\d+, .*\(%r[^sb].*"
 """What stores a result, and not a register for which there is no room."""
 
-DIVISION_CYCLES = 2.5
+DIVISION_CYCLES = 2.0
 DEVIATION = 2.0
 """Of the functions' arguments; they see all branches."""
 CYCLES = 9600
@@ -243,12 +245,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=31, help="the shortest counts")
     parser.add_argument("--page", type=Path, help="file whose tables are replaced")
     options = parser.parse_args(arguments)
-    tables = [table(target_of(lanes), options.runs) for lanes in options.lanes]
-    text = "\n\n".join([f"{processor()}, one thread, float32.", *tables])
-    if options.page is None:
-        print(text)
-    else:
-        replace_part(options.page, "epilogues", text)
+    for lanes in options.lanes:
+        text = f"{processor()}, one thread, float32.\n\n{table(target_of(lanes), options.runs)}"
+        if options.page is None:
+            print(text)
+        else:
+            replace_part(options.page, f"epilogues of {lanes} lanes", text)
 
 
 def table(target: Target, runs: int) -> str:

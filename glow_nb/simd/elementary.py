@@ -229,6 +229,11 @@ def sigmoid(x: Lanes) -> Lanes:
     return x.full(1.0).divide(_exp_near(rest, -1.0).fma(power, 1.0))
 
 
+def _with_sign_of(size: Lanes, x: Lanes) -> Lanes:
+    """Return *size*, which is not negative, with the sign of *x*; one instruction less than copysign."""
+    return (size.bits() | (x.bits() & -(2**31))).as_float(x.kind)
+
+
 def tanh(x: Lanes) -> Lanes:
     """Hyperbolic tangent, ``e / (e + 1)`` with ``e = expm1(2 |x|) / 2``."""
     if x.kind is not FLOAT32:
@@ -237,7 +242,7 @@ def tanh(x: Lanes) -> Lanes:
     number, power = _power_of_two(size, 2.0 * LOG2_E)
     near = _expm1_near(number.fma(-0.5 * LN2, size), 2.0)
     grown = near.fma(power, power.fma(0.5, -0.5))
-    return copysign(grown.divide(grown + 1.0), x)
+    return _with_sign_of(grown.divide(grown + 1.0), x)
 
 
 def erf(x: Lanes) -> Lanes:
@@ -254,7 +259,7 @@ def erf(x: Lanes) -> Lanes:
     power, rest = _reduce_exp(exponent, -1.0)
     far = _exp_near(rest, -1.0, -1.0).fma(power, 1.0)
     near = polynomial(square, _ERF_SMALL).fma(size, size)
-    return copysign((size > 0.927734375).select(far, near), x)
+    return _with_sign_of((size > 0.927734375).select(far, near), x)
 
 
 def gelu(x: Lanes) -> Lanes:

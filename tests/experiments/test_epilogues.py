@@ -27,7 +27,7 @@ NARROW = Target.host(lanes=8)
     ("found", "least"),
     [
         ({"products": 10, "sums": 4, "divisions": 0, "others": 2}, 5.0),
-        ({"products": 10, "sums": 4, "divisions": 1, "others": 2}, 6.25),
+        ({"products": 10, "sums": 4, "divisions": 1, "others": 2}, 6.0),
         ({"products": 2, "sums": 6, "divisions": 0, "others": 0}, 3.0),
         ({"products": 4, "sums": 4, "divisions": 0, "others": 8}, 4.0),
     ],
