@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from glow_nb.simd.arithmetic import absolute, copysign, neg, require_float, sqrt
+from glow_nb.simd.arithmetic import absolute, neg, require_float, sqrt
 from glow_nb.simd.lanes import FLOAT32, Lanes
 
 LOG2_E = 1.4426950408889634
@@ -230,7 +230,7 @@ def sigmoid(x: Lanes) -> Lanes:
 
 
 def _with_sign_of(size: Lanes, x: Lanes) -> Lanes:
-    """Return *size*, which is not negative, with the sign of *x*; one instruction less than copysign."""
+    """Return *size*, which is not negative, with the sign of *x*, in two instructions."""
     return (size.bits() | (x.bits() & -(2**31))).as_float(x.kind)
 
 
