@@ -9,7 +9,7 @@ import numpy as np
 
 from glow_nb.types import Array, TensorType
 
-MAPPED_BYTES = (32 << 20) + 1
+MAPPED_BYTES = 32 << 20
 """The least that glibc maps by itself, whatever was freed before, and unmaps when it is freed."""
 
 KEPT_BYTES = 1 << 20

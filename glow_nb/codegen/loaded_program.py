@@ -20,6 +20,7 @@ from glow_nb.codegen.array_address import address_of
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.loaded_code import LoadedCode
 from glow_nb.codegen.native_program import NativeProgram
+from glow_nb.codegen.result_memory import array_maker
 from glow_nb.codegen.threads import Team
 from glow_nb.errors import CompileError, FeedError
 from glow_nb.kernels.target import Target
@@ -92,6 +93,7 @@ class LoadedProgram:
         self.native, self.code = native, code
         self._inputs = [(b.type.kind.dtype, b.type.shape) for b in native.inputs]
         self._outputs = [(b.type.kind.dtype, b.type.shape) for b in native.outputs]
+        self._makers = [array_maker(dtype, shape) for dtype, shape in self._outputs]
         fed = enumerate(output.fed_by for output in native.outputs)
         self._fed = [(output, source) for output, source in fed if source is not None]
         self._first_bound = len(native.memory.borrowed) + len(native.state)
@@ -127,7 +129,7 @@ class LoadedProgram:
         if self.native.state or self._fed:
             return None
         wanted = [(name, *bound) for name, bound in zip(inputs, self._inputs, strict=True)]
-        made = [(name, *bound) for name, bound in zip(outputs, self._outputs, strict=True)]
+        makers = list(zip(outputs, self._makers, strict=True))
         idle, first_bound = self._idle, self._first_bound
 
         def run(feeds: object) -> dict[str, Array] | None:
@@ -141,8 +143,8 @@ class LoadedProgram:
                 addresses.append(address_of(array))
             results = {}
             try:
-                for name, dtype, shape in made:
-                    results[name] = array = np.empty(shape, dtype)
+                for name, new_array in makers:
+                    results[name] = array = new_array()
                     addresses.append(address_of(array))
                 context = idle.pop()
             except (IndexError, MemoryError):
@@ -178,7 +180,7 @@ class LoadedProgram:
 
     def new_outputs(self, inputs: Sequence[Array]) -> list[Array]:
         """Return new arrays; one that is an input as well begins as a copy of what is fed."""
-        outputs = [np.empty(shape, dtype) for dtype, shape in self._outputs]
+        outputs = [new_array() for new_array in self._makers]
         if self._fed:
             self.copy_fed(inputs, outputs)
         return outputs

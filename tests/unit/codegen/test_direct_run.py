@@ -126,8 +126,10 @@ def test_no_memory_for_results_is_left_to_the_ordinary_way(monkeypatch: pytest.M
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(np, "empty", empty)
-        assert short({"x": x}) is None
+        patch.setattr(program, "_makers", [empty])
+        without_memory = program.direct_run(["x"], ["y"])
+        assert without_memory is not None
+        assert without_memory({"x": x}) is None
     assert len(program._idle) == 1
     assert short({"x": x}) is not None
 

@@ -1,0 +1,51 @@
+"""Memory of large results, kept for the next run when the caller has let go of the array.
+
+What is larger than 32 MiB the C library takes from the system each time, and the system clears
+every page before its first use. For a product of matrices with a short sum that takes longer than
+the product itself. So the memory of such a result comes back when nobody can reach it any more:
+``outputs = net.run(inputs)`` in a loop uses two pieces of memory in turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from glow_nb.alignment import Bytes, aligned_empty
+from glow_nb.freed_memory import MAPPED_BYTES
+from glow_nb.types import Array
+
+
+def array_maker(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Callable[[], Array]:
+    """Return a function that returns a new, uninitialised array of this type in each call."""
+    size = np.prod(shape, dtype=np.int64).item() * dtype.itemsize
+    if size < MAPPED_BYTES:
+        return partial(np.empty, shape, dtype)
+    return partial(_lent_array, dtype, shape, size, deque(maxlen=1))
+
+
+def _lent_array(
+    dtype: np.dtype[Any], shape: tuple[int, ...], size: int, kept: deque[Bytes]
+) -> Array:
+    """Return an array on the memory in *kept*, or on new memory; it goes back when it is free."""
+    try:
+        block = kept.pop()
+    except IndexError:
+        block = aligned_empty(size)
+    return np.asarray(_Loan(block, kept)).view(dtype).reshape(shape)
+
+
+class _Loan:
+    """What an array and all views of it refer to, so that it lives as long as the last of them."""
+
+    def __init__(self, block: Bytes, kept: deque[Bytes]) -> None:
+        """Lend *block*; *kept* gets it back, and forgets the one that it had."""
+        self.__array_interface__ = block.__array_interface__
+        self._block, self._kept = block, kept
+
+    def __del__(self) -> None:
+        self._kept.append(self._block)
