@@ -15,6 +15,7 @@ from glow_nb.kernels.products.product_plan import (
     plan_product,
     staged_elements,
     tile_steps,
+    tiles_ahead,
     units_of,
     waiting_elements,
 )
@@ -62,6 +63,7 @@ class ProductWriter(TileSums):
         self.tiles = TileStore(fusion, plan.lanes)
         # what tiles write and epilogues read takes more than our share of the second-level cache
         self.is_far = self.tiles.touched_bytes > level_2_bytes(target)
+        self.ahead = plan.cut.rows * tiles_ahead(nest, plan, target, self.tiles.touched_bytes)
         _, *operands = kernel_operands(fusion.head)
         self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
         self.row = nest.right.row  # from row to row of what the tiles read
@@ -304,10 +306,12 @@ class ProductWriter(TileSums):
             out.line(f"x_{name} = {plus(origin, times(pixel, pixel_step), group, shift)}")
         size = f"{rows}, {-(-columns // plan.lanes)}, {plan.lanes}"
         begin, end = self._part_range(name[0])
-        where = f"({place} * {shape.output[-1]} + at_{name})"
+        line_begin = f"{place} * {shape.output[-1]}"
+        where = f"({line_begin} + at_{name})"
         if self.is_far:
             with out.block(f"if part == {end} - 1:") if plan.is_cut else nullcontext():
-                self.tiles.write_prefetch(out, rows, columns, where, "channel")
+                fetched = f"({plus(line_begin, f'at_{name}', self.ahead)})"
+                self.tiles.write_prefetch(out, rows, columns, fetched, "channel")
         out.line(f"t_{name} = tile_fill(sums, 0, {size})")
         self._write_sum(name, columns, size)
         if not self.plan.is_cut:

@@ -30,7 +30,12 @@ from glow_nb.kernels.products.blocking import (
 )
 from glow_nb.kernels.products.caches import (
     COPIED_CYCLES,
+    COPIED_NEAR_ROWS,
+    FAR_CYCLES,
+    LEVEL_3_SHARE,
     LONGEST_CHAIN,
+    MOST_AHEAD,
+    NEAR_ROWS,
     PACKING_CYCLES,
     SAME_PLACE_BYTES,
     TURNED_CYCLES,
@@ -291,6 +296,18 @@ def block_bytes(nest: ProductNest, plan: Plan) -> int:
     return left * nest.kinds.staged.size_bytes + waiting * nest.kinds.total.size_bytes
 
 
+def tiles_ahead(nest: ProductNest, plan: Plan, target: Target, result_bytes: int) -> int:
+    """Return by how many tiles results of so many bytes are asked for before they are written.
+
+    None if they come from a cache, or while a tile is summed up.
+    """
+    if plan.is_cut or result_bytes <= LEVEL_3_SHARE * target.l3_bytes:
+        return 0
+    vectors = target.passes * plan.cut.rows * plan.columns.vectors
+    steps = nest.shape.steps / nest.kinds.factors
+    return min(MOST_AHEAD, int(FAR_CYCLES * FMA_PER_CYCLE / max(1.0, vectors * steps)))
+
+
 def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     """Estimate the cycles of the right operand, the waiting sums and the packed left rows.
 
@@ -343,6 +360,11 @@ def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:
     one, two = (block_bytes(nest, replace(plan, block_units=number)) for number in (1, 2))
     left = level_2_bytes(target) - one
     most = max(1, 1 + left // max(1, two - one))
+    shape = nest.shape
+    results = shape.batch * prod(shape.output) * shape.depth * nest.kinds.total.size_bytes
+    if tiles_ahead(nest, plan, target, results):
+        near = COPIED_NEAR_ROWS if nest.right.is_copied else NEAR_ROWS
+        most = min(most, -(-near // block_pixels(shape, replace(plan, block_units=1))))
     return -(-units // -(-units // most)) if units else 1
 
 

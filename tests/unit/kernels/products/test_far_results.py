@@ -1,0 +1,108 @@
+"""Results that no cache holds: short tiles ask for them ahead, in blocks of few rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from glow_nb.kernels.cpu_kernels import generate_kernel
+from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
+from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
+from glow_nb.kernels.products.caches import COPIED_NEAR_ROWS, MOST_AHEAD, NEAR_ROWS
+from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
+from glow_nb.kernels.products.product_plan import Plan, block_pixels, plan_product, tiles_ahead
+from glow_nb.kernels.target import Target
+from glow_nb.types import ElementKind, TensorType
+from tests.targets import SMALL_CORE
+from tests.unit.kernels.cases import instruction_of
+from tests.unit.kernels.plain_python import run_text
+from tests.unit.kernels.products.test_matmul import packed
+from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
+
+FLOAT32 = ElementKind.FLOAT32
+BLOCK, LINE = 16, 16
+"""Columns of a panel, and elements of a cache line."""
+NO_CACHE = replace(Target.host(), l2_bytes=1 << 12, l3_bytes=1 << 10)
+
+
+def planned(
+    rows: int, inner: int, columns: int, *, is_copied: bool = False
+) -> tuple[int, int, Plan]:
+    """Return the rows of a block, by how many tiles its results are asked for ahead, the plan."""
+    shape = ConvolutionShape(1, inner, columns, (rows,), (1,), (1,), (0, 0), (1,))
+    nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), BLOCK)
+    nest = replace(nest, right=replace(nest.right, is_copied=is_copied))
+    plan = plan_product(nest, SMALL_CORE)
+    return block_pixels(shape, plan), tiles_ahead(nest, plan, SMALL_CORE, 4 * rows * columns), plan
+
+
+def test_blocks_of_short_tiles_have_few_rows() -> None:
+    rows, ahead, plan = planned(4096, 8, 1024)
+    assert NEAR_ROWS <= rows < NEAR_ROWS + plan.cut.rows
+    assert 400 - 48 < 48 * ahead <= 400  # cycles: eight steps of six rows of two vectors
+    assert planned(4096, 1, 1024)[1] == MOST_AHEAD
+    rows, _, plan = planned(4096, 8, 1024, is_copied=True)
+    assert COPIED_NEAR_ROWS <= rows < COPIED_NEAR_ROWS + plan.cut.rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"),
+    [(4096, 8, 256), (4096, 128, 1024), (4096, 1024, 4096)],
+    ids=["results in a cache", "long tiles", "sums in blocks"],
+)
+def test_other_products_are_as_they_were(rows: int, inner: int, columns: int) -> None:
+    pixels, ahead, _ = planned(rows, inner, columns)
+    assert ahead == 0
+    assert pixels > NEAR_ROWS + 6
+
+
+@pytest.mark.parametrize("rows", [64, 101])
+def test_what_tiles_ask_for_is_what_later_tiles_write(rows: int) -> None:
+    columns, fetched, late = 80, set[int](), set[int]()
+
+    def lines(first: int, gap: int, number: int) -> set[int]:
+        return {(first + row * gap) // LINE for row in range(number)}
+
+    def fetch(pointer: str, *place: int) -> None:
+        if pointer == "dest":
+            fetched.update(lines(*place))
+
+    def store(pointer: str, first: int, gap: int, _: object) -> None:
+        if pointer == "dest":
+            late.update(lines(first, gap, 1) - fetched)
+
+    types = [TensorType(FLOAT32, shape) for shape in ((rows, 2), (columns // BLOCK, 2, BLOCK))]
+    instruction = instruction_of(PackedMatMulInst, types, depth=columns, block=BLOCK)
+    target = replace(SMALL_CORE, l2_bytes=1 << 12, l3_bytes=1 << 10)
+    text = generate_kernel(instruction, target).text
+    run_text(text, ("dest", "lhs", "rhs", "scratch"), {"tile_prefetch": fetch, "tile_store": store})
+    assert fetched
+    # The first tiles of a block ask for nothing that they write themselves.
+    wide = columns // BLOCK
+    assert len(late) <= (MOST_AHEAD + 1) * wide * -(-rows // NEAR_ROWS)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(101, 3, 83), (300, 7, 40)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_results_are_right_without_caches(
+    rows: int, inner: int, columns: int, threads: int
+) -> None:
+    random = np.random.default_rng(0)
+    lhs = random.integers(-3, 4, (rows, inner)).astype(np.float32)
+    rhs = random.integers(-3, 4, (inner, columns)).astype(np.float32)
+    panels = packed(rhs[None], BLOCK)[0]
+    types = [TensorType(FLOAT32, array.shape) for array in (lhs, panels)]
+    constant = instruction_of(PackedMatMulInst, types, depth=columns, block=BLOCK)
+    types = [TensorType(FLOAT32, array.shape) for array in (lhs, rhs)]
+    orders = {"lhs_order": [0, 1], "rhs_order": [0, 1]}
+    at_run_time = instruction_of(UnpackedMatMulInst, types, **orders)
+    for instruction, right in ((constant, panels), (at_run_time, rhs)):
+        kernel = RunningKernel(generate_kernel(instruction, NO_CACHE), NO_CACHE)
+        dest, memory = guarded((rows, columns), FLOAT32)
+        kernel(dest, lhs, right, threads=threads)
+        np.testing.assert_array_equal(dest, lhs @ rhs)
+        assert guards_are_intact(memory)
