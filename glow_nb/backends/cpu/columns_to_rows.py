@@ -24,6 +24,14 @@ MOST_OF_VECTOR = 0.5
 """The part of a vector that the columns fill at most. On a Zen 4 core, 4,000 rows of 1,024
 times eight columns take 0.70 of the time turned over with 16 lanes, and 1.24 with 8."""
 
+MOST_VECTORS = 4
+"""The vectors that the columns fill at most if the matrix was transposed for the product, so that
+it need not be any more. On a Zen 3 core, 256 rows of 4,096 times 8 columns take 0.5 of the time
+turned over, times 32 columns 0.8; 2,000 rows of 300 times 48 columns 0.9."""
+
+TRANSPOSED_CYCLES = 0.2
+"""Of each byte of such a matrix; 0.3 if it comes from the last-level cache."""
+
 TURNING_CYCLES = 1.0
 """Of each result that is brought to its place again, if there are several columns."""
 
@@ -31,9 +39,9 @@ LEAST_CYCLES = 4000
 """What each thread saves at least: about the time of one more kernel and of waiting for the other
 threads at its end, as a bias is added by itself then."""
 
-LEAST_PART = 0.35
-"""The part of the time that is saved at least. Behind the product, whatever is added to the result
-may have to be transposed as well."""
+LEAST_PART, LEAST_PART_ACROSS = 0.35, 0.2
+"""The part of the time that is saved at least; the second for a matrix that was transposed. Behind
+the product, whatever is added to the result may have to be transposed as well."""
 
 
 @register_pass
@@ -56,7 +64,7 @@ def columns_to_rows(
     results, and convolutions of single pixels to few channels, are such products, to which a bias
     is added then.
     """
-    chosen = target or Target.host()
+    chosen, users = target or Target.host(), function.users()
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS) or not _is_plain(node):
@@ -67,8 +75,13 @@ def columns_to_rows(
         rows = prod(outer[len(batch) :])
         shape = MatMulShape(prod(batch), rows, inner, node.type.shape[-1])
         turned = _already_turned(input, len(batch))
-        before, after = _cycles(shape, node.type.kind, chosen, along_rows=turned is None)
-        if before - after < max(LEAST_CYCLES * threads, LEAST_PART * before):
+        if turned is None:
+            part, (before, after) = LEAST_PART, _cycles_along_rows(shape, node.type.kind, chosen)
+        else:
+            saved = input.type.size_bytes * (len(users.get(input, [node])) == 1)
+            before, after = _cycles_across_rows(shape, node.type.kind, chosen, saved)
+            part = LEAST_PART_ACROSS
+        if before - after < max(LEAST_CYCLES * threads, part * before):
             return None
         if turned is None:
             turned = _turned(rewriter.emit(Reshape(input, (*batch, rows, inner))), rewriter)
@@ -106,23 +119,38 @@ def _already_turned(matrix: Value, batch: int) -> Value | None:
     return matrix.input if matrix.permutation == swapped else None
 
 
-def _cycles(
-    shape: MatMulShape, kind: ElementKind, target: Target, *, along_rows: bool
+def _cycles_along_rows(
+    shape: MatMulShape, kind: ElementKind, target: Target
 ) -> tuple[float, float]:
-    """Estimate a product of *shape* as it is and turned over: alike if it cannot be.
-
-    Its sums run *along_rows* of the matrix as it lies, or across them.
-    """
-    is_empty = 0 in (shape.batch, shape.rows, shape.inner, shape.depth)
-    if is_empty or shape.depth > MOST_OF_VECTOR * lanes_of(kind, target):
+    """Estimate a product of *shape* as it is and turned over: alike if it cannot be."""
+    if _is_empty(shape) or shape.depth > MOST_OF_VECTOR * lanes_of(kind, target):
         return 0.0, 0.0
     over = MatMulShape(shape.batch, shape.depth, shape.inner, shape.rows)
-    turning = TURNING_CYCLES * shape.batch * shape.rows * shape.depth * (shape.depth > 1)
     before = product_candidates(shape, kind, target)[0].cycles
-    if along_rows:
-        return before, row_product_cycles(over, kind, target) + turning
-    # The copy of the matrix in rows, which is saved too, is not counted.
-    return before, product_candidates(over, kind, target)[0].cycles + turning
+    return before, row_product_cycles(over, kind, target) + _turning_cycles(shape)
+
+
+def _cycles_across_rows(
+    shape: MatMulShape, kind: ElementKind, target: Target, saved: int
+) -> tuple[float, float]:
+    """Estimate the same where sums run across the rows of the matrix as it lies.
+
+    Its copy in rows, of so many bytes, is *saved* if it is turned over.
+    """
+    if _is_empty(shape) or shape.depth > MOST_VECTORS * lanes_of(kind, target):
+        return 0.0, 0.0
+    over = MatMulShape(shape.batch, shape.depth, shape.inner, shape.rows)
+    before, after = (product_candidates(each, kind, target)[0].cycles for each in (shape, over))
+    return before + TRANSPOSED_CYCLES * saved, after + _turning_cycles(shape)
+
+
+def _is_empty(shape: MatMulShape) -> bool:
+    return 0 in (shape.batch, shape.rows, shape.inner, shape.depth)
+
+
+def _turning_cycles(shape: MatMulShape) -> float:
+    """Estimate the transposition of the results."""
+    return TURNING_CYCLES * shape.batch * shape.rows * shape.depth * (shape.depth > 1)
 
 
 def _rows(node: Product, rewriter: Rewriter) -> Value:

@@ -16,6 +16,7 @@ from glow_nb.hlir.graph import Function, Value
 from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
 from glow_nb.kernels.target import Target
 from glow_nb.types import Array
+from tests.targets import SMALL_CORE
 
 Shape = tuple[int, ...]
 WIDE = Target("x86_64-unknown-linux-gnu", "znver4", "+avx,+avx2,+fma,+avx512f,+avx512vl", lanes=16)
@@ -125,7 +126,11 @@ def transposed(shape: Shape, order: Shape, columns: Shape) -> Function:
 
 @pytest.mark.parametrize(
     ("shape", "order", "columns"),
-    [((64, 3000), (1, 0), (64, 2)), ((3, 64, 900), (0, 2, 1), (3, 64, 1))],
+    [
+        ((64, 3000), (1, 0), (64, 2)),
+        ((3, 64, 900), (0, 2, 1), (3, 64, 1)),
+        ((4096, 256), (1, 0), (4096, 24)),  # more than a vector of columns
+    ],
 )
 def test_a_matrix_that_was_transposed_is_read_as_it_was(
     shape: Shape, order: Shape, columns: Shape
@@ -137,6 +142,18 @@ def test_a_matrix_that_was_transposed_is_read_as_it_was(
     feeds = operands(function)
     (before,), (after,) = (evaluate(each, feeds).values() for each in (function, made))
     np.testing.assert_allclose(after, before, rtol=2e-5, atol=2e-5)
+
+
+def test_a_matrix_that_stays_transposed_for_others_is_counted_as_no_gain() -> None:
+    builder = Builder("two")
+    x, w = builder.input("x", "float32<300 x 64>"), builder.input("w", "float32<300 x 16>")
+    rows = builder.emit(Transpose(x, (1, 0)))
+    builder.save(builder.emit(MatMul(rows, w)), "y")
+    alone = builder.function()
+    builder.save(rows, "z")
+    assert columns_to_rows(alone, target=SMALL_CORE) is not alone
+    both = builder.function()
+    assert columns_to_rows(both, target=SMALL_CORE) is both
 
 
 def test_integers_and_matrices_in_another_order_stay() -> None:
@@ -160,6 +177,7 @@ def test_any_product_means_the_same(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LEAST_CYCLES", float("-inf"))
         patch.setattr(module, "LEAST_PART", float("-inf"))
+        patch.setattr(module, "LEAST_PART_ACROSS", float("-inf"))
         made = columns_to_rows(function, target=WIDE)
     assert any(isinstance(each, Transpose) for each in made)
     feeds = operands(function)
