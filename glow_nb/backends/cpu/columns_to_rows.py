@@ -24,10 +24,10 @@ MOST_OF_VECTOR = 0.5
 """The part of a vector that the columns fill at most. On a Zen 4 core, 4,000 rows of 1,024
 times eight columns take 0.70 of the time turned over with 16 lanes, and 1.24 with 8."""
 
-MOST_VECTORS = 4
-"""The vectors that the columns fill at most if the matrix was transposed for the product, so that
-it need not be any more. On a Zen 3 core, 256 rows of 4,096 times 8 columns take 0.5 of the time
-turned over, times 32 columns 0.8; 2,000 rows of 300 times 48 columns 0.9."""
+MOST_COLUMNS = 32
+"""The most columns if the matrix was transposed for the product, so that it need not be any more.
+On a Zen 3 core, 256 rows of 4,096 times 8 columns take 0.5 of the time turned over, times 32
+columns 0.8; 2,000 rows of 300 times 48 columns 0.9."""
 
 TRANSPOSED_CYCLES = 0.2
 """Of each byte of such a matrix; 0.3 if it comes from the last-level cache."""
@@ -137,7 +137,7 @@ def _cycles_across_rows(
 
     Its copy in rows, of so many bytes, is *saved* if it is turned over.
     """
-    if _is_empty(shape) or shape.depth > MOST_VECTORS * lanes_of(kind, target):
+    if _is_empty(shape) or shape.depth > MOST_COLUMNS:
         return 0.0, 0.0
     over = MatMulShape(shape.batch, shape.depth, shape.inner, shape.rows)
     before, after = (product_candidates(each, kind, target)[0].cycles for each in (shape, over))

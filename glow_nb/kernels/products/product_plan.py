@@ -360,12 +360,22 @@ def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:
     one, two = (block_bytes(nest, replace(plan, block_units=number)) for number in (1, 2))
     left = level_2_bytes(target) - one
     most = max(1, 1 + left // max(1, two - one))
-    shape = nest.shape
-    results = shape.batch * prod(shape.output) * shape.depth * nest.kinds.total.size_bytes
-    if tiles_ahead(nest, plan, target, results):
-        near = COPIED_NEAR_ROWS if nest.right.is_copied else NEAR_ROWS
-        most = min(most, -(-near // block_pixels(shape, replace(plan, block_units=1))))
+    if _is_written_far(nest, plan, target):
+        rows = COPIED_NEAR_ROWS if nest.right.is_copied else NEAR_ROWS
+        most = min(most, -(-rows // block_pixels(nest.shape, replace(plan, block_units=1))))
     return -(-units // -(-units // most)) if units else 1
+
+
+def _is_written_far(nest: ProductNest, plan: Plan, target: Target) -> bool:
+    """Return whether short tiles of several panels write results that no cache holds.
+
+    Blocks read the right operand anew, which must be near.
+    """
+    shape = nest.shape
+    if plan.columns.panels * shape.group == 1 or plan.is_right_far:
+        return False
+    results = shape.batch * prod(shape.output) * shape.depth
+    return tiles_ahead(nest, plan, target, results * nest.kinds.total.size_bytes) > 0
 
 
 def _input_elements(shape: ConvolutionShape, cut: Cut, units: int) -> int:
