@@ -277,8 +277,9 @@ class CompiledNetwork(Network):
                 and dtype must be those of :attr:`inputs`. Contiguous arrays are not copied.
 
         Returns:
-            New arrays by output name, in the model's order. The memory of large ones serves later
-            runs when the arrays and all views of them are gone.
+            New arrays by output name, in the model's order. Arrays of 32 MiB or more do not
+            own their memory (``resize`` refuses them): it serves later runs when the arrays and
+            all views of them are gone.
 
         Raises:
             FeedError: An input is missing, unknown, or of another shape or dtype.

@@ -230,7 +230,7 @@ def sigmoid(x: Lanes) -> Lanes:
 
 
 def _with_sign_of(size: Lanes, x: Lanes) -> Lanes:
-    """Return *size*, which is not negative, with the sign of *x*, in two instructions."""
+    """Return *size*, which is 0, more, or NaN, with the sign of *x*, in two instructions."""
     return (size.bits() | (x.bits() & -(2**31))).as_float(x.kind)
 
 

@@ -25,12 +25,13 @@ MOST_OF_VECTOR = 0.5
 times eight columns take 0.70 of the time turned over with 16 lanes, and 1.24 with 8."""
 
 MOST_COLUMNS = 32
-"""The most columns if the matrix was transposed for the product, so that it need not be any more.
-On a Zen 3 core, 256 rows of 4,096 times 8 columns take 0.5 of the time turned over, times 32
-columns 0.8; 2,000 rows of 300 times 48 columns 0.9."""
+"""The most columns if the matrix was transposed for the product, which then reads it as it was. On
+a Zen 3 core, 256 rows of 4,096 times 8 columns take 0.5 of the time turned over, times 32 columns
+0.8; beyond, less is gained: 2,000 rows of 300 times 48 columns take 0.9."""
 
 TRANSPOSED_CYCLES = 0.2
-"""Of each byte of such a matrix; 0.3 if it comes from the last-level cache."""
+"""What it takes to transpose such a matrix, of each byte. It is 0.3 where the matrix comes from the
+last-level cache, and less where a nearer cache holds it."""
 
 TURNING_CYCLES = 1.0
 """Of each result that is brought to its place again, if there are several columns."""
@@ -64,7 +65,7 @@ def columns_to_rows(
     results, and convolutions of single pixels to few channels, are such products, to which a bias
     is added then.
     """
-    chosen, users = target or Target.host(), function.users()
+    chosen = target or Target.host()
 
     def rule(node: Node, rewriter: Rewriter) -> Replacement:
         if not isinstance(node, PRODUCTS) or not _is_plain(node):
@@ -78,7 +79,7 @@ def columns_to_rows(
         if turned is None:
             part, (before, after) = LEAST_PART, _cycles_along_rows(shape, node.type.kind, chosen)
         else:
-            saved = input.type.size_bytes * (len(users.get(input, [node])) == 1)
+            saved = input.type.size_bytes if rewriter.use_count(input) == 1 else 0
             before, after = _cycles_across_rows(shape, node.type.kind, chosen, saved)
             part = LEAST_PART_ACROSS
         if before - after < max(LEAST_CYCLES * threads, part * before):
@@ -131,17 +132,17 @@ def _cycles_along_rows(
 
 
 def _cycles_across_rows(
-    shape: MatMulShape, kind: ElementKind, target: Target, saved: int
+    shape: MatMulShape, kind: ElementKind, target: Target, saved_bytes: int
 ) -> tuple[float, float]:
-    """Estimate the same where sums run across the rows of the matrix as it lies.
+    """Estimate a product of *shape* as it is and turned over, of a matrix that was transposed.
 
-    Its copy in rows, of so many bytes, is *saved* if it is turned over.
+    Turned over, it needs no transposition, which saves a copy of *saved_bytes*.
     """
     if _is_empty(shape) or shape.depth > MOST_COLUMNS:
         return 0.0, 0.0
     over = MatMulShape(shape.batch, shape.depth, shape.inner, shape.rows)
     before, after = (product_candidates(each, kind, target)[0].cycles for each in (shape, over))
-    return before + TRANSPOSED_CYCLES * saved, after + _turning_cycles(shape)
+    return before + TRANSPOSED_CYCLES * saved_bytes, after + _turning_cycles(shape)
 
 
 def _is_empty(shape: MatMulShape) -> bool:

@@ -45,9 +45,10 @@ LEVEL_2_CYCLES, LEVEL_3_CYCLES, MEMORY_CYCLES = 0.02, 0.05, 0.1
 
 FAR_CYCLES = 400
 """About so long a core waits for main memory. The results of a tile that takes less are asked for
-some tiles ahead, unless the last-level cache holds them: they gain nothing. In blocks of
-:data:`NEAR_ROWS`, too, 2,969 x 1,740 x 16 (rows x columns x inner) takes 0.73 of the time on one
-Zen 3 core, 3,705 x 2,120 x 16 takes 0.66, 4,096 x 1,024 x 8 takes 0.74."""
+some tiles ahead, if all results take more than our share of the last-level cache; otherwise
+nothing is gained. Together with blocks of :data:`NEAR_ROWS` rows, 2,969 x 1,740 x 16 (rows x
+columns x inner) takes 0.73 of the time on one Zen 3 core, 3,705 x 2,120 x 16 takes 0.66,
+4,096 x 1,024 x 8 takes 0.74."""
 
 NEAR_ROWS, COPIED_NEAR_ROWS = 32, 512
 """Rows of a block of such tiles; the second if each block copies the right operand anew. The rows

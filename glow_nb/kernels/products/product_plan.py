@@ -297,9 +297,11 @@ def block_bytes(nest: ProductNest, plan: Plan) -> int:
 
 
 def tiles_ahead(nest: ProductNest, plan: Plan, target: Target, result_bytes: int) -> int:
-    """Return by how many tiles results of so many bytes are asked for before they are written.
+    """Return by how many tiles results are asked for before they are written.
 
-    None if they come from a cache, or while a tile is summed up.
+    *result_bytes* are those of the results, with or without what an epilogue reads beside them. It
+    is 0 if they take no more than our share of the last-level cache, if sums wait between inner
+    blocks, and if one tile takes as long as the memory.
     """
     if plan.is_cut or result_bytes <= LEVEL_3_SHARE * target.l3_bytes:
         return 0
@@ -367,9 +369,9 @@ def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:
 
 
 def _is_written_far(nest: ProductNest, plan: Plan, target: Target) -> bool:
-    """Return whether short tiles of several panels write results that no cache holds.
+    """Return whether short tiles of several panels write results that lie in main memory.
 
-    Blocks read the right operand anew, which must be near.
+    Each block reads the right operand again, so it must be near.
     """
     shape = nest.shape
     if plan.columns.panels * shape.group == 1 or plan.is_right_far:

@@ -13,7 +13,14 @@ from glow_nb.backends.cpu.columns_to_rows import columns_to_rows
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops import Convolution, FullyConnected, MatMul, Transpose
+from glow_nb.hlir.ops import (
+    Convolution,
+    FullyConnected,
+    MatMul,
+    ReduceSum,
+    Reshape,
+    Transpose,
+)
 from glow_nb.kernels.target import Target
 from glow_nb.types import Array
 from tests.targets import SMALL_CORE
@@ -144,16 +151,24 @@ def test_a_matrix_that_was_transposed_is_read_as_it_was(
     np.testing.assert_allclose(after, before, rtol=2e-5, atol=2e-5)
 
 
-def test_a_matrix_that_stays_transposed_for_others_is_counted_as_no_gain() -> None:
+@pytest.mark.parametrize("is_after_another", [False, True])
+@pytest.mark.parametrize("is_read_twice", [False, True])
+def test_a_copy_that_others_read_is_not_counted_as_saved(
+    is_after_another: bool, is_read_twice: bool
+) -> None:
+    """Also where what was transposed is made by a product that was turned over before."""
     builder = Builder("two")
-    x, w = builder.input("x", "float32<300 x 64>"), builder.input("w", "float32<300 x 16>")
-    rows = builder.emit(Transpose(x, (1, 0)))
+    x, w = builder.input("x", "float32<19200 x 64>"), builder.input("w", "float32<300 x 16>")
+    column = builder.constant("v", np.ones((64, 1), np.float32))
+    made = MatMul(x, column) if is_after_another else ReduceSum(x, axes=(1,))
+    rows = builder.emit(Transpose(builder.emit(Reshape(builder.emit(made), (300, 64))), (1, 0)))
     builder.save(builder.emit(MatMul(rows, w)), "y")
-    alone = builder.function()
-    builder.save(rows, "z")
-    assert columns_to_rows(alone, target=SMALL_CORE) is not alone
-    both = builder.function()
-    assert columns_to_rows(both, target=SMALL_CORE) is both
+    if is_read_twice:
+        builder.save(rows, "z")
+    found = columns_to_rows(builder.function(), target=SMALL_CORE)
+    shapes = [each.type.shape for each in found if isinstance(each, MatMul)]
+    assert ((64, 16) in shapes) == is_read_twice
+    assert ((1, 19200) in shapes) == is_after_another
 
 
 def test_integers_and_matrices_in_another_order_stay() -> None:

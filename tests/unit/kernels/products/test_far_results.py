@@ -59,9 +59,9 @@ def test_other_products_are_as_they_were(rows: int, inner: int, columns: int) ->
     assert pixels > NEAR_ROWS + 6
 
 
-@pytest.mark.parametrize("rows", [64, 101])
-def test_what_tiles_ask_for_is_what_later_tiles_write(rows: int) -> None:
-    columns, fetched, late = 80, set[int](), set[int]()
+def test_tiles_ask_for_what_later_tiles_write() -> None:
+    rows, columns = 600, 80
+    fetched, written, late = set[int](), set[int](), set[int]()
 
     def lines(first: int, gap: int, number: int) -> set[int]:
         return {(first + row * gap) // LINE for row in range(number)}
@@ -70,19 +70,26 @@ def test_what_tiles_ask_for_is_what_later_tiles_write(rows: int) -> None:
         if pointer == "dest":
             fetched.update(lines(*place))
 
-    def store(pointer: str, first: int, gap: int, _: object) -> None:
+    def store(pointer: str, first: int, gap: int, rows_of_tile: int) -> None:
         if pointer == "dest":
-            late.update(lines(first, gap, 1) - fetched)
+            made = lines(first, gap, rows_of_tile)
+            written.update(made)
+            late.update(made - fetched)
 
     types = [TensorType(FLOAT32, shape) for shape in ((rows, 2), (columns // BLOCK, 2, BLOCK))]
     instruction = instruction_of(PackedMatMulInst, types, depth=columns, block=BLOCK)
     target = replace(SMALL_CORE, l2_bytes=1 << 12, l3_bytes=1 << 10)
     text = generate_kernel(instruction, target).text
-    run_text(text, ("dest", "lhs", "rhs", "scratch"), {"tile_prefetch": fetch, "tile_store": store})
-    assert fetched
-    # The first tiles of a block ask for nothing that they write themselves.
-    wide = columns // BLOCK
-    assert len(late) <= (MOST_AHEAD + 1) * wide * -(-rows // NEAR_ROWS)
+    calls = {
+        "tile_prefetch": fetch,
+        "tile_store": store,
+        "tile_fill": lambda *arguments: arguments[2],  # a tile is its number of rows
+        "tile_dot": lambda tile, *_: tile,
+    }
+    run_text(text, ("dest", "lhs", "rhs", "scratch"), calls)
+    assert written == set(range(rows * columns // LINE))
+    # Nobody has asked for what the first tiles write.
+    assert late == set(range(MOST_AHEAD * 6 * columns // LINE))
 
 
 @pytest.mark.jit
