@@ -233,8 +233,9 @@ def test_its_estimate_is_that_of_its_choice(rows: int, others: float) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("rows", "more"), [(64, 1.7), (65, 1.7), (1023, 3.0)])
+@pytest.mark.parametrize(("rows", "more"), [(64, 1.7), (65, 1.7), (1023, 2.0)])
 def test_a_network_keeps_its_meaning(rows: int, more: float) -> None:
+    """One level makes weights 1.75 times as large: of many rows, one product has two at least."""
     random = np.random.default_rng(0)
     b = Builder()
     x = b.input("x", f"float32<{rows} x 512>")
