@@ -233,19 +233,21 @@ def test_its_estimate_is_that_of_its_choice(rows: int, others: float) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("rows", "more"), [(64, 1.7), (65, 1.7), (1023, 2.0)])
-def test_a_network_keeps_its_meaning(rows: int, more: float) -> None:
-    """One level makes weights 1.75 times as large: of many rows, one product has two at least."""
+@pytest.mark.parametrize(
+    ("rows", "width", "more"), [(64, 512, 1.7), (65, 512, 1.7), (1023, 1024, 3.0)]
+)
+def test_a_network_keeps_its_meaning(rows: int, width: int, more: float) -> None:
+    """One level makes weights 7/4 times as large, two levels 49/16 times."""
     random = np.random.default_rng(0)
     b = Builder()
-    x = b.input("x", f"float32<{rows} x 512>")
+    x = b.input("x", f"float32<{rows} x {width}>")
     y: Value = x
-    for name, inner, depth in (("w", 512, 1024), ("v", 1024, 512)):
+    for name, inner, depth in (("w", width, 2 * width), ("v", 2 * width, width)):
         weights = random.standard_normal((inner, depth), np.float32) / np.float32(inner**0.5)
         bias = b.constant(f"{name}_bias", random.standard_normal(depth, np.float32))
         y = b.emit(FullyConnected(y, b.constant(name, weights), bias))
     b.save(y, "y")
-    feeds = {"x": random.standard_normal((rows, 512), np.float32)}
+    feeds = {"x": random.standard_normal((rows, width), np.float32)}
     net = glow_nb.compile(b.function(), threads=2)
     assert sum(kernel.family == "strassen" for kernel in net.kernels) == 2
     wanted = evaluate(b.function(), feeds)["y"]

@@ -41,7 +41,7 @@ def test_memory_that_a_view_shows_is_not_given_away() -> None:
     new_array = array_maker(FLOAT32, SHAPE)
     first = new_array()
     first[:] = 1.0
-    view = first[5:, ::2].T.reshape(-1)[3:].view(np.int32)
+    view = first[5:, ::2].T[3:]
     part = first[7]
     del first
     gc.collect()
@@ -49,7 +49,8 @@ def test_memory_that_a_view_shows_is_not_given_away() -> None:
     second[:] = 2.0
     assert not np.shares_memory(second, part)
     assert (part == 1.0).all()
-    assert (view.view(FLOAT32) == 1.0).all()
+    assert not np.shares_memory(second, view)
+    assert (view == 1.0).all()
 
 
 def test_of_many_arrays_one_is_kept() -> None:
@@ -90,7 +91,6 @@ def network() -> glow_nb.Network:
 
 
 def test_results_of_many_threads_are_apart(net: glow_nb.Network) -> None:
-
     def is_right(number: int) -> bool:
         feeds = {"x": np.full(SHAPE, number, np.float32)}
         results = [net.run(feeds)["y"] for _ in range(3)]
