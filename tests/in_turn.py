@@ -13,17 +13,36 @@ import pytest
 from glow_nb.kernels.target import LANE_COUNTS
 
 
+def left_out(
+    step: int, cases: Iterable[Any], first: int = 0, always: Collection[Any] = ()
+) -> list[Any]:
+    """Return the *cases* that the default run leaves out.
+
+    It has one of every *step*, beginning with that of number *first*, and those of *always*. Of the
+    element kinds, every fourth one gives a float, integers with and without a sign, and storage
+    kinds of floats and of integers, whatever *first* is.
+    """
+    return [
+        case for number, case in enumerate(cases) if number % step != first and case not in always
+    ]
+
+
+def marked(cases: Iterable[Any], slow: Collection[Any]) -> list[Any]:
+    """Return all *cases*, those that are among *slow* marked slow."""
+    return [pytest.param(case, marks=pytest.mark.slow if case in slow else ()) for case in cases]
+
+
+def one_in(
+    step: int, cases: Iterable[Any], first: int = 0, always: Collection[Any] = ()
+) -> list[Any]:
+    """Return all *cases*, those that :func:`left_out` returns marked slow."""
+    cases = list(cases)
+    return marked(cases, left_out(step, cases, first, always))
+
+
 def each_with_one_width(cases: Iterable[Any], slow: Collection[Any] = ()) -> list[Any]:
     """Return ``(case, lanes)`` for all: one width a case, in turn, and the others marked slow."""
     return in_turn(cases, LANE_COUNTS, slow=slow)
-
-
-def every_second(cases: Iterable[Any]) -> list[Any]:
-    """Return all *cases*, every second one marked slow."""
-    return [
-        pytest.param(case, marks=pytest.mark.slow if number % 2 else ())
-        for number, case in enumerate(cases)
-    ]
 
 
 def in_turn(
@@ -34,12 +53,15 @@ def in_turn(
     The default run has each way, if there are cases enough, and none of the *slow* cases.
     """
     step = -(-len(ways) // most)
-
-    def marks(case: Any, turn: int) -> Any:
-        return pytest.mark.slow if turn % step or case in slow else ()
-
-    return [
-        pytest.param(case, way, marks=marks(case, place - number))
-        for number, case in enumerate(cases)
-        for place, way in enumerate(ways)
-    ]
+    found: list[Any] = []
+    turn = 0
+    for case in cases:
+        is_slow = case in slow
+        found += [
+            pytest.param(
+                case, way, marks=pytest.mark.slow if is_slow or (place - turn) % step else ()
+            )
+            for place, way in enumerate(ways)
+        ]
+        turn += not is_slow
+    return found

@@ -9,6 +9,7 @@ from experiments.cluster_bound import most_a_second
 from experiments.cluster_plans import deployed, ways
 from glow_nb.runtime import Link, partition
 from glow_nb.runtime.planning.timing import busy_seconds, latency
+from tests.in_turn import one_in
 from tests.unit.runtime.networks import chain, devices
 
 LAYERS = chain([64] * 7, rows=64)
@@ -16,7 +17,7 @@ SMALL = 128 << 10
 """Memory that is too small for the six layers, each of which keeps 16 KiB."""
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: cluster.name)
+@pytest.mark.parametrize("cluster", one_in(2, CLUSTERS), ids=lambda cluster: cluster.name)
 def test_a_row_of_the_table(cluster: Cluster) -> None:
     functions = [LAYERS, decoder(layers=2, tokens=8, heads=2, depth=16)]
     found = row(cluster, functions, 6, failures_per_hour=1e12)

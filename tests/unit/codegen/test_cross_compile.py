@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import cache
 
 import numpy as np
 import pytest
@@ -80,6 +81,7 @@ def network() -> Function:
     return b.function()
 
 
+@cache
 def sources(target: Target) -> dict[str, KernelSource]:
     """Return the kernels of the network for *target*, by symbol."""
     backend = CpuBackend(target)

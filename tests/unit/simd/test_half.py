@@ -12,6 +12,7 @@ from glow_nb.codegen.symbols import read_symbols
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.types import Array, ElementKind
+from tests.in_turn import in_turn
 from tests.unit.kernels.running import RunningKernel
 
 pytestmark = pytest.mark.jit
@@ -98,8 +99,7 @@ CROSS = {
 }
 
 
-@pytest.mark.parametrize("lanes", [1, *LANE_COUNTS])
-@pytest.mark.parametrize("name", CROSS)
+@pytest.mark.parametrize(("name", "lanes"), in_turn(CROSS, [1, *LANE_COUNTS], most=2))
 def test_no_processor_needs_a_library_to_convert(name: str, lanes: int) -> None:
     """The arcsine ends in a sign that LLVM would move behind both roundings."""
     text = f"""

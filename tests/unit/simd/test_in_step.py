@@ -13,6 +13,7 @@ from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.running import RunningKernel
 
 pytestmark = pytest.mark.jit
@@ -22,8 +23,9 @@ AVX2 = Target("x86_64-unknown-linux-gnu", "znver3", "+avx,+avx2,+fma,+f16c", lan
 NEON = Target("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon", lanes=4)
 
 
-@pytest.mark.parametrize("kind", [FLOAT32, FLOAT64, BFLOAT16])
-@pytest.mark.parametrize("vectors", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize(
+    ("vectors", "kind"), in_turn([1, 2, 3, 4, 7], [FLOAT32, FLOAT64, BFLOAT16])
+)
 def test_a_tile_has_the_numbers_of_its_vectors(kind: ElementKind, vectors: int) -> None:
     lanes = 8
     lines = [

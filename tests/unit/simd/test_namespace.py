@@ -11,7 +11,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.simd.namespace import NAMESPACE
 from glow_nb.types import Array, ElementKind
-from tests.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width, left_out
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
 BOOL, FLOAT32, INT32 = ElementKind.BOOL, ElementKind.FLOAT32, ElementKind.INT32
@@ -113,7 +113,9 @@ def calls(rules: dict[str, Rule], arguments: str) -> list[str]:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width([*INTEGERS, *FLOATS]))
+@pytest.mark.parametrize(
+    ("kind", "lanes"), each_with_one_width([*INTEGERS, *FLOATS], slow=left_out(2, INTEGERS))
+)
 def test_arithmetic_is_that_of_numpy(kind: ElementKind, lanes: int) -> None:
     lhs, rhs = samples(kind)
     check(ARITHMETIC, run(calls(ARITHMETIC, "a, b"), kind, lhs, rhs, lanes), lhs, rhs)
@@ -154,7 +156,9 @@ def test_integer_functions_are_those_of_numpy(kind: ElementKind, lanes: int) -> 
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width(COMPUTED))
+@pytest.mark.parametrize(
+    ("kind", "lanes"), each_with_one_width(COMPUTED, slow=left_out(2, COMPUTED))
+)
 def test_comparisons_choose_what_where_takes(kind: ElementKind, lanes: int) -> None:
     lhs, rhs = samples(kind)
     special: dict[str, Rule] = {"isnan": np.isnan, "isinf": np.isinf} if kind.is_float else {}
@@ -168,8 +172,14 @@ def test_comparisons_choose_what_where_takes(kind: ElementKind, lanes: int) -> N
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("kind", "lanes"), each_with_one_width(list(ElementKind)))
+@pytest.mark.parametrize(
+    ("kind", "lanes"),
+    each_with_one_width(
+        ElementKind, slow=left_out(4, ElementKind, first=3, always=[FLOAT32, BOOL])
+    ),
+)
 def test_conversions_are_those_of_numpy(kind: ElementKind, lanes: int) -> None:
+    """The default run has a kind of each sort; the test of instructions converts all of them."""
     largest = (32, 60) if kind.is_storage else (100, 127)
     source = converted(np.array([0, 1, 2, 3, 7.5, 0.4, *largest] * 2), kind)
     out = SourceWriter()
@@ -226,7 +236,9 @@ SATURATED = [k for k in ElementKind if k.value.startswith(("int", "uint")) and k
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("kind", "lanes"),
-    each_with_one_width([FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16, INT32]),
+    each_with_one_width(
+        [FLOAT32, ElementKind.FLOAT64, ElementKind.FLOAT16, INT32], slow=[ElementKind.FLOAT64]
+    ),
 )
 def test_numbers_saturate_in_every_integer_kind(kind: ElementKind, lanes: int) -> None:
     edges = [float(limit + step) for k in SATURATED for limit in k.limits for step in (-1, 0, 1)]

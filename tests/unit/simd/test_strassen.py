@@ -24,7 +24,14 @@ from glow_nb.types import Array, ElementKind
 from tests.unit.kernels.running import RunningKernel
 
 FLOAT32 = ElementKind.FLOAT32
-PLACES = [(levels, lanes) for levels in (1, 2, 3) for lanes in LANE_COUNTS]
+PLACES = [
+    *((levels, lanes) for levels in (1, 2) for lanes in LANE_COUNTS),
+    *(
+        pytest.param(3, lanes, marks=pytest.mark.slow if lanes != 8 else ())
+        for lanes in LANE_COUNTS
+    ),
+]
+"""Levels and widths; in the default run, three levels, which are never chosen, have one width."""
 
 pytestmark = pytest.mark.jit
 

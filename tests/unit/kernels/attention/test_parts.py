@@ -18,7 +18,7 @@ from glow_nb.kernels.operators.attention_instructions import (
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import every_second
+from tests.in_turn import one_in
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
 
 FLOAT32 = ElementKind.FLOAT32
@@ -55,7 +55,7 @@ CASES: dict[str, tuple[list[TensorType], dict[str, Any]]] = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", every_second(CASES))
+@pytest.mark.parametrize("name", one_in(2, CASES))
 def test_parts_put_together_are_the_attention(name: str) -> None:
     types, options = CASES[name]
     operands = operands_of(types)

@@ -11,6 +11,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import one_in
 from tests.unit.kernels.cases import check, instruction_of, random_array, random_indices
 
 FLOAT32, INT32, INT64 = ElementKind.FLOAT32, ElementKind.INT32, ElementKind.INT64
@@ -89,7 +90,7 @@ def test_gather_nd_takes_slices_at_coordinates(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", list(ElementKind))
+@pytest.mark.parametrize("kind", one_in(4, ElementKind, first=3, always=[ElementKind.FLOAT32]))
 def test_every_kind_is_gathered(kind: ElementKind) -> None:
     _check(GatherInst, (6, 7), (5,), kind, INT32, axis=0)
 

@@ -15,7 +15,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
-from tests.in_turn import in_turn
+from tests.in_turn import in_turn, left_out
 from tests.unit.kernels.cases import expected_of, instruction_of, random_array, random_indices, run
 from tests.unit.kernels.running import RunningKernel
 
@@ -109,14 +109,22 @@ def _assert_equal(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("case", "reduction"), in_turn(ELEMENTS, ["none", "add", "max"]), ids=str)
+@pytest.mark.parametrize(
+    ("case", "reduction"),
+    in_turn(ELEMENTS, ["none", "add", "max"], slow=left_out(2, ELEMENTS, always=ELEMENTS[3:4])),
+    ids=str,
+)
 def test_elements_are_scattered(case: tuple[Shape, Shape, int], reduction: str) -> None:
     shape, indices, axis = case
     _check(ScatterElementsInst, shape, indices, axis=axis, reduction=reduction)
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("case", "reduction"), in_turn(ROWS, ["none", "add", "max"]), ids=str)
+@pytest.mark.parametrize(
+    ("case", "reduction"),
+    in_turn(ROWS, ["none", "add", "max"], slow=left_out(2, ROWS, always=ROWS[3:4])),
+    ids=str,
+)
 def test_slices_are_scattered(case: tuple[Shape, Shape], reduction: str) -> None:
     _check(ScatterNDInst, *case, reduction=reduction)
 
@@ -124,12 +132,14 @@ def test_slices_are_scattered(case: tuple[Shape, Shape], reduction: str) -> None
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("way", "where"),
-    in_turn(WAYS, list(product((ScatterElementsInst, ScatterNDInst), PLACES))),
+    in_turn(
+        WAYS, list(product((ScatterElementsInst, ScatterNDInst), PLACES)), slow=left_out(3, WAYS)
+    ),
 )
 def test_every_kind_is_combined_in_every_way(
     way: tuple[ElementKind, str], where: tuple[type[Instruction], str]
 ) -> None:
-    """Each way is one of elements or of slices, in one place, in the default run."""
+    """The default run has a third of all ways, of elements or of slices, in one place each."""
     kind, reduction = way
     scatter, place = where
     if scatter is ScatterNDInst:

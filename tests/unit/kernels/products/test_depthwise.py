@@ -17,7 +17,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
 from glow_nb.types import ElementKind, TensorType
-from tests.in_turn import every_second
+from tests.in_turn import one_in
 from tests.unit.kernels.products.test_convolution import conv, reference
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -100,7 +100,7 @@ SHAPES = {
 }
 
 
-ALIKE = frozenset({"pairs", "fours stride 2", "pairs of 1x1"})
+ALIKE = frozenset({"pairs", "fours", "fours stride 2", "pairs of 1x1"})
 """Groups for the slow run: other kinds are in pairs, others are strided, long or dilated."""
 
 
@@ -117,8 +117,9 @@ def grouped_with_one_width() -> list[object]:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", every_second(SHAPES))
+@pytest.mark.parametrize("name", one_in(3, SHAPES))
 def test_depthwise_convolution_keeps_its_definition(name: str) -> None:
+    """The default run has every third shape: of each rank, folded, dilated, strided and long."""
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     check(SHAPES[name], Target.host(lanes), threads=1 + len(name) % 4)
 
@@ -172,7 +173,15 @@ def test_many_channels_are_taken_in_chunks_that_leave_their_lines_in_the_cache(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [ElementKind.FLOAT64, ElementKind.BFLOAT16, ElementKind.INT32])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(ElementKind.FLOAT64, marks=pytest.mark.slow),
+        ElementKind.BFLOAT16,
+        ElementKind.INT32,
+    ],
+)
 def test_other_kinds_share_the_generator(kind: ElementKind) -> None:
+    """The slow run also has float64, a second kind of floats."""
     check(SHAPES["threefold"], Target.host(8), kind=kind)
     check(GROUPED["pairs"], Target.host(8), kind=kind)

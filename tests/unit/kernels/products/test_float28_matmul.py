@@ -101,9 +101,12 @@ SIZES = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "block"), in_turn(SIZES, LANE_COUNTS))
+@pytest.mark.parametrize(
+    ("name", "block"), in_turn(SIZES, LANE_COUNTS, slow=["one row", "two rows"])
+)
 @pytest.mark.parametrize("specials", [0, 3])
 def test_products_are_what_the_operator_means(name: str, block: int, specials: int) -> None:
+    """The slow run also has one and two rows with many columns; others have one and two rows."""
     rows, inner, depth = SIZES[name]
     lhs = RANDOM.standard_normal((rows, inner), np.float32)
     matrix = matrix_of(inner, depth, specials)

@@ -115,7 +115,10 @@ def test_convolutions_mean_the_same(data: st.DataObject) -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("lanes", NARROW)
-@pytest.mark.parametrize(("rows", "inner", "depth"), [(196, 256, 70), (5, 1500, 24), (1, 40, 9)])
+@pytest.mark.parametrize(
+    ("rows", "inner", "depth"),
+    [(196, 256, 70), pytest.param(5, 1500, 24, marks=pytest.mark.slow), (1, 40, 9)],
+)
 def test_matrix_products_mean_the_same(lanes: int, rows: int, inner: int, depth: int) -> None:
     weights = random_weights((depth, inner), 40)
     check_paired(*convolution((rows, inner), weights, 16), processor(lanes))

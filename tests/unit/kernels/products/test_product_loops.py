@@ -1,6 +1,5 @@
 """The loops of products: every order, operands in any layout, and unlike kinds."""
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,7 +25,7 @@ from glow_nb.kernels.stacks.fusion import Fusion
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.program import Buffer
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import in_turn
+from tests.in_turn import in_turn, left_out
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.products.test_convolution import SHAPES, check, conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
@@ -49,16 +48,13 @@ def order_of(panels_inside: bool) -> Callable[..., bool]:
 
 NAMES = [*SHAPES]
 ORDERS = (False, True)
-"""Of the shapes, every second is in the default run of the convolutions, and the others in this."""
+"""Of the shapes, a third is in the default run of the convolutions, and another third in this."""
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("name", "panels_inside"),
-    [
-        *in_turn(NAMES[1::2], ORDERS),
-        *(pytest.param(*c, marks=pytest.mark.slow) for c in itertools.product(NAMES[::2], ORDERS)),
-    ],
+    in_turn(NAMES, ORDERS, slow=left_out(3, NAMES)),
 )
 def test_sums_in_many_blocks_are_the_same(
     name: str, panels_inside: bool, monkeypatch: pytest.MonkeyPatch

@@ -29,7 +29,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width, in_turn
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.running import RunningKernel, at_a_forbidden_page
 
@@ -94,21 +94,23 @@ def call(
     assert (scratch[start + kernel.source.scratch_bytes :] == 0xA5).all(), "wrote past scratch"
 
 
+SHAPES = [
+    (1, 40, 256, 256),
+    (1, 37, 240, 256),  # a window: columns behind its own
+    (2, 40, 272, 272),  # whole vectors, but no whole tiles
+    (2, 9, 240, 240),
+    (3, 8, 700, 704),
+    (19, 20, 260, 272),  # several tiles of left rows
+    (1, 41, 255, 255),  # rows begin at every place of a line
+    (2, 23, 333, 340),
+]
+"""Rows, inner, columns and the distance of rows; those without a comment are for the slow run."""
+
+
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("shape", "lanes"),
-    each_with_one_width(
-        [
-            (1, 40, 256, 256),
-            (1, 37, 240, 256),  # a window: columns behind its own
-            (2, 40, 272, 272),  # whole vectors, but no whole tiles
-            (2, 9, 240, 240),
-            (3, 8, 700, 704),
-            (19, 20, 260, 272),  # several tiles of left rows
-            (1, 41, 255, 255),  # rows begin at every place of a line
-            (2, 23, 333, 340),
-        ]
-    ),
+    each_with_one_width(SHAPES, slow=[SHAPES[0], SHAPES[3], SHAPES[4], SHAPES[7]]),
 )
 def test_a_matrix_may_begin_anywhere(shape: tuple[int, int, int, int], lanes: int) -> None:
     rows, inner, columns, row = shape
@@ -123,9 +125,8 @@ def test_a_matrix_may_begin_anywhere(shape: tuple[int, int, int, int], lanes: in
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("columns", [256, 250, 255, 260])
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-def test_nothing_is_read_behind_the_page_of_a_matrix(columns: int, lanes: int) -> None:
+@pytest.mark.parametrize(("lanes", "columns"), in_turn(LANE_COUNTS, [256, 250, 255, 260], most=2))
+def test_nothing_is_read_behind_the_page_of_a_matrix(lanes: int, columns: int) -> None:
     """Of a window of 250 columns in rows of 256, the last six of its last row are not there."""
     row = 256 if columns == 250 else columns
     kernel = swept_kernel(product_of(1, 40, columns, row=row), lanes)
@@ -173,7 +174,8 @@ def test_matrices_of_a_batch_may_begin_at_different_places_of_a_line() -> None:
 @pytest.mark.parametrize(
     ("kind", "lanes"),
     each_with_one_width(
-        [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.BFLOAT16, ElementKind.INT32]
+        [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.BFLOAT16, ElementKind.INT32],
+        slow=[ElementKind.FLOAT64, ElementKind.BFLOAT16],
     ),
 )
 def test_other_kinds_are_swept(kind: ElementKind, lanes: int) -> None:

@@ -26,7 +26,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, View
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import each_with_one_width, in_turn
+from tests.in_turn import each_with_one_width, in_turn, marked
 from tests.unit.kernels.cases import check, instruction_of, run
 from tests.unit.kernels.products.test_product_loops import order_of
 from tests.unit.kernels.running import RunningKernel
@@ -112,8 +112,9 @@ def check_case(name: str, case: Case, target_of: Callable[[int], Target]) -> Non
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", TRANSPOSED)
+@pytest.mark.parametrize("name", marked(TRANSPOSED, slow=["few rows", "heads", "many rows"]))
 def test_rows_times_rows(name: str) -> None:
+    """The slow run also has few rows, many of an even sum, and heads that both operands have."""
     check_case(name, TRANSPOSED[name], Target.host)
 
 
@@ -132,11 +133,16 @@ def test_a_transposed_matrix_is_turned_over_on_the_way(
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("kind", "panels_inside"),
-    in_turn([ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.INT32], [False, True]),
+    in_turn(
+        [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.INT32],
+        [False, True],
+        slow=[ElementKind.FLOAT64],
+    ),
 )
 def test_other_kinds_are_turned_over(
     kind: ElementKind, panels_inside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The slow run also has float64, a second kind of floats."""
     monkeypatch.setattr(unpacked_matmul, "multiplies_rows", lambda *_: False)
     monkeypatch.setattr(product_plan, "traffic_cycles", order_of(panels_inside))
     target = with_small_caches(LANE_COUNTS[len(kind.value) % len(LANE_COUNTS)])
@@ -183,10 +189,14 @@ def test_wide_tiles_read_a_large_matrix_where_it_lies(rows: int, is_copied: bool
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "target_of"), in_turn(ROW_MAJOR, CACHES[::-1]))
+@pytest.mark.parametrize(
+    ("name", "target_of"),
+    in_turn(ROW_MAJOR, CACHES[::-1], slow=["batch of one", "many rows", "one row"]),
+)
 def test_a_row_major_matrix_is_not_laid_out_before(
     name: str, target_of: Callable[[int], Target]
 ) -> None:
+    """The slow run also has one row and one batch; others have few rows and several batches."""
     check_case(name, ROW_MAJOR[name], target_of)
 
 

@@ -10,6 +10,7 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import product_plan, unpacked_matmul
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import one_in
 from tests.targets import SMALL_CORE
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.plain_python import run_text
@@ -65,7 +66,7 @@ def product(rows: int, inner: int, columns: int, *, is_turned: bool) -> Unpacked
     return made
 
 
-@pytest.mark.parametrize("rows", [20, 50, 150])
+@pytest.mark.parametrize("rows", one_in(2, [20, 50, 150]))
 @pytest.mark.parametrize(
     ("is_turned", "panels_inside"),
     [(False, False), (False, True), (True, False), (True, True)],

@@ -7,6 +7,7 @@ from glow_nb.hlir.ops.families import FLOATS
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.normalization import LocalResponseNormalizationInst
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.cases import check, instruction_of
 
 TARGETS = [Target.host(lanes) for lanes in LANE_COUNTS]
@@ -30,8 +31,11 @@ def _check(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
-@pytest.mark.parametrize("channels", [1, 3, 16, 37, 96])
+@pytest.mark.parametrize(
+    ("channels", "target"),
+    in_turn([1, 3, 16, 37, 96], TARGETS),
+    ids=lambda given: f"{given.lanes}-lanes" if isinstance(given, Target) else None,
+)
 def test_channels_fill_vectors_or_not(channels: int, target: Target) -> None:
     _check((2, 3, 5, channels), target)
 

@@ -117,7 +117,7 @@ WAYS = [*itertools.product(LANE_COUNTS, range(len(SHAPES)))]
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("head", "way"), in_turn([*HEADS, *POOLS], WAYS, most=2))
+@pytest.mark.parametrize(("head", "way"), in_turn([*HEADS, *POOLS], WAYS))
 def test_a_stack_rides_on_a_head(head: str, way: tuple[int, int]) -> None:
     lanes, number = way
     case = Case(number)
@@ -131,7 +131,7 @@ def test_a_stack_rides_on_a_head(head: str, way: tuple[int, int]) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("head", "way"), in_turn(HEADS, WAYS, most=2))
+@pytest.mark.parametrize(("head", "way"), in_turn(HEADS, WAYS))
 def test_producers_of_every_broadcast_shape_are_drawn(head: str, way: tuple[int, int]) -> None:
     lanes, number = way
     case, shape = Case(number), SHAPES[number]
@@ -147,8 +147,10 @@ def test_producers_of_every_broadcast_shape_are_drawn(head: str, way: tuple[int,
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("keep", ["in scratch", "computed again"])
-@pytest.mark.parametrize("head", [name for name in HEADS if "softmax" in name])
+@pytest.mark.parametrize(
+    ("head", "keep"),
+    in_turn([name for name in HEADS if "softmax" in name], ["in scratch", "computed again"]),
+)
 def test_dear_producers_are_kept_if_a_row_is_short(
     head: str, keep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,10 +180,13 @@ def test_layer_normalization_of_a_sum_and_an_activation_upon_it(target: Target) 
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("softmax", "lanes"), each_with_one_width([ops.Softmax, ops.LogSoftmax]))
+@pytest.mark.parametrize(
+    ("softmax", "lanes"), each_with_one_width([ops.Softmax, ops.LogSoftmax], slow=[ops.LogSoftmax])
+)
 def test_short_rows_are_turned_over_with_all_that_stands_around(
     softmax: Callable[..., Node], lanes: int
 ) -> None:
+    """The slow run also has LogSoftmax, which test_walks has without neighbours in both runs."""
     target = Target.host(lanes)
     for rows, length in ((70, 12), (33, 3), (64, 32), (35, 17)):
         case = Case(length)

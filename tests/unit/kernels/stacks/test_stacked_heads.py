@@ -18,7 +18,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array
-from tests.in_turn import every_second
+from tests.in_turn import one_in
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 from tests.unit.kernels.stacks.test_in_place import HEADS, float32, numbers
 
@@ -102,7 +102,7 @@ def several(head: Instruction) -> StackInst:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("head", every_second(TILED), ids=repr)
+@pytest.mark.parametrize("head", one_in(2, TILED), ids=repr)
 def test_every_result_that_is_read_later_is_stored(head: Instruction) -> None:
     lanes = LANE_COUNTS[TILED.index(head) % len(LANE_COUNTS)]
     target, stack = Target.host(lanes), several(head)

@@ -122,10 +122,14 @@ SIZES = {
     "many rows, two levels": (203, 64, 68, 2),
     "three levels": (19, 128, 72, 3),
 }
+ALIKE = ("even", "odd rows", "two levels", "two rows of a tile of four", "many rows, two levels",
+         "three levels")  # fmt: skip
+"""Sizes for the slow run. Others have one and two levels, tiles with rows that are left over, and
+many rows. Tests below share two levels among threads, and compute three levels exactly."""
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "lanes"), in_turn(SIZES, LANE_COUNTS))
+@pytest.mark.parametrize(("name", "lanes"), in_turn(SIZES, LANE_COUNTS, slow=ALIKE))
 def test_products_are_those_of_numpy(name: str, lanes: int) -> None:
     rows, inner, depth, levels = SIZES[name]
     nest = StrassenNest(rows, inner, depth, FLOAT32, lanes * (1 + len(name) % 3), levels)
@@ -223,12 +227,23 @@ def test_results_of_rows_and_columns_of_zeros_are_zero(levels: int) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("rows", [10, 11])
-@pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("activation", [None, TanhInst])
+@pytest.mark.parametrize(
+    ("activation", "levels", "rows"),
+    [
+        pytest.param(None, 1, 10, marks=pytest.mark.slow),
+        (None, 1, 11),
+        (None, 2, 10),
+        pytest.param(None, 2, 11, marks=pytest.mark.slow),
+        (TanhInst, 1, 10),
+        pytest.param(TanhInst, 1, 11, marks=pytest.mark.slow),
+        pytest.param(TanhInst, 2, 10, marks=pytest.mark.slow),
+        (TanhInst, 2, 11),
+    ],
+)
 def test_an_epilogue_is_applied_where_results_are_stored(
     rows: int, activation: type | None, levels: int
 ) -> None:
+    """In the default run, rows are even or odd in turn; the slow run has all."""
     nest, target = StrassenNest(rows, 64, 36, FLOAT32, 16, levels), Target.host(8)
     type = TensorType(FLOAT32, (rows, 36))
     operand, dest = Buffer("operand", type), Buffer("dest", type)
@@ -257,9 +272,15 @@ def test_an_epilogue_is_applied_where_results_are_stored(
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("rows", "lanes", "levels"), [(9, 4, 1), (12, 8, 1), (7, 16, 1), (300, 8, 2)]
+    ("rows", "lanes", "levels"),
+    [
+        (9, 4, 1),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((12, 8, 1), (7, 16, 1))),
+        (300, 8, 2),
+    ],
 )
 def test_each_operand_has_its_own_distance_of_rows(rows: int, lanes: int, levels: int) -> None:
+    """The slow run also has the other widths of vectors for one level."""
     depth = 2 * (lanes + 3) * levels
     nest, target = StrassenNest(rows, 64, depth, FLOAT32, lanes, levels), Target.host(lanes)
     sizes = {"dest": (nest.depth, 3, 2), "lhs": (64, 5, 8), "operand": (nest.depth, 0, 9)}

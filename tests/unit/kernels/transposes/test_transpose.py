@@ -11,7 +11,7 @@ from glow_nb.kernels.transposes.plan import Blocks, Matrix, Way
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
-from tests.in_turn import each_with_one_width, in_turn
+from tests.in_turn import each_with_one_width, in_turn, left_out
 from tests.unit.kernels.cases import check, instruction_of, random_array
 from tests.unit.kernels.running import RunningKernel, guarded
 
@@ -59,10 +59,14 @@ CASES = [
     ((0, 3), (1, 0)),
     ((), ()),
 ]
+OWN_WAYS = [CASES[number] for number in (3, 17, 21, 23, 25)]
+"""Cases that no even number is like; the default run has these and those of even numbers."""
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("case", "lanes"), each_with_one_width(CASES))
+@pytest.mark.parametrize(
+    ("case", "lanes"), each_with_one_width(CASES, slow=left_out(2, CASES, always=OWN_WAYS))
+)
 def test_transpose_moves_every_element(
     case: tuple[tuple[int, ...], tuple[int, ...]], lanes: int
 ) -> None:
@@ -80,7 +84,10 @@ WAYS = [
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("kind", "way"), in_turn(ElementKind, WAYS))
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    in_turn(ElementKind, WAYS, slow=left_out(4, ElementKind, first=3, always=[FLOAT32])),
+)
 def test_every_kind_is_moved(
     kind: ElementKind, way: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> None:
@@ -128,7 +135,7 @@ LARGE = [
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("case", "kind"),
-    in_turn(LARGE, [ElementKind.INT8, ElementKind.BFLOAT16, FLOAT32]),
+    in_turn(LARGE, [ElementKind.INT8, ElementKind.BFLOAT16, FLOAT32], slow=left_out(2, LARGE)),
     ids=str,
 )
 def test_large_results_are_streamed_wherever_they_begin(

@@ -12,7 +12,7 @@ from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.pooling_gradients import MaxPoolGradientInst
 from glow_nb.types import ElementKind, TensorType
-from tests.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width, left_out
 from tests.unit.kernels.cases import check, instruction_of
 
 Shape = tuple[int, ...]
@@ -48,8 +48,12 @@ def gradient_of(window: Any, kind: ElementKind = ElementKind.FLOAT32) -> MaxPool
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("window", "lanes"), each_with_one_width(WINDOWS))
+@pytest.mark.parametrize(
+    ("window", "lanes"),
+    each_with_one_width(WINDOWS, slow=left_out(2, WINDOWS, always=[WINDOWS[7]])),
+)
 def test_gradient_goes_to_the_largest_cell(window: Any, lanes: int) -> None:
+    """The slow run also has smaller and dilated windows, and windows of one dimension."""
     instruction = gradient_of(window)
     random = np.random.default_rng(0)
     shape = instruction.input.type.shape

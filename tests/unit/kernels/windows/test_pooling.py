@@ -12,7 +12,7 @@ from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.pooling import AvgPoolInst, MaxPoolInst, MaxPoolWithArgmaxInst
 from glow_nb.llir.program import Buffer, Instruction, View
 from glow_nb.types import ElementKind, TensorType
-from tests.in_turn import each_with_one_width, in_turn
+from tests.in_turn import each_with_one_width, in_turn, left_out
 from tests.unit.kernels.cases import COMPUTED, check, instruction_of
 
 FLOAT32 = ElementKind.FLOAT32
@@ -58,11 +58,14 @@ WINDOWS: list[tuple[Any, ...]] = [
     ((0, 4, 4, 5), (2, 2), (1, 1), (0, 0, 0, 0)),
 ]
 SMALL = ((1, 6, 6, 21), (2, 2), (2, 2), (1, 1, 0, 0))
+CASES = [*itertools.product(POOLS, WINDOWS)]
+NUMBERS = [kind for kind in COMPUTED if kind is not ElementKind.BOOL]
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("case", "lanes"), each_with_one_width(itertools.product(POOLS, WINDOWS)))
+@pytest.mark.parametrize(("case", "lanes"), each_with_one_width(CASES, slow=left_out(3, CASES)))
 def test_pool_gives_what_its_operator_gives(case: tuple[Any, Any], lanes: int) -> None:
+    """The default run has each pool with two or three windows, and each window with some pool."""
     pool, window = case
     specials = "Max" in pool[0].__name__
     check(_pool(pool, *window), Target.host(lanes), ulp=8, absolute=1e-6, specials=specials)
@@ -85,11 +88,12 @@ def test_cells_added_by_rounding_up_do_not_count(uncounted: tuple[int, int]) -> 
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("kind", "pool"),
-    in_turn([kind for kind in COMPUTED if kind is not ElementKind.BOOL], [POOLS[0], POOLS[3]]),
+    in_turn(NUMBERS, [POOLS[0], POOLS[3]], slow=left_out(4, NUMBERS, always=[FLOAT32])),
 )
 def test_numbers_of_every_kind_have_a_largest(
     kind: ElementKind, pool: tuple[type[Instruction], dict[str, Any]]
 ) -> None:
+    """The default run has floats of two sizes and bytes with and without a sign."""
     check(_pool(pool, *SMALL, kind=kind), Target.host())
 
 

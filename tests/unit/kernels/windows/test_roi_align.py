@@ -6,6 +6,7 @@ import pytest
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.regions import RoiAlignInst
 from glow_nb.types import Array, ElementKind, TensorType
+from tests.in_turn import in_turn
 from tests.unit.kernels.cases import check, instruction_of, random_array
 
 BOXES = np.array(
@@ -37,10 +38,10 @@ def _check(boxes: Array, channels: int, kind: ElementKind, **attributes: object)
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("mode", ["avg", "max"])
-@pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize(("ratio", "mode"), in_turn([0, 2], ["avg", "max"]))
 @pytest.mark.parametrize("half_pixel", [False, True])
 def test_boxes_of_all_kinds_are_sampled(mode: str, ratio: int, half_pixel: bool) -> None:
+    """The default run has the mean with samples by size, and the largest with samples by number."""
     _check(
         BOXES,
         5,
@@ -55,9 +56,12 @@ def test_boxes_of_all_kinds_are_sampled(mode: str, ratio: int, half_pixel: bool)
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [kind for kind in ElementKind if kind.is_float])
-@pytest.mark.parametrize("channels", [1, 37, 64])
-def test_every_kind_of_floats_is_sampled(kind: ElementKind, channels: int) -> None:
+@pytest.mark.parametrize(
+    ("channels", "kind"),
+    in_turn([1, 37, 64], [kind for kind in ElementKind if kind.is_float], most=2),
+)
+def test_every_kind_of_floats_is_sampled(channels: int, kind: ElementKind) -> None:
+    """The default run has two kinds for each number of channels, all four in all."""
     _check(BOXES[:5], channels, kind, height=1, width=2)
 
 

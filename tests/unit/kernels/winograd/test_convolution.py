@@ -29,7 +29,7 @@ from glow_nb.llir.program import Buffer, Register, View, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.llir.strides import contiguous_strides
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import in_turn
+from tests.in_turn import in_turn, marked
 from tests.unit.kernels.products.test_convolution import conv
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -175,9 +175,14 @@ NESTS = {
 }
 
 
-ALIKE = ("depth", "groups of one output", "larger 5x5", "padded planes", "row",
-         "volume with groups", "volume without pads")  # fmt: skip
-"""Nests for the slow run: others have groups, 5x5 taps, planes, lines, depths and volumes, too."""
+ALIKE = ("2x2", "4x6", "columns of one tap", "depth", "depth and lines", "dilated", "dilated 5x5",
+         "dilated beyond input", "dilated columns", "dilated depth", "dilated lines",
+         "dilated rank 1", "dilated with groups", "groups of one output", "kernel beyond input",
+         "larger 5x5", "lines of one tap", "one sided pads", "padded planes", "planes", "row",
+         "stride", "stride of 5x5", "stride of depth", "stride of planes", "stride of rank 1",
+         "stride of rows", "volume with groups", "volume without pads")  # fmt: skip
+"""Nests for the slow run: others are strided or dilated, and have groups, 5x5 taps, lines, planes
+and volumes, too."""
 
 
 @pytest.mark.jit
@@ -203,7 +208,7 @@ WHOLE_NESTS = {
 }
 
 
-SEEN = ("column", "depth and lines", "images share tiles", "planes", "rank 1")
+SEEN = ("4x4", "column", "dilated planes", "groups", "images share tiles", "rank 1")
 """Nests whose bytes are for the slow run: they differ in where pixels are, as with floats above."""
 
 
@@ -315,12 +320,13 @@ def test_sums_of_bytes_have_an_epilogue() -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize(
     "name",
-    [
-        *("groups", "images share tiles", "5x5"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("many channels", "column")),
-    ],
+    marked(
+        ["groups", "images share tiles", "5x5", "many channels", "column"],
+        slow=["images share tiles", "many channels", "column"],
+    ),
 )
 def test_cut_sums_are_the_same(name: str) -> None:
+    """The slow run also has other places of the pixels, and more channels, which are cut too."""
     lanes = LANE_COUNTS[len(name) % len(LANE_COUNTS)]
     target = replace(Target.host(lanes), l1_bytes=64)
     nest = WinogradNest(*NESTS[name], FLOAT32, 2 * lanes, guarded=name == "5x5")

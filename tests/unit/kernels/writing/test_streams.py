@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glow_nb.kernels.cpu_kernels import generate_kernel
-from glow_nb.kernels.target import LANE_COUNTS, Target
+from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.streams import FEWEST_STREAMED, may_stream
 from glow_nb.llir.instructions.normalization import (
     LayerNormalizationInst,
@@ -87,8 +87,7 @@ def test_what_fits_a_cache_is_neither_streamed_nor_asked_for() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("lanes", LANE_COUNTS)
-@pytest.mark.parametrize("name", FAR)
+@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(FAR))
 def test_tensors_that_no_near_cache_holds(name: str, lanes: int) -> None:
     check(FAR[name], replace(SMALL, lanes=lanes), specials=False, ulp=64, absolute=2e-5)
 

@@ -22,7 +22,7 @@ from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer, Instruction, View, kernel_operands, read
 from glow_nb.schema import map_operands
 from glow_nb.types import ElementKind, TensorType
-from tests.in_turn import each_with_one_width
+from tests.in_turn import each_with_one_width, one_in
 from tests.unit.kernels.cases import (
     COMPUTED,
     assert_close,
@@ -84,7 +84,10 @@ def test_nan_and_infinity_come_through(axes: tuple[tuple[int, ...], tuple[int, .
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [kind for kind in COMPUTED if kind is not BOOL])
+@pytest.mark.parametrize(
+    "kind",
+    one_in(4, [kind for kind in COMPUTED if kind is not BOOL], first=3, always=[FLOAT32]),
+)
 def test_kinds_are_reduced(kind: ElementKind) -> None:
     others = REDUCTIONS[2:]
     for axis, reduction in enumerate((ReduceSumInst, others[len(kind.value) % len(others)])):
@@ -124,8 +127,9 @@ def test_softmax_along_any_axis(case: tuple[tuple[int, ...], int], lanes: int) -
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [kind for kind in ElementKind if kind.is_float])
+@pytest.mark.parametrize("kind", one_in(2, [kind for kind in ElementKind if kind.is_float]))
 def test_softmax_of_every_kind(kind: ElementKind) -> None:
+    """The default run has a float of each size that is computed in float32."""
     for axis in (0, 1):
         for softmax in SOFTMAXES:
             instruction = instruction_of(softmax, [TensorType(kind, (9, 21))], axis=axis)
@@ -203,8 +207,11 @@ def _windowed(instruction: Instruction) -> Instruction:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize(
+    "target", one_in(3, TARGETS, first=1), ids=lambda target: f"{target.lanes}-lanes"
+)
 def test_declared_operands_may_be_strided(target: Target) -> None:
+    """The slow run also has the other widths of vectors."""
     shape = (3, 6, 37)
     type = TensorType(FLOAT32, shape)
     weight = TensorType(FLOAT32, shape[2:])
