@@ -32,6 +32,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import import_onnx
 from glow_nb.onnx_backend import GlowBackendRep
 from glow_nb.types import Array
+from tests.in_turn import marked
 
 SHARES = 20
 """Into how many parts the node tests are cut; the default run has one."""
@@ -163,7 +164,13 @@ def test_transformers_keep_names_constants_and_meaning(name: str) -> None:
     check_network(TRANSFORMERS[name]())
 
 
-@pytest.mark.parametrize("network", mobile_networks.NETWORKS)
+ALIKE = [
+    each for each in mobile_networks.NETWORKS if each.__name__ in ("mobilenet_v1", "resnext50")
+]
+"""Networks for the slow run: others have depthwise and grouped convolutions and residuals, too."""
+
+
+@pytest.mark.parametrize("network", marked(mobile_networks.NETWORKS, slow=ALIKE))
 def test_optimized_networks_mean_the_same(network: Callable[[], onnx.ModelProto]) -> None:
     model = network()
     function = glow_nb.optimize(import_onnx(model))

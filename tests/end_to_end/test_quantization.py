@@ -46,10 +46,11 @@ def decibels(wanted: Array, found: Array) -> float:
     return 10 * float(np.log10(np.sum(wanted.astype(np.float64) ** 2) / noise)) if noise else np.inf
 
 
-@pytest.mark.parametrize(("network", "kind"), in_turn(NETWORKS, KINDS))
+@pytest.mark.parametrize(("network", "kind"), in_turn(NETWORKS, KINDS, slow=[branching]))
 def test_islands_compute_what_the_graph_of_integers_means(
     network: Callable[[], Function], kind: glow_nb.types.ElementKind
 ) -> None:
+    """The slow run also has a branching network, which is compared with ONNX Runtime above."""
     function = network()
     integers, samples = quantized(function, activations=kind.value)
     compiled = glow_nb.compile(integers, threads=1)
@@ -70,8 +71,11 @@ def test_no_product_of_floats_is_left() -> None:
     assert sum(isinstance(node, QuantizedConvolution) for node in found) == 2
 
 
-@pytest.mark.parametrize(("network", "activations"), in_turn(NETWORKS, ["uint8", "int8"]))
+@pytest.mark.parametrize(
+    ("network", "activations"), in_turn(NETWORKS, ["uint8", "int8"], slow=[residual])
+)
 def test_onnxruntime_computes_the_same(network: Callable[[], Function], activations: str) -> None:
+    """The slow run also has a residual network, whose islands are compared with the graph below."""
     integers, samples = quantized(network(), activations=activations)
     model = glow_nb.export_onnx(integers)
     onnx.checker.check_model(model, full_check=True)
@@ -121,9 +125,11 @@ def constant_bytes(program: Program) -> int:
     return sum(weight.type.size_bytes for weight in program.weights)
 
 
-@pytest.mark.parametrize(
-    ("make", "backend"), in_turn([mobilenet_v2, partial(resnet18, 1)], BACKENDS)
-)
+LARGE = [mobilenet_v2, partial(resnet18, 1)]
+"""The second is for the slow run; of both, most bytes are weights of convolutions."""
+
+
+@pytest.mark.parametrize(("make", "backend"), in_turn(LARGE, BACKENDS, slow=LARGE[1:]))
 def test_constants_and_arena_are_small(make: Callable[[], onnx.ModelProto], backend: str) -> None:
     function = glow_nb.load(make())
     assert isinstance(function, Function)

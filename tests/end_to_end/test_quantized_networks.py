@@ -18,6 +18,7 @@ from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
 from glow_nb.types import Array
 from tests.exact_sessions import exact_session
+from tests.in_turn import marked
 from tests.unit.importers.models import weight
 
 RANDOM = np.random.default_rng(7)
@@ -76,7 +77,11 @@ def samples() -> dict[str, Array]:
     return {"x": RANDOM.standard_normal(SHAPE).astype(np.float32)}
 
 
-@pytest.fixture(scope="module", params=["uint8", "int8", "operators", "one scale"])
+FORMS = ["uint8", "int8", "operators", "one scale"]
+"""How the network is quantized; the slow run also has activations with a sign."""
+
+
+@pytest.fixture(scope="module", params=marked(FORMS, slow=["int8"]))
 def quantized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the network with its operators between conversions, or as quantized operators."""
     folder = tmp_path_factory.mktemp("quantized")

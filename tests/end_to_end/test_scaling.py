@@ -20,9 +20,12 @@ from experiments.scaling_graphs import (
     SHAPES,
     Shape,
     chain,
+    concat,
     draw_function,
     draw_model,
+    layers,
     layouts,
+    slices,
     slices_of_concat,
 )
 from glow_nb import compiler, pipelines
@@ -38,6 +41,7 @@ from glow_nb.llir.check_placement import check_placement
 from glow_nb.llir.parse import parse_program
 from glow_nb.llir.print import print_program
 from glow_nb.llir.program import Program
+from tests.in_turn import marked
 
 FACTOR = 4
 MOST = 1.5 * FACTOR
@@ -66,8 +70,11 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("size", [24, pytest.param(120, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize(
+    "shape", marked(SHAPES, slow=[concat, layers, slices]), ids=lambda shape: shape.__name__
+)
 def test_work_grows_with_the_size(shape: Shape, size: int) -> None:
+    """The slow run also has what others have parts of: residuals, nested concats and slices."""
     planned(draw_model(shape, size // 8))  # what is done once, such as looking up operators
     small, large = (draw_model(shape, each) for each in (size, FACTOR * size))
     few, many = calls_of(lambda: planned(small)), calls_of(lambda: planned(large))

@@ -17,6 +17,7 @@ from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import import_onnx
 from glow_nb.importers.onnx.registry import RULES
 from glow_nb.types import Array, ElementKind
+from tests.in_turn import in_turn
 from tests.property.narrow_models import NarrowModel, narrow_model
 
 FLOAT32, FLOAT64 = ElementKind.FLOAT32, ElementKind.FLOAT64
@@ -155,9 +156,9 @@ def share_of(models: list[NarrowModel], share: int, most: int | None = None) -> 
     return [model for model in found if _is_supported(model)]
 
 
-@pytest.mark.parametrize("share", range(SHARES))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "share"), in_turn(KINDS, range(SHARES), most=SHARES // 2))
 def test_operators_round_once(models: Models, kind: ElementKind, share: int) -> None:
+    """The default run has every operator, in one of the two kinds."""
     for model in share_of(models[kind], share, MOST):
         check(model, kind)
 
