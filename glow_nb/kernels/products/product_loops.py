@@ -12,6 +12,7 @@ from glow_nb.kernels.products.product_plan import (
     block_pixels,
     input_distances,
     packed_elements,
+    panels_ahead,
     plan_product,
     staged_elements,
     tile_steps,
@@ -63,7 +64,9 @@ class ProductWriter(TileSums):
         self.tiles = TileStore(fusion, plan.lanes)
         # what tiles write and epilogues read takes more than our share of the second-level cache
         self.is_far = self.tiles.touched_bytes > level_2_bytes(target)
-        self.ahead = plan.cut.rows * tiles_ahead(nest, plan, target, self.tiles.touched_bytes)
+        tiles = tiles_ahead(nest, plan, target, self.tiles.touched_bytes)
+        self.rows_ahead = plan.cut.rows * tiles
+        self.panels_ahead = panels_ahead(nest, plan, tiles)
         _, *operands = kernel_operands(fusion.head)
         self.input, self.filter, *self.bias = (fusion.names[buffer] for buffer in operands)
         self.row = nest.right.row  # from row to row of what the tiles read
@@ -156,7 +159,22 @@ class ProductWriter(TileSums):
                 number = f"panel % {columns.panels}"
                 out.line(f"channel = group * {columns.depth} + {number} * {self.nest.block}")
             out.line(f"panel_start = {self._panel_start()}")
+            if self.panels_ahead:
+                self._write_panel_ahead()
             yield
+
+    def _write_panel_ahead(self) -> None:
+        """Find ``channel_ahead``, where the panel begins whose results the tiles ask for.
+
+        They lie ``later`` pixels behind those of the tile: after the last panel of the thread comes
+        the first one, in the next block.
+        """
+        out, pixels = self.out, block_pixels(self.shape, self.plan)
+        out.line("panel_count = panel_end - panel_begin")
+        out.line(f"panel_ahead = panel - panel_begin + {self.panels_ahead}")
+        out.line(f"later = {times('panel_ahead // panel_count', pixels)}")
+        first = "panel_begin + panel_ahead % panel_count"
+        out.line(f"channel_ahead = {times(f'({first})', self.nest.block)}")
 
     def _panel_start(self) -> str:
         """Return where the weights of a panel begin."""
@@ -310,8 +328,7 @@ class ProductWriter(TileSums):
         where = f"({line_begin} + at_{name})"
         if self.is_far:
             with out.block(f"if part == {end} - 1:") if plan.is_cut else nullcontext():
-                fetched = f"({plus(line_begin, f'at_{name}', self.ahead)})"
-                self.tiles.write_prefetch(out, rows, columns, fetched, "channel")
+                self._write_prefetch(rows, columns, plus(line_begin, f"at_{name}"))
         out.line(f"t_{name} = tile_fill(sums, 0, {size})")
         self._write_sum(name, columns, size)
         if not self.plan.is_cut:
@@ -325,6 +342,14 @@ class ProductWriter(TileSums):
             out.line(f"tile_store(sums, wait_{name}, {width}, t_{name})")
         with out.block("else:"):
             self._write_store(name, rows, columns, where)
+
+    def _write_prefetch(self, rows: int, columns: int, pixel: str) -> None:
+        """Ask for what later tiles write, or the tile itself, which begins with *pixel*."""
+        if self.panels_ahead:
+            place, columns, channel = plus(pixel, "later"), self.nest.block, "channel_ahead"
+        else:
+            place, channel = plus(pixel, self.rows_ahead), "channel"
+        self.tiles.write_prefetch(self.out, rows, columns, f"({place})", channel)
 
     def _part_range(self, tag: str) -> tuple[str, str]:
         """Return the first inner block of a tile's sums and the end of them."""

@@ -310,6 +310,17 @@ def tiles_ahead(nest: ProductNest, plan: Plan, target: Target, result_bytes: int
     return min(MOST_AHEAD, int(FAR_CYCLES * FMA_PER_CYCLE / max(1.0, vectors * steps)))
 
 
+def panels_ahead(nest: ProductNest, plan: Plan, tiles: int) -> int:
+    """Return by how many panels the results of so many *tiles* later lie further on.
+
+    The tiles of a block follow each other along the rows, and then come those of the next panel.
+    Groups of channels, which have panels of their own, are not told from each other: 0.
+    """
+    if nest.shape.group > 1:
+        return 0
+    return tiles // -(-block_pixels(nest.shape, plan) // plan.cut.rows)
+
+
 def traffic_cycles(nest: ProductNest, plan: Plan, target: Target) -> float:
     """Estimate the cycles of the right operand, the waiting sums and the packed left rows.
 

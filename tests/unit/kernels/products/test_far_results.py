@@ -59,9 +59,9 @@ def test_other_products_are_as_they_were(rows: int, inner: int, columns: int) ->
     assert pixels > NEAR_ROWS + 6
 
 
-def test_tiles_ask_for_what_later_tiles_write() -> None:
-    rows, columns = 600, 80
-    fetched, written, late = set[int](), set[int](), set[int]()
+def written_and_late(rows: int, columns: int, inner: int) -> tuple[list[set[int]], set[int]]:
+    """Return the lines that each tile writes, in order, and those for which nobody has asked."""
+    fetched, late, written = set[int](), set[int](), list[set[int]]()
 
     def lines(first: int, gap: int, number: int) -> set[int]:
         return {(first + row * gap) // LINE for row in range(number)}
@@ -72,13 +72,13 @@ def test_tiles_ask_for_what_later_tiles_write() -> None:
 
     def store(pointer: str, first: int, gap: int, rows_of_tile: int) -> None:
         if pointer == "dest":
-            made = lines(first, gap, rows_of_tile)
-            written.update(made)
-            late.update(made - fetched)
+            written.append(lines(first, gap, rows_of_tile))
+            late.update(written[-1] - fetched)
 
-    types = [TensorType(FLOAT32, shape) for shape in ((rows, 2), (columns // BLOCK, 2, BLOCK))]
+    shapes = (rows, inner), (columns // BLOCK, inner, BLOCK)
+    types = [TensorType(FLOAT32, shape) for shape in shapes]
     instruction = instruction_of(PackedMatMulInst, types, depth=columns, block=BLOCK)
-    target = replace(SMALL_CORE, l2_bytes=1 << 12, l3_bytes=1 << 10)
+    target = replace(SMALL_CORE, l2_bytes=1 << 16, l3_bytes=1 << 10)
     text = generate_kernel(instruction, target).text
     calls = {
         "tile_prefetch": fetch,
@@ -87,9 +87,21 @@ def test_tiles_ask_for_what_later_tiles_write() -> None:
         "tile_dot": lambda tile, *_: tile,
     }
     run_text(text, ("dest", "lhs", "rhs", "scratch"), calls)
-    assert written == set(range(rows * columns // LINE))
-    # Nobody has asked for what the first tiles write.
-    assert late == set(range(MOST_AHEAD * 6 * columns // LINE))
+    assert set.union(*written) == set(range(rows * columns // LINE))
+    return written, late
+
+
+@pytest.mark.parametrize("columns", [32, 80, 800], ids=["blocks", "panels and blocks", "panels"])
+def test_tiles_ask_for_what_later_tiles_write(columns: int) -> None:
+    """These are tiles of later panels or blocks; nobody has asked for what the first ones write."""
+    written, late = written_and_late(600, columns, inner=2)
+    assert late == set.union(*written[:MOST_AHEAD])
+
+
+def test_longer_tiles_ask_for_what_the_next_rows_of_the_panel_write() -> None:
+    columns = 80
+    _, late = written_and_late(600, columns, inner=64)
+    assert late == set(range(6 * columns // LINE))
 
 
 @pytest.mark.jit
