@@ -39,6 +39,7 @@ from glow_nb.kernels.products.caches import (
     PACKING_CYCLES,
     SAME_PLACE_BYTES,
     TURNED_CYCLES,
+    WRITTEN_CYCLES,
     WRITTEN_SHARE,
     byte_cycles,
     level_2_bytes,
@@ -380,15 +381,19 @@ def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:
 
 
 def _is_written_far(nest: ProductNest, plan: Plan, target: Target) -> bool:
-    """Return whether short tiles of several panels write results that lie in main memory.
+    """Return whether tiles of several panels take less time than the memory of their results.
 
     Each block reads the right operand again, so it must be near.
     """
     shape = nest.shape
-    if plan.columns.panels * shape.group == 1 or plan.is_right_far:
+    if plan.columns.panels * shape.group == 1 or plan.is_right_far or plan.is_cut:
         return False
-    results = shape.batch * prod(shape.output) * shape.depth
-    return tiles_ahead(nest, plan, target, results * nest.kinds.total.size_bytes) > 0
+    results = shape.batch * prod(shape.output) * shape.depth * nest.kinds.total.size_bytes
+    if tiles_ahead(nest, plan, target, results) > 0:
+        return True
+    vector_bytes = plan.lanes * nest.kinds.total.size_bytes
+    cycles = target.passes * shape.steps / (nest.kinds.factors * FMA_PER_CYCLE * vector_bytes)
+    return results > target.l2_bytes and cycles < WRITTEN_CYCLES
 
 
 def _input_elements(shape: ConvolutionShape, cut: Cut, units: int) -> int:

@@ -48,6 +48,14 @@ def test_blocks_of_short_tiles_have_few_rows() -> None:
     assert COPIED_NEAR_ROWS <= rows < COPIED_NEAR_ROWS + plan.cut.rows
 
 
+def test_blocks_of_the_shortest_tiles_have_few_rows_where_the_last_cache_holds_the_results() -> (
+    None
+):
+    rows, ahead, plan = planned(4096, 4, 256)
+    assert NEAR_ROWS <= rows < NEAR_ROWS + plan.cut.rows
+    assert ahead == 0
+
+
 @pytest.mark.parametrize(
     ("rows", "inner", "columns"),
     [(4096, 8, 256), (4096, 128, 1024), (4096, 1024, 4096)],
