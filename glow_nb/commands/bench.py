@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from typing_extensions import override
 
 from glow_nb.arguments import Shapes
 from glow_nb.codegen.cores import available_cores
+from glow_nb.commands.json_text import json_text
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -118,7 +118,12 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
     show_default=True,
     help="Length of a turn; at least one run.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, times in seconds.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object, times in seconds; a difference that is infinite is null.",
+)
 def bench(
     model: Path,
     against: tuple[str, ...],
@@ -212,7 +217,7 @@ def _report(model: Path, threads: int, results: dict[str, Measurement], as_json:
             "median_ratio": ratios.medians if ratios else None,
             "engines": [asdict(row) for row in rows],
         }
-        click.echo(json.dumps(report, indent=2))
+        click.echo(json_text(report))
         return
     click.echo(f"model {model}: {count_of(threads, 'thread')}, engines asked in turn")
     console = make_console()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.console import Console
 
 import glow_nb
 from glow_nb.backends import Backend, BackendOptions
+from glow_nb.commands.json_text import json_text
 from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
     COMPILE_PARAMETERS,
@@ -157,7 +157,7 @@ def info(
     compiled = make_compiled_report(backend.name, network) if network else None
     if as_json:
         parts = [dataclasses.asdict(part) for part in (report, compiled) if part]
-        click.echo(json.dumps({key: part[key] for part in parts for key in part}, indent=2))
+        click.echo(json_text({key: part[key] for part in parts for key in part}))
     else:
         _print(report, compiled, list_kernels)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import click
 
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.machine_limits import MachineLimits
+from glow_nb.commands.json_text import json_text
 from glow_nb.commands.options import ExampleCommand, threads_option
 from glow_nb.commands.wording import byte_count, make_console, make_table, print_table, scaled
 
@@ -36,7 +36,7 @@ def machine(threads: int | None, again: bool, as_json: bool) -> None:
 
     limits = machine_limits(threads or available_cores(), measure_again=again)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(limits), indent=2))
+        click.echo(json_text(dataclasses.asdict(limits)))
         return
     for line in describe_limits(limits):
         click.echo(line)

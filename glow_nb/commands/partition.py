@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 import numpy as np
 
 from glow_nb.commands.device_example import DEVICE_EXAMPLE
+from glow_nb.commands.json_text import json_text
 from glow_nb.commands.models import load_model
 from glow_nb.commands.options import (
     ExampleCommand,
@@ -119,7 +119,7 @@ def partition(
         plan.plot(picture)
         click.echo(f"wrote {picture}", err=True)
     if as_json:
-        click.echo(json.dumps(as_plain(plan), indent=2))
+        click.echo(json_text(as_plain(plan)))
     else:
         _print(plan)
 

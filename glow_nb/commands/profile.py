@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from rich.console import Console
 
 from glow_nb.backends import Backend, BackendOptions, Cpu
 from glow_nb.commands.arrays import assign_inputs, random_array
+from glow_nb.commands.json_text import json_text
 from glow_nb.commands.machine import describe_limits
 from glow_nb.commands.models import compile_fixed_model
 from glow_nb.commands.options import (
@@ -133,7 +133,7 @@ def profile(
     if roofline is not None:
         _draw(measured, roofline, f"Roofline of {format_name(model.stem)}")
     if json_file is not None:
-        text = json.dumps(measured.as_json(), indent=2)
+        text = json_text(measured.as_json())
         if str(json_file) == "-":
             click.echo(text)
             return

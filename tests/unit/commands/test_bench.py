@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
@@ -85,8 +86,6 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_outputs_are_pointed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import numpy as np
-
     def duel(*_: object, **__: object) -> object:
         return {
             "glow_nb": Measurement(times=[1.0], outputs=[np.ones(2)]),
@@ -97,6 +96,26 @@ def test_other_outputs_are_pointed_out(tmp_path: Path, monkeypatch: pytest.Monke
     text = call("bench", write_dense(tmp_path), "--against", "onnxruntime").stdout
     assert "onnxruntime computes something else" in text
     assert "ratio 2.000" in text
+
+
+def test_a_difference_without_limit_is_null_in_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def duel(*_: object, **__: object) -> object:
+        return {
+            "glow_nb": Measurement(times=[1.0], outputs=[np.ones(2)]),
+            "onnxruntime": Measurement(times=[2.0], outputs=[np.full(2, np.nan)]),
+        }
+
+    monkeypatch.setattr(bench, "duel", duel)
+    model = write_dense(tmp_path)
+    text = call("bench", model, "--against", "onnxruntime", "--json").stdout
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    report = json.loads(text, parse_constant=refuse)
+    assert [row["largest_difference"] for row in report["engines"]] == [0.0, None]
 
 
 def test_packages_are_found() -> None:
