@@ -76,8 +76,9 @@ def test_there_is_a_script_for_each_kind_of_extension() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", one_in(2, KINDS))
+@pytest.mark.parametrize("kind", one_in(4, KINDS))
 def test_it_works_alone(kind: str, tmp_path: Path) -> None:
+    """The default run has two kinds alone, and all of them together."""
     run_script(tmp_path, SCRIPTS[kind])
 
 

@@ -164,9 +164,8 @@ def test_transformers_keep_names_constants_and_meaning(name: str) -> None:
     check_network(TRANSFORMERS[name]())
 
 
-ALIKE = [
-    each for each in mobile_networks.NETWORKS if each.__name__ in ("mobilenet_v1", "resnext50")
-]
+SEEN = ("efficientnet_b0", "mobilenet_v1", "mobilenet_v2", "resnext50")
+ALIKE = [each for each in mobile_networks.NETWORKS if each.__name__ in SEEN]
 """Networks for the slow run: others have depthwise and grouped convolutions and residuals, too."""
 
 

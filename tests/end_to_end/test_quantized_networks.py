@@ -78,10 +78,11 @@ def samples() -> dict[str, Array]:
 
 
 FORMS = ["uint8", "int8", "operators", "one scale"]
-"""How the network is quantized; the slow run also has activations with a sign."""
+"""How the network is quantized; the slow run also has activations with a sign, and conversions of
+weights that have a scale for each channel, as those of the operators have."""
 
 
-@pytest.fixture(scope="module", params=marked(FORMS, slow=["int8"]))
+@pytest.fixture(scope="module", params=marked(FORMS, slow=["uint8", "int8"]))
 def quantized(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the network with its operators between conversions, or as quantized operators."""
     folder = tmp_path_factory.mktemp("quantized")

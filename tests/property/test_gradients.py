@@ -20,6 +20,7 @@ from glow_nb.hlir.ops import Add, Mul, ReduceSum
 from glow_nb.hlir.rules import GRADIENTS
 from glow_nb.hlir.save import Save
 from glow_nb.types import Array, ElementKind
+from tests.in_turn import marked
 from tests.property.drawn_losses import DrawnLoss, draw_loss
 from tests.property.drawn_operators import SIZES
 from tests.property.test_drawn_operators import PART, SEEDS, check_close
@@ -85,7 +86,11 @@ def squared_slopes(loss: DrawnLoss) -> DrawnLoss:
     return DrawnLoss(builder.function(), loss.feeds, "squares")
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+ALIKE = ("fully_connected", "minimum", "reduce_min", "sub")
+"""Operators for the slow run: products of matrices, maxima and sums have like rules."""
+
+
+@pytest.mark.parametrize("name", marked(DIFFERENTIABLE, slow=ALIKE))
 @given(SEEDS, st.sampled_from((SIZES, SIZES, SMALL)))
 @settings(max_examples=2 * PART)
 def test_gradients_are_limits_of_differences(name: str, seed: int, sizes: tuple[int, ...]) -> None:

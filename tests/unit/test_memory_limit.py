@@ -131,9 +131,15 @@ for attempt in attempts:
 @pytest.mark.jit
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits need Linux")
 @pytest.mark.parametrize(
-    ("backend", "what"), [("cpu", "run"), ("interpreter", "run"), ("interpreter", "profile")]
+    ("backend", "what"),
+    [
+        ("cpu", "run"),
+        pytest.param("interpreter", "run", marks=pytest.mark.slow),
+        ("interpreter", "profile"),
+    ],
 )
 def test_memory_that_is_gone_at_run_time_is_one_error(backend: str, what: str) -> None:
+    """The slow run also has runs of the interpreter, which a profile does as well."""
     command = [sys.executable, "-c", SCRIPT, backend, what]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     run, compiled = finished.stdout.splitlines()

@@ -22,6 +22,7 @@ from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.instructions.shape import TransposeInst
 from glow_nb.llir.program import Buffer
 from glow_nb.types import ElementKind, TensorType
+from tests.in_turn import marked
 
 pytestmark = pytest.mark.jit
 
@@ -90,8 +91,9 @@ def sources(target: Target) -> dict[str, KernelSource]:
     return {source.symbol: source for source in made}
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", marked(TARGETS, slow=["avx512"]))
 def test_every_kernel_compiles_for_the_target(name: str) -> None:
+    """The slow run also has AVX-512, for which the default run compiles products below."""
     target = TARGETS[name]
     for source in sources(target).values():
         payload = compile_kernel(source, target)
@@ -99,8 +101,9 @@ def test_every_kernel_compiles_for_the_target(name: str) -> None:
         assert struct.unpack_from("<H", payload, MACHINE_OFFSET) == (MACHINES[name],), source.symbol
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", marked(TARGETS, slow=["neon"]))
 def test_products_use_the_whole_register(name: str) -> None:
+    """The slow run also has NEON, for which the default run compiles all kernels above."""
     target = TARGETS[name]
     products = [s for s in sources(target).values() if s.family.startswith(PRODUCTS)]
     assert {source.family for source in products} == set(PRODUCTS)

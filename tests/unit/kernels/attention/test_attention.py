@@ -14,7 +14,7 @@ from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.llir.program import Buffer, View
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import each_with_one_width, in_turn, left_out, one_in
+from tests.in_turn import each_with_one_width, in_turn, left_out, marked
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
 from tests.unit.kernels.running import RunningKernel
 
@@ -103,9 +103,15 @@ CASES: dict[str, tuple[Case, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(3, CASES, always=["zeros for masked rows"]))
+SEEN = ["few keys", "odd sizes"]
+"""Cases for the slow run: tests of widths and of kinds have odd sizes, and others few keys."""
+
+
+@pytest.mark.parametrize(
+    "name", marked(CASES, slow=SEEN + left_out(3, CASES, always=["zeros for masked rows"]))
+)
 def test_attention_is_that_of_its_operator(name: str) -> None:
-    """The default run has every third case: causal or not, in groups, of few and many queries."""
+    """The default run has up to a third: causal or not, in groups, of few and many queries."""
     case, options = CASES[name]
     instruction = case.build(**options)
     check(instruction, SMALL, operands=operands_of(instruction), absolute=2e-6)

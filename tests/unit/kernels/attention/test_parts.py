@@ -18,7 +18,7 @@ from glow_nb.kernels.operators.attention_instructions import (
 from glow_nb.kernels.target import Target
 from glow_nb.llir.instructions.attention import AttentionInst
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import one_in
+from tests.in_turn import left_out, marked
 from tests.unit.kernels.cases import assert_close, check, expected_of, instruction_of, run
 
 FLOAT32 = ElementKind.FLOAT32
@@ -55,8 +55,9 @@ CASES: dict[str, tuple[list[TensorType], dict[str, Any]]] = {
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("name", one_in(2, CASES))
+@pytest.mark.parametrize("name", marked(CASES, slow=["one part", *left_out(2, CASES)]))
 def test_parts_put_together_are_the_attention(name: str) -> None:
+    """The slow run also has one part alone, many queries, and heads that share keys."""
     types, options = CASES[name]
     operands = operands_of(types)
     options = {"scale": 0.5, "masked_rows": "zero", **options}

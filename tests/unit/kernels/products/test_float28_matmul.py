@@ -100,11 +100,20 @@ SIZES = {
 }
 
 
+def with_specials_in_turn() -> list[object]:
+    """Return each size with and without special numbers: in the default run, with one of both."""
+    cases: list[object] = []
+    for specials in (0, 3):
+        for case in in_turn(SIZES, LANE_COUNTS, slow=["one row", "two rows"]):
+            name, block = case.values
+            is_quick = list(SIZES).index(name) % 2 == (specials == 0)
+            marks = case.marks if is_quick else pytest.mark.slow
+            cases.append(pytest.param(specials, name, block, marks=marks))
+    return cases
+
+
 @pytest.mark.jit
-@pytest.mark.parametrize(
-    ("name", "block"), in_turn(SIZES, LANE_COUNTS, slow=["one row", "two rows"])
-)
-@pytest.mark.parametrize("specials", [0, 3])
+@pytest.mark.parametrize(("specials", "name", "block"), with_specials_in_turn())
 def test_products_are_what_the_operator_means(name: str, block: int, specials: int) -> None:
     """The slow run also has one and two rows with many columns; others have one and two rows."""
     rows, inner, depth = SIZES[name]
@@ -146,8 +155,9 @@ def test_a_product_with_an_outlier_is_exact() -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("rows", "block"), [(1, 16), (2, 4)])
+@pytest.mark.parametrize(("rows", "block"), [pytest.param(1, 16, marks=pytest.mark.slow), (2, 4)])
 def test_each_operand_has_its_own_distance_of_rows(rows: int, block: int) -> None:
+    """The slow run also has one row, which has no distance to another."""
     matrix, target = matrix_of(29, 2 * block + 3, 2), Target.host()
     depth = matrix.shape[1]
     head, constants = instruction_of(rows, matrix, block)

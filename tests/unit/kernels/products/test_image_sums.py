@@ -30,8 +30,15 @@ TARGETS = [Target.host, lambda lanes: small_caches(lanes, 2048, 8192)]
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("number", "name"), [*enumerate(LAYERS)])
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        pytest.param(number, name, marks=pytest.mark.slow if number in (0, 3) else ())
+        for number, name in enumerate(LAYERS)
+    ],
+)
 def test_sums_in_chains_are_the_same(number: int, name: str) -> None:
+    """The slow run also has a higher image, and one of four channels."""
     for lanes, target_of in itertools.islice(
         itertools.product(LANE_COUNTS, TARGETS), number, 99, 3
     ):

@@ -149,17 +149,18 @@ def test_the_longest_sums_of_extremes_are_exact(weight: int) -> None:
 @pytest.mark.parametrize(
     ("input", "kernel"),
     [
-        ((1, 6, 8, 16), (1, 1)),  # read in place
+        pytest.param((1, 6, 8, 16), (1, 1), marks=pytest.mark.slow),  # read in place
         ((1, 6, 8, 16), (3, 3)),
         ((1, 6, 8, 20), (1, 1)),  # copied, with room behind it
-        ((1, 6, 3, 4), (2, 3)),
+        pytest.param((1, 6, 3, 4), (2, 3), marks=pytest.mark.slow),
         ((50, 20), ()),
-        ((50, 32), ()),
+        pytest.param((50, 32), (), marks=pytest.mark.slow),
     ],
 )
 def test_nothing_behind_the_input_and_the_scratch_is_read(
     input: tuple[int, ...], kernel: tuple[int, ...]
 ) -> None:
+    """The slow run also has a single tap and a matrix in place, and taps of whole lines."""
     weights = random_weights((20, *kernel, input[-1]), 40)
     instruction, made = convolution(input, weights, 16)
     left = at_a_forbidden_page(prod(input)).reshape(input)
@@ -189,9 +190,15 @@ def test_a_step_takes_two_instructions_for_each_vector(lanes: int) -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize(
-    ("lanes", "features"), [(4, "+sse2,+ssse3"), (8, "+sse2,+avx"), (16, FEATURES[8])]
+    ("lanes", "features"),
+    [
+        (4, "+sse2,+ssse3"),
+        pytest.param(8, "+sse2,+avx", marks=pytest.mark.slow),
+        pytest.param(16, FEATURES[8], marks=pytest.mark.slow),
+    ],
 )
 def test_other_processors_multiply_one_by_one(lanes: int, features: str) -> None:
+    """The slow run also has wider vectors."""
     target = replace(Target.host(lanes), cpu="x86-64", features=features)
     assert not pays_to_pair(target)
     check_paired(*convolution((1, 30, 40), random_weights((20, 1, 40), 40), 16), target)
@@ -313,9 +320,16 @@ def part_of_a_concat(channels: int, kernel: tuple[int, int], *, stride: int) -> 
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("channels", "kernel", "stride"),
-    [(16, (1, 1), 1), (16, (3, 3), 1), (8, (2, 2), 1), (16, (1, 2), 2), (4, (3, 4), 1)],
+    [
+        pytest.param(16, (1, 1), 1, marks=pytest.mark.slow),
+        (16, (3, 3), 1),
+        pytest.param(8, (2, 2), 1, marks=pytest.mark.slow),
+        (16, (1, 2), 2),
+        (4, (3, 4), 1),
+    ],
 )
 def test_parts_of_pixels_are_read(channels: int, kernel: tuple[int, int], stride: int) -> None:
+    """The slow run also has single taps, and eight channels; others have four and sixteen."""
     function = part_of_a_concat(channels, kernel, stride=stride)
     random = np.random.default_rng(0)
     feeds = {name: random.integers(0, 256, (2, 9, 9, channels), np.uint8) for name in "xz"}

@@ -121,11 +121,16 @@ def test_rows_times_rows(name: str) -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize(
     ("name", "target_of"),
-    in_turn([name for name in TRANSPOSED if "heads" not in name], CACHES),
+    in_turn(
+        [name for name in TRANSPOSED if "heads" not in name],
+        CACHES,
+        slow=["one row", "many rows, an odd sum"],
+    ),
 )
 def test_a_transposed_matrix_is_turned_over_on_the_way(
     name: str, target_of: Callable[[int], Target], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The slow run also has one row, and many of an odd sum, which other kinds have below."""
     monkeypatch.setattr(unpacked_matmul, "multiplies_rows", lambda *_: False)
     check_case(name, TRANSPOSED[name], target_of)
 
@@ -201,8 +206,14 @@ def test_a_row_major_matrix_is_not_laid_out_before(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("kind", [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.INT32])
+@pytest.mark.parametrize(
+    "kind",
+    marked(
+        [ElementKind.FLOAT64, ElementKind.FLOAT16, ElementKind.INT32], slow=[ElementKind.FLOAT64]
+    ),
+)
 def test_other_kinds_are_read_in_place(kind: ElementKind) -> None:
+    """The slow run also has float64, a second kind of floats."""
     instruction = product_of(ROW_MAJOR["few rows"], kind, has_bias=True)
     arrays = whole_numbers((5, 33), (33, 19), (19,), kind=kind)
     check(instruction, with_small_caches(8), operands=arrays, ulp=0)

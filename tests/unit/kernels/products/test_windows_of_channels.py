@@ -92,8 +92,11 @@ def seen(buffer: Buffer, array: Array) -> Array:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize(("name", "lanes"), each_with_one_width(NAMES))
+@pytest.mark.parametrize(
+    ("name", "lanes"), each_with_one_width(NAMES, slow=["unpadded", "guarded"])
+)
 def test_each_operand_has_its_own_distance_of_pixels(name: str, lanes: int) -> None:
+    """The slow run also has taps of one pixel, and guards of what Winograd's algorithm makes."""
     target, block, random = Target.host(lanes), 2 * lanes, np.random.default_rng(0)
     dest, input = window("dest", INPUT, 3, 2), window("input", INPUT, 5, 8)
     operand, made = window("operand", INPUT, 0, 9), Register("made", dest.type)

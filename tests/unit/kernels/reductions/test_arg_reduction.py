@@ -35,13 +35,26 @@ def _check(
     check(instruction, target, operands=[repeating])
 
 
+def ways() -> list[object]:
+    """Return each width with both instructions and both places of equal numbers."""
+    return [
+        pytest.param(
+            *(target, instruction_class, select_last),
+            id=f"{target.lanes}-lanes-{instruction_class.opcode}-{place}",
+            marks=pytest.mark.slow if (number + other + select_last) % 2 else (),
+        )
+        for number, target in enumerate(TARGETS)
+        for other, instruction_class in enumerate(BOTH)
+        for select_last, place in ((False, "first"), (True, "last"))
+    ]
+
+
 @pytest.mark.jit
-@pytest.mark.parametrize("select_last", [False, True], ids=["first", "last"])
-@pytest.mark.parametrize("instruction_class", BOTH, ids=lambda each: each.opcode)
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: f"{target.lanes}-lanes")
+@pytest.mark.parametrize(("target", "instruction_class", "select_last"), ways())
 def test_place_along_lines_and_across_them(
     instruction_class: type[Instruction], target: Target, select_last: bool
 ) -> None:
+    """In the default run, each instruction takes the first or the last place, in turn."""
     for shape, axis in (((9, 131), 1), ((4, 7, 37), 1)):
         _check(instruction_class, shape, axis, target, select_last=select_last)
 

@@ -47,7 +47,7 @@ from glow_nb.llir.program import Buffer, Instruction, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.philox import GENERATOR
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import in_turn, one_in
+from tests.in_turn import in_turn, left_out, marked
 from tests.unit.kernels.cases import instruction_of
 from tests.unit.kernels.running import RunningKernel
 
@@ -299,8 +299,23 @@ def test_every_kernel_that_says_so_is_tested() -> None:
     assert said == {type(head) for head in (*HEADS, *DRAWING, *POOLS, WORDS)}
 
 
+STORING = [*HEADS, *DRAWING, *POOLS, WORDS]
+STACKED = [
+    head
+    for head in STORING
+    if isinstance(head, PackedMatMulInst | UnpackedMatMulInst | PackedDequantizingMatMulInst)
+]
+"""Heads for the slow run: those that store several results are tested with these."""
+REDUCING = [head for head in DRAWING if isinstance(head, ReduceMaxInst | ReduceProdInst)]
+"""Reductions for the slow run: a sum is stored as they are."""
+
+
 @pytest.mark.jit
-@pytest.mark.parametrize("head", one_in(2, [*HEADS, *DRAWING, *POOLS, WORDS]), ids=repr)
+@pytest.mark.parametrize(
+    "head",
+    marked(STORING, slow=[*left_out(2, STORING), HEADS[0], *STACKED, *REDUCING]),
+    ids=repr,
+)
 def test_a_residual_is_added_where_it_lies(head: Instruction) -> None:
     stack, target = residual(head), Target.host()
     kernel = RunningKernel(generate_kernel(stack, target), target)

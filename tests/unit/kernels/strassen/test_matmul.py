@@ -26,7 +26,7 @@ from glow_nb.llir.instructions.derived import instruction_for
 from glow_nb.llir.program import Buffer, Register, kernel_operands
 from glow_nb.llir.stack import StackInst
 from glow_nb.types import Array, ElementKind, TensorType
-from tests.in_turn import in_turn
+from tests.in_turn import in_turn, one_in
 from tests.unit.kernels.column_windows import ColumnWindows
 from tests.unit.kernels.running import RunningKernel, guarded, guards_are_intact
 
@@ -122,8 +122,9 @@ SIZES = {
     "many rows, two levels": (203, 64, 68, 2),
     "three levels": (19, 128, 72, 3),
 }
-ALIKE = ("even", "odd rows", "two levels", "two rows of a tile of four", "many rows, two levels",
-         "three levels")  # fmt: skip
+ALIKE = ("even", "fewer columns than lanes, two levels", "many rows, two levels", "odd rows",
+         "one row", "several inner blocks, two levels", "three levels", "two levels",
+         "two rows of a tile of four")  # fmt: skip
 """Sizes for the slow run. Others have one and two levels, tiles with rows that are left over, and
 many rows. Tests below share two levels among threads, and compute three levels exactly."""
 
@@ -141,9 +142,10 @@ def test_products_are_those_of_numpy(name: str, lanes: int) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("levels", one_in(2, [1, 2], first=1))
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_threads_share_all_of_it(threads: int, levels: int) -> None:
+    """The slow run also has one level; the sizes above are shared by one to four threads."""
     nest = StrassenNest(67, 64, 132, FLOAT32, 16, levels)
     lhs, rhs, _ = random_operands(nest)
     found = run(nest, Target.host(8), (lhs, rhs, None), threads)
@@ -163,9 +165,10 @@ def test_products_of_a_block_of_two_levels_stay_near(depth: int) -> None:
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("levels", one_in(2, [1, 2], first=1))
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30, 3e38])
 def test_numbers_that_are_not_finite_stay_in_their_rows(bad: float, levels: int) -> None:
+    """The slow run also has one level, with which infinities are multiplied below."""
     nest = StrassenNest(9, 64, 40, FLOAT32, 8, levels)
     lhs, rhs, bias = random_operands(nest)
     clean = run(nest, Target.host(8), (lhs, rhs, bias))
@@ -213,8 +216,9 @@ def test_errors_are_those_of_each_row_and_column(ratio: float, levels: int) -> N
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("levels", one_in(2, [1, 2], first=1))
 def test_results_of_rows_and_columns_of_zeros_are_zero(levels: int) -> None:
+    """The slow run also has one level."""
     nest = StrassenNest(8, 64, 32, FLOAT32, 16, levels)
     lhs, rhs, _ = random_operands(nest)
     lhs[0], lhs[3], rhs[:, 1], rhs[:, 20] = 0, 0, 0, 0
@@ -230,11 +234,11 @@ def test_results_of_rows_and_columns_of_zeros_are_zero(levels: int) -> None:
 @pytest.mark.parametrize(
     ("activation", "levels", "rows"),
     [
-        pytest.param(None, 1, 10, marks=pytest.mark.slow),
-        (None, 1, 11),
-        (None, 2, 10),
+        (None, 1, 10),
+        pytest.param(None, 1, 11, marks=pytest.mark.slow),
+        pytest.param(None, 2, 10, marks=pytest.mark.slow),
         pytest.param(None, 2, 11, marks=pytest.mark.slow),
-        (TanhInst, 1, 10),
+        pytest.param(TanhInst, 1, 10, marks=pytest.mark.slow),
         pytest.param(TanhInst, 1, 11, marks=pytest.mark.slow),
         pytest.param(TanhInst, 2, 10, marks=pytest.mark.slow),
         (TanhInst, 2, 11),
@@ -243,7 +247,7 @@ def test_results_of_rows_and_columns_of_zeros_are_zero(levels: int) -> None:
 def test_an_epilogue_is_applied_where_results_are_stored(
     rows: int, activation: type | None, levels: int
 ) -> None:
-    """In the default run, rows are even or odd in turn; the slow run has all."""
+    """The default run has each activation, each level, and even and odd rows; the slow run all."""
     nest, target = StrassenNest(rows, 64, 36, FLOAT32, 16, levels), Target.host(8)
     type = TensorType(FLOAT32, (rows, 36))
     operand, dest = Buffer("operand", type), Buffer("dest", type)
@@ -274,13 +278,15 @@ def test_an_epilogue_is_applied_where_results_are_stored(
 @pytest.mark.parametrize(
     ("rows", "lanes", "levels"),
     [
-        (9, 4, 1),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((12, 8, 1), (7, 16, 1))),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((9, 4, 1), (12, 8, 1), (7, 16, 1))
+        ),
         (300, 8, 2),
     ],
 )
 def test_each_operand_has_its_own_distance_of_rows(rows: int, lanes: int, levels: int) -> None:
-    """The slow run also has the other widths of vectors for one level."""
+    """The slow run also has one level, with each width of vectors."""
     depth = 2 * (lanes + 3) * levels
     nest, target = StrassenNest(rows, 64, depth, FLOAT32, lanes, levels), Target.host(lanes)
     sizes = {"dest": (nest.depth, 3, 2), "lhs": (64, 5, 8), "operand": (nest.depth, 0, 9)}
