@@ -129,7 +129,7 @@ def _rule(node: Node, rewriter: Rewriter, below: _Below) -> Replacement:
     if isinstance(node, Reshape):
         return _sink_below_reshape(node, rewriter, below)
     if isinstance(node, MatMul):
-        return _sink_below_product(node, rewriter)
+        return _sink_below_product(node, rewriter, below)
     if isinstance(node, Pad) and below.feeds_windows(node):
         return None
     sink = _SINKS.get(type(node))
@@ -299,10 +299,11 @@ def _broadcast(node: Broadcast, source: Transpose, rewriter: Rewriter) -> Replac
     return rewriter.emit(Transpose(inner, permutation=source.permutation))
 
 
-def _sink_below_product(node: MatMul, rewriter: Rewriter) -> Replacement:
+def _sink_below_product(node: MatMul, rewriter: Rewriter, below: _Below) -> Replacement:
     """The product of two transposed matrices is that of the matrices, the other way round, turned.
 
-    ``a^T b^T`` becomes ``(b a)^T``.
+    ``a^T b^T`` becomes ``(b a)^T``, if the result is not larger than what is transposed now, or is
+    transposed in any case.
     """
     rank = node.type.rank
     turned = (*range(rank - 2), rank - 1, rank - 2)
@@ -314,7 +315,11 @@ def _sink_below_product(node: MatMul, rewriter: Rewriter) -> Replacement:
             pass
         case _:
             return None
-    if any(rewriter.use_count(value) != 1 for value in (node.lhs, node.rhs)):
+    operands = node.lhs, node.rhs
+    if any(rewriter.use_count(value) != 1 for value in operands):
+        return None
+    moved = sum(value.type.size_bytes for value in operands)
+    if node.type.size_bytes > moved and not below.is_undone(node, turned):
         return None
     product = rewriter.emit(MatMul(right, left))
     return rewriter.emit(Transpose(product, permutation=turned))
