@@ -374,13 +374,13 @@ def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:
     one, two = (block_bytes(nest, replace(plan, block_units=number)) for number in (1, 2))
     left = level_2_bytes(target) - one
     most = max(1, 1 + left // max(1, two - one))
-    if _is_written_far(nest, plan, target):
+    if is_written_far(nest, plan, target):
         rows = COPIED_NEAR_ROWS if nest.right.is_copied else NEAR_ROWS
         most = min(most, -(-rows // block_pixels(nest.shape, replace(plan, block_units=1))))
     return -(-units // -(-units // most)) if units else 1
 
 
-def _is_written_far(nest: ProductNest, plan: Plan, target: Target) -> bool:
+def is_written_far(nest: ProductNest, plan: Plan, target: Target) -> bool:
     """Return whether tiles of several panels take less time than the memory of their results.
 
     Each block reads the right operand again, so it must be near.

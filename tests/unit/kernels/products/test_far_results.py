@@ -12,8 +12,10 @@ from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products.caches import COPIED_NEAR_ROWS, MOST_AHEAD, NEAR_ROWS
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.operand_cost import suits_in_place
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import Plan, block_pixels, plan_product, tiles_ahead
+from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
 from glow_nb.types import ElementKind, TensorType
 from tests.targets import SMALL_CORE
@@ -54,6 +56,16 @@ def test_blocks_of_the_shortest_tiles_have_few_rows_where_the_last_cache_holds_t
     rows, ahead, plan = planned(4096, 4, 256)
     assert NEAR_ROWS <= rows < NEAR_ROWS + plan.cut.rows
     assert ahead == 0
+
+
+@pytest.mark.parametrize(("rows", "is_copied_before"), [(40, False), (787, True)])
+def test_far_results_have_their_transposed_matrix_copied_before(
+    rows: int, is_copied_before: bool
+) -> None:
+    left, right = (TensorType(FLOAT32, shape) for shape in ((rows, 2), (1024, 2)))
+    product = UnpackedProduct.of_types(left, right, (0, 1), (1, 0))
+    kinds = ProductKinds.of(FLOAT32, FLOAT32)
+    assert suits_in_place(product, kinds, SMALL_CORE) is not is_copied_before
 
 
 @pytest.mark.parametrize(
