@@ -18,10 +18,11 @@ def left_out(
 ) -> list[Any]:
     """Return the *cases* that the default run leaves out.
 
-    It has one of every *step*, beginning with that of number *first*, and those of *always*. Of the
+    It has one of every *step*, beginning with that of number *first*, and those of *always*. Of all
     element kinds, every fourth one gives a float, integers with and without a sign, and storage
     kinds of floats and of integers, whatever *first* is.
     """
+    assert 0 <= first < step, (first, step)
     return [
         case for number, case in enumerate(cases) if number % step != first and case not in always
     ]

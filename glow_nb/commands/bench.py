@@ -44,7 +44,10 @@ LARGEST_DIFFERENCE = 1e-3
 
 @dataclass(frozen=True)
 class EngineRow:
-    """What one engine showed: seconds, times over ours, the difference over the largest number."""
+    """What one engine showed: seconds, times over ours, the difference over the largest number.
+
+    What could not be compared is None.
+    """
 
     engine: str
     first_seconds: float
@@ -54,6 +57,7 @@ class EngineRow:
     relative_min: float | None
     relative_median: float | None
     largest_difference: float | None
+    differs: bool | None
     missing: str
 
 
@@ -122,7 +126,8 @@ glow-nb bench model.onnx --shape batch=1 --shape sequence=128"""
     "--json",
     "as_json",
     is_flag=True,
-    help="Print one JSON object, times in seconds; a difference that is infinite is null.",
+    help="Print one JSON object, times in seconds. An infinite difference is null there, and "
+    "differs is true.",
 )
 def bench(
     model: Path,
@@ -231,7 +236,7 @@ def _report(model: Path, threads: int, results: dict[str, Measurement], as_json:
     for row in rows:
         if row.missing:
             click.echo(f"{row.engine} is left out: {row.missing}")
-        elif (row.largest_difference or 0.0) > LARGEST_DIFFERENCE:
+        elif row.differs:
             click.echo(f"{row.engine} computes something else: its outputs differ from {OURS}'s")
     if ratios is not None:
         click.echo(
@@ -262,8 +267,9 @@ def engine_rows(results: dict[str, Measurement]) -> list[EngineRow]:
 def _row(engine: str, result: Measurement, ours: Measurement) -> EngineRow:
     if not result.times:
         return EngineRow(
-            engine, result.first_seconds, 0.0, 0.0, 0, None, None, None, result.missing
+            engine, result.first_seconds, 0.0, 0.0, 0, None, None, None, None, result.missing
         )
+    difference = largest_distance(ours.outputs, result.outputs) if ours.times else None
     return EngineRow(
         engine=engine,
         first_seconds=result.first_seconds,
@@ -272,6 +278,7 @@ def _row(engine: str, result: Measurement, ours: Measurement) -> EngineRow:
         runs=len(result.times),
         relative_min=result.min_seconds / ours.min_seconds if ours.times else None,
         relative_median=result.median_seconds / ours.median_seconds if ours.times else None,
-        largest_difference=(largest_distance(ours.outputs, result.outputs) if ours.times else None),
+        largest_difference=difference,
+        differs=None if difference is None else difference > LARGEST_DIFFERENCE,
         missing="",
     )

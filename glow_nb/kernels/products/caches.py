@@ -46,23 +46,33 @@ LEVEL_2_CYCLES, LEVEL_3_CYCLES, MEMORY_CYCLES = 0.02, 0.05, 0.1
 FAR_CYCLES = 400
 """About so long a core waits for main memory. The results of a tile that takes less are asked for
 some tiles ahead, if all results take more than our share of the last-level cache; otherwise
-nothing is gained. Together with blocks of :data:`NEAR_ROWS` rows, 2,969 x 1,740 x 16 (rows x
-columns x inner) takes 0.73 of the time on one Zen 3 core, 3,705 x 2,120 x 16 takes 0.66,
-4,096 x 1,024 x 8 takes 0.74."""
+nothing is gained. Together with blocks of 32 rows, 2,969 x 1,740 x 16 (rows x columns x inner)
+takes 0.73 of the time on one Zen 3 core, 3,705 x 2,120 x 16 takes 0.66, 4,096 x 1,024 x 8 takes
+0.74."""
 
 NEAR_ROWS, COPIED_NEAR_ROWS = 8, 512
-"""Rows of a block of such tiles; the second if each block copies the right operand anew. The rows
-of a large result lie in as many pages of memory, and a processor knows the places of two thousand
-of them at most. Blocks of 512 rows in place of all of 3,705 x 2,120 x 16 with a copied matrix, on
-that core: 0.70 of the time; of 3,072 x 1,024 x 8: 0.7. Rows that are a power of two apart have the
-same place in the first-level cache, which holds eight of them: blocks of 8 rows in place of 32 take
-0.6 of the time for 4,096 x 4,096 x 4, 0.55 for 3,949 x 2,048 x 2, 0.8 for 4,096 x 1,024 x 8 and
-0.75 for 2,500 x 3,333 x 7, and as long with sums of 16 products and more."""
+"""Rows of a block of such tiles, and up to a tile more; the second if each block makes the panels
+of the right operand anew. The rows of a large result lie in as many pages of memory, and a
+processor knows the places of two thousand of them at most. Blocks of 512 rows in place of all of
+3,705 x 2,120 x 16 with a copied matrix, on that core: 0.70 of the time; of 3,072 x 1,024 x 8: 0.7.
+Rows that are a power of two apart have the same place in the first-level cache, which holds eight
+of them: blocks of 8 rows in place of 32 take 0.6 of the time for 4,096 x 4,096 x 4, 0.55 for
+3,949 x 2,048 x 2, 0.8 for 4,096 x 1,024 x 8, 0.75 for 2,500 x 3,333 x 7 and 0.9 to 1 for sums of 16
+to 30 products."""
+
+FEWEST_AHEAD = 2
+"""Tiles by which results are asked for ahead where blocks have so few rows: tiles that take longer
+gain nothing by that. 4,096 x 1,000 x 64 takes 1.07 of the time on that core with 8 rows."""
+
+COPIED_AGAIN = 0.25
+"""The part of its results that the bytes take at most that such a block copies to scratch, although
+the block before it has copied them, as taps that are far apart need the same pixels."""
 
 WRITTEN_CYCLES = 0.1
 """Of each byte of results from beyond the second-level cache. Where a tile takes less, as with sums
-of up to six products, blocks have as few rows, too: 1,338 x 1,024 x 4 takes 0.6 of the time on one
-Zen 3 core, 1,000 x 2,048 x 3 takes 0.55, 400 x 4,096 x 5 takes 0.9, 1,500 x 1,000 x 5 as long."""
+of up to six products in vectors of 32 bytes, blocks have as few rows, too: 1,338 x 1,024 x 4 takes
+0.6 of the time on that core, 1,000 x 2,048 x 3 takes 0.55, 400 x 4,096 x 5 takes 0.9,
+1,500 x 1,000 x 5 as long."""
 
 MOST_AHEAD = 16
 """Tiles by which results are asked for ahead at most."""

@@ -18,7 +18,7 @@ Where a sum is one inner block, both are the same, and nothing waits.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, prod
 
 from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.blocking import (
@@ -29,9 +29,11 @@ from glow_nb.kernels.products.blocking import (
     most_rows,
 )
 from glow_nb.kernels.products.caches import (
+    COPIED_AGAIN,
     COPIED_CYCLES,
     COPIED_NEAR_ROWS,
     FAR_CYCLES,
+    FEWEST_AHEAD,
     LEVEL_3_SHARE,
     LONGEST_CHAIN,
     MOST_AHEAD,
@@ -317,7 +319,7 @@ def panels_ahead(nest: ProductNest, plan: Plan, tiles: int) -> int:
     The tiles of a block follow each other along the rows, and then come those of the next panel.
     Groups of channels, which have panels of their own, are not told from each other: 0.
     """
-    if nest.shape.group > 1:
+    if nest.shape.group > 1 or not tiles:
         return 0
     return tiles // -(-block_pixels(nest.shape, plan) // plan.cut.rows)
 
@@ -375,25 +377,51 @@ def _block_units(nest: ProductNest, plan: Plan, target: Target) -> int:
     left = level_2_bytes(target) - one
     most = max(1, 1 + left // max(1, two - one))
     if is_written_far(nest, plan, target):
-        rows = COPIED_NEAR_ROWS if nest.right.is_copied else NEAR_ROWS
-        most = min(most, -(-rows // block_pixels(nest.shape, replace(plan, block_units=1))))
+        most = min(most, _near_units(nest, plan))
     return -(-units // -(-units // most)) if units else 1
 
 
+def _near_units(nest: ProductNest, plan: Plan) -> int:
+    """Return the units of a block that writes far results: few rows.
+
+    There are so many that what a block copies of another one's input is little beside its results.
+    """
+    shape, makes_panels = nest.shape, nest.right.is_copied or nest.codes is not None
+    pixels = block_pixels(shape, replace(plan, block_units=1))
+    units = -(-(COPIED_NEAR_ROWS if makes_panels else NEAR_ROWS) // pixels)
+    if not plan.is_staged:
+        return units
+    one, two = (_input_elements(shape, plan.cut, number) for number in (1, 2))
+    again = (2 * one - two) * nest.kinds.staged.size_bytes
+    results = pixels * shape.depth * nest.kinds.total.size_bytes
+    return max(units, ceil(again / (COPIED_AGAIN * results)))
+
+
 def is_written_far(nest: ProductNest, plan: Plan, target: Target) -> bool:
-    """Return whether tiles of several panels take less time than the memory of their results.
+    """Return whether tiles of several panels of floats do little beside writing far results.
 
     Each block reads the right operand again, so it must be near.
     """
-    shape = nest.shape
-    if plan.columns.panels * shape.group == 1 or plan.is_right_far or plan.is_cut:
+    if plan.columns.panels * nest.shape.group == 1 or plan.is_right_far:
         return False
-    results = shape.batch * prod(shape.output) * shape.depth * nest.kinds.total.size_bytes
-    if tiles_ahead(nest, plan, target, results) > 0:
-        return True
+    if not nest.kinds.total.is_float:
+        return False
+    ahead = tiles_ahead(nest, plan, target, _result_bytes(nest))
+    return ahead >= FEWEST_AHEAD or outruns_memory(nest, plan, target)
+
+
+def outruns_memory(nest: ProductNest, plan: Plan, target: Target) -> bool:
+    """Return whether sums take less time than any memory that holds the results."""
     vector_bytes = plan.lanes * nest.kinds.total.size_bytes
-    cycles = target.passes * shape.steps / (nest.kinds.factors * FMA_PER_CYCLE * vector_bytes)
-    return results > target.l2_bytes and cycles < WRITTEN_CYCLES
+    steps = target.passes * nest.shape.steps / nest.kinds.factors
+    is_short = steps / (FMA_PER_CYCLE * vector_bytes) < WRITTEN_CYCLES
+    return is_short and not plan.is_cut and _result_bytes(nest) > target.l2_bytes
+
+
+def _result_bytes(nest: ProductNest) -> int:
+    """Return the bytes of all results, before an epilogue changes their kind."""
+    shape = nest.shape
+    return shape.batch * prod(shape.output) * shape.depth * nest.kinds.total.size_bytes
 
 
 def _input_elements(shape: ConvolutionShape, cut: Cut, units: int) -> int:

@@ -116,6 +116,7 @@ def test_a_difference_without_limit_is_null_in_json(
 
     report = json.loads(text, parse_constant=refuse)
     assert [row["largest_difference"] for row in report["engines"]] == [0.0, None]
+    assert [row["differs"] for row in report["engines"]] == [False, True]
 
 
 def test_packages_are_found() -> None:

@@ -9,8 +9,14 @@ from typing import Any
 from glow_nb.thread_grid import thread_grid
 
 
-def run_text(text: str, pointers: tuple[str, ...], calls: Mapping[str, Any]) -> None:
-    """Run the kernel of *text* on one thread, each pointer being its name.
+def run_text(
+    text: str,
+    pointers: tuple[str, ...],
+    calls: Mapping[str, Any],
+    thread: int = 0,
+    threads: int = 1,
+) -> None:
+    """Run the share of one *thread* of the kernel of *text*, each pointer being its name.
 
     Of the functions that it calls, *calls* see their arguments, and the others do nothing.
     """
@@ -19,7 +25,7 @@ def run_text(text: str, pointers: tuple[str, ...], calls: Mapping[str, Any]) -> 
     exec(text, names)  # a kernel that was generated here
     kernel = names["kernel"]
     assert callable(kernel)
-    kernel(*pointers, 0, 1)
+    kernel(*pointers, thread, threads)
 
 
 def own_share(

@@ -12,6 +12,7 @@ from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products.caches import COPIED_NEAR_ROWS, MOST_AHEAD, NEAR_ROWS
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.dot_form import SINGLE
 from glow_nb.kernels.products.operand_cost import suits_in_place
 from glow_nb.kernels.products.product_nest import ProductKinds, ProductNest
 from glow_nb.kernels.products.product_plan import Plan, block_pixels, plan_product, tiles_ahead
@@ -58,6 +59,21 @@ def test_blocks_of_the_shortest_tiles_have_few_rows_where_the_last_cache_holds_t
     assert ahead == 0
 
 
+def test_rows_of_pixels_that_are_far_apart_are_not_copied_again_and_again() -> None:
+    shape = ConvolutionShape(1, 8, 64, (48000,), (2,), (1,), (512, 0), (512,))
+    nest = ProductNest.packed(shape, ProductKinds.of(FLOAT32), BLOCK)
+    target = replace(SMALL_CORE, l2_bytes=1 << 24, l3_bytes=1 << 10)
+    pixels = block_pixels(shape, plan_product(nest, target))
+    assert 4 * 512 * 8 / 64 <= pixels < 300  # a block copies 512 pixels of the one before
+
+
+def test_sums_of_integers_are_in_blocks_of_any_size() -> None:
+    shape = ConvolutionShape(1, 4, 1024, (4096,), (1,), (1,), (0, 0), (1,))
+    kinds = ProductKinds(ElementKind.INT16, ElementKind.INT16, ElementKind.INT32, SINGLE)
+    nest = ProductNest.packed(shape, kinds, BLOCK)
+    assert block_pixels(shape, plan_product(nest, SMALL_CORE)) > COPIED_NEAR_ROWS
+
+
 @pytest.mark.parametrize(("rows", "is_copied_before"), [(40, False), (787, True)])
 def test_far_results_have_their_transposed_matrix_copied_before(
     rows: int, is_copied_before: bool
@@ -79,7 +95,9 @@ def test_other_products_are_as_they_were(rows: int, inner: int, columns: int) ->
     assert pixels > NEAR_ROWS + 6
 
 
-def written_and_late(rows: int, columns: int, inner: int) -> tuple[list[set[int]], set[int]]:
+def written_and_late(
+    rows: int, columns: int, inner: int, thread: int = 0, threads: int = 1
+) -> tuple[list[set[int]], set[int]]:
     """Return the lines that each tile writes, in order, and those for which nobody has asked."""
     fetched, late, written = set[int](), set[int](), list[set[int]]()
 
@@ -106,8 +124,9 @@ def written_and_late(rows: int, columns: int, inner: int) -> tuple[list[set[int]
         "tile_fill": lambda *arguments: arguments[2],  # a tile is its number of rows
         "tile_dot": lambda tile, *_: tile,
     }
-    run_text(text, ("dest", "lhs", "rhs", "scratch"), calls)
-    assert set.union(*written) == set(range(rows * columns // LINE))
+    run_text(text, ("dest", "lhs", "rhs", "scratch"), calls, thread, threads)
+    if threads == 1:
+        assert set.union(*written) == set(range(rows * columns // LINE))
     return written, late
 
 
@@ -115,6 +134,15 @@ def written_and_late(rows: int, columns: int, inner: int) -> tuple[list[set[int]
 def test_tiles_ask_for_what_later_tiles_write(columns: int) -> None:
     """These are tiles of later panels or blocks; nobody has asked for what the first ones write."""
     written, late = written_and_late(600, columns, inner=2)
+    assert late == set.union(*written[:MOST_AHEAD])
+
+
+def test_threads_that_share_panels_ask_for_their_own() -> None:
+    rows, columns = 12, 1600  # two tiles: threads share panels
+    written, late = written_and_late(rows, columns, 2, thread=1, threads=3)
+    panels = columns // BLOCK
+    own = range(panels // 3, 2 * panels // 3)
+    assert set.union(*written) == {row * panels + panel for row in range(rows) for panel in own}
     assert late == set.union(*written[:MOST_AHEAD])
 
 
