@@ -7,10 +7,10 @@ from contextlib import contextmanager, nullcontext
 
 from glow_nb.alignment import CACHE_LINE_BYTES
 from glow_nb.kernels.products.caches import level_2_bytes
+from glow_nb.kernels.products.inner_blocks import input_distances
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.product_plan import (
     block_pixels,
-    input_distances,
     packed_elements,
     panels_ahead,
     plan_product,

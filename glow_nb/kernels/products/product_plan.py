@@ -49,19 +49,10 @@ from glow_nb.kernels.products.caches import (
     rows_side_by_side,
 )
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
+from glow_nb.kernels.products.inner_blocks import reduction_of
 from glow_nb.kernels.products.product_nest import ProductNest
 from glow_nb.kernels.products.reduction import Reduction
 from glow_nb.kernels.target import Target
-
-IMAGE_CHANNELS, IMAGE_CHAIN = 4, 96
-"""The most products that are added up one after the other where a convolution has so few channels:
-it reads an image. A longer sum is added up from chains of as many rows of taps, in the same tile.
-If a row is longer, sums wait in scratch between its pieces.
-
-Its rounding goes through all layers that follow: with its 147 products in one chain, ResNet50 is
-up to 3.8e-5 of its largest output from its results in float64, with chains of four rows and of
-three 2.0e-5 (without Winograd's algorithm, on a Zen 3 core).
-"""
 
 STREAMS = 4
 """Places of a panel that few left rows multiply at a time, where the second-level cache does not
@@ -130,7 +121,7 @@ def plan_product(nest: ProductNest, target: Target) -> Plan:
         lanes=lanes,
         columns=columns,
         cut=cut,
-        sum=_reduction(nest, limit, lanes),
+        sum=reduction_of(nest, limit, lanes),
         panels_inside=False,
         is_staged=nest.is_staged,
         block_units=1,
@@ -195,36 +186,6 @@ def _in_streams(nest: ProductNest, plan: Plan, limit: int) -> Reduction:
     return plan.sum.in_streams(STREAMS, gap, left, limit)
 
 
-def _reduction(nest: ProductNest, limit: int, lanes: int) -> Reduction:
-    """Cut the sum of *nest* into inner blocks of at most *limit* steps."""
-    if nest.codes is not None:
-        return nest.codes.reduction(nest.left.step, limit)
-    step, factors = 1 if nest.is_staged else nest.left.step, nest.kinds.factors
-    distances, shape = input_distances(nest), nest.shape
-    is_turned = nest.right.is_copied and nest.right.column != 1
-
-    def within(limit: int) -> Reduction:
-        return Reduction.of(
-            shape,
-            distances,
-            step,
-            limit,
-            factors=factors,
-            run=nest.run,
-            keeps_runs=nest.kinds.form.is_paired,
-            multiple=lanes if is_turned else 1,  # whole squares are turned over in registers
-        )
-
-    whole = within(limit)
-    is_image = shape.channels_per_group <= IMAGE_CHANNELS and nest.kinds.total.is_float
-    if not is_image or whole.block_products <= IMAGE_CHAIN:
-        return whole
-    row = whole.block_products // whole.inner[0].count if whole.inner else whole.dot
-    if row > IMAGE_CHAIN:  # what is no chain of whole rows waits in scratch
-        return within(min(limit, IMAGE_CHAIN))
-    return replace(whole, chain=IMAGE_CHAIN // row)
-
-
 def _row_bytes(nest: ProductNest) -> int:
     """Return the bytes from row to row of a tile, in the operand or in its padded copy."""
     pixel = nest.shape.channels if nest.is_staged else nest.left.pixel
@@ -235,18 +196,6 @@ def _row_bytes(nest: ProductNest) -> int:
 def units_of(shape: ConvolutionShape, cut: Cut) -> int:
     """Return the number of units of one image: lines, or tiles of its only line."""
     return cut.tiles if shape.rank == 1 else shape.output[0]
-
-
-def input_distances(nest: ProductNest) -> tuple[int, ...]:
-    """Return the elements between neighbours in each dimension of what the tiles read.
-
-    That is the padded copy of the input, if there is one.
-    """
-    shape = nest.shape
-    sizes, last = (
-        (shape.needed, shape.channels) if nest.is_staged else (shape.input, nest.left.pixel)
-    )
-    return tuple(prod(sizes[axis + 1 :]) * last for axis in range(shape.rank))
 
 
 def tile_steps(nest: ProductNest, plan: Plan) -> tuple[int, int]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from math import prod
 
+from glow_nb.kernels.products.inner_blocks import input_distances
 from glow_nb.kernels.products.product_nest import ProductNest
-from glow_nb.kernels.products.product_plan import Plan, block_pixels, input_distances
+from glow_nb.kernels.products.product_plan import Plan, block_pixels
 from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.source import SourceWriter
 
