@@ -16,7 +16,7 @@ from glow_nb.codegen import pool, sharing
 _SUPPRESSED = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile(
     "default",
-    max_examples=30,
+    max_examples=20,
     derandomize=True,
     database=None,
     deadline=None,
