@@ -30,6 +30,7 @@ from glow_nb.kernels.products.product_plan import (
     copying_cycles,
     outruns_memory,
     plan_product,
+    result_bytes,
 )
 from glow_nb.kernels.products.row_products import tile_of
 from glow_nb.kernels.products.sweep_plan import SWEEP_FACTOR, SweepPlan, suits_sweep
@@ -121,8 +122,7 @@ def _nest_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) 
     cycles = product_candidate(shape, kinds.left, target, SINGLE, nest.block).cycles
     if nest.right.is_copied:
         if outruns_memory(nest, plan, target):
-            results = shape.batch * shape.rows * shape.depth
-            cycles += COPIED_FAR_CYCLES * results * kinds.total.size_bytes
+            cycles += COPIED_FAR_CYCLES * result_bytes(nest)
         return cycles + copying_cycles(nest, plan, target)
     return cycles + nest.right_bytes * scattered_cycles(shape, nest.block, kinds, target)
 

@@ -355,7 +355,7 @@ def is_written_far(nest: ProductNest, plan: Plan, target: Target) -> bool:
         return False
     if not nest.kinds.total.is_float:
         return False
-    ahead = tiles_ahead(nest, plan, target, _result_bytes(nest))
+    ahead = tiles_ahead(nest, plan, target, result_bytes(nest))
     return ahead >= FEWEST_AHEAD or outruns_memory(nest, plan, target)
 
 
@@ -364,10 +364,10 @@ def outruns_memory(nest: ProductNest, plan: Plan, target: Target) -> bool:
     vector_bytes = plan.lanes * nest.kinds.total.size_bytes
     steps = target.passes * nest.shape.steps / nest.kinds.factors
     is_short = steps / (FMA_PER_CYCLE * vector_bytes) < WRITTEN_CYCLES
-    return is_short and not plan.is_cut and _result_bytes(nest) > target.l2_bytes
+    return is_short and not plan.is_cut and result_bytes(nest) > target.l2_bytes
 
 
-def _result_bytes(nest: ProductNest) -> int:
+def result_bytes(nest: ProductNest) -> int:
     """Return the bytes of all results, before an epilogue changes their kind."""
     shape = nest.shape
     return shape.batch * prod(shape.output) * shape.depth * nest.kinds.total.size_bytes

@@ -10,6 +10,7 @@ import pytest
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.packed_instructions import PackedMatMulInst
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
+from glow_nb.kernels.products import product_plan
 from glow_nb.kernels.products.caches import COPIED_NEAR_ROWS, MOST_AHEAD, NEAR_ROWS
 from glow_nb.kernels.products.convolution_shape import ConvolutionShape
 from glow_nb.kernels.products.dot_form import SINGLE
@@ -89,10 +90,14 @@ def test_far_results_have_their_transposed_matrix_copied_before(
     [(4096, 8, 256), (4096, 128, 1024), (4096, 1024, 4096)],
     ids=["results in a cache", "long tiles", "sums in blocks"],
 )
-def test_other_products_are_as_they_were(rows: int, inner: int, columns: int) -> None:
-    pixels, ahead, _ = planned(rows, inner, columns)
+def test_other_products_are_as_they_were(
+    rows: int, inner: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pixels, ahead, plan = planned(rows, inner, columns)
     assert ahead == 0
-    assert pixels > NEAR_ROWS + 6
+    assert pixels > 32 + 6
+    monkeypatch.setattr(product_plan, "is_written_far", lambda *_: False)
+    assert planned(rows, inner, columns)[2] == plan
 
 
 def written_and_late(
