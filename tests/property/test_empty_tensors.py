@@ -66,7 +66,7 @@ def test_the_cpu_program_keeps_the_meaning(function: Function) -> None:
 
 @pytest.mark.jit
 @given(empty_functions(), st.integers(1, 3))
-@settings(max_examples=max(1, settings().max_examples // 3))
+@settings(max_examples=max(1, settings().max_examples // 2))
 def test_the_cpu_backend_keeps_the_meaning(function: Function, threads: int) -> None:
     feeds = feeds_of(function)
     check_same(glow_nb.compile(function, threads=threads).run(feeds), evaluate(function, feeds))

@@ -25,7 +25,7 @@ def _numbers(data: st.DataObject, rows: int, columns: int) -> Array:
 
 
 @pytest.mark.jit
-@settings(max_examples=max(1, settings().max_examples // 5))
+@settings(max_examples=max(1, settings().max_examples // 3))
 @given(st.data())
 def test_results_are_those_of_the_weights_themselves(data: st.DataObject) -> None:
     rows, inner, depth = (data.draw(st.integers(1, most)) for most in (2, 40, 40))

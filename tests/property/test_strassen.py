@@ -28,7 +28,7 @@ def _numbers(data: st.DataObject, rows: int, columns: int) -> Array:
 
 
 @pytest.mark.jit
-@settings(max_examples=max(1, settings().max_examples // 6))
+@settings(max_examples=max(1, settings().max_examples // 4))
 @given(st.data())
 def test_results_are_as_precise_as_rows_and_columns_are(data: st.DataObject) -> None:
     lanes = data.draw(st.sampled_from(LANE_COUNTS))
