@@ -15,7 +15,7 @@ and products on one Zen 5 core. ``experiments/cost_model.py`` shows how well.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import prod, sqrt
 
 from glow_nb.cook_toom import inputs_of
 from glow_nb.hlir.ops.quantization import BYTES
@@ -54,7 +54,7 @@ TRIED_TILES = {1: {3: (2, 4, 6), 5: (2, 4), 7: (2,)}, 2: {3: (2, 3, 4), 5: (2, 4
 """Outputs of a tile that are tried for a stride and so many taps: what is larger costs too much
 accuracy."""
 
-LEAST_GAIN = {8: 1.05**0.5}
+LEAST_GAIN = {8: sqrt(1.05)}
 """How many times as fast tiles must seem to be preferred, for each dimension in which they have so
 many inputs: 1.05 for tiles of 8 x 8 inputs. Their rounding errors are four times those of 6 x 6
 inputs, and their filters take more memory. On a Zen 4 core, ResNet50 with eight images has tiles of

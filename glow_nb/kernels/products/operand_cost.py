@@ -124,7 +124,7 @@ def _nest_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) 
         if outruns_memory(nest, plan, target):
             cycles += COPIED_FAR_CYCLES * result_bytes(nest)
         return cycles + copying_cycles(nest, plan, target)
-    return cycles + nest.right_bytes * scattered_cycles(shape, nest.block, kinds, target)
+    return cycles + nest.right_bytes * scattered_cycles(product, nest.block, kinds, target)
 
 
 def row_product_cycles(shape: MatMulShape, kind: ElementKind, target: Target) -> float:

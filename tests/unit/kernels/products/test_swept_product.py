@@ -12,6 +12,7 @@ from glow_nb.hlir import ops
 from glow_nb.kernels.cpu_kernels import generate_kernel
 from glow_nb.kernels.operators.unpacked import UnpackedMatMulInst
 from glow_nb.kernels.products import unpacked_matmul
+from glow_nb.kernels.products.in_place import in_place_nest
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -103,6 +104,7 @@ SHAPES = [
     (19, 20, 260, 272),  # several tiles of left rows
     (1, 41, 255, 255),  # rows begin at every place of a line
     (2, 23, 333, 340),
+    (10, 20, 1000, 1024),  # several tiles, and rows of one place in the cache
 ]
 """Rows, inner, columns and the distance of rows; those without a comment are for the slow run."""
 
@@ -256,6 +258,47 @@ def test_wide_vectors_make_wider_tiles_of_a_far_matrix(lanes: int, width: int) -
     target = replace(SMALL_CORE, lanes=lanes)
     vectors = swept_vectors(MatMulShape(1, 1, 1024, 4096), FLOAT32, target)
     assert vectors * lanes * 4 == width
+
+
+def product_with_rows(rows: int, inner: int, columns: int) -> UnpackedProduct:
+    """Return a product of *rows* rows with a whole right matrix, both in the order of rows."""
+    left, right = MatrixLayout((), inner, 1), MatrixLayout((), columns, 1)
+    return UnpackedProduct(MatMulShape(1, rows, inner, columns), left, right)
+
+
+def test_fewer_rows_are_read_side_by_side_if_they_have_one_place_in_the_cache() -> None:
+    apart, meeting = (
+        SweepPlan.of(product_with_rows(8, 512, columns), KINDS, SMALL_CORE)
+        for columns in (4000, 4096)
+    )
+    assert apart.cut.tiles == meeting.cut.tiles > 1
+    assert (apart.steps, meeting.steps) == (2 * SWEPT_ROWS, SWEPT_ROWS)
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns", "is_swept", "is_copied"),
+    [
+        (12, 128, 2048, True, True),
+        (12, 128, 2000, False, False),
+        (12, 64, 1024, True, True),  # the second-level cache holds the matrix
+        (12, 64, 1000, False, False),
+        (32, 128, 2048, False, True),  # arithmetic would take too much longer
+        (12, 16, 4096, False, True),  # sums would wait too often
+    ],
+)
+def test_rows_of_one_place_in_the_cache_are_swept_or_copied(
+    rows: int, inner: int, columns: int, is_swept: bool, is_copied: bool
+) -> None:
+    product = product_with_rows(rows, inner, columns)
+    assert suits_sweep(product, KINDS, SMALL_CORE) == is_swept
+    assert in_place_nest(product, KINDS, SMALL_CORE).right.is_copied == is_copied
+
+
+def test_wide_tiles_read_rows_of_one_place_in_the_cache_where_they_lie() -> None:
+    wide = replace(SMALL_CORE, lanes=16, features=f"{SMALL_CORE.features},+avx512f,+avx512vl")
+    product = product_with_rows(12, 128, 2048)
+    assert not suits_sweep(product, KINDS, wide)
+    assert not in_place_nest(product, KINDS, wide).right.is_copied
 
 
 def test_one_panel_is_not_swept() -> None:
