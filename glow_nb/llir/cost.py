@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from glow_nb.costs import Cost, InstructionCost
 from glow_nb.hlir.cost import total_cost
+from glow_nb.llir.in_place import is_same_memory
 from glow_nb.llir.instructions.gather import GatherElementsInst, GatherInst, GatherNDInst
 from glow_nb.llir.instructions.node_instruction import NodeInstruction
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
@@ -70,7 +71,7 @@ def _bytes_written(instruction: Instruction, buffer: Buffer) -> int:
 
 
 def _is_in_place(scatter: ScatterElementsInst | ScatterNDInst) -> bool:
-    return scatter.dest.root is scatter.data.root
+    return is_same_memory(scatter.dest, scatter.data)
 
 
 def _size_bytes(buffer: Buffer) -> int:

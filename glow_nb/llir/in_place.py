@@ -78,6 +78,11 @@ def is_same_region(left: Buffer, right: Buffer) -> bool:
     )
 
 
+def is_same_memory(left: Buffer, right: Buffer) -> bool:
+    """True if element by element the two lie at one place, now."""
+    return left.root is right.root and is_same_region(left, right)
+
+
 def candidates(instruction: Instruction, traits: Traits) -> Iterator[tuple[Buffer, Buffer]]:
     """Yield (result, source) pairs of different regions that could as well be one region.
 

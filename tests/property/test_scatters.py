@@ -16,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 import glow_nb
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
+from tests.in_turn import one_in
 from tests.unit.importers.models import one, value
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -89,3 +90,20 @@ def test_compiled_scatters_mean_the_same(seed: int, backend: str) -> None:
     expected = _reference(model, feeds)
     network = glow_nb.compile(model, backend=backend, threads=2)
     np.testing.assert_array_equal(network.run(feeds)["y"], expected)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("order", [("a", "y"), ("y", "a"), ("y", "x", "a")])
+@pytest.mark.parametrize("seed", one_in(20, range(20), first=1))
+def test_a_result_lies_beside_its_own_data(seed: int, order: tuple[str, ...]) -> None:
+    """Both are written where they are concatenated, at different places of one region."""
+    model, feeds = _draw(seed)
+    graph = model.graph
+    graph.node[0].input[0] = "a"
+    graph.node.insert(0, helper.make_node("Neg", ["x"], ["a"]))
+    graph.node.append(helper.make_node("Concat", order, ["both"], axis=0))
+    shape = [len(order) * feeds["x"].shape[0], *feeds["x"].shape[1:]]
+    kind = graph.output[0].type.tensor_type.elem_type
+    graph.output[0].CopyFrom(helper.make_tensor_value_info("both", kind, shape))
+    found = glow_nb.compile(model).run(feeds)["both"]
+    np.testing.assert_array_equal(found, _reference(model, feeds))

@@ -19,6 +19,7 @@ from glow_nb.kernels.writing.index_text import index_text, plus
 from glow_nb.kernels.writing.loops import Nest
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.kernels.writing.vectors import floor_power_of_two, native_lanes
+from glow_nb.llir.in_place import is_same_memory
 from glow_nb.llir.instructions.scatter import ScatterElementsInst, ScatterNDInst
 from glow_nb.llir.strides import contiguous_strides
 
@@ -57,7 +58,7 @@ def scatter_source(
 ) -> KernelSource:
     """Return the kernel ``(dest, data, indices, updates)`` of a scatter."""
     dest, kind = instruction.dest, instruction.dest.type.kind
-    copies = dest.root is not instruction.data.root
+    copies = not is_same_memory(dest, instruction.data)
     out = SourceWriter()
     with out.block("def kernel(dest, data, indices, updates, scratch, thread, threads):"):
         if not dest.type.size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from glow_nb.llir.in_place import is_same_region
+from glow_nb.llir.in_place import is_same_memory
 from glow_nb.llir.instructions.shape import CopyInst
 from glow_nb.llir.program import (
     Activation,
@@ -144,7 +144,7 @@ def _moves_nothing(instruction: Instruction, places: Mapping[Buffer, Buffer]) ->
     if not isinstance(instruction, CopyInst) or instruction.predicate is not None:
         return False
     src, dest = places.get(instruction.src), instruction.dest
-    return src is not None and src.root is dest.root and is_same_region(src, dest)
+    return src is not None and is_same_memory(src, dest)
 
 
 def _uses_of(instructions: Mapping[int, Instruction]) -> Iterator[_Use]:

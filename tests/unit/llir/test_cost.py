@@ -133,6 +133,27 @@ def test_without_a_rule_of_its_own_a_node_executes_its_nominal_arithmetic() -> N
     assert ops.MatMul(x, w).executed_cost() == Cost(30)
 
 
+def test_a_scatter_beside_its_data_moves_all_of_them() -> None:
+    """Data and result have different places in one region."""
+    program = parse_text(
+        DECLARED.format(
+            declared="""
+  %x = input float32<100 x 4>
+  %i = input int64<3 x 1>
+  %u = input float32<3 x 4>
+  %y = output float32<200 x 4>""",
+            body="""
+  %d = tensor_view %y {start = 0, steps = [4, 1]} : float32<100 x 4>
+  relu @out %d, @in %x
+  %s = tensor_view %y {start = 400, steps = [4, 1]} : float32<100 x 4>
+  scatter_nd @out %s, @in %d, @in %i, @in %u {reduction = "none"}""",
+        )
+    )
+    assert isinstance(program, Program)
+    cost = instruction_cost(program.work[1])
+    assert (cost.read_bytes, cost.written_bytes) == (1600 + 24 + 48, 1600)
+
+
 def test_a_scatter_over_its_data_moves_the_updates_only() -> None:
     declared = """
   %x = input float32<100 x 4>
