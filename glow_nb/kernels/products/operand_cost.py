@@ -32,7 +32,7 @@ from glow_nb.kernels.products.product_plan import (
     plan_product,
     result_bytes,
 )
-from glow_nb.kernels.products.row_products import tile_of
+from glow_nb.kernels.products.row_products import reads_rows_first, tile_of
 from glow_nb.kernels.products.sweep_plan import SWEEP_FACTOR, SweepPlan, suits_sweep
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
@@ -130,12 +130,13 @@ def _nest_cycles(product: UnpackedProduct, kinds: ProductKinds, target: Target) 
 def row_product_cycles(shape: MatMulShape, kind: ElementKind, target: Target) -> float:
     """Estimate a product by :mod:`glow_nb.kernels.products.row_products`.
 
-    Left rows that the first-level cache does not hold come from the second for each tile.
+    Left rows that the first-level cache does not hold come from the second for each tile. It must
+    hold all of them, or a tile of them and all right rows, which meet before the next tile does.
     """
     lanes = lanes_of(kind, target)
     cut, columns = tile_of(shape.rows, registers_of(target))
-    left_bytes = shape.rows * shape.inner * kind.size_bytes
-    is_near = left_bytes <= target.l1_bytes // 2
+    kept = cut.rows + shape.depth if reads_rows_first(shape) else shape.rows
+    is_near = kept * shape.inner * kind.size_bytes <= target.l1_bytes // 2
     meet = shape.inner * kind.size_bytes % SAME_PLACE_BYTES == 0
     cycles = 0.0
     for begin, end, rows in cut.runs:

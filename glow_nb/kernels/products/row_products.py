@@ -2,11 +2,14 @@
 
 ``result[m, n] = sum over k of left[m, k] * right[n, k]``. A tile is some rows of the left matrix by
 some of the right one; each pair has a vector of sums, and the lanes of each are added at the end.
-Both matrices are read as they lie, the right one once for each tile of left rows: with few left
-rows, that is at the rate of the memory it lies in.
+Both matrices are read as they lie. The larger one is read once, at the rate of the memory it lies
+in: a tile of its rows meets all rows of the other one before the next tile does.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
 
 from glow_nb.kernels.products.blocking import (
     FMA_LATENCY_CYCLES,
@@ -16,6 +19,7 @@ from glow_nb.kernels.products.blocking import (
     lanes_of,
     registers_of,
 )
+from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.register_tiles import TileStore
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
@@ -69,6 +73,11 @@ def tile_of(rows: int, registers: int) -> tuple[Cut, int]:
     return _cut(rows, columns, registers), columns
 
 
+def reads_rows_first(shape: MatMulShape) -> bool:
+    """Return whether the left matrix is the larger one, which is read once."""
+    return shape.rows > shape.depth
+
+
 def _cut(rows: int, columns: int, registers: int) -> Cut:
     return Cut.balanced(max(1, rows), _row_limit(columns, registers))
 
@@ -96,6 +105,7 @@ class RowProductWriter:
         self.fusion = fusion.named_by_field()
         self.cut, self.columns = tile_of(product.shape.rows, registers)
         self.columns = min(self.columns, lanes)
+        self.rows_first = reads_rows_first(product.shape)
         _, *operands = kernel_operands(self.fusion.head)
         self.lhs, self.rhs, *self.bias = (self.fusion.names[buffer] for buffer in operands)
         self.out = SourceWriter()
@@ -113,65 +123,89 @@ class RowProductWriter:
             if min(shape.batch, shape.rows, shape.depth) == 0:
                 out.line("return")
             else:
-                panels = -(-shape.depth // self.columns)
-                write_shares(out, shape.batch, panels, panels_first=True)
+                pieces = self.cut.tiles if self.rows_first else -(-shape.depth // self.columns)
+                piece = "tile" if self.rows_first else "panel"
+                write_shares(out, shape.batch, pieces, panels_first=True, panel=piece)
                 # Nothing is kept there: the pointer tells the kind of the sums.
                 out.line(f"sums = as_{self.kinds.total.value}(scratch)")
                 with out.block("for image in range(unit, unit_end):"):
                     out.line(f"left = {self.product.left.start('image')}")
                     out.line(f"right = {self.product.right.start('image')}")
-                    self._write_panels()
+                    self._write_image()
         return out.text
 
-    def _write_panels(self) -> None:
-        """Compute the columns of the thread's share, whole tiles of them and the rest."""
-        out, depth, columns = self.out, self.product.shape.depth, self.columns
-        whole, rest = divmod(depth, columns)
+    def _write_image(self) -> None:
+        """Multiply one matrix: the thread's share of the larger matrix with all of the other."""
+        if self.rows_first:
+            for number, rows in self._tiles(shared=True):
+                for tag, columns in self._panels(shared=False):
+                    self._write_tile(f"{tag}{number}", rows, columns)
+            return
+        for tag, columns in self._panels(shared=True):
+            for number, rows in self._tiles(shared=False):
+                self._write_tile(f"{tag}{number}", rows, columns)
+
+    def _panels(self, *, shared: bool) -> Iterator[tuple[str, int]]:
+        """Loop over panels of right rows, those of the thread if they are *shared*.
+
+        Yields a tag and the rows of a panel; the first of them is ``channel``, and begins at ``w``.
+        """
+        out, column = self.out, self.product.right.column
+        whole, rest = divmod(self.product.shape.depth, self.columns)
         if whole:
-            with out.block(f"for panel in range(panel_begin, min(panel_end, {whole})):"):
-                out.line(f"channel = {times('panel', columns)}")
-                self._write_tiles("a", columns)
+            with out.block(f"for panel in {_range('panel', 0, whole, shared=shared)}:"):
+                out.line(f"channel = {times('panel', self.columns)}")
+                out.line(f"w = {plus('right', times('channel', column))}")
+                yield "a", self.columns
         if rest:
-            with out.block(f"if panel_begin <= {whole} < panel_end:"):
-                out.line(f"channel = {whole * columns}")
-                self._write_tiles("b", rest)
+            own = out.block(f"if panel_begin <= {whole} < panel_end:") if shared else nullcontext()
+            with own:
+                out.line(f"channel = {whole * self.columns}")
+                out.line(f"w = {plus('right', str(whole * self.columns * column))}")
+                yield "b", rest
 
-    def _write_tiles(self, tag: str, columns: int) -> None:
-        """Compute the tiles of *columns* right rows with all left rows."""
+    def _tiles(self, *, shared: bool) -> Iterator[tuple[int, int]]:
+        """Loop over tiles of left rows, those of the thread if they are *shared*.
+
+        Yields a number and the rows of a tile; the first of them is ``row``, and begins at ``x``.
+        """
         out = self.out
-        out.line(f"w_{tag} = {plus('right', times('channel', self.product.right.column))}")
         for number, (begin, end, rows) in enumerate(self.cut.runs):
-            name = f"{tag}{number}"
-            skipped = begin * (self.cut.rows - rows)
-            with out.block(f"for tile_{name} in range({begin}, {end}):"):
-                out.line(f"at_{name} = {plus(times(f'tile_{name}', rows), skipped)}")
-                self._write_tile(tag, name, rows, columns)
+            with out.block(f"for tile in {_range('tile', begin, end, shared=shared)}:"):
+                skipped = begin * (self.cut.rows - rows)
+                out.line(f"row = {plus(times('tile', rows), skipped)}")
+                out.line(f"x = {plus('left', times('row', self.product.left.row))}")
+                yield number, rows
 
-    def _write_tile(self, tag: str, name: str, rows: int, columns: int) -> None:
-        """Sum up one tile, from left row ``at_<name>`` on, and store it."""
-        out, product, lanes = self.out, self.product, self.lanes
-        inner = product.shape.inner
-        out.line(f"x_{name} = {plus('left', times(f'at_{name}', product.left.row))}")
+    def _write_tile(self, name: str, rows: int, columns: int) -> None:
+        """Sum up the tile of *rows* left rows and *columns* right ones, and store it."""
+        out, lanes, inner = self.out, self.lanes, self.product.shape.inner
         out.line(f"t_{name} = tile_fill(sums, 0, {rows}, {columns}, {lanes})")
         whole = inner - inner % lanes
         if whole:
-            with out.block(f"for k_{name} in range(0, {whole}, {lanes}):"):
-                self._write_products(tag, name, f"k_{name}", lanes)
+            with out.block(f"for k in range(0, {whole}, {lanes}):"):
+                self._write_products(name, "k", lanes)
         if inner > whole:
-            self._write_products(tag, name, str(whole), inner - whole)
+            self._write_products(name, str(whole), inner - whole)
         out.line(f"s_{name} = tile_sum_lanes(t_{name})")
         width = 1 << (columns - 1).bit_length()
         if self.bias:
             bias = f"tile_bias_masked({self.bias[0]}, channel, {rows}, 1, {width}, {columns})"
             out.line(f"s_{name} = add(s_{name}, {bias})")
-        row = f"(image * {product.shape.rows} + at_{name})"
+        row = f"(image * {self.product.shape.rows} + row)"
         store = TileStore(self.fusion, width)
         store.write(out, f"s_{name}", rows, columns=columns, pixel=row, channel="channel")
 
-    def _write_products(self, tag: str, name: str, k: str, count: int) -> None:
+    def _write_products(self, name: str, k: str, count: int) -> None:
         left, right = self.product.left, self.product.right
-        x, w = (plus(f"{start}", k) for start in (f"x_{name}", f"w_{tag}"))
         self.out.line(
-            f"t_{name} = tile_multiply_rows(t_{name}, {self.lhs}, {x}, {left.row}, {self.rhs}, "
-            f"{w}, {right.column}, {count})"
+            f"t_{name} = tile_multiply_rows(t_{name}, {self.lhs}, {plus('x', k)}, {left.row}, "
+            f"{self.rhs}, {plus('w', k)}, {right.column}, {count})"
         )
+
+
+def _range(name: str, begin: int, end: int, *, shared: bool) -> str:
+    """Return the range from *begin* to *end*, or the part of it that the thread has."""
+    if not shared:
+        return f"range({begin}, {end})"
+    return f"range(max({name}_begin, {begin}), min({name}_end, {end}))"

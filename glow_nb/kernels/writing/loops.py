@@ -72,14 +72,16 @@ def share(count: int | str) -> str:
     return f"range(thread * {count} // threads, (thread + 1) * {count} // threads)"
 
 
-def write_shares(out: SourceWriter, units: int, panels: int, *, panels_first: bool) -> None:
+def write_shares(
+    out: SourceWriter, units: int, panels: int, *, panels_first: bool, panel: str = "panel"
+) -> None:
     """Write ``unit``, ``unit_end``, ``panel_begin`` and ``panel_end`` of ``thread``.
 
     There are *units* times *panels* pieces of work, which the threads share as a
-    :func:`~glow_nb.thread_grid.thread_grid`.
+    :func:`~glow_nb.thread_grid.thread_grid`. *panel* is the word for the second ones in the text.
     """
     sizes = f"{units}, {panels}, {int(panels_first)}"
-    out.line(f"unit, unit_end, panel_begin, panel_end = own_share(thread, threads, {sizes})")
+    out.line(f"unit, unit_end, {panel}_begin, {panel}_end = own_share(thread, threads, {sizes})")
 
 
 @contextmanager

@@ -119,6 +119,23 @@ def test_rows_times_rows(name: str) -> None:
 
 
 @pytest.mark.jit
+@pytest.mark.parametrize(("columns", "has_bias"), [(7, True), (8, False), (1, True)])
+def test_many_rows_times_few_are_read_once(
+    columns: int, has_bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads share the tiles of the larger matrix, and each meets all rows of the other one."""
+    monkeypatch.setattr(unpacked_matmul, "multiplies_rows", lambda *_: True)
+    case = (3, 23, 18), (3, columns, 18), (0, 1, 2), (0, 2, 1)
+    instruction = product_of(case, has_bias=has_bias)
+    target = Target.host(8)
+    text = generate_kernel(instruction, target).text
+    assert text.index("for tile in range(max(tile_begin, 0)") < text.index("channel = ")
+    operands = [instruction.lhs, instruction.rhs, instruction.bias]
+    arrays = whole_numbers(*(b.type.shape for b in operands if b is not None))
+    check(instruction, target, operands=arrays, ulp=0)
+
+
+@pytest.mark.jit
 @pytest.mark.parametrize(
     ("name", "target_of"),
     in_turn(
