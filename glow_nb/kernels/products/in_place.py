@@ -42,15 +42,15 @@ bytes. Tiles of 384 bytes on a Zen 4 core with AVX-512 read matrices of 0.4 to 1
 0.85 to 0.99 of the time of copies for 24 to 600 rows, in 1.0 for 1,000 and in 1.03 for 1,500; in
 0.93 to 1.06 where rows are a multiple of 8 KiB."""
 
-MEETING_ROWS = 16
-"""Rows of a right matrix that meet if the first-level cache does not hold a line of each. Where it
-holds 16, as with rows of 2 KiB, tiles read the matrix where it lies no slower."""
+CONFLICTING_ROWS = 16
+"""So many rows of a right matrix are looked at: if the first-level cache holds a line of each, they
+do not conflict. As with rows of 2 KiB, tiles read the matrix where it lies no slower then."""
 
-MEETING_CYCLES = 0.06
+CONFLICT_CYCLES = 0.06
 """Of each byte of a right matrix, for each tile of left rows, beside the above if tiles are not
-wide and its rows drive each other out of the first-level cache. On a Zen 3 core with AVX2, 8 x
-2,048 x 128 takes 1.9 times as long where the matrix lies as 8 x 2,000 x 128 does, and 8 x 1,024 x
-64 takes 1.5 times as long as with copies."""
+wide and its rows drive each other out of the first-level cache. On a Zen 3 core with AVX2, 8 rows
+times 2,048 x 128 (columns x inner) take 1.9 times as long where the matrix lies as 8 rows times
+2,000 x 128 do, and 8 rows times 1,024 x 64 take 1.5 times as long as with copies."""
 
 
 def in_place_nest(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> ProductNest:
@@ -84,25 +84,25 @@ def scattered_cycles(
     shape, kind = product.shape, kinds.right
     vectors = block // lanes_of(kinds.total, target)
     tiles = -(-shape.rows // row_limit(vectors, registers_of(target)))
-    if shape.depth <= block:
+    conflict = CONFLICT_CYCLES if rows_conflict(product, kind, target) else 0.0
+    if shape.depth <= block and not conflict:
         return 0.0  # all of a row is read
     width = block * kind.size_bytes
     if width >= WIDE_BYTES:
         return tiles * WIDE_CYCLES
-    meeting = MEETING_CYCLES if rows_meet(product, kind, target) else 0.0
     if shape.inner * shape.depth * kind.size_bytes <= level_2_bytes(target):
-        return tiles * (NEAR_CYCLES + meeting)
-    return tiles * ((NARROW_CYCLES if width < NARROW_BYTES else FAR_CYCLES) + meeting)
+        return tiles * (NEAR_CYCLES + conflict)
+    return tiles * ((NARROW_CYCLES if width < NARROW_BYTES else FAR_CYCLES) + conflict)
 
 
-def rows_meet(product: UnpackedProduct, kind: ElementKind, target: Target) -> bool:
+def rows_conflict(product: UnpackedProduct, kind: ElementKind, target: Target) -> bool:
     """Return whether rows of the right matrix, of *kind*, drive each other out of a cache.
 
     They do if their first lines have the same place in the first-level cache, as those of rows of a
     multiple of 4 KiB.
     """
     distance = product.right.row * kind.size_bytes
-    return rows_side_by_side(distance, target) < min(product.shape.inner, MEETING_ROWS)
+    return rows_side_by_side(distance, target) < min(product.shape.inner, CONFLICTING_ROWS)
 
 
 def in_place_block(shape: MatMulShape, kind: ElementKind, target: Target) -> int:

@@ -32,7 +32,7 @@ from glow_nb.kernels.products.product_plan import (
     plan_product,
     result_bytes,
 )
-from glow_nb.kernels.products.row_products import reads_rows_first, tile_of
+from glow_nb.kernels.products.row_products import reads_left_once, tile_of
 from glow_nb.kernels.products.sweep_plan import SWEEP_FACTOR, SweepPlan, suits_sweep
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import Target
@@ -131,11 +131,12 @@ def row_product_cycles(shape: MatMulShape, kind: ElementKind, target: Target) ->
     """Estimate a product by :mod:`glow_nb.kernels.products.row_products`.
 
     Left rows that the first-level cache does not hold come from the second for each tile. It must
-    hold all of them, or a tile of them and all right rows, which meet before the next tile does.
+    hold all of them, or a tile and all right rows if these are read before the next tile is.
     """
     lanes = lanes_of(kind, target)
     cut, columns = tile_of(shape.rows, registers_of(target))
-    kept = cut.rows + shape.depth if reads_rows_first(shape) else shape.rows
+    left_once = reads_left_once(shape, cut, columns)
+    kept = cut.rows + shape.depth if left_once else shape.rows
     is_near = kept * shape.inner * kind.size_bytes <= target.l1_bytes // 2
     meet = shape.inner * kind.size_bytes % SAME_PLACE_BYTES == 0
     cycles = 0.0

@@ -2,8 +2,9 @@
 
 ``result[m, n] = sum over k of left[m, k] * right[n, k]``. A tile is some rows of the left matrix by
 some of the right one; each pair has a vector of sums, and the lanes of each are added at the end.
-Both matrices are read as they lie. The larger one is read once, at the rate of the memory it lies
-in: a tile of its rows meets all rows of the other one before the next tile does.
+Both matrices are read as they lie, and each thread reads its share of one of them once, at the
+rate of the memory it lies in: of the right one if there are few left rows, and of the left one if
+these are many. A tile of its rows is multiplied by all rows of the other matrix before the next.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from glow_nb.kernels.writing.index_text import plus, times
 from glow_nb.kernels.writing.loops import write_shares
 from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.program import kernel_operands
+
+ENOUGH_TILES = 16
+"""Tiles of left rows that are worth sharing among threads in place of panels of right rows."""
 
 MOST_COLUMNS = 8
 """Right rows of a tile: as many streams of memory as processors follow well."""
@@ -73,9 +77,13 @@ def tile_of(rows: int, registers: int) -> tuple[Cut, int]:
     return _cut(rows, columns, registers), columns
 
 
-def reads_rows_first(shape: MatMulShape) -> bool:
-    """Return whether the left matrix is the larger one, which is read once."""
-    return shape.rows > shape.depth
+def reads_left_once(shape: MatMulShape, cut: Cut, columns: int) -> bool:
+    """Return whether each tile of left rows is multiplied by all right rows before the next one.
+
+    Threads share the tiles then, in place of the panels of *columns* right rows: there must be
+    enough of them.
+    """
+    return cut.tiles >= max(ENOUGH_TILES, -(-shape.depth // columns))
 
 
 def _cut(rows: int, columns: int, registers: int) -> Cut:
@@ -105,7 +113,7 @@ class RowProductWriter:
         self.fusion = fusion.named_by_field()
         self.cut, self.columns = tile_of(product.shape.rows, registers)
         self.columns = min(self.columns, lanes)
-        self.rows_first = reads_rows_first(product.shape)
+        self.left_once = reads_left_once(product.shape, self.cut, self.columns)
         _, *operands = kernel_operands(self.fusion.head)
         self.lhs, self.rhs, *self.bias = (self.fusion.names[buffer] for buffer in operands)
         self.out = SourceWriter()
@@ -123,8 +131,8 @@ class RowProductWriter:
             if min(shape.batch, shape.rows, shape.depth) == 0:
                 out.line("return")
             else:
-                pieces = self.cut.tiles if self.rows_first else -(-shape.depth // self.columns)
-                piece = "tile" if self.rows_first else "panel"
+                pieces = self.cut.tiles if self.left_once else -(-shape.depth // self.columns)
+                piece = "tile" if self.left_once else "panel"
                 write_shares(out, shape.batch, pieces, panels_first=True, panel=piece)
                 # Nothing is kept there: the pointer tells the kind of the sums.
                 out.line(f"sums = as_{self.kinds.total.value}(scratch)")
@@ -135,8 +143,8 @@ class RowProductWriter:
         return out.text
 
     def _write_image(self) -> None:
-        """Multiply one matrix: the thread's share of the larger matrix with all of the other."""
-        if self.rows_first:
+        """Multiply one matrix: the thread's tiles by all panels, or all tiles by its panels."""
+        if self.left_once:
             for number, rows in self._tiles(shared=True):
                 for tag, columns in self._panels(shared=False):
                     self._write_tile(f"{tag}{number}", rows, columns)

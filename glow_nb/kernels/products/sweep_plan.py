@@ -21,7 +21,7 @@ from glow_nb.kernels.products.in_place import (
     NARROW_BYTES,
     WIDE_BYTES,
     in_place_block,
-    rows_meet,
+    rows_conflict,
 )
 from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.product_nest import ProductKinds
@@ -43,8 +43,8 @@ SWEPT_ROWS = 8
 streams of memory as processors follow well. Of 4, 8, 16 and 32, 8 were the fastest or close to it
 for matrices in the second-level cache, in the third and in memory. Where several tiles read them,
 twice as many are better on one Zen 3 core, as sums wait half as often, unless rows drive each other
-out of the first-level cache: with 8, 8 x 4,096 x 512 and 12 x 1,024 x 512 take 0.75 and 0.7 of the
-time that they take with 16."""
+out of the first-level cache: with 8, 8 rows times 4,096 x 512 (columns x inner) and 12 rows times
+1,024 x 512 take 0.75 and 0.7 of the time that they take with 16."""
 
 SWEEP_FACTOR = 1.35
 """What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products, or
@@ -75,7 +75,7 @@ class SweepPlan:
         lanes, shape = lanes_of(kinds.total, target), product.shape
         vectors = swept_vectors(shape, kinds.total, target)
         cut = Cut.balanced(max(1, shape.rows), row_limit(vectors, registers_of(target)))
-        is_read_again = cut.tiles > 1 and not rows_meet(product, kinds.right, target)
+        is_read_again = cut.tiles > 1 and not rows_conflict(product, kinds.right, target)
         steps = 2 * SWEPT_ROWS if is_read_again else SWEPT_ROWS
         return cls(lanes, vectors, cut, steps, product.right.row % lanes == 0)
 
@@ -99,8 +99,9 @@ def suits_sweep(product: UnpackedProduct, kinds: ProductKinds, target: Target) -
     matrices = shape.batch if right.distance else 1
     right_bytes = matrices * shape.inner * shape.depth * kind.size_bytes
     sum_bytes = shape.rows * shape.depth * kinds.total.size_bytes
-    is_far, meets = right_bytes > near_bytes, _meets(product, kind, target)
-    if sum_bytes > near_bytes or not (is_far or meets):
+    is_far = right_bytes > near_bytes
+    avoids_conflicts = _avoids_conflicts(product, kinds, target)
+    if sum_bytes > near_bytes or not (is_far or avoids_conflicts):
         return False
     if shape.depth <= lanes_of(kinds.total, target) * swept_vectors(shape, kinds.total, target):
         return False  # a single tile reads it in order anyway
@@ -108,20 +109,20 @@ def suits_sweep(product: UnpackedProduct, kinds: ProductKinds, target: Target) -
     arithmetic = target.passes * shape.rows / (FMA_PER_CYCLE * vector_bytes)
     is_narrow = in_place_block(shape, kind, target) * kind.size_bytes < NARROW_BYTES
     is_cheap = (SWEEP_FACTOR - 1) * arithmetic <= COPIED_CYCLES
-    if is_cheap and (is_narrow or meets):
+    if is_cheap and (is_narrow or avoids_conflicts):
         return True
     return is_far and SWEEP_FACTOR * arithmetic <= byte_cycles(right_bytes, target)
 
 
-def _meets(product: UnpackedProduct, kind: ElementKind, target: Target) -> bool:
-    """Return whether tiles that are not wide would read rows of the right matrix that meet.
+def _avoids_conflicts(product: UnpackedProduct, kinds: ProductKinds, target: Target) -> bool:
+    """Return whether other tiles than those of a sweep would suffer from rows that conflict.
 
-    Sums that are short beside the number of rows wait too often to be swept.
+    Wide ones do not. Sums that are short beside the number of rows wait too often to be swept.
     """
-    shape = product.shape
-    width = in_place_block(shape, kind, target) * kind.size_bytes
+    shape, kind = product.shape, kinds.right
+    width = in_place_block(shape, kinds.total, target) * kind.size_bytes
     is_long = shape.inner > 4 * shape.rows
-    return is_long and width < WIDE_BYTES and rows_meet(product, kind, target)
+    return is_long and width < WIDE_BYTES and rows_conflict(product, kind, target)
 
 
 def swept_vectors(shape: MatMulShape, kind: ElementKind, target: Target) -> int:

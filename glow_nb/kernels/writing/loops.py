@@ -78,7 +78,8 @@ def write_shares(
     """Write ``unit``, ``unit_end``, ``panel_begin`` and ``panel_end`` of ``thread``.
 
     There are *units* times *panels* pieces of work, which the threads share as a
-    :func:`~glow_nb.thread_grid.thread_grid`. *panel* is the word for the second ones in the text.
+    :func:`~glow_nb.thread_grid.thread_grid`. *panel* names the second kind of pieces:
+    the variables are ``<panel>_begin`` and ``<panel>_end``.
     """
     sizes = f"{units}, {panels}, {int(panels_first)}"
     out.line(f"unit, unit_end, {panel}_begin, {panel}_end = own_share(thread, threads, {sizes})")

@@ -294,6 +294,17 @@ def test_rows_of_one_place_in_the_cache_are_swept_or_copied(
     assert in_place_nest(product, KINDS, SMALL_CORE).right.is_copied == is_copied
 
 
+def test_windows_that_one_tile_covers_are_copied_if_their_rows_have_one_place() -> None:
+    near, far = (
+        UnpackedProduct(
+            MatMulShape(1, 8, 64, 24), MatrixLayout((), 64, 1), MatrixLayout((), row, 1)
+        )
+        for row in (1000, 1024)
+    )
+    assert not in_place_nest(near, KINDS, SMALL_CORE).right.is_copied
+    assert in_place_nest(far, KINDS, SMALL_CORE).right.is_copied
+
+
 def test_wide_tiles_read_rows_of_one_place_in_the_cache_where_they_lie() -> None:
     wide = replace(SMALL_CORE, lanes=16, features=f"{SMALL_CORE.features},+avx512f,+avx512vl")
     product = product_with_rows(12, 128, 2048)

@@ -19,7 +19,7 @@ from glow_nb.kernels.products.matmul import MatMulShape
 from glow_nb.kernels.products.matrix_layout import MatrixLayout
 from glow_nb.kernels.products.product_nest import ProductKinds
 from glow_nb.kernels.products.product_plan import plan_product
-from glow_nb.kernels.products.row_products import tile_of
+from glow_nb.kernels.products.row_products import reads_left_once, tile_of
 from glow_nb.kernels.products.unpacked_product import UnpackedProduct
 from glow_nb.kernels.target import LANE_COUNTS, Target
 from glow_nb.llir.instructions.derived import instruction_for
@@ -118,14 +118,21 @@ def test_rows_times_rows(name: str) -> None:
     check_case(name, TRANSPOSED[name], Target.host)
 
 
+def test_threads_share_right_rows_unless_there_are_many_tiles_of_left_rows() -> None:
+    for registers in (16, 32):
+        for rows, depth, is_left_read_once in ((14, 13, False), (100, 99, False), (300, 9, True)):
+            shape = MatMulShape(1, rows, 64, depth)
+            assert reads_left_once(shape, *tile_of(rows, registers)) == is_left_read_once
+
+
 @pytest.mark.jit
 @pytest.mark.parametrize(("columns", "has_bias"), [(7, True), (8, False), (1, True)])
 def test_many_rows_times_few_are_read_once(
     columns: int, has_bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads share the tiles of the larger matrix, and each meets all rows of the other one."""
+    """Threads share the tiles of left rows, and each is multiplied by all right rows."""
     monkeypatch.setattr(unpacked_matmul, "multiplies_rows", lambda *_: True)
-    case = (3, 23, 18), (3, columns, 18), (0, 1, 2), (0, 2, 1)
+    case = (2, 100, 18), (2, columns, 18), (0, 1, 2), (0, 2, 1)
     instruction = product_of(case, has_bias=has_bias)
     target = Target.host(8)
     text = generate_kernel(instruction, target).text
