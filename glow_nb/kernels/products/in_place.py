@@ -43,8 +43,9 @@ bytes. Tiles of 384 bytes on a Zen 4 core with AVX-512 read matrices of 0.4 to 1
 0.93 to 1.06 where rows are a multiple of 8 KiB."""
 
 CONFLICTING_ROWS = 16
-"""So many rows of a right matrix are looked at: if the first-level cache holds a line of each, they
-do not conflict. As with rows of 2 KiB, tiles read the matrix where it lies no slower then."""
+"""So many rows of a right matrix are looked at: if the first-level cache holds a line of each, no
+row drives another one out. It holds them with rows of 2 KiB, and tiles read these where they lie no
+slower than others."""
 
 CONFLICT_CYCLES = 0.06
 """Of each byte of a right matrix, for each tile of left rows, beside the above if tiles are not

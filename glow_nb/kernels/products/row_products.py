@@ -32,7 +32,9 @@ from glow_nb.kernels.writing.source import KernelSource, SourceWriter
 from glow_nb.llir.program import kernel_operands
 
 ENOUGH_TILES = 16
-"""Tiles of left rows that are worth sharing among threads in place of panels of right rows."""
+"""Tiles of left rows that are worth sharing among threads in place of panels of right rows. One
+Zen 3 core takes 0.89 of the time for 100 rows times 8 x 4,096 (columns x inner), which are 17
+tiles."""
 
 MOST_COLUMNS = 8
 """Right rows of a tile: as many streams of memory as processors follow well."""

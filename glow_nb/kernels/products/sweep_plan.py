@@ -44,7 +44,7 @@ streams of memory as processors follow well. Of 4, 8, 16 and 32, 8 were the fast
 for matrices in the second-level cache, in the third and in memory. Where several tiles read them,
 twice as many are better on one Zen 3 core, as sums wait half as often, unless rows drive each other
 out of the first-level cache: with 8, 8 rows times 4,096 x 512 (columns x inner) and 12 rows times
-1,024 x 512 take 0.75 and 0.7 of the time that they take with 16."""
+1,024 x 512 take 0.71 of the time that they take with 16."""
 
 SWEEP_FACTOR = 1.35
 """What the multiply-adds of a sweep cost beside those of whole sums: sums wait after 8 products, or
