@@ -57,6 +57,7 @@ _SHAPING = (
     "codegen/separate_names.py",
     "codegen/target_machine.py",
     "codegen/translate.py",
+    "codegen/translate_bytecode.py",
     "cook_toom.py",
     "float28.py",
     "philox.py",

@@ -29,6 +29,7 @@ from glow_nb.codegen.numba_contexts import TargetContext, TypingContext
 from glow_nb.codegen.separate_names import SeparateNames
 from glow_nb.codegen.symbols import read_symbols
 from glow_nb.codegen.target_machine import initialize_llvm, target_machine
+from glow_nb.codegen.translate_bytecode import TranslateByteCode
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
@@ -37,9 +38,8 @@ from glow_nb.simd.namespace import NAMESPACE
 from glow_nb.simd.types import kernel_signature
 
 PASSES = (
-    (untyped_passes.TranslateByteCode, "bytecode to numba's IR"),
+    (TranslateByteCode, "bytecode to numba's IR"),
     (untyped_passes.FixupArgs, "complete the arguments"),
-    (untyped_passes.IRProcessing, "build the control flow graph"),
     (SeparateNames, "one type per name"),
     (typed_passes.NopythonTypeInference, "infer types"),
     (typed_passes.NoPythonSupportedFeatureValidation, "reject what cannot be compiled"),
@@ -48,8 +48,8 @@ PASSES = (
 )
 """numba's passes that generated text needs.
 
-It has no closures, arrays or calls to inline, and no values with reference counts, whose ends of
-lifetimes another pass would mark.
+It has no closures, arrays or calls to inline, and no values with reference counts, for whose ends
+numba would look where each value is used last.
 """
 
 _RUNTIME = frozenset({"memcpy", "memmove", "memset"})

@@ -2,7 +2,7 @@
 
 The Python of a page runs from top to bottom as one script of its own. The commands of a page run in
 the same folder, which holds what the pages speak of: ``out/`` as ``make demo`` leaves it (in the
-default run with the first stage of its network alone), a ``model.onnx`` and arrays for it. Where
+default run with the first block of its network alone), a ``model.onnx`` and arrays for it. Where
 running is not the point, it is said here what is checked in its place (:func:`check_command`).
 """
 
@@ -31,6 +31,7 @@ from glow_nb.demo.__main__ import save_model
 from glow_nb.demo.network import STAGES, make_resnet50
 from glow_nb.demo.photograph import load_image
 from glow_nb.runtime.devices.device_file import parse_devices
+from tests.end_to_end.test_demo import FIRST_BLOCK
 from tests.golden.run_case import run_case
 from tests.unit.commands.samples import call
 
@@ -87,8 +88,8 @@ def name_of(page: Path) -> str:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(1, id="one stage"),
-        pytest.param(len(STAGES), id="all stages", marks=pytest.mark.slow),
+        pytest.param(FIRST_BLOCK, id="one block"),
+        pytest.param(STAGES, id="all stages", marks=pytest.mark.slow),
     ],
 )
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -96,7 +97,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("documents")
     image, _ = load_image()
     (folder / "out").mkdir()
-    model = make_resnet50(image, stages=STAGES[: request.param])
+    model = make_resnet50(image, stages=request.param)
     save_model(model, image, folder / "out")
     onnx.save(small_model(), folder / "model.onnx")
     images = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)

@@ -1,4 +1,4 @@
-"""The memory of a process that runs resnet50: little more than constants and arena, and flat."""
+"""The memory of a process that runs a network: little more than constants and arena, and flat."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 import glow_nb
 
-RESNET50 = Path(onnx.backend.test.__file__).parent / "data" / "light" / "light_resnet50.onnx"
+MODELS = Path(onnx.backend.test.__file__).parent / "data" / "light"
 STATM = Path("/proc/self/statm")
 ALLOWED_BYTES = 200_000_000
 """For the interpreter, NumPy, LLVM and the ONNX parser, beside constants and arena."""
 HUGE_PAGE_BYTES = 2 << 20
 """The system may join pages to such meanwhile, which counts what lies between them as resident. One
-output that each run kept would be 40 MB."""
+output kept by each of 10,000 runs would be 40 MB."""
 SCRIPT = """
 import gc, json, mmap, sys
 from pathlib import Path
@@ -47,10 +47,18 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("runs", [20, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_resident_memory_of_resnet50(runs: int) -> None:
-    glow_nb.compile(RESNET50, threads=2)  # the child finds its kernels in the cache
-    command = [sys.executable, "-c", SCRIPT, str(RESNET50), str(runs)]
+@pytest.mark.parametrize(
+    "name, runs",
+    [
+        ("shufflenet", 20),
+        pytest.param("resnet50", 20, marks=pytest.mark.slow),
+        pytest.param("resnet50", 10_000, marks=pytest.mark.slow),
+    ],
+)
+def test_resident_memory(name: str, runs: int) -> None:
+    model = MODELS / f"light_{name}.onnx"
+    glow_nb.compile(model, threads=2)  # the child finds its kernels in the cache
+    command = [sys.executable, "-c", SCRIPT, str(model), str(runs)]
     made = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(made.stdout)
     assert found["early"] - found["needed"] < ALLOWED_BYTES
