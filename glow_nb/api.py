@@ -273,6 +273,7 @@ class _Build:
                 program_pipeline=self.program_pipeline,
                 observer=self.observer,
             )
+        state.add(made.program.state)  # a pass may have brought some
         observed("free_memory", _return_freed_memory, made.program, self.observer)
         finish(self.observer)
         return CompiledNetwork(

@@ -31,18 +31,31 @@ def distance(expected: Array, found: Array, *, least: float = 0.0) -> float:
     return difference / largest if largest else difference
 
 
+def differences_of(expected: Array, found: Array) -> Array:
+    """Return how far each number *found* is from the one *expected*, both float64.
+
+    NaN is equal to NaN and an infinity to itself; where only one has them, it is infinity.
+    """
+    is_same = (expected == found) | (np.isnan(expected) & np.isnan(found))
+    with np.errstate(over="ignore"):
+        differences = np.abs(np.subtract(found, expected, where=~is_same, out=np.zeros_like(found)))
+    return np.where(np.isnan(differences), np.inf, differences)
+
+
 def decibels(expected: Array, found: Array) -> float:
     """Return :func:`signal_to_noise` of what is *found*, in place of what is *expected*."""
     wide = expected.astype(np.float64)
-    noise = found.astype(np.float64) - wide
-    return signal_to_noise(float(np.sum(wide * wide)), float(np.sum(noise * noise)))
+    noise = differences_of(wide, found.astype(np.float64))
+    signal = float(np.sum(np.square(wide), where=np.isfinite(wide)))
+    return signal_to_noise(signal, float(np.sum(noise * noise)))
 
 
 def signal_to_noise(signal: float, noise: float) -> float:
     """Return the ratio of two energies, sums of squares, in decibels: infinite without noise."""
     if not noise:
         return np.inf
-    return 10 * float(np.log10(signal / noise)) if signal else -np.inf
+    ratio = signal / noise
+    return 10 * float(np.log10(ratio)) if ratio else -np.inf
 
 
 def largest_distance(expected: Iterable[Array], found: Iterable[Array]) -> float:

@@ -62,6 +62,9 @@ def evaluate(
         for value in last_use.get(node, ()):
             values.pop(value, None)
     state.update({kept.name: saved[kept].copy() for kept in function.state if kept in saved})
+    for output in function.outputs:
+        if output not in saved:
+            raise VerifyError(function, f"output {output} is never written; save a value into it")
     ordered = {output.name: saved[output] for output in function.outputs}
     return cut(ordered, {o.name: o.counted for o in function.outputs if o.counted})
 
@@ -89,7 +92,15 @@ def evaluate_node(node: Node, values: Mapping[Value, Array]) -> tuple[Array, ...
 
 
 def _value_of(value: Value, values: Mapping[Value, Array]) -> Array:
-    return value.array if isinstance(value, Constant) and value not in values else values[value]
+    found = values.get(value)
+    if found is not None:
+        return found
+    if isinstance(value, Constant):
+        return value.array
+    raise GlowError(
+        f"{value!r} is read, but no node before its reader makes it, and it is no input of the "
+        "function; emit the node that makes it"
+    )
 
 
 def _last_uses(function: Function) -> dict[Node, list[Value]]:

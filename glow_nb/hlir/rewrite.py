@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar, overload
 
 from typing_extensions import override
 
-from glow_nb.errors import GlowError
+from glow_nb.errors import GlowError, OptionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.given_function import given_function
-from glow_nb.hlir.graph import Function, Node, Value
+from glow_nb.hlir.graph import Function, Node, Placeholder, State, Value, producer_of
 from glow_nb.hlir.provenance import record_replacement
+from glow_nb.hlir.save import Save
 from glow_nb.schema import renewed
+from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
 M = TypeVar("M", bound=Node)
@@ -20,8 +22,19 @@ M = TypeVar("M", bound=Node)
 Replacement = Value | tuple[Value, ...] | None
 
 
+_NO_NEW_ONES = (
+    "a rule cannot add inputs and outputs; glow_nb.Builder.continuing(function) holds a whole "
+    "function, and can"
+)
+
+
 class Rewriter(Builder):
-    """The builder that a rule gets: new nodes land before the node that is being looked at."""
+    """The builder that a rule gets: new nodes land before the node that is being looked at.
+
+    Attributes:
+        current: That node, its operands rewritten.
+        has_changed: Whether a rule has replaced a node, or updated a state.
+    """
 
     def __init__(self, function: Function) -> None:
         """Rewrite *function*; every name in it counts as taken."""
@@ -31,6 +44,23 @@ class Rewriter(Builder):
         self._name_is_free = False
         self._function = function
         self._new_use_counts: dict[Value, int] = {}
+        self.has_changed = False
+
+    @override
+    def input(self, name: str, type: TensorType | str) -> Placeholder:
+        """Raise GlowError: rules leave the signature of a function as it is."""
+        raise GlowError(f"input {name!r:.80} of function {self.name!r}: {_NO_NEW_ONES}")
+
+    @override
+    def save(self, value: Value, name: str) -> Placeholder:
+        """Raise GlowError: rules leave the signature of a function as it is."""
+        raise GlowError(f"output {name!r:.80} of function {self.name!r}: {_NO_NEW_ONES}")
+
+    @override
+    def update(self, state: State, value: Value) -> Save:
+        """Let the next run begin with *value* in *state*, also if the rule keeps its node."""
+        self.has_changed = True
+        return super().update(state, value)
 
     @override
     def emit(self, node: N, name: str | None = None) -> N:
@@ -38,7 +68,7 @@ class Rewriter(Builder):
 
         The name of the node being replaced is free: the first node that asks for it gets it.
         """
-        if self.current is None:
+        if self.current is None or not isinstance(node, Node):
             return super().emit(node, name)
         wanted = name or node.name or f"{self.current.name}_{node.opcode}"
         if wanted != self.current.name or not self._name_is_free:
@@ -95,14 +125,16 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
     comes back when no rule fired.
 
     Raises:
-        OptionError: *function* is none.
+        OptionError: *function* is none, *rule* is no function, or one *of* the classes is none.
+        GlowError: The rule returned something else than a value for each result of a node, or one
+            that is not in the function.
     """
-    offered = given_function(function).classes_of(of or (Node,))
+    offered = given_function(function).classes_of(_checked_classes(rule, of))
     if not offered:
         return function
     rewriter = Rewriter(function)
     replaced: dict[Value, Value] = {}
-    fired = False
+    borrowed: list[tuple[Node, Value]] = []
     for node in function.nodes:
         is_offered = type(node) in offered
         if not (replaced or is_offered):
@@ -112,25 +144,27 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
         if current is not node:
             rewriter.carry_all_uses(node.results, current.results)
         mark = len(rewriter.nodes)
-        result = None
+        found = None
         if is_offered:
             rewriter.begin(current)
-            result = rule(current, rewriter)
-        if result is None or result is current or (result and result == current.results):
+            found = _replacement(current, rule(current, rewriter))
+        if found is None:
             rewriter.nodes.append(current)
             if current is node:
                 continue
             values = current.results
         else:
-            fired = True
-            values = _inherit_name(current, _as_tuple(result), rewriter, mark)
+            rewriter.has_changed = True
+            values = _inherit_name(current, found, rewriter, mark)
             _check_replacement(current, values)
-            record_replacement(rewriter.origins, current, rewriter.nodes[mark:], values)
+            made = rewriter.nodes[mark:]
+            borrowed += _not_of(made, current, values)
+            record_replacement(rewriter.origins, current, made, values)
         for old, looked_at, new in zip(node.results, current.results, values, strict=True):
             if new is not old:
                 replaced[old] = new
                 rewriter.carry_uses(looked_at, new)
-    return function.with_nodes(rewriter.nodes, rewriter.origins) if fired else function
+    return _rewritten(function, rewriter, borrowed)
 
 
 def substitute(function: Function, mapping: Mapping[Value, Value]) -> Function:
@@ -151,10 +185,64 @@ def substitute(function: Function, mapping: Mapping[Value, Value]) -> Function:
     return function.with_nodes(nodes) if changed else function
 
 
-def _as_tuple(result: Value | tuple[Value, ...]) -> tuple[Value, ...]:
-    if isinstance(result, tuple):
-        return result
-    return result.results if isinstance(result, Node) else (result,)
+def _checked_classes(rule: object, of: tuple[type[Node], ...]) -> tuple[type[Node], ...]:
+    """Return the classes that a rule is offered; raise OptionError if it is none, or they are."""
+    if not callable(rule):
+        raise OptionError(
+            f"rule={rule!r:.80}: give a function that takes a node and a rewriter, and returns "
+            "what replaces the node"
+        )
+    for cls in of:
+        if not isinstance(cls, type):
+            raise OptionError(f"{cls!r:.80} is no class of nodes; give one such as ops.Relu")
+    return of or (Node,)
+
+
+def _replacement(node: Node, result: object) -> tuple[Value, ...] | None:
+    """Return the values that come instead of the results of *node*; None if it stays.
+
+    Raises:
+        GlowError: *result*, which a rule returned, is neither values nor None.
+    """
+    if result is None or result is node:
+        return None
+    values = result if isinstance(result, tuple) else (result,)
+    if isinstance(result, Node):
+        values = result.results
+    if not all(isinstance(value, Value) for value in values):
+        raise GlowError(
+            f"{node}: a rule returned {result!r:.80}; it must return a value, a tuple of values, "
+            "one for each result, or None to keep the node"
+        )
+    return None if values and values == node.results else values
+
+
+def _not_of(made: list[Node], old: Node, values: tuple[Value, ...]) -> Iterator[tuple[Node, Value]]:
+    """Yield *old* with each of *values* that comes instead of it and that none of *made* makes."""
+    for value in values:
+        if producer_of(value) not in made:
+            yield old, value
+
+
+def _rewritten(
+    function: Function, rewriter: Rewriter, borrowed: list[tuple[Node, Value]]
+) -> Function:
+    """Return *function* with the nodes of *rewriter*.
+
+    Raises:
+        GlowError: No node makes a value that a rule returned and did not emit, one of *borrowed*.
+    """
+    if not rewriter.has_changed:
+        return function
+    present = set(rewriter.nodes) if borrowed else set()
+    for old, value in borrowed:
+        made_by = producer_of(value)
+        if made_by is not None and made_by not in present:
+            raise GlowError(
+                f"{old}: a rule returned {made_by!r}, which is not in the function; emit it with "
+                "the rewriter, as in return rewriter.emit(Relu(x))"
+            )
+    return function.with_nodes(rewriter.nodes, rewriter.origins)
 
 
 def _inherit_name(

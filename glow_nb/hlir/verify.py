@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from glow_nb.counted import problem_of
 from glow_nb.errors import VerifyError
-from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Result, State, Value
+from glow_nb.hlir.graph import (
+    Constant,
+    Function,
+    Node,
+    Placeholder,
+    Result,
+    State,
+    Value,
+    producer_of,
+)
 from glow_nb.hlir.module import Module
 from glow_nb.hlir.save import Save, is_update
 from glow_nb.schema import operands_of
@@ -67,13 +76,20 @@ def _verify_operands(
             _claim_name(names, operand)
             defined.add(operand)
         else:
-            kind = "placeholder" if isinstance(operand, Placeholder) else "value"
-            where = (
-                "is not an input or output of the function"
-                if isinstance(operand, Placeholder)
-                else "is used before it is defined"
-            )
-            raise VerifyError(node, f"{kind} {_shown(operand)} {where}")
+            raise VerifyError(node, _fault_of(function, operand))
+
+
+def _fault_of(function: Function, operand: Value) -> str:
+    """Return why no node of *function* may read *operand* where it does."""
+    shown = _shown(operand)
+    if isinstance(operand, Placeholder):
+        return f"placeholder {shown} is not an input or output of the function"
+    if producer_of(operand) in function.nodes:
+        return f"value {shown} is used before it is defined"
+    return (
+        f"value {shown} is not in the function; emit the node that makes it with the builder, or "
+        "with the rewriter that a rule gets"
+    )
 
 
 def _shown(value: Value) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite
-from glow_nb.quant.comparison import drift
+from glow_nb.quant.comparison import Drift, drift
 from glow_nb.quant.operators import PRODUCTS, is_product_of_weights
 from glow_nb.quant.samples import Samples, batches_of
 from glow_nb.source import Trained, as_source, shapes_of
@@ -29,7 +30,8 @@ class BiasCorrection:
     Attributes:
         function: The network: the given one, if its outputs are nearer to the floats.
         corrected: How many biases were computed anew.
-        before: Signal to noise of the outputs in decibels with the given biases, the mean over all.
+        before: Signal to noise of the outputs in decibels with the given biases, the mean over all
+            that differ from the floats.
         after: The same with the new ones.
     """
 
@@ -88,8 +90,11 @@ def correct_biases(
         return None if found is None else rewriter.emit(node.copied(bias=found))
 
     function = rewrite(quantized, rule)
-    before, after = (
-        _decibels(float_model, each, feeds, backend, cores) for each in (quantized, function)
+    before, after = _decibels(
+        *(
+            drift(float_model, each, feeds, backend=backend, threads=cores, runs=0)
+            for each in (quantized, function)
+        )
     )
     return BiasCorrection(function if after > before else quantized, corrected, before, after)
 
@@ -133,8 +138,9 @@ def _corrected_bias(node: Node, wanted: Node, mean: Array, rewriter: Rewriter) -
         ) if isinstance(zero, Constant):
             real = weights.evaluate(w.array, unit.array, zero.array)
             change = getattr(wanted, product.weights).array - real
-            moved = _mean_of_sums(wanted, change, mean)
-            steps = stored.array + np.rint(moved / scale.array)
+            with np.errstate(invalid="ignore"):  # of samples that are infinite
+                moved = np.rint(_mean_of_sums(wanted, change, mean) / scale.array)
+            steps = stored.array + np.where(np.isfinite(moved), moved, 0)
             limit = 2**31 - 1
             integers = np.clip(steps, -limit, limit).astype(np.int32)
             renewed = rewriter.constant(f"{stored.name}_corrected", integers)
@@ -155,12 +161,16 @@ def _mean_of_sums(node: Node, weights: Array, mean: Array) -> Array:
     return sums.reshape(-1)
 
 
-def _decibels(
-    float_model: Trained,
-    function: Function,
-    feeds: list[dict[str, Array]],
-    backend: BackendLike,
-    threads: int,
-) -> float:
-    found = drift(float_model, function, feeds, backend=backend, threads=threads, runs=0)
-    return float(np.mean([output.signal_to_noise for output in found.outputs]))
+def _decibels(before: Drift, after: Drift) -> tuple[float, float]:
+    """Return the mean signal to noise of the outputs of both.
+
+    Outputs that are exact in both, such as inputs, are not counted, if there are others.
+    """
+    pairs = [
+        (one.signal_to_noise, other.signal_to_noise)
+        for one, other in zip(before.outputs, after.outputs, strict=True)
+    ]
+    differing = [pair for pair in pairs if not all(map(math.isinf, pair))]
+    counted = differing or pairs or [(math.inf, math.inf)]
+    one, other = (sum(ratios) / len(ratios) for ratios in zip(*counted, strict=True))
+    return one, other

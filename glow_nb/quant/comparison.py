@@ -14,7 +14,7 @@ from glow_nb.api import as_threads, compile
 from glow_nb.arguments import as_path, whole_number
 from glow_nb.backends import Backend, BackendLike, backend_named
 from glow_nb.compiler import optimize
-from glow_nb.distance import signal_to_noise
+from glow_nb.distance import differences_of, signal_to_noise
 from glow_nb.errors import OptionError, UnsupportedError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -120,6 +120,8 @@ def drift(
 
     Compared are the outputs and every value that *quantized* rounds to integers and the optimized
     graph of *float_model* has under the same name: all of them, if :func:`quantize` made it.
+    Outputs whose size only a run shows are left out: their elements need not stand for the same
+    things.
 
     Args:
         float_model: What was calibrated.
@@ -202,7 +204,11 @@ def _pairs(reference: Function, rounded: Function) -> list[tuple[Value, ops.Dequ
 
 
 def _common_outputs(reference: Function, rounded: Function) -> list[Value]:
-    """Return the outputs of *reference*; raise OptionError if *rounded* has others."""
+    """Return the outputs of *reference* whose sizes are known.
+
+    Raises:
+        OptionError: *rounded* has others.
+    """
     wanted, found = (
         {output.name: output.type for output in function.outputs}
         for function in (reference, rounded)
@@ -212,7 +218,8 @@ def _common_outputs(reference: Function, rounded: Function) -> list[Value]:
             f"the outputs of {rounded.name!r} are {found}, those of {reference.name!r} are "
             f"{wanted}; compare networks of which one was made of the other"
         )
-    return list(reference.outputs)
+    hidden = {output.counted.count for output in reference.outputs if output.counted}
+    return [o for o in reference.outputs if not o.counted and o.name not in hidden]
 
 
 def _with_outputs(function: Function, values: list[Value] | list[ops.Dequantize]) -> Function:
@@ -248,9 +255,9 @@ class _Comparison:
 
     def add(self, wanted: Array, found: Array) -> None:
         """Count one batch."""
-        expected = wanted.astype(np.float64)
-        differences = np.abs(found.astype(np.float64) - expected)
-        self._signal += float(np.sum(expected * expected))
+        expected, given = wanted.astype(np.float64), found.astype(np.float64)
+        differences = differences_of(expected, given)
+        self._signal += float(np.sum(np.square(expected), where=np.isfinite(expected)))
         self._noise += float(np.sum(differences * differences))
         self._largest = max(self._largest, float(differences.max(initial=0.0)))
         low, high = self._range

@@ -12,7 +12,7 @@ from glow_nb.compiler import optimize
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Function, Node, Value
 from glow_nb.hlir.rewrite import substitute
-from glow_nb.quant.operators import PRODUCTS, is_product_of_weights
+from glow_nb.quant.operators import PRODUCTS, has_finite_weights, is_product_of_weights
 from glow_nb.quant.schemas import symmetric
 from glow_nb.quant.weights import quantize_weights
 from glow_nb.types import Array, ElementKind
@@ -64,7 +64,7 @@ def equalize(function: Function) -> Equalization:
     function = optimize(function)
     pairs = list(_pairs(function))
     arrays = {
-        constant: constant.array.astype(np.float64)
+        constant: constant.array.astype(np.float64, order="C")  # of which reshape makes views
         for pair in pairs
         for node in pair
         for constant in _constants(node)
@@ -102,7 +102,8 @@ def _pairs(function: Function) -> Iterator[tuple[Node, Node]]:
 
 
 def _is_layer(node: Node) -> bool:
-    return isinstance(node, ops.Convolution | ops.FullyConnected) and is_product_of_weights(node)
+    is_one = isinstance(node, ops.Convolution | ops.FullyConnected) and is_product_of_weights(node)
+    return is_one and has_finite_weights(node)
 
 
 def _constants(node: Node) -> tuple[Constant, Constant]:

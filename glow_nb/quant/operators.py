@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from glow_nb.hlir import ops
 from glow_nb.hlir.graph import Constant, Node, Value
 from glow_nb.schema import operands_of
@@ -82,3 +84,10 @@ def is_product_of_weights(node: Node) -> bool:
     return all(isinstance(getattr(node, name), Constant) for name in constants) and not isinstance(
         getattr(node, product.input), Constant
     )
+
+
+def has_finite_weights(node: Node) -> bool:
+    """True if all weights of a product of weights, and its bias, are finite."""
+    product = PRODUCTS[type(node)]
+    constants = [getattr(node, name) for name in (product.weights, product.bias) if name]
+    return all(bool(np.isfinite(constant.array).all()) for constant in constants)

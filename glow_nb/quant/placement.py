@@ -22,6 +22,7 @@ from glow_nb.quant.operators import (
     PRODUCTS,
     QUANTIZED,
     activations_of,
+    has_finite_weights,
     is_function_of_one,
     is_mover,
     is_product_of_weights,
@@ -156,8 +157,11 @@ class _Placer:
     def _reason_of_operands(self, node: Node) -> str:
         if node.type.kind is not FLOAT32 or node.predicate is not None:
             return f"it computes {node.type}, not plain float32"
-        if isinstance(node, tuple(PRODUCTS)) and not is_product_of_weights(node):
-            return "its weights are not constant"
+        if isinstance(node, tuple(PRODUCTS)):
+            if not is_product_of_weights(node):
+                return "its weights are not constant"
+            if not has_finite_weights(node):
+                return "a weight, or a number of its bias, is not finite"
         activations = activations_of(node)
         if isinstance(node, ARITHMETIC) and len(activations) < 2:
             return "one of its operands is constant"

@@ -20,6 +20,8 @@ from glow_nb.types import Array, ElementKind
 LEAST_SCALE = 2.0**-126
 """The smallest normal float32: what divides by a smaller one loses digits."""
 
+GREATEST = float(np.finfo(np.float32).max)
+
 KINDS = (ElementKind.INT8, ElementKind.UINT8, ElementKind.INT16)
 """The kinds of integers that activations become."""
 
@@ -72,14 +74,14 @@ def asymmetric(low: float, high: float, kind: ElementKind) -> Encoding:
     low, high = min(low, 0.0), max(high, 0.0)
     least, greatest = kind.limits
     scale = _as_scale((high - low) / (greatest - least))
-    offset = round(least - low / scale)
-    return Encoding(kind, scale, min(max(offset, least), greatest))
+    offset = min(max(round(least - low / scale), least), greatest)
+    return Encoding(kind, _with_finite(max(offset - least, greatest - offset), scale), offset)
 
 
 def symmetric(low: float, high: float, kind: ElementKind) -> Encoding:
     """Reach as far below 0 as above; the integer for 0 is the middle one, 128 of ``uint8``."""
     middle, most = _middle(kind)
-    return Encoding(kind, _as_scale(max(-low, high, 0.0) / most), middle)
+    return Encoding(kind, _with_finite(most, _as_scale(max(-low, high, 0.0) / most)), middle)
 
 
 def symmetric_unsigned(low: float, high: float, kind: ElementKind) -> Encoding:
@@ -87,14 +89,20 @@ def symmetric_unsigned(low: float, high: float, kind: ElementKind) -> Encoding:
     least, greatest = kind.limits
     if low < 0:
         return symmetric(low, high, kind)
-    return Encoding(kind, _as_scale(max(high, 0.0) / (greatest - least)), least)
+    most = greatest - least
+    return Encoding(kind, _with_finite(most, _as_scale(max(high, 0.0) / most)), least)
 
 
 def power_of_two(low: float, high: float, kind: ElementKind) -> Encoding:
-    """Do as :func:`symmetric`, with the next greater power of two as the scale."""
+    """Do as :func:`symmetric`, with the next greater power of two as the scale.
+
+    It is a smaller one where the last integer would stand for infinity.
+    """
     middle, most = _middle(kind)
     mantissa, exponent = math.frexp(max(-low, high, 0.0) / most)
     exponent -= mantissa == 0.5  # it is one
+    while (middle - kind.limits[0]) * 2.0**exponent > GREATEST:
+        exponent -= 1
     return Encoding(kind, _as_scale(2.0**exponent if mantissa else 0.0), middle)
 
 
@@ -108,6 +116,14 @@ def _middle(kind: ElementKind) -> tuple[int, int]:
 def _as_scale(step: float) -> float:
     """Return *step* as a float32 that can be divided by; 1 if there is nothing but zeros."""
     return float(np.float32(max(step, LEAST_SCALE))) if step else 1.0
+
+
+def _with_finite(steps: int, scale: float) -> float:
+    """Return *scale*, or the greatest one with which *steps* of it are a finite float32."""
+    limit = np.float32(GREATEST / steps)
+    if float(limit) * steps > GREATEST:
+        limit = np.nextafter(limit, np.float32(0))
+    return min(scale, float(limit))
 
 
 Schema = Callable[[float, float, ElementKind], Encoding]
@@ -133,6 +149,6 @@ def kind_named(
     """Return the kind, one of *kinds*, called *kind*; raise OptionError if there is none."""
     names = [known.value for known in kinds]
     name = kind.value if isinstance(kind, ElementKind) else kind
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         raise OptionError(f"{argument}={name!r:.80}: choose one of {names}")
     return ElementKind(name)

@@ -172,13 +172,14 @@ class Engine:
             batches = [(inputs, self.targets(inputs, wanted)) for inputs, wanted in batches]
         counts = [self.count(wanted) for _, wanted in batches]
         functions, network = self._step_for(*batches[0])
-        fed = {functions.numbers[name]: np.array(n, np.float32) for name, n in numbers.items()}
+        kind = functions.number_kind.dtype
+        fed = {functions.numbers[name]: np.array(n, kind) for name, n in numbers.items()}
         total = 0.0
         feeds: dict[str, Array] = {}
         with self._all_or_nothing(functions):
             for (inputs, wanted), count in zip(batches, counts, strict=True):
                 share = count / sum(counts)
-                besides = {functions.share: np.array(share, np.float32)} if functions.share else fed
+                besides = {functions.share: np.array(share, kind)} if functions.share else fed
                 feeds = {**inputs, functions.target: wanted, **besides}
                 outputs = network["train"].run(feeds)
                 loss = float(outputs.pop(functions.loss).item())

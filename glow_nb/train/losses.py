@@ -173,7 +173,7 @@ class SoftmaxCrossEntropy(Loss):
                 "targets: all are of classes whose class_weights are 0; a batch needs one that "
                 "counts"
             )
-        return np.ascontiguousarray(targets, np.int64)
+        return np.asarray(targets, np.int64, order="C")
 
     @override
     def count(self, targets: Array) -> float:
@@ -285,7 +285,7 @@ def _as_numbers(targets: Array, prediction: TensorType) -> Array:
         raise FeedError(
             f"targets: dtype is {targets.dtype}, the prediction is {prediction}; give real numbers"
         )
-    return np.ascontiguousarray(targets, prediction.kind.dtype)
+    return np.asarray(targets, prediction.kind.dtype, order="C")
 
 
 def _as_integer(name: str, value: int) -> int:

@@ -19,7 +19,7 @@ from glow_nb.foreign import foreign, name_of
 from glow_nb.hlir.backward import Backward
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.differentiate import emit_gradients
-from glow_nb.hlir.graph import Constant, Function, State, Value
+from glow_nb.hlir.graph import Constant, Function, State, Value, producer_of
 from glow_nb.hlir.ops.arithmetic import And
 from glow_nb.hlir.ops.comparison import Less, Select
 from glow_nb.hlir.ops.elementwise import Abs
@@ -33,7 +33,7 @@ from glow_nb.schema import closest, operands_of
 from glow_nb.train.losses import LossFunction
 from glow_nb.train.optimizers import Optimizer, clip_to_norm
 from glow_nb.train.sums import beside
-from glow_nb.types import TensorType
+from glow_nb.types import ElementKind, TensorType
 
 LOSS, PREDICTION, TARGET = "loss", "prediction", "target"
 
@@ -49,6 +49,7 @@ class StepFunctions:
         loss: The name of the output.
         numbers: The name of the input for each number that an optimizer feeds.
         share: Of a step that is made in parts, the name of the input for what a part counts.
+        number_kind: The kind of these inputs.
     """
 
     forward: Function
@@ -59,6 +60,7 @@ class StepFunctions:
     loss: str
     numbers: Mapping[str, str]
     share: str | None
+    number_kind: ElementKind
 
     @property
     def state(self) -> tuple[State, ...]:
@@ -150,6 +152,12 @@ def _emit_loss(builder: Builder, loss: LossFunction, prediction: Value, target: 
         raise OptionError(
             f"loss {name_of(loss)!r} returned {value!r:.80}; it must return a float of one element"
         )
+    made_by = producer_of(value)
+    if made_by is not None and made_by not in builder.nodes:
+        raise OptionError(
+            f"loss {name_of(loss)!r} returned {made_by!r}, which it has not emitted; it must emit "
+            "each node, as in return builder.emit(ReduceMean(...))"
+        )
     return value
 
 
@@ -185,13 +193,15 @@ def make_step(
     gradients = {weight: found[weight] for weight in trained}
     updates = _take_updates(builder)
     is_finite = _is_finite(builder, value)
+    number_kind = _number_kind(gradients)
     if parts == 1:
         changes, guard, numbers = _changes(builder, optimizer, gradients)
         updates |= changes
         is_finite = is_finite if guard is None else builder.emit(And(is_finite, guard))
         _save_all(builder, updates, is_finite)
-        return StepFunctions(forward, builder.function(), None, (), target, loss, numbers, None)
-    share = builder.input("share", "float32<>")
+        train = builder.function()
+        return StepFunctions(forward, train, None, (), target, loss, numbers, None, number_kind)
+    share = builder.input("share", TensorType(number_kind, ()))
     sums = {weight: _kept(builder, weight, "gradient", 0.0) for weight in trained}
     for weight, state in sums.items():
         factor = Term(builder, beside(builder, share, weight.type))
@@ -199,7 +209,15 @@ def make_step(
     _save_all(builder, updates, is_finite)
     train, (apply, numbers) = builder.function(), _apply_function(optimizer, sums)
     gathered = tuple(sums.values())
-    return StepFunctions(forward, train, apply, gathered, target, loss, numbers, share.name)
+    return StepFunctions(
+        forward, train, apply, gathered, target, loss, numbers, share.name, number_kind
+    )
+
+
+def _number_kind(weights: Iterable[State]) -> ElementKind:
+    """Return the kind of what is fed beside samples: float64 if a weight is, else float32."""
+    is_wide = any(weight.type.kind is ElementKind.FLOAT64 for weight in weights)
+    return ElementKind.FLOAT64 if is_wide else ElementKind.FLOAT32
 
 
 Changes = dict[State, Value]
@@ -240,7 +258,8 @@ def _changes(
         is computed, which is an output then, whether it is finite; the input of each number that
         the optimizer feeds.
     """
-    inputs = {name: builder.input(name, "float32<>") for name in optimizer.numbers(0)}
+    number = TensorType(_number_kind(gradients), ())
+    inputs = {name: builder.input(name, number) for name in optimizer.numbers(0)}
     terms = {weight: Term(builder, gradient) for weight, gradient in gradients.items()}
     guard = None
     if optimizer.clip_norm is not None:

@@ -108,6 +108,8 @@ class Trainer:
         if not isinstance(metrics, Mapping | None):
             raise OptionError(f"metrics={metrics!r:.80}: give a dict of functions by name")
         self._metrics = dict(metrics or {})
+        if "loss" in self._metrics:
+            raise OptionError("metrics: 'loss' is the name of the loss itself; choose another one")
         self._output = output
         self._fit: FitState | None = None
         self._engine = Engine(

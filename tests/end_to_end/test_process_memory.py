@@ -48,7 +48,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    "name, runs",
+    ("name", "runs"),
     [
         ("shufflenet", 20),
         pytest.param("resnet50", 20, marks=pytest.mark.slow),

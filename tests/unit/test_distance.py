@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from glow_nb.distance import distance, largest_distance
+from glow_nb.distance import decibels, distance, largest_distance
 from glow_nb.types import Array
 
 
@@ -45,3 +45,11 @@ def test_each_array_is_measured_by_its_own_largest_number() -> None:
     assert largest_distance(expected, [expected[0], np.array([3])]) == 0.5
     assert largest_distance([], []) == 0
     assert largest_distance(expected, expected[:1]) == np.inf
+
+
+def test_decibels_are_of_the_numbers_that_differ() -> None:
+    expected = np.array([1.0, np.inf, np.nan, -np.inf, 3.0])
+    assert decibels(expected, expected) == np.inf
+    assert decibels(expected, expected + np.array([0, 0, 0, 0, 1])) == pytest.approx(10)
+    for number in (np.inf, np.nan):
+        assert decibels(expected, np.array([number, np.inf, np.nan, -np.inf, 3.0])) == -np.inf

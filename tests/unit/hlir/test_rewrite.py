@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
-from glow_nb.errors import GlowError, VerifyError
+from glow_nb.errors import GlowError, OptionError, VerifyError
 from glow_nb.hlir.builder import Builder
+from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Function, Node, Placeholder
 from glow_nb.hlir.ops import Add, Neg, Relu, Split, Tanh
 from glow_nb.hlir.ops.families import UnaryElementwise
@@ -17,7 +19,7 @@ from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
 from glow_nb.hlir.save import Save
 from glow_nb.hlir.verify import verify
 from glow_nb.schema import operands_of
-from glow_nb.types import ElementKind, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 
 def chain() -> Function:
@@ -134,6 +136,62 @@ def test_a_replacement_of_another_type_is_refused() -> None:
     other = b.constant("c", np.zeros(3, np.float32))
     with pytest.raises(GlowError, match="replaced results of types .*4.* by values of types .*3"):
         rewrite(b.function(), lambda node, r: other if isinstance(node, Relu) else None)
+
+
+RELU = Relu(Placeholder("other", TensorType(ElementKind.FLOAT32, (4,))))
+
+
+@pytest.mark.parametrize("returned", [[], 0.0, "x", np.zeros(4), (None,), True], ids=repr)
+def test_what_is_no_value_is_refused(returned: Any) -> None:
+    with pytest.raises(GlowError, match="^relu %first: a rule returned .*; it must return a value"):
+        rewrite(chain(), lambda node, rewriter: returned, Relu)
+
+
+def test_a_value_that_is_not_in_the_function_is_refused() -> None:
+    message = r"^relu %first: a rule returned \w+ %\S+, which is not in the function; emit it with"
+    for returned in (lambda node, rewriter: Tanh(node.input), lambda node, rewriter: RELU):
+        with pytest.raises(GlowError, match=message):
+            rewrite(chain(), returned, Relu)
+
+
+def test_a_rule_leaves_inputs_and_outputs_as_they_are() -> None:
+    with pytest.raises(GlowError, match="^output 'seen' of function 'main': a rule cannot add"):
+        rewrite(chain(), lambda node, rewriter: rewriter.save(node.input, "seen"), Relu)
+    with pytest.raises(GlowError, match="^input 'z' of function 'main': a rule cannot add"):
+        rewrite(chain(), lambda node, rewriter: rewriter.input("z", "float32<4>"), Relu)
+
+
+def test_a_rule_that_keeps_its_node_may_update_a_state() -> None:
+    def count(node: Add, rewriter: Rewriter) -> None:
+        state = rewriter.state("runs", np.zeros(4, np.float32))
+        rewriter.update(state, rewriter.emit(Add(state, node.lhs)))
+
+    held: dict[str, Array] = {}
+    evaluate(rewrite(chain(), count, Add), {"x": np.ones(4, np.float32)}, held)
+    np.testing.assert_array_equal(held["runs"], np.ones(4))
+
+
+def test_a_rule_and_its_classes_are_checked() -> None:
+    rule: Any = None
+    with pytest.raises(OptionError, match="^rule=None: give a function"):
+        rewrite(chain(), rule)
+    cls: Any = "relu"
+    with pytest.raises(OptionError, match="^'relu' is no class of nodes; give one such as"):
+        rewrite(chain(), lambda node, rewriter: None, cls)
+    node: Any = None
+    with pytest.raises(GlowError, match="^None is a NoneType, not a node"):
+        rewrite(chain(), lambda _, rewriter: rewriter.emit(node), Relu)
+
+
+def test_evaluate_names_what_is_missing() -> None:
+    function = chain()
+    unordered = dataclasses.replace(function, nodes=function.nodes[1:])
+    feeds = {"x": np.ones(4, np.float32)}
+    with pytest.raises(GlowError, match="^relu %first is read, but no node before its reader"):
+        evaluate(unordered, feeds)
+    unsaved = dataclasses.replace(function, nodes=function.nodes[:-1])
+    with pytest.raises(VerifyError, match="output %y : float32<4> is never written"):
+        evaluate(unsaved, feeds)
 
 
 def test_substitute_follows_the_change_to_later_readers() -> None:

@@ -164,3 +164,19 @@ def test_what_overwrites_a_state_is_scheduled_behind_its_readers() -> None:
     assert order.index("neg") < order.index("add") < order.index("sub")
     assert order.index("mat_mul") < order.index("sub")
     assert schedule(scheduled) is scheduled
+
+
+@pytest.mark.parametrize("backend", ["interpreter", pytest.param("cpu", marks=pytest.mark.jit)])
+def test_a_pass_may_add_a_state(backend: str) -> None:
+    def offset(function: Function) -> Function:
+        def rule(node: ops.Relu, rewriter: Rewriter) -> Replacement:
+            state = rewriter.state("offset", np.ones(4, np.float32))
+            return rewriter.emit(ops.Add(node.input, state))
+
+        return rewrite(function, rule, ops.Relu)
+
+    builder = Builder()
+    builder.save(builder.emit(ops.Relu(builder.input("x", "float32<4>"))), "y")
+    network = glow_nb.compile(builder.function(), backend=backend, pipeline=(offset,))
+    np.testing.assert_array_equal(network.run(np.ones(4, np.float32))["y"], np.full(4, 2.0))
+    assert list(network.state) == ["offset"]

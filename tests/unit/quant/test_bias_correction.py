@@ -59,6 +59,23 @@ def test_the_mean_of_a_layer_is_that_of_the_floats() -> None:
     assert sum(isinstance(node, Dequantize) for node in found.function.nodes) == 2
 
 
+def test_outputs_that_are_exact_are_not_counted() -> None:
+    samples = [np.abs(random(2, 5, seed=seed)) + 2 for seed in range(8)]
+    found = {}
+    for has_another in (False, True):
+        builder = glow_nb.Builder.continuing(dense())
+        if has_another:
+            builder.save(builder.inputs[0], "same")
+        function = builder.function()
+        ranges = quant.calibrate(function, samples, backend="interpreter")
+        integers = quant.quantize(function, ranges, per_channel=False, least_gain=0)
+        found[has_another] = quant.correct_biases(
+            function, integers, samples, backend="interpreter"
+        )
+    assert found[True].before == found[False].before
+    assert found[True].after == found[False].after > found[True].before
+
+
 def test_what_is_no_better_stays_as_it_was() -> None:
     function = dense()
     again = quant.correct_biases(function, function, random(4, 5), backend="interpreter")

@@ -6,12 +6,15 @@ import math
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import glow_nb
 from glow_nb import quant
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
+from glow_nb.hlir.ops import Add
+from glow_nb.importers import import_onnx
 from glow_nb.quant.comparison import Drift, ValueDrift
 from glow_nb.quant.gain import Gains, LayerGain, Times
 from glow_nb.types import Array
@@ -64,6 +67,28 @@ def test_a_network_is_equal_to_itself() -> None:
     assert found.values == ()
     assert found.outputs == (ValueDrift("y", "output", math.inf, 0.0),)
     assert str(found).splitlines()[1].split() == ["y", "output", "inf", "0", "0.000", "%"]
+
+
+def test_infinities_are_equal_to_themselves() -> None:
+    """As the scores of keys that a mask hides."""
+    b = glow_nb.Builder("masked")
+    x, mask = b.input("x", "float32<2 x 3>"), b.input("mask", "float32<2 x 3>")
+    b.save(b.emit(Add(x, mask)), "y")
+    sample = {"x": random(2, 3), "mask": np.array([[0, -np.inf, np.inf]] * 2, np.float32)}
+    found = quant.drift(b.function(), b.function(), [sample], backend="interpreter", runs=0)
+    assert found.outputs == (ValueDrift("y", "output", math.inf, 0.0),)
+
+
+def test_outputs_whose_size_only_a_run_shows_are_left_out() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]>'
+        "places (float[2, 5] x) => (int64[2, n] y) { y = NonZero(x) }"
+    )
+    network, samples = import_onnx(model), random(4, 5)
+    found = quant.drift(network, network, samples, backend="interpreter", runs=0)
+    assert found.outputs == ()
+    again = quant.correct_biases(network, network, samples, backend="interpreter")
+    assert (again.before, again.after) == (math.inf, math.inf)
 
 
 def test_a_signal_of_nothing_has_no_decibels() -> None:

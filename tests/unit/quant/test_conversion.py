@@ -11,7 +11,7 @@ import pytest
 
 import glow_nb
 from glow_nb import quant
-from glow_nb.errors import CalibrationError, OptionError
+from glow_nb.errors import CalibrationError, GlowWarning, OptionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.hlir.ops import (
@@ -196,6 +196,24 @@ def test_an_island_that_saves_less_than_its_conversions_cost_stays_float(target:
     assert decibels(function, none.function) == np.inf
 
 
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+@pytest.mark.parametrize("name", ["w", "b"])
+def test_a_product_with_a_number_that_is_not_finite_stays_float(name: str, number: float) -> None:
+    """A class that is masked by its bias, for instance."""
+    b = glow_nb.Builder()
+    numbers = {"w": random(5, 3), "b": random(3, seed=1)}
+    numbers[name][..., 0] = number
+    x = b.input("x", "float32<2 x 5>")
+    w, bias = (b.constant(key, array) for key, array in numbers.items())
+    b.save(b.emit(FullyConnected(x, w, bias), name="layer"), "y")
+    with pytest.warns(GlowWarning, match="not finite"):
+        ranges = quant.calibrate(b.function(), random(4, 5), backend="interpreter")
+    found = quant.convert(b.function(), ranges, least_gain=0)
+    (kept,) = found.kept
+    assert (kept.name, kept.reason) == ("layer", "a weight, or a number of its bias, is not finite")
+    assert quant.equalize(b.function()).pairs == ()
+
+
 def test_products_of_activations_stay_float() -> None:
     b = glow_nb.Builder("product")
     x = b.input("x", "float32<3 x 3>")
@@ -228,6 +246,7 @@ def test_what_float64_computes_stays_float_for_its_kind() -> None:
     ("options", "message"),
     [
         ({"activations": "int4"}, "activations='int4': choose one of"),
+        ({"activations": np.dtype("int8")}, r"activations=dtype\('int8'\): choose one of"),
         ({"weights": "int16"}, "weights='int16': choose one of"),
         ({"schema": "asym"}, "schema='asym'"),
         ({"method": "kl"}, "method='kl'"),

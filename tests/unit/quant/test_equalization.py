@@ -10,7 +10,7 @@ import pytest
 import glow_nb
 from glow_nb import quant
 from glow_nb.hlir.graph import Function, Value
-from glow_nb.hlir.ops import Clip, Convolution, FullyConnected, LeakyRelu, Relu
+from glow_nb.hlir.ops import Clip, Convolution, FullyConnected, LeakyRelu, Relu, Transpose
 from glow_nb.types import Array
 from tests.unit.quant.networks import dense, random, residual
 
@@ -53,6 +53,26 @@ def test_the_network_computes_the_same_with_better_weights(
     assert found.pairs == (("first", "second"),)
     assert found.after > found.before + 5
     assert str(found).startswith("1 pairs of layers equalized: weights of 8 bits from ")
+
+
+def test_weights_may_lie_in_memory_in_any_order() -> None:
+    """Filters of ONNX models are transposed views, of which ``reshape`` makes copies."""
+    b = glow_nb.Builder("transposed")
+    x: Value = b.input("x", "float32<1 x 6 x 6 x 4>")
+    window: Any = {"stride": (1, 1), "pads": (0,) * 4, "dilation": (1, 1), "group": 1}
+    for name, channels in (("first", 8), ("second", 3)):
+        stored = b.constant(f"{name}.w", random(channels, x.type.shape[-1], 3, 3))
+        filter = b.emit(Transpose(stored, permutation=(0, 2, 3, 1)))
+        bias = b.constant(f"{name}.b", random(channels, seed=1))
+        x = b.emit(Convolution(x, filter, bias, (3, 3), **window))
+    b.save(x, "y")
+    function, sample = b.function(), random(1, 6, 6, 4, seed=5)
+    found = quant.equalize(function)
+    assert len(found.pairs) == 1
+    assert found.after != found.before
+    np.testing.assert_allclose(
+        outputs(found.function, sample), outputs(function, sample), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_integers_with_one_scale_a_layer_are_nearer_to_the_floats() -> None:

@@ -61,9 +61,19 @@ def test_a_number_of_the_range_moves_by_half_a_step(
     number = np.array(min(max(low + share * (high - low), low), high), np.float32)
     # float32 rounds numbers of many steps by a part of one
     slack = 0.5 + (np.iinfo(kind.dtype).max + 1) * 2.0**-22
-    with np.errstate(over="ignore"):
-        moved = abs(float(found.rounded(number)) - float(number))
-    assert moved <= slack * found.scale or not math.isfinite(moved)
+    number = number.clip(found.lowest, found.highest)  # all of it, unless a step more overflows
+    assert abs(float(found.rounded(number)) - float(number)) <= slack * found.scale
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_all_integers_stand_for_finite_numbers(name: str, kind: ElementKind) -> None:
+    """The least float32 is what many models add to hide a score."""
+    most = float(np.finfo(np.float32).max)
+    for ends in ((-most, most), (-most, 0.0), (0.0, most), (-most, 1.0)):
+        found = encoding_of(ends, name, kind)
+        reached = float(np.abs(found.rounded(np.array(ends, np.float32))).max())
+        assert (0.49 if name == "power_of_two" else 0.99) * most < reached < math.inf
 
 
 def test_what_the_schemas_are() -> None:

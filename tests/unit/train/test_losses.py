@@ -12,7 +12,7 @@ from glow_nb.errors import FeedError, OptionError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.train import Huber, Loss, MeanSquaredError, SigmoidCrossEntropy, SoftmaxCrossEntropy
 from glow_nb.train.step import LOSS, PREDICTION, TARGET, loss_function
-from glow_nb.types import Array, TensorType
+from glow_nb.types import Array, ElementKind, TensorType
 
 LOGITS = np.array([[1, -2, 0.5], [0, 3, -1], [100, -100, 0], [0.2, 0.1, -0.3]], np.float64)
 CLASSES = np.array([2, 1, 1, 0])
@@ -145,6 +145,11 @@ def test_sigmoid_keeps_its_accuracy_far_from_0(target: float, size: float) -> No
 def test_targets_that_do_not_fit(loss: Loss, targets: Array, message: str) -> None:
     with pytest.raises(FeedError, match=f"^targets: .*{message}"):
         loss.targets(TensorType.of(LOGITS), targets)
+
+
+def test_a_prediction_of_one_number_has_one_target() -> None:
+    given = MeanSquaredError().targets(TensorType(ElementKind.FLOAT32, ()), np.array(3))
+    assert TensorType.of(given) == TensorType(ElementKind.FLOAT32, ())
 
 
 def test_options_may_be_of_numpy() -> None:

@@ -63,8 +63,24 @@ def trained(optimizer: Optimizer, gradients: Array = GRADIENTS) -> Array:
     ids=repr,
 )
 def test_three_steps_as_in_pytorch(optimizer: Optimizer, expected: list[float]) -> None:
-    # rates and the like are fed as float32
+    # the expected values have seven digits
     np.testing.assert_allclose(trained(optimizer), expected, rtol=2e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_weights_of_64_bits_are_trained_by_rates_of_64_bits(parts: int) -> None:
+    def model(batch: int) -> Function:
+        builder = Builder("net")
+        input = Term(builder, builder.input("x", f"float64<{batch} x 3>"))
+        builder.save((input * Term(builder, builder.constant("w", WEIGHT[None]))).value, "y")
+        return builder.function()
+
+    trainer = Trainer(
+        model, loss=product, optimizer=SGD(0.1), micro_batches=parts, backend="interpreter"
+    )
+    trainer.step(np.ones((3, 3)), GRADIENTS)
+    gradient = GRADIENTS.sum(axis=0) / parts
+    np.testing.assert_allclose(trainer.weights["w"][0], WEIGHT - 0.1 * gradient, rtol=1e-15)
 
 
 def test_l1_draws_weights_to_0() -> None:

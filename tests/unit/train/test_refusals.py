@@ -175,6 +175,7 @@ def test_a_batch_that_cannot_be_cut() -> None:
         ({"frozen": (1,)}, "frozen: 1 is no name; give names"),
         ({"output": 5}, "output=5: give the name of an output"),
         ({"metrics": [max]}, "metrics=.* give a dict of functions"),
+        ({"metrics": {"loss": max}}, "'loss' is the name of the loss itself; choose another one"),
         ({"seed": 1 << 70}, "seed=.* give a whole number from 0 to"),
     ],
 )
