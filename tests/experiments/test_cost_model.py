@@ -1,5 +1,7 @@
 """The table of what the cost model's picks cost."""
 
+from dataclasses import replace
+
 import pytest
 
 from experiments.cost_model import Layer, excess_of, page
@@ -20,6 +22,12 @@ def test_the_pick_is_the_way_with_the_least_estimate() -> None:
 def test_equal_layers_count_as_often_as_they_occur() -> None:
     layers = [layer("a", 2.0, 1.0, count=3), layer("a", 1.0, 2.0)]
     assert excess_of(layers) == pytest.approx(100 * (7 / 4 - 1))
+
+
+def test_what_is_fastest_by_chance_counts_for_nothing() -> None:
+    by_chance = replace(layer("a", 2.0, 1.0, count=3), repeated={NARROW: 2.0, WIDE: 2.5})
+    assert by_chance.best is WIDE
+    assert (by_chance.picked_seconds, by_chance.lost_seconds) == (6.0, -1.5)
 
 
 def test_the_page_has_a_row_for_each_network_and_a_column_for_each_number_of_threads() -> None:

@@ -108,11 +108,20 @@ class MeasuringTuner:
                 known[key] = times
         self._compile([(node, ways) for node, ways in unknown.values()], far_bytes)
         for key, (node, ways) in unknown.items():
-            programs = [candidate_program(node, way, far_bytes) for way in ways]
-            seconds = measure_programs(programs, self.target, self.threads)
-            known[key] = dict(zip(ways, seconds, strict=True))
+            known[key] = self.measure_anew(node, ways, beside=[*nodes, *beside])
             self._store(key, far_bytes, known[key])
         return known
+
+    def measure_anew(
+        self, node: Product, ways: Sequence[Candidate], *, beside: Sequence[Product]
+    ) -> dict[Candidate, float]:
+        """Return the seconds of *ways* to compute *node*, measured now; nothing of it is kept.
+
+        The network has the products *beside*, *node* among them.
+        """
+        far_bytes = self._far_bytes(beside)
+        programs = [candidate_program(node, way, far_bytes) for way in ways]
+        return dict(zip(ways, measure_programs(programs, self.target, self.threads), strict=True))
 
     def _worth_trying(self, node: Product, winograd: str, strassen: str) -> list[Candidate]:
         ways = candidates_of(
