@@ -4,7 +4,8 @@ Every product of the twins and of the encoders is measured in all ways that are 
 ``compile(tune=True)`` does it, and compared with the estimate in cycles. What counts is not whether
 the estimate is right but whether it picks well: the last table says what its picks cost over the
 best measured ones, for each network as a whole. A way may be the fastest by chance; so it is
-measured once more beside the pick, and only what it is faster by then counts::
+measured once more beside the pick, and only the second measurement counts. So a figure may be less
+than zero::
 
     python -m experiments.cost_model --output out
     python -m experiments.cost_model --only resnet50 bert_128 --threads 1 2
@@ -86,7 +87,7 @@ class Layer:
 
     @property
     def lost_seconds(self) -> float:
-        """What the picks of all these layers take longer than the best."""
+        """What the picks of all these layers take longer than the best; below zero by chance."""
         return self.picked_seconds - (self.repeated or self.times)[self.best] * self.count
 
 
@@ -163,7 +164,7 @@ def page(found: Mapping[int, Sequence[Layer]]) -> str:
 
 
 def _describe(layer: Layer, way: Candidate) -> str:
-    return f"{way.name} {1e6 * layer.times[way]:.1f} us"
+    return f"{way.name} {1e6 * (layer.repeated or layer.times)[way]:.1f} us"
 
 
 def draw(layers: Sequence[Layer], rate: float, path: Path) -> None:

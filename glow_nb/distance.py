@@ -46,16 +46,22 @@ def decibels(expected: Array, found: Array) -> float:
     """Return :func:`signal_to_noise` of what is *found*, in place of what is *expected*."""
     wide = expected.astype(np.float64)
     noise = differences_of(wide, found.astype(np.float64))
-    signal = float(np.sum(np.square(wide), where=np.isfinite(wide)))
-    return signal_to_noise(signal, float(np.sum(noise * noise)))
+    return signal_to_noise(energy(wide[np.isfinite(wide)]), energy(noise))
+
+
+def energy(numbers: Array) -> float:
+    """Return the sum of the squares of *numbers*, float64; infinite if it overflows."""
+    with np.errstate(over="ignore"):
+        return float(np.sum(np.square(numbers)))
 
 
 def signal_to_noise(signal: float, noise: float) -> float:
     """Return the ratio of two energies, sums of squares, in decibels: infinite without noise."""
     if not noise:
         return np.inf
-    ratio = signal / noise
-    return 10 * float(np.log10(ratio)) if ratio else -np.inf
+    if not signal or np.isinf(noise):
+        return -np.inf
+    return 10 * (float(np.log10(signal)) - float(np.log10(noise)))
 
 
 def largest_distance(expected: Iterable[Array], found: Iterable[Array]) -> float:

@@ -48,8 +48,8 @@ PASSES = (
 )
 """numba's passes that generated text needs.
 
-It has no closures, arrays or calls to inline, and no values with reference counts, for whose ends
-numba would look where each value is used last.
+It has no closures, arrays or calls to inline, and no values with reference counts; to free such
+values, numba would search for the last use of each.
 """
 
 _RUNTIME = frozenset({"memcpy", "memmove", "memset"})

@@ -61,10 +61,10 @@ def evaluate(
             values.update(zip(node.results, evaluate_node(node, values), strict=True))
         for value in last_use.get(node, ()):
             values.pop(value, None)
-    state.update({kept.name: saved[kept].copy() for kept in function.state if kept in saved})
     for output in function.outputs:
         if output not in saved:
             raise VerifyError(function, f"output {output} is never written; save a value into it")
+    state.update({kept.name: saved[kept].copy() for kept in function.state if kept in saved})
     ordered = {output.name: saved[output] for output in function.outputs}
     return cut(ordered, {o.name: o.counted for o in function.outputs if o.counted})
 

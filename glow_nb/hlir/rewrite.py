@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar, overload
 
@@ -10,10 +11,10 @@ from typing_extensions import override
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.given_function import given_function
-from glow_nb.hlir.graph import Function, Node, Placeholder, State, Value, producer_of
+from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, State, Value, producer_of
 from glow_nb.hlir.provenance import record_replacement
 from glow_nb.hlir.save import Save
-from glow_nb.schema import renewed
+from glow_nb.schema import operands_of, renewed
 from glow_nb.types import TensorType
 
 N = TypeVar("N", bound=Node)
@@ -33,7 +34,8 @@ class Rewriter(Builder):
 
     Attributes:
         current: That node, its operands rewritten.
-        has_changed: Whether a rule has replaced a node, or updated a state.
+        has_replaced: Whether a rule has replaced a node.
+        updates: The updates of states that rules have emitted.
     """
 
     def __init__(self, function: Function) -> None:
@@ -44,7 +46,8 @@ class Rewriter(Builder):
         self._name_is_free = False
         self._function = function
         self._new_use_counts: dict[Value, int] = {}
-        self.has_changed = False
+        self.has_replaced = False
+        self.updates: list[Save] = []
 
     @override
     def input(self, name: str, type: TensorType | str) -> Placeholder:
@@ -59,8 +62,9 @@ class Rewriter(Builder):
     @override
     def update(self, state: State, value: Value) -> Save:
         """Let the next run begin with *value* in *state*, also if the rule keeps its node."""
-        self.has_changed = True
-        return super().update(state, value)
+        made = super().update(state, value)
+        self.updates.append(made)
+        return made
 
     @override
     def emit(self, node: N, name: str | None = None) -> N:
@@ -125,9 +129,10 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
     comes back when no rule fired.
 
     Raises:
-        OptionError: *function* is none, *rule* is no function, or one *of* the classes is none.
-        GlowError: The rule returned something else than a value for each result of a node, or one
-            that is not in the function.
+        OptionError: *function* is not a Function, *rule* cannot be called, or one of *of* is not a
+            class.
+        GlowError: The rule returned something else than a value for each result of a node, or a
+            value that is not in the function and that a node reads.
     """
     offered = given_function(function).classes_of(_checked_classes(rule, of))
     if not offered:
@@ -154,7 +159,7 @@ def rewrite(function: Function, rule: Callable[..., Replacement], *of: type[Node
                 continue
             values = current.results
         else:
-            rewriter.has_changed = True
+            rewriter.has_replaced = True
             values = _inherit_name(current, found, rewriter, mark)
             _check_replacement(current, values)
             made = rewriter.nodes[mark:]
@@ -230,19 +235,33 @@ def _rewritten(
     """Return *function* with the nodes of *rewriter*.
 
     Raises:
-        GlowError: No node makes a value that a rule returned and did not emit, one of *borrowed*.
+        GlowError: A node reads one of the values *borrowed*, those that a rule returned and did not
+            emit, and the function does not have it.
     """
-    if not rewriter.has_changed:
+    if not rewriter.has_replaced and not any(made in rewriter.nodes for made in rewriter.updates):
         return function
     present = set(rewriter.nodes) if borrowed else set()
-    for old, value in borrowed:
-        made_by = producer_of(value)
-        if made_by is not None and made_by not in present:
+    missing = {
+        value: old for old, value in reversed(borrowed) if not _is_there(value, function, present)
+    }
+    read = itertools.chain.from_iterable(map(operands_of, rewriter.nodes)) if missing else ()
+    for operand in read:
+        if operand in missing:
+            returned = producer_of(operand) or operand
             raise GlowError(
-                f"{old}: a rule returned {made_by!r}, which is not in the function; emit it with "
-                "the rewriter, as in return rewriter.emit(Relu(x))"
+                f"{missing[operand]}: a rule returned {returned!r}, which is not in the function; "
+                "emit it with the rewriter, as in return rewriter.emit(Relu(x)), once for each "
+                "node that it replaces"
             )
     return function.with_nodes(rewriter.nodes, rewriter.origins)
+
+
+def _is_there(value: Value, function: Function, nodes: set[Node]) -> bool:
+    """True if one of *nodes* makes *value*, or it is stored in *function* or may be."""
+    made_by = producer_of(value)
+    if made_by is not None:
+        return made_by in nodes
+    return isinstance(value, Constant | State) or value in function.placeholders
 
 
 def _inherit_name(

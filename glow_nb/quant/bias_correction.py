@@ -31,7 +31,7 @@ class BiasCorrection:
         function: The network: the given one, if its outputs are nearer to the floats.
         corrected: How many biases were computed anew.
         before: Signal to noise of the outputs in decibels with the given biases, the mean over all
-            that differ from the floats.
+            that are not exact in both networks.
         after: The same with the new ones.
     """
 
@@ -164,13 +164,17 @@ def _mean_of_sums(node: Node, weights: Array, mean: Array) -> Array:
 def _decibels(before: Drift, after: Drift) -> tuple[float, float]:
     """Return the mean signal to noise of the outputs of both.
 
-    Outputs that are exact in both, such as inputs, are not counted, if there are others.
+    Outputs that are exact in both, such as inputs, are not counted, if there are others. One that
+    has nothing of the floats makes the mean minus infinity.
     """
     pairs = [
         (one.signal_to_noise, other.signal_to_noise)
         for one, other in zip(before.outputs, after.outputs, strict=True)
     ]
-    differing = [pair for pair in pairs if not all(map(math.isinf, pair))]
-    counted = differing or pairs or [(math.inf, math.inf)]
-    one, other = (sum(ratios) / len(ratios) for ratios in zip(*counted, strict=True))
+    exact = (math.inf, math.inf)
+    counted = [pair for pair in pairs if pair != exact] or [exact]
+    one, other = (
+        -math.inf if -math.inf in ratios else sum(ratios) / len(ratios)
+        for ratios in zip(*counted, strict=True)
+    )
     return one, other

@@ -14,7 +14,7 @@ from glow_nb.api import as_threads, compile
 from glow_nb.arguments import as_path, whole_number
 from glow_nb.backends import Backend, BackendLike, backend_named
 from glow_nb.compiler import optimize
-from glow_nb.distance import differences_of, signal_to_noise
+from glow_nb.distance import differences_of, energy, signal_to_noise
 from glow_nb.errors import OptionError, UnsupportedError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
@@ -257,8 +257,8 @@ class _Comparison:
         """Count one batch."""
         expected, given = wanted.astype(np.float64), found.astype(np.float64)
         differences = differences_of(expected, given)
-        self._signal += float(np.sum(np.square(expected), where=np.isfinite(expected)))
-        self._noise += float(np.sum(differences * differences))
+        self._signal += energy(expected[np.isfinite(expected)])
+        self._noise += energy(differences)
         self._largest = max(self._largest, float(differences.max(initial=0.0)))
         low, high = self._range
         self._outside += int(np.sum((expected < low) | (expected > high)))

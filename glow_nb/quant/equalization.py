@@ -64,7 +64,7 @@ def equalize(function: Function) -> Equalization:
     function = optimize(function)
     pairs = list(_pairs(function))
     arrays = {
-        constant: constant.array.astype(np.float64, order="C")  # of which reshape makes views
+        constant: constant.array.astype(np.float64, order="C")  # so that reshape returns views
         for pair in pairs
         for node in pair
         for constant in _constants(node)

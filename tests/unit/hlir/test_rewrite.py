@@ -11,8 +11,8 @@ import pytest
 from glow_nb.errors import GlowError, OptionError, VerifyError
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.evaluate import evaluate
-from glow_nb.hlir.graph import Function, Node, Placeholder
-from glow_nb.hlir.ops import Add, Neg, Relu, Split, Tanh
+from glow_nb.hlir.graph import Function, Node, Placeholder, Value
+from glow_nb.hlir.ops import Add, Neg, Relu, Slice, Split, Tanh
 from glow_nb.hlir.ops.families import UnaryElementwise
 from glow_nb.hlir.print import print_function
 from glow_nb.hlir.rewrite import Replacement, Rewriter, rewrite, substitute
@@ -152,6 +152,35 @@ def test_a_value_that_is_not_in_the_function_is_refused() -> None:
     for returned in (lambda node, rewriter: Tanh(node.input), lambda node, rewriter: RELU):
         with pytest.raises(GlowError, match=message):
             rewrite(chain(), returned, Relu)
+
+
+def test_a_result_that_nobody_reads_may_be_that_of_the_node_that_was_replaced() -> None:
+    def first_half(node: Split, rewriter: Rewriter) -> tuple[Value, ...]:
+        sliced = Slice(node.input, starts=(0,), stops=(2,), steps=(1,))
+        return rewriter.emit(sliced), node.results[1]
+
+    def halved(is_second_read: bool) -> Function:
+        b = Builder()
+        halves = b.emit(Split(b.input("x", "float32<4>"), sizes=(2, 2), axis=0))
+        for number, half in enumerate(halves.results[: 1 + is_second_read]):
+            b.save(half, f"y{number}")
+        return b.function()
+
+    found = evaluate(rewrite(halved(False), first_half, Split), {"x": np.arange(4, dtype="f4")})
+    np.testing.assert_array_equal(found["y0"], [0, 1])
+    with pytest.raises(GlowError, match="^split %split: a rule returned split %split, which is"):
+        rewrite(halved(True), first_half, Split)
+
+
+def test_an_update_that_a_rule_took_back_changes_nothing() -> None:
+    def undecided(node: Relu, rewriter: Rewriter) -> None:
+        mark = rewriter.mark()
+        state = rewriter.state("s", np.zeros(4, np.float32))
+        rewriter.update(state, node.input)
+        rewriter.reset(mark)
+
+    function = chain()
+    assert rewrite(function, undecided, Relu) is function
 
 
 def test_a_rule_leaves_inputs_and_outputs_as_they_are() -> None:
