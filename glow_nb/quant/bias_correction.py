@@ -90,7 +90,7 @@ def correct_biases(
         return None if found is None else rewriter.emit(node.copied(bias=found))
 
     function = rewrite(quantized, rule)
-    before, after = _decibels(
+    before, after = mean_decibels(
         *(
             drift(float_model, each, feeds, backend=backend, threads=cores, runs=0)
             for each in (quantized, function)
@@ -161,7 +161,7 @@ def _mean_of_sums(node: Node, weights: Array, mean: Array) -> Array:
     return sums.reshape(-1)
 
 
-def _decibels(before: Drift, after: Drift) -> tuple[float, float]:
+def mean_decibels(before: Drift, after: Drift) -> tuple[float, float]:
     """Return the mean signal to noise of the outputs of both.
 
     Outputs that are exact in both, such as inputs, are not counted, if there are others. One that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,8 @@ from glow_nb import quant
 from glow_nb.errors import CalibrationError
 from glow_nb.hlir.graph import Function
 from glow_nb.hlir.ops import Dequantize
+from glow_nb.quant.bias_correction import mean_decibels
+from glow_nb.quant.comparison import Drift, ValueDrift
 from tests.in_turn import marked
 from tests.unit.quant.networks import branching, convolutional, dense, random, residual
 
@@ -74,6 +77,25 @@ def test_outputs_that_are_exact_are_not_counted() -> None:
         )
     assert found[True].before == found[False].before
     assert found[True].after == found[False].after > found[True].before
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "means"),
+    [
+        ([math.inf, 20], [math.inf, 21], (20, 21)),
+        ([math.inf, 20], [-math.inf, 21], (math.inf, -math.inf)),
+        ([-math.inf, 20], [math.inf, 19.9], (-math.inf, math.inf)),
+        ([math.inf], [math.inf], (math.inf, math.inf)),
+        ([], [], (math.inf, math.inf)),
+    ],
+)
+def test_an_output_that_is_wholly_wrong_decides(
+    before: list[float], after: list[float], means: tuple[float, float]
+) -> None:
+    def drift_with(ratios: list[float]) -> Drift:
+        return Drift("net", (), tuple(ValueDrift("y", "output", r, 0.0) for r in ratios), None)
+
+    assert mean_decibels(drift_with(before), drift_with(after)) == means
 
 
 def test_what_is_no_better_stays_as_it_was() -> None:
