@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core import untyped_passes
+from numba.core.compiler_machinery import register_pass
 from numba.core.interpreter import Interpreter
 from typing_extensions import override
 
 _SEVERAL = frozenset(
     "BEFORE_WITH SETUP_WITH POP_BLOCK LIST_EXTEND LIST_TO_TUPLE CALL_INTRINSIC_1 CALL_FUNCTION_EX "
-    "BUILD_LIST BUILD_MAP DICT_MERGE DICT_UPDATE LOAD_SPECIAL".split()
+    "BUILD_LIST BUILD_MAP DICT_MERGE DICT_UPDATE".split()
 )
 """Instructions that take part in such constructs, in one version of Python or another."""
 
@@ -32,14 +33,10 @@ class _Interpreter(Interpreter):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class TranslateByteCode(FunctionPass):
+class TranslateByteCode(untyped_passes.TranslateByteCode):
     """Make numba's IR of a function from its bytecode."""
 
     _name = "translate_bytecode_of_text"
-
-    def __init__(self) -> None:  # numba's own is abstract
-        untyped: Any = super()
-        untyped.__init__()
 
     @override
     def run_pass(self, state: Any) -> bool:

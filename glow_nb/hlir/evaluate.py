@@ -16,6 +16,7 @@ from glow_nb.foreign import foreign
 from glow_nb.hlir.given_function import given_function
 from glow_nb.hlir.graph import Constant, Function, Node, Placeholder, Value
 from glow_nb.hlir.save import Save
+from glow_nb.hlir.verify import verify
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.schema import operand_specs
 from glow_nb.types import Array, TensorType
@@ -61,9 +62,8 @@ def evaluate(
             values.update(zip(node.results, evaluate_node(node, values), strict=True))
         for value in last_use.get(node, ()):
             values.pop(value, None)
-    for output in function.outputs:
-        if output not in saved:
-            raise VerifyError(function, f"output {output} is never written; save a value into it")
+    if not saved.keys() >= set(function.outputs):
+        verify(function)  # which says what is wrong
     state.update({kept.name: saved[kept].copy() for kept in function.state if kept in saved})
     ordered = {output.name: saved[output] for output in function.outputs}
     return cut(ordered, {o.name: o.counted for o in function.outputs if o.counted})

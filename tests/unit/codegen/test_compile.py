@@ -51,6 +51,13 @@ def test_mathematical_library_is_found_when_loaded() -> None:
     LoadedCode([compile_kernel(sample, HOST)], HOST)
 
 
+def test_a_call_with_many_arguments_is_put_together() -> None:
+    """Python passes more than 30 of them in a list; ``max``, which takes two, sees each of them."""
+    largest = f"max({', '.join(f'thread + {number}' for number in range(40))})"
+    with pytest.raises(CompileError, match="takes 3 positional arguments but 41 were given"):
+        compile_kernel(kernel(f"put(dest, {largest}, 1.0)"), HOST)
+
+
 @pytest.mark.parametrize("lanes", LANE_COUNTS)
 def test_vectors_wider_than_the_machine_compile(lanes: int) -> None:
     sample = kernel(f"store(dest, 0, add(load(dest, 0, {lanes}), load(dest, 0, {lanes})))")

@@ -61,7 +61,8 @@ def test_a_number_of_the_range_moves_by_half_a_step(
     number = np.array(min(max(low + share * (high - low), low), high), np.float32)
     # float32 rounds numbers of many steps by a part of one
     slack = 0.5 + (np.iinfo(kind.dtype).max + 1) * 2.0**-22
-    number = number.clip(found.lowest, found.highest)  # all of it, unless a step more overflows
+    if name == "power_of_two" and max(-low, high) > np.finfo(np.float32).max / 2:
+        number = number.clip(found.lowest, found.highest)  # with the next power, all would overflow
     assert abs(float(found.rounded(number)) - float(number)) <= slack * found.scale
 
 
