@@ -128,6 +128,10 @@ class VariantCache(Generic[K, V]):
             entry = self._awaited.get(entry.thread)
         return False
 
+    def __contains__(self, key: object) -> bool:
+        """Return whether the value of *key* is there, or is being made."""
+        return key in self._entries
+
     def ready(self) -> dict[K, V]:
         """Return what is made, the least recently used first."""
         with self._lock:

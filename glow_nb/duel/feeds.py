@@ -9,6 +9,7 @@ import onnx
 from onnx import helper
 
 from glow_nb.errors import OptionError
+from glow_nb.importers.onnx.dimensions import symbol_of
 from glow_nb.types import Array
 
 TOKENS = 100
@@ -39,6 +40,7 @@ def random_feeds(model: onnx.ModelProto, seed: int = 7) -> dict[str, Array]:
 def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """Return the inputs of *model* that are not initializers."""
     constants = {tensor.name for tensor in model.graph.initializer}
+    constants.update(tensor.values.name for tensor in model.graph.sparse_initializer)
     return [value for value in model.graph.input if value.name not in constants]
 
 
@@ -57,12 +59,12 @@ def bind_shapes(
     """
     sizes = {name: size for name, size in shapes.items() if isinstance(size, int)}
     known = {value.name for value in graph_inputs(model)}
-    known |= {dimension.dim_param for _, dimension in _dimensions(model)}
+    known |= {symbol_of(value, axis) for value, axis in _open_dimensions(model)}
     for name in shapes:
         if name not in known:
             raise OptionError(
                 f"--shape {name}: the model has no such input or dimension; it has "
-                f"{', '.join(sorted(known - {''}))}"
+                f"{', '.join(sorted(known))}"
             )
     for value in graph_inputs(model):
         whole = shapes.get(value.name)
@@ -71,10 +73,12 @@ def bind_shapes(
         if batch is not None and value.type.tensor_type.shape.dim:
             sizes |= _bind(value, 0, batch)
     for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        for dimension in value.type.tensor_type.shape.dim:
-            if dimension.dim_param in sizes:
-                dimension.dim_value = sizes[dimension.dim_param]
-    left = [f"{value.name!r}" for value in _open_dimensions(model)]
+        for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
+            size = sizes.get(symbol_of(value, axis))
+            if size is not None and not dimension.HasField("dim_value"):
+                dimension.dim_value = size
+    unranked = [v for v in graph_inputs(model) if not v.type.tensor_type.HasField("shape")]
+    left = [f"{v.name!r}" for v in (*unranked, *(v for v, _ in _open_dimensions(model)))]
     if left:
         raise OptionError(
             f"input {', '.join(dict.fromkeys(left))}: has dimensions without a size; give them "
@@ -101,31 +105,23 @@ def _bind_whole(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> dict[str,
 
 
 def _bind(value: onnx.ValueInfoProto, index: int, size: int) -> dict[str, int]:
-    """Give dimension *index* of *value* its *size*; return it under its name if it has one."""
+    """Give dimension *index* of *value* its *size*; return it under its name if it was open."""
     dimension = value.type.tensor_type.shape.dim[index]
     if dimension.HasField("dim_value") and dimension.dim_value != size:
         raise OptionError(
             f"input {value.name!r}: dimension {index} is fixed to {dimension.dim_value}, not "
             f"{size}; export the model with an open dimension there"
         )
-    name = dimension.dim_param
+    if dimension.HasField("dim_value"):
+        return {}
+    name = symbol_of(value, index)
     dimension.dim_value = size
-    return {name: size} if name else {}
+    return {name: size}
 
 
-def _dimensions(
-    model: onnx.ModelProto,
-) -> Iterator[tuple[onnx.ValueInfoProto, onnx.TensorShapeProto.Dimension]]:
+def _open_dimensions(model: onnx.ModelProto) -> Iterator[tuple[onnx.ValueInfoProto, int]]:
+    """Yield the input and the axis of each dimension without a size."""
     for value in graph_inputs(model):
-        for dimension in value.type.tensor_type.shape.dim:
-            yield value, dimension
-
-
-def _open_dimensions(model: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
-    """Yield the input of each open dimension, and each input of unknown rank."""
-    for value in graph_inputs(model):
-        if not value.type.tensor_type.HasField("shape"):
-            yield value
-    for value, dimension in _dimensions(model):
-        if not dimension.HasField("dim_value"):
-            yield value
+        for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
+            if not dimension.HasField("dim_value"):
+                yield value, axis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import onnx
 
@@ -59,11 +60,19 @@ def declared_shape(info: onnx.ValueInfoProto) -> Dimensions | None:
     if not tensor.HasField("shape"):
         return None
     return tuple(
-        d.dim_value
-        if d.HasField("dim_value") and d.dim_value >= 0
-        else d.dim_param or f"{info.name}[{axis}]"
+        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else symbol_of(info, axis)
         for axis, d in enumerate(tensor.shape.dim)
     )
+
+
+def symbol_of(info: onnx.ValueInfoProto, axis: int) -> str:
+    """Return what an open dimension is called: its name, else the input and its place.
+
+    ONNX says that a name is an identifier. What else exporters write there ("?", "None", "N/2")
+    stands for a size that they do not know, and may stand for several.
+    """
+    name: str = info.type.tensor_type.shape.dim[axis].dim_param
+    return name if name.isidentifier() and name != "None" else f"{info.name}[{axis}]"
 
 
 def check_tensor_input(info: onnx.ValueInfoProto, place: str) -> None:
@@ -83,6 +92,8 @@ def bind_shapes(
     place: str, signature: Mapping[str, Dimensions | None], shapes: Shapes
 ) -> dict[str, tuple[int, ...]]:
     """Return the shape of every input, with symbols replaced.
+
+    A whole shape holds for its input, whatever its symbols are elsewhere.
 
     Raises:
         UnboundDimension: A symbol, or an input of unknown rank, is not in *shapes*.
@@ -132,34 +143,41 @@ def _whole_shape(given: int | Sequence[int] | None) -> tuple[int, ...] | None:
 def symbol_sizes(
     place: str, signature: Mapping[str, Dimensions | None], shapes: Shapes
 ) -> dict[str, int]:
-    """Return the size of every symbol that *shapes* gives, directly or by a whole shape."""
+    """Return the size of every symbol that *shapes* gives by its name, or by whole shapes.
+
+    A symbol that whole shapes give several sizes has none.
+    """
     symbols = {n for shape in signature.values() for n in shape or () if isinstance(n, str)}
-    sizes: dict[str, int] = {}
+    named: dict[str, int] = {}
+    implied: dict[str, set[int]] = {}
     for name, given in shapes.items():
         if isinstance(given, int):
-            if name not in symbols:
-                known = sorted(symbols)
-                raise OptionError(
-                    f"{place}: it has no symbolic dimension {name!r}{closest(name, known)}; "
-                    f"it has {known}"
-                )
-            _set_size(place, sizes, name, given)
+            _check_symbol(place, name, given, symbols)
+            named[name] = given
             continue
         if name not in signature:
             raise OptionError(f"{place}: it has no input {name!r}{closest(name, signature)}")
-        _match(place, name, signature[name], tuple(given), sizes)
-    return sizes
+        for symbol, size in _matched(place, name, signature[name], tuple(given)):
+            implied.setdefault(symbol, set()).add(size)
+    return {name: min(found) for name, found in implied.items() if len(found) == 1} | named
 
 
-def _match(
-    place: str,
-    name: str,
-    declared: Dimensions | None,
-    given: tuple[int, ...],
-    sizes: dict[str, int],
-) -> None:
+def _check_symbol(place: str, name: str, size: int, symbols: AbstractSet[str]) -> None:
+    if name not in symbols:
+        known = sorted(symbols)
+        raise OptionError(
+            f"{place}: it has no symbolic dimension {name!r}{closest(name, known)}; it has {known}"
+        )
+    if size < 0:
+        raise OptionError(f"{place}: dimension {name!r} cannot be {size}; give a size of 0 or more")
+
+
+def _matched(
+    place: str, name: str, declared: Dimensions | None, given: tuple[int, ...]
+) -> list[tuple[str, int]]:
+    """Return each symbol of the input called *name* with its size in the shape *given*."""
     if declared is None:
-        return
+        return []
     known = [n for n in declared if isinstance(n, int)]
     fixed = [m for m, n in zip(given, declared, strict=False) if isinstance(n, int)]
     if len(given) != len(declared) or known != fixed:
@@ -167,18 +185,5 @@ def _match(
             f"{place}: input {name!r} is declared {list(declared)}, "
             f"which shape {list(given)} does not fit"
         )
-    for size, symbol in zip(given, declared, strict=True):
-        if isinstance(symbol, str):
-            _set_size(place, sizes, symbol, size)
-
-
-def _set_size(place: str, sizes: dict[str, int], symbol: str, size: int) -> None:
-    if size < 0:
-        raise OptionError(
-            f"{place}: dimension {symbol!r} cannot be {size}; give a size of 0 or more"
-        )
-    if sizes.setdefault(symbol, size) != size:
-        raise OptionError(
-            f"{place}: dimension {symbol!r} is bound to both {sizes[symbol]} and {size}; "
-            "it must have one size"
-        )
+    pairs = zip(declared, given, strict=True)
+    return [(symbol, size) for symbol, size in pairs if isinstance(symbol, str)]
