@@ -6,13 +6,13 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import BinaryIO, Union
 
 import onnx
 from google.protobuf.message import DecodeError
 
 from glow_nb.errors import ModelError, UnsupportedError
+from glow_nb.importers.onnx.data_folder import DataFolder
 from glow_nb.importers.onnx.wire import LARGE_BYTES, Skeleton, WireError, read_skeleton
 from glow_nb.memory_limit import out_of_memory
 from glow_nb.regular_files import open_regular
@@ -40,7 +40,7 @@ class Model:
 
     proto: onnx.ModelProto
     place: str
-    folder: Path | None = None
+    folder: DataFolder | None = None
     payloads: Mapping[int, Array] = field(default_factory=dict)
     is_borrowed: bool = False
     _numbers: dict[int, tuple[object, Array]] = field(default_factory=dict, repr=False)
@@ -102,14 +102,14 @@ def _load_file(path: str) -> Model:
     try:
         with open_regular(path) as stream:
             size = os.fstat(stream.fileno()).st_size
-            return _parse(stream, size, path, Path(path).parent)
+            return _parse(stream, size, path, DataFolder.of(path))
     except MemoryError as error:
         raise out_of_memory(path, error) from error
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}; check the path") from error
 
 
-def _parse(stream: BinaryIO, size: int, place: str, folder: Path | None) -> Model:
+def _parse(stream: BinaryIO, size: int, place: str, folder: DataFolder | None) -> Model:
     if not size:
         raise ModelError(f"{place}: it is empty, not an ONNX model; export or download it again")
     try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from glow_nb.errors import ModelError, UnsupportedError
+from glow_nb.importers.onnx.data_folder import DataFolder
 from glow_nb.regular_files import open_regular
 from glow_nb.types import MAX_TENSOR_BYTES, Array, ElementKind
 
@@ -52,7 +52,7 @@ def code_of(kind: ElementKind) -> int:
 
 
 def to_array(
-    tensor: onnx.TensorProto, place: str, folder: Path | None, payload: Array | None = None
+    tensor: onnx.TensorProto, place: str, folder: DataFolder | None, payload: Array | None = None
 ) -> Array:
     """Return the numbers of *tensor*.
 
@@ -114,8 +114,8 @@ def _from_typed_fields(
     return array.astype(kind.dtype, copy=False).reshape(shape)
 
 
-def _read_external(tensor: onnx.TensorProto, place: str, folder: Path | None) -> Array:
-    """Read data from another file, which must lie in the folder of the model or below it."""
+def _read_external(tensor: onnx.TensorProto, place: str, folder: DataFolder | None) -> Array:
+    """Read data from another file, which must lie in the model's folder."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     if folder is None:
@@ -123,7 +123,7 @@ def _read_external(tensor: onnx.TensorProto, place: str, folder: Path | None) ->
             f"{place}: its data are in file {location!r} beside the model; "
             "import the model by its path, so that the file can be found"
         )
-    path = _safe_path(folder, location, place)
+    path = folder.path_of(location, place)
     offset = _whole_number(entries, "offset", 0, place)
     try:
         with open_regular(path) as stream:
@@ -142,19 +142,6 @@ def _read_external(tensor: onnx.TensorProto, place: str, folder: Path | None) ->
         ) from error
 
 
-def _safe_path(folder: Path, location: str, place: str) -> str:
-    """Return the real path of *location*; refuse one outside *folder*, by link or otherwise."""
-    base = os.path.realpath(folder)
-    bad = "\0" in location or not location
-    path = "" if bad else os.path.realpath(os.path.join(base, location))
-    if bad or os.path.commonpath([base, path]) != base or path == base:
-        raise ModelError(
-            f"{place}: its data are said to be in {location!r}, which is not a file in the "
-            "model's folder; move the file there"
-        )
-    return path
-
-
 def _whole_number(entries: Mapping[str, str], key: str, default: int, place: str) -> int:
     text = entries.get(key, str(default))
     # 19 digits are more than any file has bytes.
@@ -164,7 +151,7 @@ def _whole_number(entries: Mapping[str, str], key: str, default: int, place: str
 
 
 def sparse_to_array(
-    tensor: onnx.SparseTensorProto, place: str, folder: Path | None, limit_bytes: int
+    tensor: onnx.SparseTensorProto, place: str, folder: DataFolder | None, limit_bytes: int
 ) -> Array:
     """Return a sparse tensor as a dense array of at most *limit_bytes*."""
     values = to_array(tensor.values, place, folder)

@@ -79,7 +79,8 @@ def test_external_data_is_read(tmp_path: Path) -> None:
         ({"location": "short.bin", "offset": "-4"}, "is '-4', not a number"),
         ({"location": "../secret"}, "not a file in the model's folder"),
         ({"location": "/etc/hostname"}, "not a file in the model's folder"),
-        ({"location": "link"}, "not a file in the model's folder"),
+        ({"location": "link"}, "a link leads out of the model's folder"),
+        ({"location": "out/secret"}, "a link leads out of the model's folder"),
         ({"location": "."}, "not a file in the model's folder"),
         ({"location": "a\0b"}, "not a file in the model's folder"),
         ({"location": ""}, "not a file in the model's folder"),
@@ -91,6 +92,7 @@ def test_bad_external_data(tmp_path: Path, entries: dict[str, str], expected: st
     (tmp_path / "secret").write_bytes(b"0" * 12)
     (folder / "short.bin").write_bytes(b"0" * 8)
     os.symlink(tmp_path / "secret", folder / "link")
+    os.symlink(tmp_path, folder / "out")
     path = folder / "m.onnx"
     path.write_bytes(external(**entries).SerializeToString())
     message = complaint(path)
@@ -100,3 +102,59 @@ def test_bad_external_data(tmp_path: Path, entries: dict[str, str], expected: st
 
 def test_external_data_needs_a_path() -> None:
     assert "import the model by its path" in complaint(external("w.bin").SerializeToString())
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Path:
+    """Return the folder of a model as in the cache of a hub: its file is a link to ``blobs``."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "main"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    (blobs / "a1").write_bytes(external("m.data").SerializeToString())
+    (tmp_path / "secret").write_bytes(np.ones(3, "<f4").tobytes())
+    os.symlink("../../blobs/a1", snapshot / "m.onnx")
+    return snapshot
+
+
+def write_blob(hub: Path, name: str) -> None:
+    (hub.parents[1] / "blobs" / name).write_bytes(np.array([1, 2, 3], "<f4").tobytes())
+
+
+def numbers_in(model: Path) -> list[float]:
+    (constant,) = import_onnx(model).constants
+    return list(constant.array.reshape(-1).tolist())
+
+
+def test_model_and_data_may_be_links_into_one_folder(hub: Path) -> None:
+    write_blob(hub, "b2")
+    os.symlink("../../blobs/b2", hub / "m.data")
+    assert numbers_in(hub / "m.onnx") == [1, 2, 3]
+
+
+def test_data_may_lie_where_the_link_to_the_model_leads(hub: Path) -> None:
+    write_blob(hub, "m.data")
+    assert numbers_in(hub / "m.onnx") == [1, 2, 3]
+
+
+def test_data_beside_the_link_to_the_model_come_first(hub: Path) -> None:
+    write_blob(hub, "m.data")
+    (hub / "m.data").write_bytes(np.array([4, 5, 6], "<f4").tobytes())
+    assert numbers_in(hub / "m.onnx") == [4, 5, 6]
+
+
+def test_link_of_data_that_leads_elsewhere_is_refused(hub: Path) -> None:
+    os.symlink("../../secret", hub / "m.data")
+    assert "'m.data', where a link leads out of the model's folder" in complaint(hub / "m.onnx")
+
+
+@pytest.mark.parametrize("location", ["../../blobs/b2", "../../secret", "../secret"])
+def test_name_of_data_that_leads_elsewhere_is_refused(hub: Path, location: str) -> None:
+    write_blob(hub, "b2")
+    (hub.parents[1] / "blobs" / "a1").write_bytes(external(location).SerializeToString())
+    assert "not a file in the model's folder" in complaint(hub / "m.onnx")
+
+
+def test_folder_of_the_model_may_be_a_link(hub: Path) -> None:
+    (hub / "m.data").write_bytes(np.array([4, 5, 6], "<f4").tobytes())
+    os.symlink(hub, hub.parent / "latest")
+    assert numbers_in(hub.parent / "latest" / "m.onnx") == [4, 5, 6]
