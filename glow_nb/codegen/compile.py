@@ -20,6 +20,7 @@ from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 from numba.core import compiler, cpu, errors, typed_passes, types, untyped_passes
 from numba.core.codegen import AOTCodeLibrary, AOTCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
@@ -234,9 +235,24 @@ def _optimize(module: Any, source: KernelSource, target: Target) -> None:
     options.loop_unrolling = False
     options.loop_vectorization = True
     options.slp_vectorization = False
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
+    builder = llvm.create_pass_builder(machine, options)
+    with _disposed(builder.getModulePassManager()) as passes:
+        passes.run(module, builder)
     module.verify()
+
+
+@contextmanager
+def _disposed(passes: Any) -> Iterator[Any]:
+    """Give *passes* for the block, and free them.
+
+    llvmlite never does, though both have the method: the one of the class that it inherits from
+    first does nothing.
+    """
+    try:
+        yield passes
+    finally:
+        NewPassManager._dispose(passes)
+        passes.detach()
 
 
 def _check_symbols(payload: bytes, source: KernelSource, target: Target) -> None:

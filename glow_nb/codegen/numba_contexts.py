@@ -8,7 +8,7 @@ the time of numba's part.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from numba.core import cpu, types, typing
@@ -17,6 +17,10 @@ from numba.extending import register_model
 from typing_extensions import override
 
 from glow_nb.codegen.compact_lowering import compact
+
+MOST_REMEMBERED = 1024
+"""Answers that outlive a kernel. A number in its text is a type of its own to numba, so that there
+is no end of different questions."""
 
 
 class _Function(types.Function):
@@ -37,6 +41,8 @@ class _Function(types.Function):
         """Return the signature of the overload for operands of the types *args* and *kws*."""
         key = tuple(args), tuple(sorted(kws.items()))
         if key not in self._signatures:
+            if len(self._signatures) >= MOST_REMEMBERED:
+                self._signatures.clear()
             untyped: Any = super()
             self._signatures[key] = untyped.get_call_type(context, args, kws)
         return self._signatures[key]
@@ -58,12 +64,34 @@ class TypingContext(typing.Context):
 class TargetContext(cpu.CPUContext):
     """numba's code generation context, which asks once for the size of each type and for each
     implementation of a function, and emits some functions in a shorter way than numba.
+
+    numba makes a copy for each kernel. An implementation belongs to the copy that found it, and
+    goes with it.
     """
+
+    @override
+    def init(self) -> None:
+        """Begin without implementations; numba calls this at the end of the constructor."""
+        super().init()
+        self._implementations: dict[Any, Any] = {}
+
+    @override
+    def subtarget(self, **options: Any) -> Any:
+        """Return a copy with other *options*, which finds its implementations itself."""
+        copied = super().subtarget(**options)
+        copied._implementations = {}
+        return copied
 
     @override
     def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
         """Return what emits a call of *fn* with operands of the types of *sig*."""
-        return _implementation(self, fn, sig, _firstcall)
+        question = fn, sig, _firstcall
+        if question not in self._implementations:
+            usual = super().get_function(*question)
+            is_callable = isinstance(fn, types.Callable)
+            key = fn.get_impl_key(sig.as_function()) if is_callable else fn
+            self._implementations[question] = compact(key, sig.args, usual)
+        return self._implementations[question]
 
     @override
     def get_abi_sizeof(self, ty: Any) -> int:
@@ -71,16 +99,7 @@ class TargetContext(cpu.CPUContext):
         return _size_bytes(ty, self.target_data)
 
 
-@cache
-def _implementation(context: TargetContext, function: Any, signature: Any, first: bool) -> Any:
-    untyped: Any = super(TargetContext, context)
-    usual = untyped.get_function(function, signature, first)
-    is_callable = isinstance(function, types.Callable)
-    key = function.get_impl_key(signature.as_function()) if is_callable else function
-    return compact(key, signature.args, usual)
-
-
-@cache
+@lru_cache(MOST_REMEMBERED)
 def _size_bytes(llvm_type: Any, target_data: Any) -> int:
     size: int = llvm_type.get_abi_size(target_data)
     return size
