@@ -3,7 +3,8 @@
 A file is the object itself, so that ``objdump -d`` reads it, followed by a trailer of a magic, the
 key and a SHA-256 over key and object. What does not match in every byte is treated as absent and
 compiled again: truncated files, files of another key, compiler, processor or program. Writes are
-atomic, and a folder that cannot be written only means that objects are kept in memory.
+atomic, and a folder that cannot be written only means that objects are kept in memory, and that a
+warning says so.
 
 The folder holds machine code that will be run: it deserves the trust of a folder of programs.
 """
@@ -13,13 +14,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from glow_nb.errors import GlowWarning
 from glow_nb.kernels.target import Target
 from glow_nb.regular_files import open_regular
 
@@ -100,7 +104,10 @@ def default_folder() -> Path | None:
     import platformdirs
 
     folder = platformdirs.user_cache_path("glow_nb", appauthor=False)
-    return folder if folder.is_absolute() else None
+    if folder.is_absolute():
+        return folder
+    _say_that_nothing_is_kept(folder, "the user has no home folder")
+    return None
 
 
 @dataclass(frozen=True)
@@ -195,18 +202,36 @@ def _unseal(content: bytes, key: str) -> bytes | None:
 
 
 def write_whole(path: Path, content: bytes) -> bool:
-    """Write a file that appears whole or not at all; return whether it did."""
+    """Write a file that appears whole or not at all; return whether it did.
+
+    What cannot be written is no error; the first time in a process, a warning says so.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    except OSError:
-        return False
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        _say_that_nothing_is_kept(path.parent, error.strerror or type(error).__name__)
         return False
     return True
+
+
+_TIMES_REFUSED = itertools.count()
+"""How often something was not kept; only the first time is told."""
+
+
+def _say_that_nothing_is_kept(folder: Path, reason: str) -> None:
+    if next(_TIMES_REFUSED) == 0:
+        warnings.warn(
+            f"cache folder {folder}: cannot be written: {reason}, so each process compiles its "
+            f"kernels again; make room or give access, or set {CACHE_VARIABLE} to another folder",
+            GlowWarning,
+            stacklevel=2,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +20,9 @@ from glow_nb.backends.cpu.select_packed_operators import (
     select_packed_operators,
 )
 from glow_nb.backends.cpu.tune import MeasuringTuner
+from glow_nb.codegen import cache
 from glow_nb.codegen.cache import CACHE_VARIABLE
-from glow_nb.errors import OptionError
+from glow_nb.errors import GlowWarning, OptionError
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Constant, Function, Value
@@ -182,12 +184,15 @@ def test_times_that_cannot_be_are_measured_anew(
 
 
 def test_without_a_folder_measurements_last_for_the_process(
-    asked: list[int], tmp_path: Path
+    asked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
+    monkeypatch.setattr(cache, "_TIMES_REFUSED", itertools.count())
     _, nodes = network()
     tuner = MeasuringTuner(HOST, 1, tmp_path / "file" / "folder")
-    assert tuner.choose(nodes, "auto") == tuner.choose(nodes, "auto")
+    with pytest.warns(GlowWarning, match="Not a directory"):
+        first = tuner.choose(nodes, "auto")
+    assert tuner.choose(nodes, "auto") == first
     assert len(asked) == 2
 
 

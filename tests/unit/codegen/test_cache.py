@@ -3,10 +3,12 @@
 import ast
 import dataclasses
 import errno
+import itertools
 import os
 import resource
 import stat
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,18 @@ from hypothesis import strategies as st
 import glow_nb
 from glow_nb.codegen import cache
 from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache, default_folder, object_key
+from glow_nb.errors import GlowWarning
 from glow_nb.kernels.target import Target
 
 HOST = Target.host()
 KEY = object_key("text", "float32", HOST)
 OTHER_KEY = object_key("other text", "float32", HOST)
 PAYLOAD = bytes(range(256)) * 4
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_TIMES_REFUSED", itertools.count())
 
 
 def stored(folder: Path) -> tuple[ObjectCache, Path]:
@@ -101,7 +109,8 @@ def test_folder_or_pipe_in_the_place_of_an_entry(tmp_path: Path) -> None:
     path.unlink()
     path.mkdir()
     assert cache.load("kernel", KEY) is None
-    cache.store("kernel", KEY, PAYLOAD)
+    with pytest.warns(GlowWarning, match="cannot be written: Is a directory"):
+        cache.store("kernel", KEY, PAYLOAD)
     assert cache.load("kernel", KEY) == PAYLOAD
     assert not list(tmp_path.glob(".*.part"))
 
@@ -110,7 +119,8 @@ def test_cache_path_that_is_a_file(tmp_path: Path) -> None:
     place = tmp_path / "file"
     place.write_text("not a folder")
     cache = ObjectCache(place)
-    cache.store("kernel", KEY, PAYLOAD)
+    with pytest.warns(GlowWarning, match="cannot be written: File exists"):
+        cache.store("kernel", KEY, PAYLOAD)
     assert cache.load("kernel", KEY) == PAYLOAD
     assert ObjectCache(place).load("kernel", KEY) is None
 
@@ -119,7 +129,8 @@ def test_cache_path_that_is_a_file(tmp_path: Path) -> None:
 def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     cache = ObjectCache(tmp_path)
-    cache.store("kernel", KEY, PAYLOAD)
+    with pytest.warns(GlowWarning, match="cannot be written: Permission denied"):
+        cache.store("kernel", KEY, PAYLOAD)
     assert cache.load("kernel", KEY) == PAYLOAD
     assert not list(tmp_path.iterdir())
 
@@ -127,7 +138,8 @@ def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder even root cannot write")
 def test_file_system_that_cannot_be_written() -> None:
     cache = ObjectCache(Path("/proc/glow_nb"))
-    cache.store("kernel", KEY, PAYLOAD)
+    with pytest.warns(GlowWarning, match="/proc/glow_nb: cannot be written"):
+        cache.store("kernel", KEY, PAYLOAD)
     assert cache.load("kernel", KEY) == PAYLOAD
 
 
@@ -146,7 +158,8 @@ def test_file_that_may_not_grow_leaves_nothing_behind(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
-        cache.store("kernel", KEY, PAYLOAD)
+        with pytest.warns(GlowWarning, match="File too large"):
+            cache.store("kernel", KEY, PAYLOAD)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert cache.load("kernel", KEY) == PAYLOAD
@@ -163,9 +176,45 @@ def test_full_disk_leaves_nothing_behind(
     cache = ObjectCache(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(os, function, fail)
-        cache.store("kernel", KEY, PAYLOAD)
+        with pytest.warns(GlowWarning, match="cannot be written: no space left on device"):
+            cache.store("kernel", KEY, PAYLOAD)
     assert cache.load("kernel", KEY) == PAYLOAD
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("not a folder")
+    with pytest.warns(GlowWarning) as told:
+        ObjectCache(place).store("kernel", KEY, PAYLOAD)
+    ObjectCache(place).store("kernel", OTHER_KEY, PAYLOAD)  # a second warning would be an error
+    (only,) = told
+    assert str(only.message) == (
+        f"cache folder {place}: cannot be written: File exists, so each process compiles its "
+        "kernels again; make room or give access, or set GLOW_NB_CACHE_DIR to another folder"
+    )
+
+
+def test_a_folder_that_has_all_need_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that was filled before it was mounted for reading."""
+    cache, _ = stored(tmp_path)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "read-only file system")
+
+    monkeypatch.setattr(os, "utime", fail)
+    monkeypatch.setattr("tempfile.mkstemp", fail)
+    with warnings.catch_warnings(action="error"):
+        assert cache.load_or_make("kernel", KEY, bytes) == PAYLOAD
+
+
+def test_a_user_without_a_home_folder_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CACHE_VARIABLE)
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/glow_nb"))
+    with pytest.warns(GlowWarning, match="~/.cache/glow_nb: .*the user has no home"):
+        assert default_folder() is None
 
 
 def test_concurrent_writers_and_readers_see_whole_entries(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
-from glow_nb.codegen import measure_limits
+from glow_nb.codegen import cache, measure_limits
 from glow_nb.codegen.cache import CACHE_VARIABLE
 from glow_nb.codegen.compile import compile_assembly
 from glow_nb.codegen.machine_limits import MachineLimits, MemoryLevel
@@ -17,6 +18,7 @@ from glow_nb.codegen.measure_limits import (
     limits_that_were_beaten,
     machine_limits,
 )
+from glow_nb.errors import GlowWarning
 from glow_nb.kernels.target import Target
 from tests.targets import SMALL_CORE
 
@@ -97,8 +99,10 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(
     file = tmp_path / "file"
     file.touch()
     monkeypatch.setenv(CACHE_VARIABLE, str(file / "folder"))
+    monkeypatch.setattr(cache, "_TIMES_REFUSED", itertools.count())
     rates += [5.0, 6.0]
-    assert machine_limits(1) == limits(5.0)
+    with pytest.warns(GlowWarning, match="Not a directory"):
+        assert machine_limits(1) == limits(5.0)
     assert machine_limits(1) == limits(6.0)
 
 
