@@ -7,15 +7,20 @@ says whose code it was; the original is its ``__cause__``, with its traceback.
 
 from __future__ import annotations
 
-from glow_nb.errors import GlowError
+from glow_nb.errors import GlowError, MemoryLimitError, ModelError
+from glow_nb.memory_limit import out_of_memory
+
+NOBODYS_FAULT = (MemoryLimitError, ModelError)
 
 
 class foreign:  # noqa: N801 - reads like a function, with foreign(...)
     """Run the body of the statement; what it raises becomes ``kind(f"{subject}: ...")``.
 
-    An error of ours stays as it is, unless *ours* asks to put the subject before that, too. What
-    ends the program, such as KeyboardInterrupt, is no ``Exception`` and always stays. One object
-    serves any number of statements, on any threads.
+    An error of ours stays as it is, unless *ours* asks to put the subject before that, too. No code
+    is at fault when memory is gone or a model's file has changed: a MemoryError becomes a
+    MemoryLimitError, and errors of :data:`NOBODYS_FAULT` always stay. So does what ends the
+    program, such as KeyboardInterrupt, which is no ``Exception``. One object serves any number of
+    statements, on any threads.
     """
 
     __slots__ = ("_kind", "_ours", "_subject")
@@ -29,8 +34,12 @@ class foreign:  # noqa: N801 - reads like a function, with foreign(...)
 
     def __exit__(self, _: object, cause: BaseException | None, __: object) -> None:
         """Raise the error of ours, if the body has raised one that is not."""
-        if not isinstance(cause, Exception) or (isinstance(cause, GlowError) and not self._ours):
+        if not isinstance(cause, Exception) or isinstance(cause, NOBODYS_FAULT):
             return
+        if isinstance(cause, GlowError) and not self._ours:
+            return
+        if isinstance(cause, MemoryError):
+            raise out_of_memory(self._subject, cause) from cause
         raise self._kind(f"{self._subject}: {_described(cause)}") from cause
 
 

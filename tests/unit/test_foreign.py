@@ -172,3 +172,12 @@ def test_a_sound_backend_is_left_alone() -> None:
     executable: Executable = Broken("nowhere").compile(net.program)
     assert executable.run([np.ones((2, 3), np.float32)])[0].max() == 4
     assert net.run(np.ones((2, 3), np.float32))["y"].max() == 4
+
+
+def test_memory_that_is_gone_is_nobodys_fault() -> None:
+    with pytest.raises(MemoryLimitError, match="pass 'p': .*no more memory"):
+        with foreign(PassError, "pass 'p'", ours=True):
+            raise MemoryError
+    with pytest.raises(MemoryLimitError, match="^as it is$"):
+        with foreign(PassError, "pass 'p'", ours=True):
+            raise MemoryLimitError("as it is")

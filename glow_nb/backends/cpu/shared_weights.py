@@ -9,16 +9,16 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
 from glow_nb.alignment import Bytes
 from glow_nb.hlir.graph import Constant
 from glow_nb.hlir.recipe import NodeRecipe
-from glow_nb.payload import Payload, array_or_none
+from glow_nb.payload import Payload, Recipe
 from glow_nb.schema import attributes_of, operands_of
-from glow_nb.types import Array
+from glow_nb.types import Array, TensorType
 
 
 class WeightPlace:
@@ -37,7 +37,7 @@ class SharedWeights:
         self._places: weakref.WeakValueDictionary[Hashable, WeightPlace] = (
             weakref.WeakValueDictionary()
         )
-        self._digests: dict[int, tuple[weakref.ref[Array], bytes]] = {}
+        self._digests: dict[int, tuple[weakref.ref[Array | Recipe], bytes]] = {}
         self._lock = threading.Lock()
 
     def key(self, payload: Payload) -> Hashable | None:
@@ -48,8 +48,11 @@ class SharedWeights:
             keys = tuple(map(self.key, operands))
             attributes = tuple(map(repr, attributes_of(node).values()))
             return None if None in keys else (type(node), str(node.type), attributes, keys)
-        array = array_or_none(payload)
-        return None if array is None else self._array_key(array)
+        if payload is None:
+            return None
+        if not isinstance(payload, Recipe):
+            return self._array_key(payload)
+        return self._digest(payload, lambda: _typed_digest(payload.make()))
 
     def find(self, key: Hashable | None) -> WeightPlace | None:
         """Return where a weight lies that is made like this; None if it must be made."""
@@ -72,14 +75,24 @@ class SharedWeights:
         if not owner.flags.c_contiguous:
             owner = array = np.ascontiguousarray(array)
         start = array.ctypes.data - owner.ctypes.data
-        return (str(array.dtype), array.shape, array.strides, start, self._digest(owner))
+        digest = self._digest(owner, lambda: hashlib.sha256(_bytes(owner)).digest())
+        return (str(array.dtype), array.shape, array.strides, start, digest)
 
-    def _digest(self, owner: Array) -> bytes:
+    def _digest(self, owner: Array | Recipe, compute: Callable[[], bytes]) -> bytes:
         """Return the digest of *owner*, computed once while it lives: a model keeps its weights."""
         known = self._digests.get(id(owner))
         if known is not None and known[0]() is owner:
             return known[1]
-        digest = hashlib.sha256(owner.reshape(-1).view(np.uint8).data).digest()
-        number, digests = id(owner), self._digests
+        digest, number, digests = compute(), id(owner), self._digests
         digests[number] = (weakref.ref(owner, lambda _: digests.pop(number, None)), digest)
         return digest
+
+
+def _typed_digest(array: Array) -> bytes:
+    digest = hashlib.sha256(str(TensorType.of(array)).encode())
+    digest.update(_bytes(array))
+    return digest.digest()
+
+
+def _bytes(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

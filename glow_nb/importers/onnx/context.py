@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
@@ -25,11 +26,14 @@ from glow_nb.hlir.ops import (
     Transpose,
 )
 from glow_nb.hlir.ops.random import Drawn
+from glow_nb.hlir.recipe import folded
 from glow_nb.importers.onnx.counting import Count, count_after
-from glow_nb.importers.onnx.tensors import kind_of, type_name
+from glow_nb.importers.onnx.tensors import Numbers, kind_of, type_name
 from glow_nb.importers.onnx.unrolling import Unrolling
+from glow_nb.importers.onnx.weight_files import StoredNumbers
 from glow_nb.importers.onnx.widening import Trace
 from glow_nb.memory_limit import require_memory
+from glow_nb.payload import Recipe
 from glow_nb.schema import operands_of
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -46,6 +50,9 @@ def is_number(value: Value) -> TypeGuard[Constant]:
     """True for a constant that nodes fold into; a weight is trained, so that nodes stay apart."""
     return isinstance(value, Constant) and not value.is_weight
 
+
+LateFold = ConvertTo | Reshape | Transpose
+"""What is done to large weights, and never fails: the numbers are made where they are packed."""
 
 Recognized = AsQuantized | Dequantize | DequantizeLinear
 """How constants that are stored as integers become floats; passes look for it."""
@@ -93,13 +100,11 @@ class Context:
         whose result has a quantized type.
         """
         name = name or f"{self.stem}_{node.opcode}"
-        arrays = self._fold(node)
-        if arrays is None:
+        values = self._fold(node, name)
+        if values is None:
             emitted = self.builder.emit(node, name)
             self._carry_counts(emitted)
             values = emitted.results
-        else:
-            values = tuple(self.constant(array, name) for array in arrays)
         self._note(node, values)
         return values
 
@@ -156,7 +161,8 @@ class Context:
             return value
         return self.constant(value.array[(*(slice(None),) * axis, slice(size))])
 
-    def _fold(self, node: Node) -> tuple[Array, ...] | None:
+    def _fold(self, node: Node, name: str) -> tuple[Value, ...] | None:
+        """Return the results of *node* as constants called *name*, None if it stays a node."""
         operands = list(operands_of(node))
         if isinstance(node, Drawn | Recognized) or not all(map(is_number, operands)):
             return None
@@ -167,10 +173,19 @@ class Context:
         if made > max(MAX_GROWTH_BYTES, 2 * read):
             return None
         self.spend(made)
+        return self._evaluated(node, name)
+
+    def _evaluated(self, node: Node, name: str) -> tuple[Constant, ...]:
+        """Return the results of a *node* that reads only constants."""
+        operands = [v for v in operands_of(node) if isinstance(v, Constant)]
+        if isinstance(node, LateFold) and any(isinstance(v.payload, Recipe) for v in operands):
+            late = folded(node, self.builder.unique_name(name))
+            return (dataclasses.replace(late, is_weight=False),)
         try:
-            return evaluate_node(node, {})
+            arrays = evaluate_node(node, {})
         except (ArithmeticError, IndexError, ValueError) as error:
             raise ModelError(f"{self.place}: its value cannot be computed: {error}") from error
+        return tuple(self.constant(array, name) for array in arrays)
 
     def spend(self, size_bytes: int) -> None:
         """Count constants of *size_bytes* more.
@@ -194,6 +209,13 @@ class Context:
         """Return a constant that holds *array*."""
         name = name or f"{self.stem}_constant"
         return self.builder.constant(name, np.asarray(array), is_weight=False)
+
+    def of_numbers(self, numbers: Numbers, name: str) -> Constant:
+        """Return a constant called *name* of *numbers* of the model, which may be in a file."""
+        if isinstance(numbers, StoredNumbers):
+            return Constant(self.builder.unique_name(name), numbers.type, numbers, is_weight=False)
+        numbers.flags.writeable = False  # the builder need not copy what is nobody else's
+        return self.constant(numbers, name)
 
     def rounded(self, array: Array, kind: ElementKind) -> Constant:
         """Return a constant of *kind* that holds *array*, rounded if need be."""
@@ -271,7 +293,7 @@ class Context:
         """Return the tensor that an attribute of the node calls *name*."""
         raise NotImplementedError(f"{type(self).__name__} has no names")
 
-    def tensor(self, tensor: onnx.TensorProto) -> Array:
+    def numbers(self, tensor: onnx.TensorProto) -> Numbers:
         """Return the numbers of a tensor attribute."""
         raise NotImplementedError(f"{type(self).__name__} has no files")
 
@@ -310,7 +332,7 @@ class Context:
             return value
         node = Reshape(value, shape)
         if is_number(value):
-            return self._moved(node, value, value.array.reshape(shape))
+            return self._moved(node, value)
         return self.emit(node)
 
     def transpose(self, value: Value, permutation: Sequence[int]) -> Value:
@@ -320,12 +342,12 @@ class Context:
             return value
         node = Transpose(value, permutation)
         if is_number(value):
-            return self._moved(node, value, value.array.transpose(permutation))
+            return self._moved(node, value)
         return self.emit(node)
 
-    def _moved(self, node: Node, value: Constant, array: Array) -> Constant:
-        """Return what *node* makes of a constant *value*: the same numbers, as *array* has them."""
-        constant = self.constant(array, f"{value.name}_{node.opcode}")
+    def _moved(self, node: Node, value: Constant) -> Constant:
+        """Return what *node* makes of a constant *value*: the same numbers in another order."""
+        (constant,) = self._evaluated(node, f"{value.name}_{node.opcode}")
         self._note(node, (constant,))
         return constant
 

@@ -48,11 +48,11 @@ from glow_nb.importers.onnx.node import OnnxNode, check_against_schema
 from glow_nb.importers.onnx.order import describe, sorted_nodes
 from glow_nb.importers.onnx.registry import Rule, find_import
 from glow_nb.importers.onnx.scope import Scope, output_value
-from glow_nb.importers.onnx.tensors import kind_of, sparse_to_array, to_array
+from glow_nb.importers.onnx.tensors import Numbers, kind_of, sparse_to_array, to_payload
 from glow_nb.importers.onnx.unsupported import Complaints
 from glow_nb.importers.onnx.widening import Trace, may_widen, widened
 from glow_nb.schema import closest
-from glow_nb.types import Array, Dimensions, ElementKind, TensorType
+from glow_nb.types import Array, Dimensions, TensorType
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ class Importer(Context):
         fed = [info.name for info in inputs if info.name not in self._constants]
         self._reserve_names(fed, names_of_outputs(graph, place))
         self._import_inputs(inputs, scope)
-        self._import_weights(graph, scope, self.model.payloads)
+        self._import_weights(graph, scope)
         self._import_nodes(graph, scope)
         values = [output_value(info, scope, place) for info in graph.output]
         self._complaints.raise_if_any(place)
@@ -174,27 +174,24 @@ class Importer(Context):
         check_constant(info, kind, array, where)
         scope.values[info.name] = self.constant(array, info.name)
 
-    def _import_weights(
-        self, graph: onnx.GraphProto, scope: Scope, payloads: Mapping[int, Array]
-    ) -> None:
-        folder = self.model.folder
-        for index, tensor in enumerate(graph.initializer):
+    def _import_weights(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        storage = self.model.storage
+        for tensor in graph.initializer:
             where = f"{scope.path}: weight {tensor.name!r}"
-            read = partial(to_array, tensor, where, folder, payloads.get(index))
-            array = self.model.numbers_of(tensor, read)
-            self._define_weight(tensor.name, array, where, scope)
+            numbers = self.model.numbers_of(tensor, partial(to_payload, tensor, where, storage))
+            self._define_weight(tensor.name, numbers, where, scope)
         for sparse in graph.sparse_initializer:
             where = f"{scope.path}: weight {sparse.values.name!r}"
-            read = partial(sparse_to_array, sparse, where, folder, MAX_CONSTANT_BYTES)
-            array = self.model.numbers_of(sparse, read)
-            self._define_weight(sparse.values.name, array, where, scope)
+            read = partial(sparse_to_array, sparse, where, storage, MAX_CONSTANT_BYTES)
+            numbers = self.model.numbers_of(sparse, read)
+            self._define_weight(sparse.values.name, numbers, where, scope)
 
-    def _define_weight(self, name: str, array: Array, where: str, scope: Scope) -> None:
+    def _define_weight(self, name: str, numbers: Numbers, where: str, scope: Scope) -> None:
         if name in scope.values:
             raise ModelError(f"{where}: it is defined twice; every tensor needs a name of its own")
-        is_weight = array.ndim > 0 and ElementKind.of(array.dtype).is_float
-        array.flags.writeable = False  # the builder need not copy what is nobody else's
-        scope.values[name] = self.builder.constant(name, array, is_weight=is_weight)
+        constant = self.of_numbers(numbers, name)
+        is_weight = constant.type.rank > 0 and constant.type.kind.is_float
+        scope.values[name] = dataclasses.replace(constant, is_weight=is_weight)
 
     def _import_nodes(self, graph: onnx.GraphProto | onnx.FunctionProto, scope: Scope) -> None:
         nodes = graph.node
@@ -364,7 +361,7 @@ class Importer(Context):
         if len(operands) != len(graph.input):
             raise self.wrong(f"its graph has {len(graph.input)} inputs instead of {len(operands)}")
         inner.values.update({i.name: v for i, v in zip(graph.input, operands, strict=True)})
-        self._import_weights(graph, inner, {})
+        self._import_weights(graph, inner)
         self._import_nodes(graph, inner)
         self._scope = outer
         results = self._results([info.name for info in graph.output], inner)
@@ -396,7 +393,7 @@ class Importer(Context):
         return self._value(name, self._scope, "tensor")
 
     @override
-    def tensor(self, tensor: onnx.TensorProto) -> Array:
+    def numbers(self, tensor: onnx.TensorProto) -> Numbers:
         self.kind(tensor.data_type)
-        read = partial(to_array, tensor, self.place, self.model.folder)
+        read = partial(to_payload, tensor, self.place, self.model.storage)
         return self.model.numbers_of(tensor, read)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, Union
+from typing import Union
 
 import onnx
 from google.protobuf.message import DecodeError
 
 from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.importers.onnx.data_folder import DataFolder
-from glow_nb.importers.onnx.wire import LARGE_BYTES, Skeleton, WireError, read_skeleton
+from glow_nb.importers.onnx.tensors import Numbers, Storage
+from glow_nb.importers.onnx.weight_files import WeightBytes, WeightFile
+from glow_nb.importers.onnx.wire import LARGE_BYTES, WireError, read_skeleton
 from glow_nb.memory_limit import out_of_memory
-from glow_nb.regular_files import open_regular
-from glow_nb.types import Array
 
 ModelSource = Union[str, "os.PathLike[str]", bytes, onnx.ModelProto, "Model"]
 
@@ -32,26 +31,24 @@ class Model:
     Attributes:
         proto: The message; large weights may be missing from it.
         place: What errors call the model: its path, or ``<model>``.
-        folder: Where external data may lie, None if the model did not come from a file.
-        payloads: The raw bytes of large weights by index into ``graph.initializer``.
+        storage: Where weights may lie outside of the message.
         is_borrowed: True if the message belongs to somebody else, who may change it.
         opsets: Version of each imported operator set, the default domain as ``""``.
     """
 
     proto: onnx.ModelProto
     place: str
-    folder: DataFolder | None = None
-    payloads: Mapping[int, Array] = field(default_factory=dict)
+    storage: Storage = field(default_factory=Storage)
     is_borrowed: bool = False
-    _numbers: dict[int, tuple[object, Array]] = field(default_factory=dict, repr=False)
+    _numbers: dict[int, tuple[object, Numbers]] = field(default_factory=dict, repr=False)
 
     def numbers_of(
-        self, tensor: onnx.TensorProto | onnx.SparseTensorProto, read: Callable[[], Array]
-    ) -> Array:
-        """Return what *read* makes of a message; the same array each time the model is imported.
+        self, tensor: onnx.TensorProto | onnx.SparseTensorProto, read: Callable[[], Numbers]
+    ) -> Numbers:
+        """Return what *read* makes of a message; the same object each time the model is imported.
 
-        So a file of weights is read once, and all sizes of a network share its weights. Small
-        numbers in the message itself are read again: an operator's body may bring new ones.
+        So all sizes of a network share its weights. Small numbers in the message itself are read
+        again: an operator's body may bring new ones.
         """
         values = tensor.values if isinstance(tensor, onnx.SparseTensorProto) else tensor
         is_external = values.data_location == onnx.TensorProto.EXTERNAL
@@ -91,7 +88,7 @@ def load_model(source: ModelSource) -> Model:
     if isinstance(source, onnx.ModelProto):
         model = Model(source, "<model>", is_borrowed=True)
     elif isinstance(source, bytes):
-        model = _parse(io.BytesIO(source), len(source), "<model>", None)
+        model = _parse("<model>", WeightBytes(source))
     else:
         model = _load_file(os.fspath(source))
     _check_header(model)
@@ -100,26 +97,23 @@ def load_model(source: ModelSource) -> Model:
 
 def _load_file(path: str) -> Model:
     try:
-        with open_regular(path) as stream:
-            size = os.fstat(stream.fileno()).st_size
-            return _parse(stream, size, path, DataFolder.of(path))
+        return _parse(path, WeightFile(path), DataFolder.of(path))
     except MemoryError as error:
         raise out_of_memory(path, error) from error
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}; check the path") from error
 
 
-def _parse(stream: BinaryIO, size: int, place: str, folder: DataFolder | None) -> Model:
-    if not size:
+def _parse(place: str, file: WeightFile | WeightBytes, folder: DataFolder | None = None) -> Model:
+    if not file.size_bytes:
         raise ModelError(f"{place}: it is empty, not an ONNX model; export or download it again")
     try:
-        skeleton: Skeleton = read_skeleton(stream, size)
-        proto = onnx.ModelProto.FromString(skeleton.text)
+        proto = onnx.ModelProto.FromString(read_skeleton(file.stream, file.size_bytes))
     except (WireError, DecodeError) as error:
         raise ModelError(
             f"{place}: not an ONNX model, or a truncated one ({error}); export or download it again"
         ) from error
-    return Model(proto, place, folder, skeleton.payloads)
+    return Model(proto, place, Storage(folder, file))
 
 
 def _check_header(model: Model) -> None:

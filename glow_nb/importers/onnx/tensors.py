@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -12,8 +12,19 @@ from onnx import numpy_helper
 
 from glow_nb.errors import ModelError, UnsupportedError
 from glow_nb.importers.onnx.data_folder import DataFolder
-from glow_nb.regular_files import open_regular
-from glow_nb.types import MAX_TENSOR_BYTES, Array, ElementKind
+from glow_nb.importers.onnx.weight_files import (
+    LEAST_BYTES,
+    StoredBytes,
+    StoredNumbers,
+    WeightBytes,
+    WeightFile,
+    WeightFiles,
+    as_numbers,
+)
+from glow_nb.importers.onnx.wire import THIS_FILE
+from glow_nb.types import MAX_TENSOR_BYTES, Array, ElementKind, TensorType
+
+Numbers = Array | StoredNumbers
 
 _KIND_NAMES: Mapping[int, str] = {
     onnx.TensorProto.FLOAT: "float32",
@@ -51,39 +62,58 @@ def code_of(kind: ElementKind) -> int:
     return int(onnx.helper.np_dtype_to_tensor_dtype(kind.dtype))
 
 
-def to_array(
-    tensor: onnx.TensorProto, place: str, folder: DataFolder | None, payload: Array | None = None
-) -> Array:
-    """Return the numbers of *tensor*.
+@dataclass(frozen=True)
+class Storage:
+    """Where the numbers of a model's tensors may lie outside of its message.
+
+    Attributes:
+        folder: Where external data may lie; None for a model that did not come from a file.
+        model: The file of the model itself, if it is one.
+        files: The other files that are open.
+    """
+
+    folder: DataFolder | None = None
+    model: WeightFile | WeightBytes | None = None
+    files: WeightFiles = field(default_factory=WeightFiles)
+
+
+def to_payload(tensor: onnx.TensorProto, place: str, storage: Storage) -> Numbers:
+    """Return the numbers of *tensor*, or how they are read if they are many and in a file.
 
     Args:
         tensor: The message.
         place: What it is, for errors.
-        folder: Where external data may lie; None for a model that did not come from a file.
-        payload: The bytes of ``raw_data`` if they were read apart from the message.
+        storage: Where its numbers may lie.
 
     Raises:
         ModelError: The data do not fit the declared shape, or cannot be read.
         UnsupportedError: The element type is not supported.
     """
     kind = kind_of(tensor.data_type, place)
-    shape = _shape_of(tensor, kind, place)
+    type = TensorType(kind, _shape_of(tensor, kind, place))
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        payload = _read_external(tensor, place, folder)
-    elif payload is None and tensor.HasField("raw_data"):
-        payload = np.frombuffer(tensor.raw_data, np.uint8)
-    if payload is None:
-        return _from_typed_fields(tensor, kind, shape, place)
-    wanted = -(-prod(shape) * kind.bits // 8)
-    if payload.nbytes != wanted:
+        content: Array | StoredBytes = _external(tensor, place, storage)
+    elif tensor.HasField("raw_data"):
+        content = np.frombuffer(tensor.raw_data, np.uint8)
+    else:
+        return _from_typed_fields(tensor, kind, type.shape, place)
+    wanted = -(-type.size * kind.bits // 8)
+    if content.nbytes != wanted:
         raise ModelError(
-            f"{place}: it has {payload.nbytes} bytes of data, its type {kind.value} and shape "
-            f"{list(shape)} need {wanted}; the file may be damaged"
+            f"{place}: it has {content.nbytes} bytes of data, its type {kind.value} and shape "
+            f"{list(type.shape)} need {wanted}; the file may be damaged"
         )
-    if kind.bits < 8:
-        return _unpacked(payload, kind, shape)
-    # ONNX stores little-endian numbers, whatever the machine.
-    return payload.view(kind.dtype.newbyteorder("<")).astype(kind.dtype, copy=False).reshape(shape)
+    if isinstance(content, StoredBytes):
+        if wanted >= LEAST_BYTES and content.file.stays:
+            return StoredNumbers(content, type)
+        content = content.read()
+    return as_numbers(content, type)
+
+
+def to_array(tensor: onnx.TensorProto, place: str, storage: Storage) -> Array:
+    """Return the numbers of *tensor*, read at once; raises as :func:`to_payload`."""
+    payload = to_payload(tensor, place, storage)
+    return payload.make() if isinstance(payload, StoredNumbers) else payload
 
 
 def _shape_of(tensor: onnx.TensorProto, kind: ElementKind, place: str) -> tuple[int, ...]:
@@ -91,14 +121,6 @@ def _shape_of(tensor: onnx.TensorProto, kind: ElementKind, place: str) -> tuple[
     if any(n < 0 for n in shape) or prod(shape) * kind.size_bytes > MAX_TENSOR_BYTES:
         raise ModelError(f"{place}: its shape {list(shape)} is not one a tensor can have")
     return shape
-
-
-def _unpacked(packed: Array, kind: ElementKind, shape: tuple[int, ...]) -> Array:
-    """Return elements of less than 8 bits, which ONNX stores lowest bits first, a byte each."""
-    count = prod(shape)
-    bits = np.unpackbits(packed, count=count * kind.bits, bitorder="little")
-    codes = np.packbits(bits.reshape(count, kind.bits), axis=1, bitorder="little")
-    return codes.view(kind.dtype).reshape(shape)
 
 
 def _from_typed_fields(
@@ -114,27 +136,33 @@ def _from_typed_fields(
     return array.astype(kind.dtype, copy=False).reshape(shape)
 
 
-def _read_external(tensor: onnx.TensorProto, place: str, folder: DataFolder | None) -> Array:
-    """Read data from another file, which must lie in the model's folder."""
+def _external(tensor: onnx.TensorProto, place: str, storage: Storage) -> StoredBytes:
+    """Find data in another file, which must lie in the folder of the model or below it."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
-    if folder is None:
+    file = storage.model if location == THIS_FILE else None
+    if file is None:
+        file = _open_external(storage, location, place)
+    offset = _whole_number(entries, "offset", 0, place)
+    left = file.size_bytes - offset
+    length = _whole_number(entries, "length", max(left, 0), place)
+    if length > left:
+        raise ModelError(
+            f"{place}: its data are bytes {offset} to {offset + length} of {location!r}, "
+            f"which has {file.size_bytes}; the file may be truncated"
+        )
+    return StoredBytes(file, range(offset, offset + length))
+
+
+def _open_external(storage: Storage, location: str, place: str) -> WeightFile:
+    if storage.folder is None:
         raise ModelError(
             f"{place}: its data are in file {location!r} beside the model; "
             "import the model by its path, so that the file can be found"
         )
-    path = folder.path_of(location, place)
-    offset = _whole_number(entries, "offset", 0, place)
+    path = storage.folder.path_of(location, place)
     try:
-        with open_regular(path) as stream:
-            left = os.fstat(stream.fileno()).st_size - offset
-            length = _whole_number(entries, "length", max(left, 0), place)
-            if length > left:
-                raise ModelError(
-                    f"{place}: its data are bytes {offset} to {offset + length} of {location!r}, "
-                    f"which has {left + offset}; the file may be truncated"
-                )
-            return np.fromfile(stream, np.uint8, length, offset=offset)
+        return storage.files.open(path)
     except OSError as error:
         raise ModelError(
             f"{place}: its data cannot be read from {location!r}: {error.strerror}; "
@@ -151,11 +179,11 @@ def _whole_number(entries: Mapping[str, str], key: str, default: int, place: str
 
 
 def sparse_to_array(
-    tensor: onnx.SparseTensorProto, place: str, folder: DataFolder | None, limit_bytes: int
+    tensor: onnx.SparseTensorProto, place: str, storage: Storage, limit_bytes: int
 ) -> Array:
     """Return a sparse tensor as a dense array of at most *limit_bytes*."""
-    values = to_array(tensor.values, place, folder)
-    indices = to_array(tensor.indices, f"{place}: indices", folder)
+    values = to_array(tensor.values, place, storage)
+    indices = to_array(tensor.indices, f"{place}: indices", storage)
     shape = tuple(tensor.dims)
     if any(n < 0 for n in shape) or prod(shape) * values.itemsize > limit_bytes:
         raise ModelError(f"{place}: a dense tensor of shape {list(shape)} is too large")

@@ -1,9 +1,9 @@
-"""Reading the large weights of an ONNX file straight into arrays.
+"""Leaving the large weights of an ONNX file where they are.
 
 Protobuf would hold each weight three times: in the bytes of the file, in the parsed message and in
-the copy that Python gets of it. This module walks the wire format of
-``ModelProto.graph.initializer`` only, reads each large ``raw_data`` field into its own aligned
-array, and leaves protobuf a skeleton without them.
+the copy that Python gets of it. This module walks the wire format and gives protobuf the message
+without the large ``raw_data`` fields of its tensors. In their place stand entries of external data
+that say where in the file they lie.
 
 The wire format (protobuf's "Encoding" page): a message is a run of fields; a field is a varint
 ``number << 3 | wire type`` and then a varint (type 0), 8 bytes (1), a varint length and that many
@@ -12,91 +12,80 @@ bytes (2), or 4 bytes (5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
-import numpy as np
+import onnx
 
-from glow_nb.types import Array
-
-_MODEL_GRAPH = 7
-_GRAPH_INITIALIZER = 5
-_TENSOR_RAW_DATA = 9
 LARGE_BYTES = 4096
-"""A weight of so many bytes is read apart from the message."""
+"""The least bytes of a tensor whose ``raw_data`` stay in the file."""
+
+THIS_FILE = "\0"
+"""The location, in an entry of external data, of the file that the message itself is in."""
+
+_MESSAGES: Mapping[str, Mapping[int, str]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+"""The fields that hold tensors or lead to them, by the message that has them (``onnx.proto``)."""
+
+_RAW_DATA, _DATA_LOCATION = 9, 14
 _FIXED_BYTES = {1: 8, 5: 4}
 _BYTES_FIELD = 2
 _MAX_VARINT_BYTES = 10
+_DEEPEST = 100
+"""Protobuf reads no messages that are nested deeper."""
 
 
 class WireError(ValueError):
     """The bytes are not a protobuf message, or end early."""
 
 
-@dataclass
-class Skeleton:
-    """A model without its large weights.
-
-    Attributes:
-        text: The serialized ``ModelProto`` whose large ``raw_data`` fields are left out.
-        payloads: The bytes of those fields by index into ``graph.initializer``.
-    """
-
-    text: bytes
-    payloads: dict[int, Array] = field(default_factory=dict)
+def read_skeleton(stream: BinaryIO, size: int) -> bytes:
+    """Return a serialized model of *size* bytes without large weights; raise WireError if bad."""
+    return _skeleton(stream, size, "model", 0)
 
 
-def read_skeleton(stream: BinaryIO, size: int) -> Skeleton:
-    """Split a serialized model of *size* bytes; raise WireError if it is malformed.
-
-    A model that has its graph in several parts (protobuf would merge them) is read whole.
-    """
-    skeleton = Skeleton(b"")
+def _skeleton(stream: BinaryIO, end: int, message: str, depth: int) -> bytes:
+    """Return the message from where the stream stands to *end*."""
+    if depth > _DEEPEST:
+        raise WireError(f"messages are nested more than {_DEEPEST} deep")
     parts: list[bytes] = []
-    graphs = 0
-    for number, kind, begin, end in _fields(stream, size):
-        if number == _MODEL_GRAPH and kind == _BYTES_FIELD:
-            graphs += 1
-            graph = _read_graph(stream, end, skeleton)
-            parts += [_varint(number << 3 | kind), _varint(len(graph)), graph]
-        else:
-            parts.append(_copy(stream, begin, end))
-    if graphs > 1:
-        skeleton.payloads.clear()
-        parts = [_copy(stream, 0, size)]
-    skeleton.text = b"".join(parts)
-    return skeleton
-
-
-def _read_graph(stream: BinaryIO, end: int, skeleton: Skeleton) -> bytes:
-    parts: list[bytes] = []
-    index = 0
     for number, kind, begin, stop in _fields(stream, end):
-        if number == _GRAPH_INITIALIZER and kind == _BYTES_FIELD:
-            body_bytes = stop - stream.tell()
-            if body_bytes >= LARGE_BYTES:
-                tensor = _read_tensor(stream, stop, index, skeleton)
-                parts += [_varint(number << 3 | kind), _varint(len(tensor)), tensor]
-            else:
-                parts.append(_copy(stream, begin, stop))
-            index += 1
-        else:
+        inner = _MESSAGES[message].get(number) if kind == _BYTES_FIELD else None
+        if inner is None or stop - stream.tell() < LARGE_BYTES:
             parts.append(_copy(stream, begin, stop))
+            continue
+        if inner == "tensor":
+            content = _tensor(stream, stop)
+        else:
+            content = _skeleton(stream, stop, inner, depth + 1)
+        parts += [_varint(number << 3 | kind), _varint(len(content)), content]
     return b"".join(parts)
 
 
-def _read_tensor(stream: BinaryIO, end: int, index: int, skeleton: Skeleton) -> bytes:
+def _tensor(stream: BinaryIO, end: int) -> bytes:
+    """Return a tensor that says where its raw data are; one that says so already as it is."""
+    begin = stream.tell()
     parts: list[bytes] = []
-    for number, kind, begin, stop in _fields(stream, end):
-        if number == _TENSOR_RAW_DATA and kind == _BYTES_FIELD:
-            payload = np.empty(stop - stream.tell(), np.uint8)
-            if stream.readinto(payload.data) != payload.nbytes:  # type: ignore[attr-defined]
-                raise WireError("the file ends inside a weight")
-            skeleton.payloads[index] = payload
+    raw: range | None = None
+    for number, kind, start, stop in _fields(stream, end):
+        if number == _DATA_LOCATION:
+            return _copy(stream, begin, end)
+        if number == _RAW_DATA and kind == _BYTES_FIELD:
+            raw = range(stream.tell(), stop)  # protobuf takes the last one, too
         else:
-            parts.append(_copy(stream, begin, stop))
-    return b"".join(parts)
+            parts.append(_copy(stream, start, stop))
+    if raw is None:
+        return b"".join(parts)
+    place = onnx.TensorProto(data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in (("location", THIS_FILE), ("offset", raw.start), ("length", len(raw))):
+        place.external_data.add(key=key, value=str(value))
+    return b"".join([*parts, place.SerializeToString()])
 
 
 def _fields(stream: BinaryIO, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -17,7 +17,7 @@ from glow_nb.files import load_constants, load_text, save_text
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.hlir.graph import Constant, Function
 from glow_nb.importers.onnx import import_onnx
-from glow_nb.importers.onnx.tensors import code_of, to_array
+from glow_nb.importers.onnx.tensors import Storage, code_of, to_array
 from glow_nb.types import Array, ElementKind
 from tests.unit.storage_numbers import codes_of, near_boundaries
 
@@ -56,7 +56,7 @@ def test_packed_weights_are_unpacked(kind: ElementKind, is_raw: bool) -> None:
         numbers = numbers[keep]
         tensor = helper.make_tensor("w", tensor.data_type, numbers.shape, numbers.tolist())
     assert tensor.HasField("raw_data") == is_raw
-    found = to_array(tensor, "w", None)
+    found = to_array(tensor, "w", Storage())
     assert found.dtype == kind.dtype
     np.testing.assert_array_equal(found.view(np.uint8), numbers.view(np.uint8))
 
@@ -64,7 +64,7 @@ def test_packed_weights_are_unpacked(kind: ElementKind, is_raw: bool) -> None:
 def test_too_few_packed_bytes_are_told() -> None:
     tensor = TensorProto(data_type=TensorProto.INT4, dims=[5], raw_data=b"\x12\x34")
     with pytest.raises(ModelError, match="2 bytes of data.*int4.* need 3"):
-        to_array(tensor, "weight 'w'", None)
+        to_array(tensor, "weight 'w'", Storage())
 
 
 @pytest.mark.parametrize("kind", EIGHT_BIT_FLOATS)

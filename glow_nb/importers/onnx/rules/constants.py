@@ -10,7 +10,7 @@ from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.context import MAX_CONSTANT_BYTES, Context
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
-from glow_nb.importers.onnx.tensors import sparse_to_array
+from glow_nb.importers.onnx.tensors import Storage, sparse_to_array
 from glow_nb.types import Array, TensorType
 
 
@@ -20,15 +20,15 @@ def constant(ctx: Context, node: OnnxNode) -> Value:
     if len(node.attributes) != 1:
         raise ctx.wrong(f"it must have one attribute, it has {sorted(node.attributes)}")
     (name,) = node.attributes
+    if name == "value":
+        return ctx.of_numbers(ctx.numbers(node.message(name).t), ctx.stem)
     return ctx.constant(_constant(ctx, node, name), ctx.stem)
 
 
 def _constant(ctx: Context, node: OnnxNode, name: str) -> Array:
-    if name == "value":
-        return ctx.tensor(node.message(name).t)
     if name == "sparse_value":
         sparse = node.message(name).sparse_tensor
-        return sparse_to_array(sparse, ctx.place, None, MAX_CONSTANT_BYTES)
+        return sparse_to_array(sparse, ctx.place, Storage(), MAX_CONSTANT_BYTES)
     if name == "value_float":
         return np.array(node.number(name), np.float32)
     if name == "value_floats":
@@ -46,7 +46,7 @@ def constant_of_shape(ctx: Context, node: OnnxNode) -> Value:
     shape = ctx.known_integers(node.operand(0), "the shape")
     number: Array = np.zeros((), np.float32)
     if node.has("value"):
-        number = ctx.tensor(node.message("value").t)
+        number = ctx.of_numbers(ctx.numbers(node.message("value").t), ctx.stem).array
     if number.size != 1 or min(shape, default=0) < 0:
         raise ctx.wrong(f"shape {list(shape)} must not be negative, its value be one number")
     type = TensorType(TensorType.of(number).kind, shape)

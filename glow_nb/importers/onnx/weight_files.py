@@ -1,0 +1,206 @@
+"""Weights that stay in their file until somebody needs their numbers, and are not kept after that.
+
+A compiler looks at a weight a few times and packs it once. Held in memory from the import to the
+end of packing, all weights of a network would take their memory twice.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from typing_extensions import override
+
+from glow_nb.errors import ModelError
+from glow_nb.payload import Recipe
+from glow_nb.regular_files import open_regular
+from glow_nb.types import Array, ElementKind, TensorType
+
+MOST_OPEN_FILES = 64
+"""Files of weights that one model keeps open. Some exporters write a file for each weight; further
+ones are read at once and closed."""
+
+LEAST_BYTES = 1 << 16
+"""Smaller weights are read at once: passes look at their numbers."""
+
+
+class WeightFile:
+    """An open file of weights, which must not change as long as something reads it.
+
+    A file of the same name that takes its place does no harm: this one stays open.
+
+    Attributes:
+        stays: Whether it stays open, so that weights in it need not be read at once.
+    """
+
+    stays = True
+
+    def __init__(self, path: str) -> None:
+        """Open the regular file at *path*; raise OSError if that is not possible."""
+        self._name = os.path.basename(path)
+        self._stream = open_regular(path)
+        weakref.finalize(self, self._stream.close)
+        self._lock = threading.Lock()
+        self._stamp = self._current_stamp()
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size when it was opened."""
+        return self._stamp[0]
+
+    @property
+    def stream(self) -> BinaryIO:
+        """The open file; reading weights may move its position."""
+        return self._stream
+
+    def read(self, part: range) -> Array:
+        """Return the bytes of *part*.
+
+        Raises:
+            ModelError: The file has changed since it was opened, or cannot be read.
+        """
+        content = np.empty(len(part), np.uint8)
+        try:
+            count = self._read_into(content.data, part.start)
+            changed = self._current_stamp() != self._stamp
+        except OSError as error:
+            raise ModelError(f"{self._name}: cannot be read: {error.strerror}") from error
+        if changed or count != len(part):
+            raise ModelError(
+                f"{self._name}: the file has changed since the model was loaded, so that its "
+                "weights are lost; load the model again, and replace files by renaming a new one"
+            )
+        return content
+
+    def _read_into(self, place: memoryview, begin: int) -> int:
+        """Fill *place* with what begins at *begin*; return how many bytes there were."""
+        if hasattr(os, "preadv"):  # which has no position that threads and forks would share
+            count, descriptor = 0, self._stream.fileno()
+            while count < len(place):
+                read = os.preadv(descriptor, [place[count:]], begin + count)
+                if not read:
+                    break
+                count += read
+            return count
+        with self._lock:
+            self._stream.seek(begin)
+            return self._stream.readinto(place)  # type: ignore[attr-defined, no-any-return]
+
+    def _current_stamp(self) -> tuple[int, int]:
+        status = os.fstat(self._stream.fileno())
+        return status.st_size, status.st_mtime_ns
+
+
+class WeightBytes:
+    """A file of weights whose content somebody gave as ``bytes``."""
+
+    stays = True
+
+    def __init__(self, content: bytes) -> None:
+        """Take the *content*, which is not copied."""
+        self._content = np.frombuffer(content, np.uint8)
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes they are."""
+        return self._content.nbytes
+
+    @property
+    def stream(self) -> BinaryIO:
+        """The content as a file."""
+        return io.BytesIO(self._content.data)
+
+    def read(self, part: range) -> Array:
+        """Return the bytes of *part*, aligned for any numbers."""
+        return self._content[part.start : part.stop].copy()
+
+
+@dataclass(frozen=True)
+class StoredBytes:
+    """Bytes of a file that have not been read."""
+
+    file: WeightFile | WeightBytes
+    part: range
+
+    @property
+    def nbytes(self) -> int:
+        """How many they are."""
+        return len(self.part)
+
+    def read(self) -> Array:
+        """Return them; raise ModelError if the file has changed."""
+        return self.file.read(self.part)
+
+
+class StoredNumbers(Recipe):
+    """The numbers of a weight in a file, read whenever they are needed.
+
+    ``array`` is kept as long as somebody else holds it.
+    """
+
+    def __init__(self, stored: StoredBytes, type: TensorType) -> None:
+        """Take the bytes of a weight of *type*, which has as many."""
+        self._stored, self.type = stored, type
+        self._array: weakref.ref[Array] | None = None
+
+    @override
+    def make(self) -> Array:
+        return as_numbers(self._stored.read(), self.type)
+
+    @property
+    @override
+    def array(self) -> Array:
+        known = None if self._array is None else self._array()
+        if known is None:
+            known = self.make()
+            known.flags.writeable = False
+            self._array = weakref.ref(known)
+        return known
+
+    @override
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let another process have the numbers, which cannot read from this one's open file."""
+        return np.asarray, (self.make(),)
+
+
+def as_numbers(content: Array, type: TensorType) -> Array:
+    """Return the bytes of a weight of *type*, as ONNX stores it, as numbers."""
+    kind = type.kind
+    if kind.bits < 8:
+        return _unpacked(content, kind, type.size).reshape(type.shape)
+    # ONNX stores little-endian numbers, whatever the machine.
+    numbers = content.view(kind.dtype.newbyteorder("<"))
+    return numbers.astype(kind.dtype, copy=False).reshape(type.shape)
+
+
+def _unpacked(packed: Array, kind: ElementKind, count: int) -> Array:
+    """Return elements of less than 8 bits, which ONNX stores lowest bits first, a byte each."""
+    bits = np.unpackbits(packed, count=count * kind.bits, bitorder="little")
+    codes = np.packbits(bits.reshape(count, kind.bits), axis=1, bitorder="little")
+    return codes.view(kind.dtype)
+
+
+class WeightFiles:
+    """The files that hold the weights of one model, each opened once."""
+
+    def __init__(self) -> None:
+        """Have none open."""
+        self._open: dict[str, WeightFile] = {}
+
+    def open(self, path: str | Path) -> WeightFile:
+        """Return the file at a real *path*; raise OSError if it cannot be read."""
+        name = os.fspath(path)
+        known = self._open.get(name)
+        if known is not None:
+            return known
+        file = WeightFile(name)
+        file.stays = len(self._open) < MOST_OPEN_FILES
+        if file.stays:
+            self._open[name] = file
+        return file
