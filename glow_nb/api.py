@@ -31,7 +31,7 @@ from glow_nb.hlir.module import Module
 from glow_nb.hlir.optimize import GRAPH_PASSES
 from glow_nb.ir_text import ir_text
 from glow_nb.llir.program import Program
-from glow_nb.memory_limit import within_memory
+from glow_nb.memory_limit import require_memory, within_memory
 from glow_nb.module_network import ModuleNetwork
 from glow_nb.network import CompiledNetwork, Network
 from glow_nb.passes import (
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     import onnx
 
     from glow_nb.importers.onnx import SymbolicModel
+
+ONNX_BYTES = 64 << 20
+"""Addresses that the library onnx, and NumPy's products, take at the first import of a model."""
 
 Graph = Union[str, "os.PathLike[str]", bytes, "onnx.ModelProto", Function, Module, Program]
 
@@ -115,6 +118,8 @@ def _load(
         return graph
     if isinstance(graph, Module):
         return graph.functions[0] if len(graph.functions) == 1 else graph
+    if "onnx" not in sys.modules:
+        require_memory("import", {"the library onnx": ONNX_BYTES})
     from glow_nb.importers.onnx import SymbolicModel, import_onnx, load_model
 
     if not isinstance(graph, str | bytes | os.PathLike) and not hasattr(graph, "graph"):

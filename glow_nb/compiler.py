@@ -200,6 +200,7 @@ def _check_memory(program: Program) -> None:
         {
             "arena": 0 if arena is None else arena.size_bytes,
             "constants": sum(weight.type.size_bytes for weight in program.weights),
+            "packing": max((weight.type.size_bytes for weight in program.weights), default=0),
             "state": sum(state.type.size_bytes for state in program.state),
             "inputs and outputs": sum(buffer.type.size_bytes for buffer in bound),
         },

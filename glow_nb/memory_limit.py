@@ -5,34 +5,62 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ContextDecorator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from glow_nb.errors import MemoryLimitError
 
+PROCESS_PAGES = Path("/proc/self/statm")
 PROCESS_GROUPS = Path("/proc/self/cgroup")
 GROUP_ROOT = Path("/sys/fs/cgroup")
+
+CHECKED_BYTES = 1 << 20
+"""The least memory of a run that is worth the tenth of a millisecond that a check takes."""
 
 _SHOWN_TENSORS = 3
 
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """The least of the limits that hold for this process.
+    """One of the limits that hold for this process.
 
     Attributes:
         size_bytes: What it may have in all.
         source: What sets the limit.
+        used_bytes: What it has already.
     """
 
     size_bytes: int
     source: str
+    used_bytes: int = 0
+
+    @property
+    def free_bytes(self) -> int:
+        """What it may have besides."""
+        return max(0, self.size_bytes - self.used_bytes)
 
 
 def memory_limit() -> MemoryLimit | None:
-    """Return what limits the memory of this process; None if the system does not tell."""
-    found = [*_physical_memory(), *_address_space(), *_control_groups()]
-    return min(found, key=lambda limit: limit.size_bytes, default=None)
+    """Return the limit that leaves this process the least; None if the system does not tell."""
+    addresses, resident = _used_memory()
+    found = [
+        *(replace(limit, used_bytes=addresses) for limit in _address_space()),
+        *(
+            replace(limit, used_bytes=resident)
+            for limit in (*_physical_memory(), *_control_groups())
+        ),
+    ]
+    return min(found, key=lambda limit: limit.free_bytes, default=None)
+
+
+def _used_memory() -> tuple[int, int]:
+    """Return the bytes of addresses and of memory that this process has; zeros if not known."""
+    try:
+        addresses, resident, *_ = map(int, PROCESS_PAGES.read_text(encoding="ascii").split())
+        page = os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # other systems have no such file
+        return 0, 0
+    return addresses * page, resident * page
 
 
 def _physical_memory() -> Iterator[MemoryLimit]:
@@ -84,25 +112,35 @@ def _group_limits(root: Path, group: str, name: str) -> Iterator[MemoryLimit]:
             continue
 
 
-def require_memory(subject: str, parts: dict[str, int], tensors: Iterable[tuple[str, int]]) -> None:
-    """Raise MemoryLimitError if *subject* needs more memory than this process may have.
+def require_memory(
+    subject: str, parts: dict[str, int], tensors: Iterable[tuple[str, int]] = ()
+) -> None:
+    """Raise MemoryLimitError if *subject* needs more memory than this process may still have.
 
     Args:
         subject: What needs it.
-        parts: The bytes by what they are for.
+        parts: The bytes by what they are for, without those that the process has already.
         tensors: Names and bytes of all tensors; the error tells the largest.
     """
     needed, limit = sum(parts.values()), memory_limit()
-    if limit is None or needed <= limit.size_bytes:
+    if limit is None or needed <= limit.free_bytes:
         return
     shares = ", ".join(f"{what} {_bytes(size)}" for what, size in parts.items() if size)
     largest = sorted(tensors, key=lambda tensor: -tensor[1])[:_SHOWN_TENSORS]
     shown = ", ".join(f"{name} {_bytes(size)}" for name, size in largest)
+    used = f", and uses {_bytes(limit.used_bytes)} of it already" if limit.used_bytes else ""
     raise MemoryLimitError(
         f"{subject}: it needs {_bytes(needed)} of memory ({shares}), but the process may have "
-        f"{_bytes(limit.size_bytes)} ({limit.source}); the largest tensors are {shown}; "
+        f"{_bytes(limit.size_bytes)} ({limit.source}){used}; "
+        f"{f'the largest tensors are {shown}; ' if shown else ''}"
         "use smaller sizes, or more memory"
     )
+
+
+def require_run_memory(subject: str, parts: dict[str, int]) -> None:
+    """Do what :func:`require_memory` does, but for runs, many of which take next to nothing."""
+    if sum(parts.values()) >= CHECKED_BYTES:
+        require_memory(subject, parts)
 
 
 def out_of_memory(subject: str, error: MemoryError) -> MemoryLimitError:

@@ -24,7 +24,7 @@ from glow_nb.codegen.result_memory import array_maker
 from glow_nb.codegen.threads import Team
 from glow_nb.errors import CompileError, FeedError
 from glow_nb.kernels.target import Target
-from glow_nb.memory_limit import require_memory
+from glow_nb.memory_limit import require_memory, require_run_memory
 from glow_nb.state_store import LentState, StateStore
 from glow_nb.types import Array, ElementKind, TensorType
 
@@ -56,7 +56,6 @@ def _require_memory(native: NativeProgram) -> None:
     parts = {
         "arena": native.memory.arena_bytes,
         "scratch": native.scratch_bytes,
-        "constants": sum(block.nbytes for block in native.memory.blocks),
         "state": sum(b.type.size_bytes for b in native.state),
         "inputs and outputs": sum(b.type.size_bytes for b in bound),
     }
@@ -244,6 +243,8 @@ class _Context:
 
     def __init__(self, native: NativeProgram, code: LoadedCode) -> None:
         memory = native.memory
+        needs = {"arena": memory.arena_bytes, "scratch": native.scratch_bytes}
+        require_run_memory("run", needs)
         bound = len(native.state) + len(native.inputs) + len(native.outputs)
         begin = len(memory.borrowed)
         self._state, self._place = native.state, slice(begin, begin + len(native.state))

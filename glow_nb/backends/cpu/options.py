@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,6 +10,13 @@ from typing_extensions import override
 
 from glow_nb.backends.backend import Backend
 from glow_nb.backends.options import BackendOptions, option
+from glow_nb.errors import CompileError
+from glow_nb.foreign import foreign
+from glow_nb.memory_limit import require_memory
+
+LIBRARY_BYTES = 256 << 20
+"""What the libraries of a first compilation take of the process's addresses (LLVM, numba, ONNX,
+and the buffers of NumPy's products); some end the process if there is less."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,9 @@ class Cpu(BackendOptions):
 
     @override
     def make(self, *, threads: int) -> Backend:
-        from glow_nb.backends.cpu.backend import CpuBackend
+        if "llvmlite" not in sys.modules:
+            require_memory("backend 'cpu'", {"libraries": LIBRARY_BYTES})
+        with foreign(CompileError, "backend 'cpu': it does not start"):
+            from glow_nb.backends.cpu.backend import CpuBackend
 
         return CpuBackend(options=self, threads=threads)
