@@ -30,7 +30,8 @@ INPUT = np.linspace(-1, 1, 2 * SIDE, dtype=np.float32).reshape(2, SIDE)
 
 
 def matrix(seed: int) -> Array:
-    return np.random.default_rng(seed).normal(size=(SIDE, SIDE)).astype(np.float32) / SIDE**0.5
+    numbers = np.random.default_rng(seed).normal(size=(SIDE, SIDE)) / SIDE**0.5
+    return numbers.astype(np.float32)
 
 
 def product(seed: int = 0) -> onnx.ModelProto:
@@ -149,7 +150,7 @@ def test_a_copy_has_numbers_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(product().SerializeToString())
     (numbers,) = stored(import_onnx(path))
-    np.testing.assert_array_equal(copy.deepcopy(numbers), matrix(0))  # type: ignore[call-overload]
+    np.testing.assert_array_equal(copy.deepcopy(numbers), matrix(0))
 
 
 def test_files_beyond_the_bound_are_read_and_closed(
