@@ -30,8 +30,8 @@ INPUT = np.linspace(-1, 1, 2 * SIDE, dtype=np.float32).reshape(2, SIDE)
 
 
 def matrix(seed: int) -> Array:
-    numbers = np.random.default_rng(seed).normal(size=(SIDE, SIDE)) / SIDE**0.5
-    return numbers.astype(np.float32)
+    generator = np.random.default_rng(seed)
+    return generator.standard_normal((SIDE, SIDE), np.float32) / np.float32(SIDE**0.5)
 
 
 def product(seed: int = 0) -> onnx.ModelProto:
