@@ -1,18 +1,48 @@
 """Every error that glow_nb raises on purpose; anything else that escapes is a bug of ours.
 
 A message reads ``subject: what is wrong, with both values; what to do``, in lower case and without
-a full stop.
+a full stop. It quotes names and values that come from models, files and clients, which may be of
+any length: every message goes through :func:`bounded`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from typing_extensions import override
 
+MOST_LETTERS = 2000
+"""Of a message."""
+MOST_QUOTED = 300
+"""Letters of a word, or of a list in brackets, in a message."""
+SHOWN_LINE = 160
+"""Letters of a line of text that an error points into."""
+
+_LONG = re.compile(rf"\[[^\[\]]{{{MOST_QUOTED},}}\]|\S{{{MOST_QUOTED + 1},}}")
+
+
+def bounded(message: str) -> str:
+    """Return *message* with the middle left out of long words, of long lists, and of all of it."""
+    if len(message) <= MOST_QUOTED:
+        return message
+    return _shortened(_LONG.sub(lambda found: _shortened(found[0], MOST_QUOTED), message))
+
+
+def _shortened(text: str, most: int = MOST_LETTERS) -> str:
+    """Return *text*, or its beginning and its end if it has more than *most* letters."""
+    if len(text) <= most:
+        return text
+    begin, end = most * 6 // 10, most * 3 // 10
+    return f"{text[:begin]}...({len(text) - begin - end:,} letters left out)...{text[-end:]}"
+
 
 class GlowError(Exception):
     """Base of every error that glow_nb raises on purpose; each can be pickled."""
+
+    def __init__(self, message: str) -> None:
+        """Say *message*, as far as :func:`bounded` lets it."""
+        super().__init__(bounded(message))
 
     @override
     def __reduce__(self) -> tuple[Callable[..., GlowError], tuple[object, ...]]:
@@ -32,6 +62,10 @@ def _restored(
 class GlowWarning(UserWarning):
     """Something that works, but not as well as it could: says what and why."""
 
+    def __init__(self, message: str) -> None:
+        """Say *message*, as far as :func:`bounded` lets it."""
+        super().__init__(bounded(message))
+
 
 class DefinitionError(GlowError):
     """An operator, instruction, kernel or pass is declared wrongly; found when it is declared."""
@@ -42,9 +76,20 @@ class ParseError(GlowError):
 
     def __init__(self, path: str, line: int, column: int, source_line: str, message: str) -> None:
         """Point at *column* (from 1) of *line* (from 1), whose text is *source_line*."""
-        caret = " " * (column - 1) + "^"
-        super().__init__(f"{path}:{line}:{column}: {message}\n    {source_line}\n    {caret}")
-        self.path, self.line, self.column, self.message = path, line, column, message
+        self.path, self.line, self.column, self.message = path, line, column, bounded(message)
+        shown, place = _around(source_line, column - 1)
+        super().__init__(f"{path}:{line}:{column}: {self.message}")
+        self.args = (f"{self.args[0]}\n    {shown}\n    {' ' * place}^",)
+
+
+def _around(line: str, place: int) -> tuple[str, int]:
+    """Return what is shown of *line* so that *place* is in it, and where *place* is there."""
+    if len(line) <= SHOWN_LINE:
+        return line, place
+    begin = max(0, min(place - SHOWN_LINE // 2, len(line) - SHOWN_LINE))
+    end = begin + SHOWN_LINE
+    before, behind = "..." * (begin > 0), "..." * (end < len(line))
+    return f"{before}{line[begin:end]}{behind}", place - begin + len(before)
 
 
 class VerifyError(GlowError):
@@ -53,7 +98,7 @@ class VerifyError(GlowError):
     def __init__(self, subject: object, message: str) -> None:
         """Name the *subject* before the *message*."""
         super().__init__(f"{subject!r}: {message}")
-        self.subject, self.message = subject, message
+        self.subject, self.message = subject, bounded(message)
 
     @override
     def __reduce__(self) -> tuple[Callable[..., GlowError], tuple[object, ...]]:

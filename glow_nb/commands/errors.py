@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import click
 from typing_extensions import override
 
-from glow_nb.errors import GlowError, GlowWarning
+from glow_nb.errors import GlowError, GlowWarning, bounded
 
 INTERRUPTED = 130
 """The exit code of a shell's command that Ctrl-C ended."""
@@ -54,6 +54,9 @@ def _one_message() -> Iterator[None]:
         yield
     except GlowError as error:
         raise click.ClickException(_printable(str(error))) from error
+    except click.ClickException as error:  # it may quote what was given
+        vars(error)["message"] = bounded(error.message)  # click declares that it stays as it is
+        raise
     except MemoryError as error:
         raise click.ClickException(f"not enough memory: {error}") from error
     except KeyboardInterrupt as error:
@@ -64,7 +67,8 @@ def _one_message() -> Iterator[None]:
             raise
         subject = error.filename or ("standard output" if _is_output_broken() else "")
         reason = error.strerror or str(error)
-        raise click.ClickException(f"{subject}: {reason}" if subject else reason) from error
+        message = f"{subject}: {reason}" if subject else reason
+        raise click.ClickException(_printable(bounded(message))) from error
 
 
 def _require_output() -> None:

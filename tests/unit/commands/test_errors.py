@@ -82,6 +82,23 @@ def test_usage_errors(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["LONG"],
+        ["info", "LONG"],
+        ["run", "m", "--shape", "LONG"],
+        ["run", "--LONG"],
+        ["run", "m", "n", "LONG"],
+    ],
+)
+def test_no_message_repeats_all_of_a_long_argument(arguments: list[str]) -> None:
+    result = call(*(argument.replace("LONG", "a" * 100_000) for argument in arguments))
+    assert result.exit_code in (1, 2)
+    assert "letters left out" in result.stderr
+    assert len(result.stderr) < 700
+
+
+@pytest.mark.parametrize(
     ("arguments", "role"),
     [
         ("profile m.onnx --json m.onnx", "MODEL"),
