@@ -97,6 +97,15 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     help="Seconds that a request may take; then its answer is the status 504.",
 )
 @click.option(
+    "--stop-timeout",
+    type=FiniteRange(0, 86_400, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds that requests under way have to end when the server is stopped; then they get "
+    "the status 503.",
+)
+@click.option(
     "--token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -114,13 +123,14 @@ def serve(
     max_body: int,
     max_bodies: int | None,
     timeout: float,
+    stop_timeout: float,
     token_file: Path | None,
 ) -> None:
     """Serve MODELS over HTTP by the Open Inference Protocol v2.
 
     MODELS are ONNX files or IR text (.glow), and folders with NAME.onnx or NAME/VERSION/model.onnx.
-    SIGTERM and Ctrl-C stop the server when the requests under way are answered, or have had 30
-    seconds.
+    SIGTERM and Ctrl-C stop the server when the requests under way are answered, at the latest after
+    --stop-timeout; a second Ctrl-C stops it at once.
     """
     _require_extra()
     from glow_nb.runtime.devices.device_file import read_devices
@@ -136,6 +146,7 @@ def serve(
         body_bytes=max_body << 20,
         bodies_bytes=_max_bodies(max_body, max_bodies) << 20,
         request_seconds=timeout,
+        stop_seconds=stop_timeout,
     )
     devices = [_this_process()] if device_file is None else read_devices(device_file)
     listening = listen(address, port)
@@ -154,8 +165,8 @@ def serve(
         click.echo(
             f"serving {', '.join(map(format_name, served.served))} on http://{shown}:{chosen}"
         )
-        serve(make_server(served, limits, token), listening)
-        host.close(limits.stop_seconds)
+        stopping = serve(make_server(served, limits, token), listening)
+        host.close(max(0.0, limits.stop_seconds - stopping))
     click.echo("stopped")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,6 +13,7 @@ from starlette.routing import Route
 
 from glow_nb.errors import GlowError
 from glow_nb.runtime.serve import descriptions, replies
+from glow_nb.runtime.serve.apart import apart
 from glow_nb.runtime.serve.body import read_body
 from glow_nb.runtime.serve.body_memory import BodyMemory
 from glow_nb.runtime.serve.guard import METRICS, Guard
@@ -138,13 +140,13 @@ class _Pages:
     async def load(self, request: Request) -> Response:
         await self._refuse_parameters(request)
         async with self._changing:
-            await asyncio.to_thread(self._models.load, request.path_params["name"])
+            await apart(partial(self._models.load, request.path_params["name"]))
         return json_response({})
 
     async def unload(self, request: Request) -> Response:
         await self._refuse_parameters(request)
         async with self._changing:
-            await asyncio.to_thread(self._models.unload, request.path_params["name"])
+            await apart(partial(self._models.unload, request.path_params["name"]))
         return json_response({})
 
     async def _refuse_parameters(self, request: Request) -> None:

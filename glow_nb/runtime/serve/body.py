@@ -34,11 +34,7 @@ async def read_body(
             or all bodies together are too large.
         ClientDisconnect: The client goes away.
     """
-    coding = request.headers.get("content-encoding", "identity").lower()
-    if coding != "identity" and coding not in WINDOW_BITS:
-        raise Refusal(
-            415, f"Content-Encoding is {coding!r:.40}, but must be one of {', '.join(WINDOW_BITS)}"
-        )
+    coding = _coding(request)
     declared = _declared_bytes(request, limits)
     try:
         async with asyncio.timeout(limits.body_seconds):
@@ -47,10 +43,24 @@ async def read_body(
         raise Refusal(
             408, f"the body did not come within {limits.body_seconds:g} s; send it faster"
         ) from error
-    if coding == "identity":
+    if coding is None:
         return raw
     # not here, where all other requests would wait for it
     return await asyncio.to_thread(_expanded, raw, coding, limits, share, header_bytes)
+
+
+def _coding(request: Request) -> str | None:
+    """Return how the body is compressed; None if it is not."""
+    text = ",".join(request.headers.getlist("content-encoding"))
+    named = [name.strip().lower().removeprefix("x-") for name in text.split(",")]
+    codings = [name for name in named if name not in ("", "identity")]
+    if not codings:
+        return None
+    if len(codings) > 1 or codings[0] not in WINDOW_BITS:
+        raise Refusal(
+            415, f"Content-Encoding is {text!r:.40}, but must be one of {', '.join(WINDOW_BITS)}"
+        )
+    return codings[0]
 
 
 def _declared_bytes(request: Request, limits: Limits) -> int | None:

@@ -1,4 +1,4 @@
-"""Connections to the server: how many there may be, and how long the headers may take."""
+"""Connections to the server: how many there are, how long they take, how much is read at once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from typing import Any
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from glow_nb.errors import bounded
 from glow_nb.runtime.serve.limits import Limits
+from glow_nb.runtime.serve.request_parser import RequestParser
+
+BODY_BYTES = 1 << 18
+"""So much of a body whose length is known is read at once."""
+FRAMED_BYTES = 1 << 13
+"""So much of what must be parsed: chunks of one byte take 10 ms, then other connections go on."""
 
 
-class Connection(H11Protocol):
+class Connection(H11Protocol, asyncio.BufferedProtocol):
     """A connection that is closed when it brings no whole head of a request in time.
 
     It is closed, too, when its client does not take a response in time: until then, the response is
@@ -22,8 +29,16 @@ class Connection(H11Protocol):
 
     limits = Limits()
     """Of the server; a subclass has its own."""
+    conn: RequestParser
     _late: asyncio.TimerHandle | None = None
     _untaken: asyncio.TimerHandle | None = None
+    _stopping: asyncio.TimerHandle | None = None
+    _read = bytearray()
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        """Be what uvicorn makes, with a parser of ours."""
+        super().__init__(*arguments, **named)
+        self.conn = RequestParser()
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -39,6 +54,16 @@ class Connection(H11Protocol):
             self._wait_for_head()
 
     @override
+    def get_buffer(self, sizehint: int) -> bytearray:
+        self._read = bytearray(BODY_BYTES if self.conn.reads_counted_body else FRAMED_BYTES)
+        return self._read
+
+    @override
+    def buffer_updated(self, nbytes: int) -> None:
+        data, self._read = bytes(memoryview(self._read)[:nbytes]), bytearray()
+        self.data_received(data)
+
+    @override
     def data_received(self, data: bytes) -> None:
         if self._late is None and (self.cycle is None or self.cycle.response_complete):
             self._wait_for_head()
@@ -50,7 +75,21 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         self._end_untaken()
+        if self._stopping is not None:
+            self._stopping.cancel()
         super().connection_lost(exc)
+
+    @override
+    def shutdown(self) -> None:
+        super().shutdown()
+        if not self.transport.is_closing():
+            self._stopping = self.loop.call_later(self.limits.stop_seconds, self._end)
+
+    def _end(self) -> None:
+        """End what is under way, since the server has been stopped some time ago."""
+        seconds = self.limits.stop_seconds
+        self._refuse(503, f"the server was stopped, and gave the request {seconds:g} s to end")
+        self.transport.abort()
 
     @override
     def pause_writing(self) -> None:
@@ -70,7 +109,8 @@ class Connection(H11Protocol):
 
     @override
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, f"the request is not HTTP as it should be: {msg}")
+        status, reason = self.conn.refusal
+        self._refuse(status, bounded(f"the request is not HTTP as it should be: {reason or msg}"))
 
     def _wait_for_head(self) -> None:
         seconds = self.limits.head_seconds

@@ -121,7 +121,7 @@ def _array(
     shape = _shape(subject, tensor.get("shape"), type)
     if raw is None:
         return from_json(subject, tensor.get("data"), kind, shape)
-    if "data" in tensor:
+    if tensor.get("data") is not None:
         raise bad_request(f"{subject}: has both data and binary_data_size; send one of them")
     return from_bytes(subject, raw, kind, shape)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -126,9 +125,10 @@ async def _response(model: ServedModel, call: InferRequest, outputs: dict[str, A
 
 def _json_bytes(request: Request) -> int | None:
     """Return how long the JSON in the body is; None if the request does not say."""
-    text: Any = request.headers.get(JSON_LENGTH)
-    if text is None:
+    given = request.headers.getlist(JSON_LENGTH)
+    if not given:
         return None
+    text = ",".join(given)
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
         raise bad_request(f"{JSON_LENGTH} is {text!r:.40}, but must be a number of bytes")
     return int(text)

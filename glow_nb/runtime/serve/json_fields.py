@@ -1,10 +1,17 @@
-"""Fields of JSON objects of a request, each checked when it is read."""
+"""Fields of JSON objects of a request, each checked when it is read.
+
+Many clients write ``null`` for what they leave out: it means that the field is not there.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from typing_extensions import override
 
 from glow_nb.runtime.serve.refusal import bad_request
 
@@ -14,10 +21,32 @@ MOST_LETTERS = 256
 """Of a name or an id in a request: a longer one is none."""
 
 
+_PERHAPS_TOO_LARGE = re.compile(rb"[eE]\+?\d{3}|\d{309}")
+"""What a number has that is larger than all floats; looked for since hooks make reading slow."""
+
+
+class TooLarge:
+    """A number that no float can be, as ``1e400``; it would become infinity."""
+
+    def __init__(self, text: str) -> None:
+        """Stand for *text*."""
+        self._text = text
+
+    @override
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _float(text: str) -> float | TooLarge:
+    value = float(text)
+    return value if math.isfinite(value) else TooLarge(text)
+
+
 def parse_object(subject: str, text: bytes | memoryview) -> Object:
     """Return the JSON object in *text*; raise Refusal if it is none."""
     try:
-        value = json.loads(str(text, "utf-8"))
+        hook = _float if _PERHAPS_TOO_LARGE.search(text) else None
+        value = json.loads(str(text, "utf-8"), parse_float=hook)
     except (ValueError, RecursionError) as error:
         raise bad_request(f"{subject}: not JSON: {error!s:.200}") from error
     return as_object(subject, value)
@@ -32,12 +61,15 @@ def as_object(subject: str, value: object) -> Object:
 
 def object_field(subject: str, fields: Object, key: str) -> Object:
     """Return the object *key* of *fields*; an empty one if there is none."""
-    return as_object(f"{subject}: {key!r}", fields.get(key, {}))
+    value = fields.get(key)
+    return {} if value is None else as_object(f"{subject}: {key!r}", value)
 
 
 def list_field(subject: str, fields: Object, key: str) -> Sequence[Any]:
     """Return the list *key* of *fields*; an empty one if there is none."""
-    value = fields.get(key, [])
+    value = fields.get(key)
+    if value is None:
+        return []
     if not isinstance(value, list):
         raise bad_request(f"{subject}: {key!r} is {_kind(value)}, but must be a list")
     return value
@@ -45,7 +77,9 @@ def list_field(subject: str, fields: Object, key: str) -> Sequence[Any]:
 
 def text_field(subject: str, fields: Object, key: str) -> str:
     """Return the text *key* of *fields*; an empty one if there is none."""
-    value = fields.get(key, "")
+    value = fields.get(key)
+    if value is None:
+        return ""
     if not isinstance(value, str) or len(value) > MOST_LETTERS:
         raise bad_request(
             f"{subject}: {key!r} is {_kind(value)}, but must be text of at most {MOST_LETTERS} "
@@ -68,7 +102,9 @@ def whole_field(subject: str, fields: Object, key: str) -> int | None:
 
 def flag_field(subject: str, fields: Object, key: str, default: bool) -> bool:
     """Return whether *key* of *fields* is true."""
-    value = fields.get(key, default)
+    value = fields.get(key)
+    if value is None:
+        return default
     if not isinstance(value, bool):
         raise bad_request(f"{subject}: {key!r} is {_kind(value)}, but must be true or false")
     return value

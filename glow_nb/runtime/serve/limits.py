@@ -22,7 +22,7 @@ class Limits:
         reply_seconds: From when a client leaves some of a response untaken until it has taken all.
         in_flight: Requests that are read or computed at a time; more are refused.
         connections: Open at a time; more are refused.
-        stop_seconds: For requests under way when the server is stopped.
+        stop_seconds: For requests under way when the server is stopped; then they are given up.
     """
 
     body_bytes: int = 64 << 20
@@ -34,4 +34,4 @@ class Limits:
     reply_seconds: float = 30.0
     in_flight: int = 256
     connections: int = 1024
-    stop_seconds: float = 30.0
+    stop_seconds: float = 10.0

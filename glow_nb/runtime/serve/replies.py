@@ -10,10 +10,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glow_nb.errors import GlowError
+from glow_nb.runtime.serve.body import WINDOW_BITS
 from glow_nb.runtime.serve.refusal import status_of
 
 BUSY_SECONDS = "1"
 """When a client may try again that was refused because too much was going on."""
+
+_HEADERS: Mapping[int, Mapping[str, str]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    415: {"Accept-Encoding": ", ".join(WINDOW_BITS)},
+    503: {"Retry-After": BUSY_SECONDS},
+}
+"""What responses of a status have besides their text."""
 
 
 def json_response(
@@ -32,14 +40,11 @@ def refused(error: GlowError) -> Response:
     return error_response(status_of(error), str(error))
 
 
-def error_response(status: int, message: str) -> Response:
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """Return the response with *status* that says *message*."""
-    headers = {}
-    if status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    elif status == 503:
-        headers["Retry-After"] = BUSY_SECONDS
-    return json_response({"error": message}, status, headers)
+    return json_response(
+        {"error": message}, status, {**_HEADERS.get(status, {}), **(headers or {})}
+    )
 
 
 async def glow_error(_: Request, error: Exception) -> Response:
@@ -54,7 +59,9 @@ async def no_such_page(request: Request, error: Exception) -> Response:
     place = f"{request.method} {request.url.path}"
     what = "there is no such method there" if error.status_code == 405 else "there is nothing there"
     return error_response(
-        error.status_code, f"{place:.120}: {what}; GET /v2 says which extensions there are"
+        error.status_code,
+        f"{place:.120}: {what}; GET /v2 says which extensions there are",
+        error.headers,
     )
 
 

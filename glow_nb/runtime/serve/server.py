@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from types import FrameType
 
 import uvicorn
+from typing_extensions import override
 
 from glow_nb.errors import OptionError
 from glow_nb.runtime.serve.application import application
@@ -19,6 +22,23 @@ from glow_nb.runtime.serve.model_server import ModelServer
 KEEP_ALIVE_SECONDS = 5
 WAITING = 128
 """Connections that the system holds until they are accepted."""
+LEFT_OVER_SECONDS = 1
+"""What connections have to close when their requests are given up."""
+
+
+class Server(uvicorn.Server):
+    """A server that knows since when it is to stop.
+
+    Attributes:
+        stopped: When that began, by ``time.monotonic``; None until then.
+    """
+
+    stopped: float | None = None
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.stopped = time.monotonic()
+        await super().shutdown(sockets)
 
 
 def listen(address: str, port: int) -> socket.socket:
@@ -41,10 +61,10 @@ def listen(address: str, port: int) -> socket.socket:
 
 def make_server(
     models: ModelServer, limits: Limits | None = None, token: str | None = None
-) -> uvicorn.Server:
+) -> Server:
     """Return the server of *models*; ``run(sockets=[...])`` lets it answer."""
     limits = limits or Limits()
-    return uvicorn.Server(
+    return Server(
         uvicorn.Config(
             application(models, limits, token),
             http=connection_within(limits),
@@ -52,25 +72,30 @@ def make_server(
             lifespan="off",
             log_config=None,
             access_log=False,
+            log_level="error",  # what clients do wrong is told to them
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=max(1, round(limits.stop_seconds)),
+            timeout_graceful_shutdown=math.ceil(limits.stop_seconds) + LEFT_OVER_SECONDS,
         )
     )
 
 
-def serve(server: uvicorn.Server, listening: socket.socket) -> None:
+def serve(server: Server, listening: socket.socket) -> float:
     """Let *server* answer requests on *listening* until SIGINT or SIGTERM.
 
     Then no connection is accepted any more, and what is under way has ``limits.stop_seconds`` to
     end; a second SIGINT ends it at once. The host stays open.
+
+    Returns:
+        How many seconds ago that began.
     """
     with _signals_stop(server):
         server.run(sockets=[listening])
+    return 0.0 if server.stopped is None else time.monotonic() - server.stopped
 
 
 @contextlib.contextmanager
-def _signals_stop(server: uvicorn.Server) -> Iterator[None]:
+def _signals_stop(server: Server) -> Iterator[None]:
     """Let a signal stop *server* and nothing else: uvicorn sends it again when it has stopped."""
 
     def stop(_: int, __: FrameType | None) -> None:

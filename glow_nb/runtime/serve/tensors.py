@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import chain
 from math import prod
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glow_nb.runtime.serve.datatypes import NAMES
+from glow_nb.runtime.serve.json_fields import TooLarge
 from glow_nb.runtime.serve.refusal import bad_request
 from glow_nb.types import Array, ElementKind
 
@@ -38,15 +40,22 @@ def from_json(subject: str, data: object, kind: ElementKind, shape: tuple[int, .
             f"{subject}: data has {len(elements)} elements, but shape {list(shape)!s:.200} has "
             f"{prod(shape)}"
         )
-    _check_elements(subject, elements, kind)
-    exact = _exact(subject, elements, kind)
+    _check_elements(subject, elements, shape, kind)
+    exact = _exact(subject, elements, shape, kind)
     with np.errstate(over="ignore"):
         array = exact.astype(kind.dtype, copy=False)
     if "float" in kind.value and (beyond := np.isfinite(exact) & ~np.isfinite(array)).any():
+        index = int(np.argmax(beyond))
         raise bad_request(
-            f"{subject}: an element is {exact[beyond][0]}, which is too large for {NAMES[kind]}"
+            f"{subject}: an element is {exact[index]}, which is too large for {NAMES[kind]}, at "
+            f"{_place(index, shape)}"
         )
     return array.reshape(shape)
+
+
+def _place(index: int, shape: Sequence[int]) -> list[int]:
+    """Return where in a tensor of *shape* the element *index* is."""
+    return [int(each) for each in np.unravel_index(index, tuple(shape))]
 
 
 def _flat(subject: str, data: object, shape: Sequence[int]) -> list[Any]:
@@ -66,7 +75,9 @@ def _flat(subject: str, data: object, shape: Sequence[int]) -> list[Any]:
     return level
 
 
-def _check_elements(subject: str, elements: list[Any], kind: ElementKind) -> None:
+def _check_elements(
+    subject: str, elements: list[Any], shape: Sequence[int], kind: ElementKind
+) -> None:
     """Raise Refusal unless *elements* are JSON's numbers, or truth values, for *kind*."""
     allowed: tuple[set[type], str] = {int}, "a whole number"
     if kind is ElementKind.BOOL:
@@ -75,14 +86,16 @@ def _check_elements(subject: str, elements: list[Any], kind: ElementKind) -> Non
         allowed = {int, float}, "a number"
     types, wanted = allowed
     if wrong := set(map(type, elements)) - types:
-        value = next(each for each in elements if type(each) in wrong)
+        index = next(i for i, each in enumerate(elements) if type(each) in wrong)
+        if type(elements[index]) is TooLarge:
+            wanted += " that a float can be"
         raise bad_request(
-            f"{subject}: an element is {value!r:.40}, but an element of {NAMES[kind]} must be "
-            f"{wanted}"
+            f"{subject}: an element is {elements[index]!r:.40}, but an element of {NAMES[kind]} "
+            f"must be {wanted}, at {_place(index, shape)}"
         )
 
 
-def _exact(subject: str, elements: list[Any], kind: ElementKind) -> Array:
+def _exact(subject: str, elements: list[Any], shape: Sequence[int], kind: ElementKind) -> Array:
     """Return *elements* in a kind of NumPy that holds all of *kind*."""
     if kind is ElementKind.BOOL:
         return np.array(elements, np.bool_)
@@ -90,13 +103,16 @@ def _exact(subject: str, elements: list[Any], kind: ElementKind) -> Array:
         try:
             return np.array(elements, np.float64)
         except OverflowError as error:
-            raise bad_request(f"{subject}: an element is too large for a float") from error
+            index = next(i for i, n in enumerate(elements) if abs(n) > sys.float_info.max)
+            raise bad_request(
+                f"{subject}: an element is too large for a float, at {_place(index, shape)}"
+            ) from error
     least, greatest = kind.limits
     for value in (min(elements, default=least), max(elements, default=least)):
         if not least <= value <= greatest:
             raise bad_request(
                 f"{subject}: an element is {value!s:.40}, but {NAMES[kind]} goes from {least} to "
-                f"{greatest}"
+                f"{greatest}, at {_place(elements.index(value), shape)}"
             )
     return np.array(elements, np.int64 if kind.is_signed else np.uint64)
 

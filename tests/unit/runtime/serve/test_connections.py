@@ -16,7 +16,7 @@ import pytest
 
 import glow_nb
 from glow_nb.errors import OptionError
-from glow_nb.runtime.serve.connection import Connection
+from glow_nb.runtime.serve.connection import FRAMED_BYTES, Connection
 from glow_nb.runtime.serve.limits import Limits
 from glow_nb.runtime.serve.server import listen
 from tests.unit.runtime.serve.conftest import Served
@@ -116,6 +116,79 @@ def test_a_body_in_chunks_that_are_none_is_refused(port: int) -> None:
     assert exchange(port, post(BODY)).startswith(b"HTTP/1.1 200 ")
 
 
+CHUNKED = f"POST {DOUBLE} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n".encode()
+
+
+def in_chunks(body: bytes, size: int) -> bytes:
+    """Return *body* in chunks of *size* bytes."""
+    parts = [body[begin : begin + size] for begin in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+def test_a_body_of_two_lengths_is_refused(port: int) -> None:
+    """What one server takes for the body, another one takes for the next request."""
+    hidden = b"GET /v2 HTTP/1.1\r\nHost: h\r\n\r\n"
+    head = CHUNKED + f"Content-Length: {len(BODY)}\r\n\r\n".encode()
+    reply = exchange(port, head + in_chunks(BODY, 100) + hidden)
+    assert reply.startswith(b"HTTP/1.1 400 ")
+    assert reply.count(b"HTTP/1.1") == 1, "the connection is closed"
+    assert b"it has both Content-Length and Transfer-Encoding; send one of them" in reply
+    old = CHUNKED.replace(b"HTTP/1.1", b"HTTP/1.0") + b"\r\n" + in_chunks(BODY, 100)
+    assert b"HTTP/1.0 has no Transfer-Encoding" in exchange(port, old)
+
+
+@pytest.mark.parametrize("server", [b"http://h", b"HTTP://user@h:80", b"https://[::1]:8000"])
+def test_a_target_may_name_the_server(port: int, server: bytes) -> None:
+    named = post(BODY).replace(b"POST /", b"POST " + server + b"/")
+    assert exchange(port, named).startswith(b"HTTP/1.1 200 ")
+    bare = b"GET " + server + b"?x=/v2 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+    assert exchange(port, bare).startswith(b"HTTP/1.1 404 ")
+
+
+def test_a_head_that_is_too_large_is_refused(port: int) -> None:
+    for fields in (b"A: %s\r\n" % (b"x" * 200_000), b"A: x\r\n" * 40_000):
+        reply = exchange(port, b"GET /v2 HTTP/1.1\r\nHost: h\r\n" + fields + b"\r\n")
+        assert reply.startswith(b"HTTP/1.1 431 ")
+
+
+def test_requests_may_come_together(port: int) -> None:
+    asked = post(BODY).replace(b"Connection: close\r\n", b"") * 20 + post(BODY)
+    assert exchange(port, asked).count(b"HTTP/1.1 200 ") == 21
+
+
+def test_what_must_be_parsed_is_read_in_small_pieces(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other connections have their turn between these."""
+    sizes: list[int] = []
+    received = Connection.data_received
+
+    def look(self: Connection, data: bytes) -> None:
+        sizes.append(len(data))
+        received(self, data)
+
+    monkeypatch.setattr(Connection, "data_received", look)
+    padded = BODY + b" " * 60_000
+    with live(served.models, replace(LIMITS, body_bytes=1 << 20, body_seconds=20.0)) as port:
+        chunks = CHUNKED + b"Connection: close\r\n\r\n" + in_chunks(padded, 100)
+        assert exchange(port, chunks).startswith(b"HTTP/1.1 200 ")
+        assert max(sizes) <= FRAMED_BYTES
+        assert exchange(port, post(padded)).startswith(b"HTTP/1.1 200 ")
+        assert max(sizes) > FRAMED_BYTES
+
+
+def test_a_body_that_is_nothing_but_chunks_is_refused(served: Served) -> None:
+    limits = replace(LIMITS, body_bytes=1 << 20, body_seconds=20.0)
+    padded = BODY + b" " * 60_000
+    with live(served.models, limits) as port:
+        head = CHUNKED + b"Connection: close\r\n\r\n"
+        reply = exchange(port, head + in_chunks(padded, 1))
+        assert reply.startswith(b"HTTP/1.1 400 ")
+        assert b"the chunks of the body are too small; send more bytes in each" in reply
+        for sent in (in_chunks(padded, 2), in_chunks(BODY, 1), in_chunks(padded, 50_000)):
+            assert exchange(port, head + sent).startswith(b"HTTP/1.1 200 ")
+
+
 def test_too_many_connections_are_refused(port: int) -> None:
     held = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(3)]
     time.sleep(0.1)
@@ -158,6 +231,25 @@ def test_a_port_that_is_taken_is_an_error(port: int) -> None:
         listen("127.0.0.1", port)
     with pytest.raises(OptionError, match="nowhere.invalid:1: cannot listen"):
         listen("nowhere.invalid", 1)
+
+
+@pytest.mark.parametrize("length", ["Transfer-Encoding: chunked", "Content-Length: 100"])
+def test_a_request_that_does_not_end_is_given_up_with_the_server(
+    served: Served, length: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = f"POST {DOUBLE} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n{length}\r\n\r\n"
+    limits = replace(LIMITS, body_seconds=60.0, stop_seconds=0.05)
+    with socket.socket() as connection:
+        connection.settimeout(10)
+        with live(served.models, limits) as port:
+            connection.connect(("127.0.0.1", port))
+            connection.sendall(head.encode())
+            assert connection.recv(21) == b"HTTP/1.1 100 Continue"  # the body is being read
+            connection.sendall(b"9\r\n")
+        reply = all_from(connection)
+    assert b"HTTP/1.1 503 " in reply
+    assert b"the server was stopped, and gave the request 0.05 s to end" in reply
+    assert not caplog.records
 
 
 def test_a_request_under_way_ends_before_the_server(served: Served) -> None:

@@ -155,7 +155,11 @@ def test_a_body_in_chunks_of_unknown_length_is_taken(served: Served) -> None:
         ({"data": None}, "input 'x': data is None, but must be a list"),
         ({"data": ["1", 2]}, "input 'x': an element is '1', but an element of FP32 must be a"),
         ({"data": [True, 2]}, "input 'x': an element is True, but an element of FP32 must be a"),
-        ({"data": [10**400, 2]}, "input 'x': an element is too large for a float"),
+        ({"data": [10**400, 2]}, "input 'x': an element is too large for a float, at [0, 0]"),
+        (
+            {"data": [2, 1e39]},
+            "input 'x': an element is 1e+39, which is too large for FP32, at [0, 1",
+        ),
         ({"parameters": 3}, "input 'x': 'parameters': is 3, but must be an object"),
         (
             {"parameters": {"binary_data_size": 8}, "data": None},
@@ -239,6 +243,43 @@ def test_bytes_of_another_number_are_refused(served: Served) -> None:
     both = tensor(parameters={"binary_data_size": 8})
     reply = infer_bytes(served.app, {"inputs": [both]}, bytes(8))
     assert reply.error == "input 'x': has both data and binary_data_size; send one of them"
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1E+309", f"1{'0' * 309}.0"])
+def test_a_number_that_no_float_can_be_is_refused_with_its_place(
+    served: Served, number: str
+) -> None:
+    """Python reads it as infinity."""
+    body = json.dumps({"inputs": [tensor(data=[1, 7.5])]}).replace("7.5", number)
+    reply = call(served.app, "POST", DOUBLE, body.encode())
+    assert (reply.status, reply.error) == (
+        400,
+        f"input 'x': an element is {number:.40}, but an element of FP32 must be a number that a "
+        "float can be, at [0, 1]",
+    )
+    body = json.dumps({"inputs": [tensor()], "parameters": {"timeout": 7.5}}).replace("7.5", number)
+    reply = call(served.app, "POST", DOUBLE, body.encode())
+    assert reply.error.startswith(f"parameters: 'timeout' is {number:.40}, but must be a whole")
+
+
+def test_fields_that_are_null_are_not_there(served: Served) -> None:
+    nothing = {"id": None, "outputs": None, "parameters": None}
+    given = {**tensor(), "parameters": None}
+    assert infer(served.app, given, **nothing).json["outputs"][0]["data"] == [2.0, 4.0]
+    parameters = dict.fromkeys(("binary_data_output", "timeout", "priority"))
+    wanted = [{"name": "y", "parameters": {"binary_data": None}}]
+    assert infer(served.app, outputs=wanted, parameters=parameters).status == 200
+    in_bytes = {**binary(ROW), "data": None}
+    reply = infer_bytes(served.app, {"inputs": [in_bytes]}, ROW.tobytes())
+    np.testing.assert_array_equal(arrays_of(reply)["y"], 2 * ROW)
+    reply = call(served.app, "POST", DOUBLE, b'{"inputs": null}')
+    assert reply.error == "input(s) ['x'] are not fed; the network has ['x']"
+
+
+def test_the_length_of_the_json_is_said_once(served: Served) -> None:
+    headers = {JSON_LENGTH: "5,7"}
+    reply = call(served.app, "POST", DOUBLE, b"{}", headers)
+    assert reply.error == f"{JSON_LENGTH} is '5,7', but must be a number of bytes"
 
 
 def test_a_client_that_does_not_wait_gets_an_error_and_no_device_is_lost(

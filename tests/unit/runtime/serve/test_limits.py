@@ -59,6 +59,20 @@ def test_an_unknown_compression_is_refused(served: Served) -> None:
         415,
         "Content-Encoding is 'br', but must be one of gzip, deflate",
     )
+    assert reply.headers["accept-encoding"] == "gzip, deflate"
+    for twice in ("gzip, gzip", "gzip,deflate", "gzip; q=1"):
+        assert call(served.app, "POST", DOUBLE, BODY, {"content-encoding": twice}).status == 415
+
+
+@pytest.mark.parametrize("coding", ["", " ", "identity", ",", "Identity, identity"])
+def test_a_body_may_be_said_to_be_not_compressed(served: Served, coding: str) -> None:
+    assert call(served.app, "POST", DOUBLE, BODY, {"content-encoding": coding}).status == 200
+
+
+@pytest.mark.parametrize("coding", ["GZIP", "x-gzip", "identity, gzip", "gzip,"])
+def test_a_compression_has_several_spellings(served: Served, coding: str) -> None:
+    body = gzip.compress(BODY)
+    assert call(served.app, "POST", DOUBLE, body, {"content-encoding": coding}).status == 200
 
 
 def test_too_many_requests_are_refused(served: Served) -> None:

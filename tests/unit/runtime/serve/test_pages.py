@@ -200,6 +200,11 @@ def test_a_name_never_leaves_the_folder(served: Served, name: str) -> None:
     assert set(served.models.served) == {"double", "scaled"}
 
 
+def test_fields_of_requests_may_be_null(served: Served) -> None:
+    assert load(served.app, "double", b'{"parameters": null}').status == 200
+    assert len(call(served.app, "POST", INDEX, b'{"ready": null}').json) == 3
+
+
 def test_parameters_of_loading_are_refused(served: Served) -> None:
     body = json.dumps({"parameters": {"config": "{}"}}).encode()
     reply = load(served.app, "double", body)
@@ -216,8 +221,17 @@ def test_what_is_not_there_is_said(served: Served) -> None:
         "GET /v2/systemsharedmemory/status: there is nothing there; GET /v2 says which extensions "
         "there are",
     )
-    reply = call(served.app, "GET", DOUBLE)
-    assert reply.status == 405
+    for method, path, allowed in (
+        ("GET", DOUBLE, "POST"),
+        ("PUT", INDEX, "POST"),
+        ("POST", "/v2/models/double", "GET, HEAD"),
+        ("DELETE", "/metrics", "GET, HEAD"),
+    ):
+        reply = call(served.app, method, path)
+        assert (reply.status, sorted(reply.headers["allow"].split(", "))) == (
+            405,
+            allowed.split(", "),
+        )
     reply = infer(served.app, path="/v2/models/scaled/versions/3/infer")
     assert (reply.status, reply.error) == (
         404,
