@@ -263,7 +263,7 @@ def test_a_number_that_no_float_can_be_is_refused_with_its_place(
 
 
 def test_fields_that_are_null_are_not_there(served: Served) -> None:
-    nothing = {"id": None, "outputs": None, "parameters": None}
+    nothing: dict[str, Any] = {"id": None, "outputs": None, "parameters": None}
     given = {**tensor(), "parameters": None}
     assert infer(served.app, given, **nothing).json["outputs"][0]["data"] == [2.0, 4.0]
     parameters = dict.fromkeys(("binary_data_output", "timeout", "priority"))
