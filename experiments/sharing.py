@@ -75,7 +75,6 @@ def chain(vectors: int, threads: int, *, alone: bool, crosses: bool) -> LoadedPr
         [Binding(tensor)],
         [OutputBinding(tensor)],
         threads=threads,
-        progress=False,
     )
     return load(native)
 

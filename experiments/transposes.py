@@ -154,7 +154,6 @@ def clock_kernel(
         [OutputBinding(TensorType.of(result))],
         threads=threads,
         target=target,
-        progress=False,
     )
     loaded = load(native)
 

@@ -44,7 +44,9 @@ from glow_nb.passes import (
     tell,
 )
 from glow_nb.program_passes import PROGRAM_PASSES
+from glow_nb.progress import report, shown
 from glow_nb.state_store import StateStore
+from glow_nb.text import format_name
 from glow_nb.variants import MAX_VARIANTS
 
 if TYPE_CHECKING:
@@ -127,6 +129,7 @@ def _load(
             f"{graph!r:.80} is a {type(graph).__name__}; give a path, the bytes of a model, an "
             "onnx.ModelProto, a Function, a Module or a Program"
         )
+    report("reading the model")
     model = load_model(graph)
     try:
         return import_onnx(model, shapes=bound, constants=fixed)
@@ -217,28 +220,38 @@ def compile(
     stopwatch = Stopwatch()
     chosen = backend_named(backend, threads=cores, winograd=winograd, tune=tune)
     stopwatch.lap("backend")
-    with within_memory("import"):
-        loaded = _load(graph, shapes, constants)
-    stopwatch.lap("import")
-
-    build = _Build(chosen, cores, pipeline, program_pipeline, observer, state)
-    if isinstance(loaded, Function | Module | Program):
-        for step in ("import", "backend"):
-            tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
-        if isinstance(loaded, Module):
-            return _compile_module(loaded, build)
-        return build(loaded)
+    work = f"compiling {_called(graph)}"
+    with shown(work):
+        with within_memory("import"):
+            loaded = _load(graph, shapes, constants)
+        stopwatch.lap("import")
+        build = _Build(chosen, cores, pipeline, program_pipeline, observer, state)
+        if isinstance(loaded, Function | Module | Program):
+            for step in ("import", "backend"):
+                tell(observer, PassRun(step, loaded, loaded, stopwatch.seconds[step]))
+            if isinstance(loaded, Module):
+                return _compile_module(loaded, build)
+            return build(loaded)
     model, build = loaded, build.for_variants()
 
     def build_for(known: Shapes) -> CompiledNetwork:
-        began = time.perf_counter()
-        function = model.function(known)
-        tell(observer, PassRun("import", function, function, time.perf_counter() - began))
-        return build(function, describe_sizes(model.inputs, known))
+        sizes = describe_sizes(model.inputs, known)
+        with shown(f"{work} for {sizes}"):
+            began = time.perf_counter()
+            function = model.function(known)
+            tell(observer, PassRun("import", function, function, time.perf_counter() - began))
+            return build(function, sizes)
 
     # An observer sees the steps of one compilation after those of another.
     in_turn = observer is not None
     return DynamicNetwork(model, build_for, max_variants=limit, in_turn=in_turn)
+
+
+def _called(graph: Graph) -> str:
+    """Return what progress calls *graph*."""
+    if isinstance(graph, str | os.PathLike):
+        return format_name(as_path(graph).name)
+    return format_name(graph.name) if isinstance(graph, Function | Program) else "the model"
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from glow_nb.errors import DefinitionError, GlowError, GlowWarning, OptionError, PassError
 from glow_nb.foreign import foreign, name_of
+from glow_nb.progress import report
 from glow_nb.schema import Registry, closest
 from glow_nb.text import TokenReader
 
@@ -170,6 +171,7 @@ def observed(
 ) -> After:
     """Return ``step(ir)`` and tell *observer* of it, as the driver does for a pass."""
     started = time.perf_counter()
+    report(f"step {name}")
     after = step(ir)
     tell(observer, PassRun(name, ir, after, time.perf_counter() - started))
     return after
@@ -308,6 +310,7 @@ class PassRegistry(Generic[IR]):
 
     def _run_step(self, ir: IR, step: Step, observer: Observer | None, done: list[str]) -> IR:
         started, name = time.perf_counter(), name_of_step(step)
+        report(f"pass {name}")
         earlier = f"after {', '.join(done[-5:])}" if done else "the first to run"
         with foreign(PassError, f"pass {name!r} ({earlier})", ours=True):
             after = self._pass_of(step)(ir, **step.options)

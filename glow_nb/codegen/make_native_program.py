@@ -33,7 +33,6 @@ def make_native_program(
     stamped: bool = False,
     cache: ObjectCache | None = None,
     workers: int | None = None,
-    progress: bool | None = None,
     stopwatch: Stopwatch | None = None,
 ) -> NativeProgram:
     """Return the program that makes *calls* in order; compile what the cache does not have.
@@ -52,7 +51,6 @@ def make_native_program(
             2]``, with begin and end of each thread's share in nanoseconds.
         cache: Where objects are kept, by default the user's.
         workers: Compile processes; None chooses.
-        progress: Whether to draw a progress bar; None draws it on a terminal.
         stopwatch: Told the end of each step.
 
     Raises:
@@ -69,7 +67,7 @@ def make_native_program(
     target, cache = target or Target.host(), cache or ObjectCache()
     stopwatch = stopwatch or Stopwatch()
     sources = [call.source for call in calls]
-    objects = compile_objects(sources, target, cache=cache, workers=workers, progress=progress)
+    objects = compile_objects(sources, target, cache=cache, workers=workers)
     stopwatch.lap("compile_kernels")
     entry = generate_entry(calls, threads, len(bound) if stamped else None)
     stopwatch.lap("generate_source")

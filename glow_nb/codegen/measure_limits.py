@@ -215,7 +215,6 @@ class _Probe:
             [OutputBinding(TensorType.of(memory))],
             threads=self._threads,
             target=target,
-            progress=False,
         )
         self._loaded = load(native)
 

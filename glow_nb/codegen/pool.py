@@ -6,18 +6,16 @@ before its first kernel; whether workers pay is decided from the amount of text 
 
 from __future__ import annotations
 
-import logging
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 
-from glow_nb.codegen.cache import CACHE_VARIABLE, ObjectCache, object_key
+from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.kernel_compiler import kernel_compiler
 from glow_nb.codegen.workers import compile_in_workers, idle_workers
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
+from glow_nb.progress import report, shown
 
 START_SECONDS = 0.6
 """Measured: from starting a worker to its first answer, most of it importing numba."""
@@ -27,10 +25,6 @@ IMPORT_SECONDS = 0.4
 
 SECONDS_PER_KERNEL, SECONDS_PER_CHARACTER = 0.08, 1e-4
 """Measured roughly: what a kernel costs to compile, by the length of its text."""
-
-LOGGER = logging.getLogger("glow_nb")
-SLOW_SECONDS = 2.0
-"""What takes longer is told to the logger, if nobody looks at a progress bar."""
 
 MOST_WORKERS = 16
 """Each holds about 150 MB."""
@@ -42,7 +36,6 @@ def compile_objects(
     *,
     cache: ObjectCache,
     workers: int | None = None,
-    progress: bool | None = None,
 ) -> dict[str, bytes]:
     """Return the object of each source by its symbol; equal sources are compiled once.
 
@@ -51,8 +44,6 @@ def compile_objects(
         target: Processor to compile for.
         cache: Where objects are looked up and kept.
         workers: Number of worker processes, 0 for none; None chooses by the cores and the work.
-        progress: Whether to draw a progress bar; None draws it if standard error is a terminal.
-            Without a bar, what takes more than two seconds is logged by the logger "glow_nb".
 
     Raises:
         CompileError: A source does not compile, or a worker died of it.
@@ -73,11 +64,13 @@ def compile_objects(
     longest_first = sorted(missing.values(), key=lambda source: -len(source.text))
     if workers is None:
         workers = choose_workers(longest_first)
-    with _progress(len(missing), progress, cache) as report:
-        for source, payload in _compile_all(longest_first, target, workers):
+    with shown("compiling"):
+        report("kernels", 0, len(missing))
+        compiled = _compile_all(longest_first, target, workers)
+        for done, (source, payload) in enumerate(compiled, 1):
             cache.store(source.symbol, keys[source.symbol], payload)
             objects[source.symbol] = payload
-            report()
+            report("kernels", done, len(missing))
     cache.trim_after(keys[symbol] for symbol in missing)
     return objects
 
@@ -113,45 +106,3 @@ def _compile_all(
         compile_kernel = kernel_compiler()
         for source in waiting:
             yield source, compile_kernel(source, target)
-
-
-@contextmanager
-def _progress(total: int, wanted: bool | None, cache: ObjectCache) -> Iterator[Callable[[], None]]:
-    """Give a function that is called after each kernel, and tells how far the work is."""
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    if is_terminal if wanted is None else wanted:
-        with _progress_bar(total, transient=is_terminal) as advance:
-            yield advance
-    else:
-        yield _log_of_slow_work(total, cache)
-
-
-def _log_of_slow_work(total: int, cache: ObjectCache) -> Callable[[], None]:
-    """Return a function that logs once, if the kernels take longer than :data:`SLOW_SECONDS`."""
-    began, done, is_said = time.perf_counter(), 0, False
-
-    def advance() -> None:
-        nonlocal done, is_said
-        done += 1
-        seconds = time.perf_counter() - began
-        if seconds > SLOW_SECONDS and not is_said:
-            is_said = True
-            kept = f"kept in {cache.folder}" if cache.folder else f"not kept; set {CACHE_VARIABLE}"
-            message = "compiling kernels: %d of %d after %.1f s; they are %s"
-            LOGGER.info(message, done, total, seconds, kept)
-
-    return advance
-
-
-@contextmanager
-def _progress_bar(total: int, *, transient: bool) -> Iterator[Callable[[], None]]:
-    """Draw a bar on standard error while the block runs; give the function that advances it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=transient)
-    with bar as progress:
-        task = progress.add_task("", total=total)
-        yield lambda: progress.advance(task)

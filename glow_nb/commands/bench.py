@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 from typing_extensions import override
 
 from glow_nb.arguments import Shapes
@@ -34,6 +30,8 @@ from glow_nb.duel.contest import Measurement, duel, ratios_of
 from glow_nb.duel.engines import ENGINES, OURS, PEERS, Arrays, is_installed, require_installed
 from glow_nb.errors import GlowError, OptionError
 from glow_nb.files import SUFFIX
+from glow_nb.progress import report, shown
+from glow_nb.text import format_name
 
 LARGEST_FILE_BYTES = 1 << 30
 """A larger model is written with its weights beside it: an ONNX file has at most 2 GiB."""
@@ -152,7 +150,7 @@ def bench(
     used = threads or available_cores()
     with tempfile.TemporaryDirectory() as name:
         path, feeds = _prepare(model, as_shapes(shapes) or {}, batch, seed, Path(name))
-        with _progress(as_json) as progress:
+        with shown(f"measuring {format_name(model.name)}", False if as_json else None):
             results = duel(
                 str(path),
                 feeds,
@@ -160,7 +158,7 @@ def bench(
                 engines=(OURS, *peers),
                 rounds=rounds,
                 seconds=seconds,
-                progress=progress,
+                progress=partial(report, "turn"),
             )
     if results[OURS].missing:
         raise GlowError(f"{model}: glow_nb stopped: {results[OURS].missing}")
@@ -192,23 +190,6 @@ def _prepare(
     bind_shapes(whole, shapes, batch)
     onnx.save(whole, path, save_as_external_data=whole.ByteSize() > LARGEST_FILE_BYTES)
     return path, feeds
-
-
-@contextlib.contextmanager
-def _progress(quiet: bool) -> Iterator[Any]:
-    """Yield what draws a progress bar on a terminal, and None elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    with Progress(
-        TextColumn("engines in turn"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
-        task = bar.add_task("turns", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _report(model: Path, threads: int, results: dict[str, Measurement], as_json: bool) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 import numpy as np
-from rich.console import Console
 
 from glow_nb import bisection, pipelines
 from glow_nb.arguments import Shapes
@@ -32,6 +28,7 @@ from glow_nb.commands.wording import make_console, make_table, print_table
 from glow_nb.errors import OptionError
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
+from glow_nb.progress import report, shown
 from glow_nb.text import format_name
 from glow_nb.types import Array
 
@@ -105,7 +102,7 @@ def bisect(
         return
     ir = load_model(model, as_shapes(shapes))
     feeds = _feeds(ir, inputs, seed)
-    with _progress() as status:
+    with shown("bisecting"):
         found = bisection.bisect(
             ir,
             feeds,
@@ -114,7 +111,7 @@ def bisect(
             tolerance=tolerance,
             keep_going=keep_going,
             pipeline=pipelines.INFERENCE,
-            progress=status,
+            progress=report,
         )
     console = make_console()
     table = make_table(console, "states", ["#step", "made by", "level", "#difference", ""])
@@ -153,9 +150,9 @@ def _bisect_noise(
     """Print the signal to noise of all values, and which is the first that has too little."""
     quantized, floats = load_model(model, shapes), load_model(reference, shapes)
     feeds = _feeds(floats, inputs, seed)
-    with _progress() as status:
+    with shown("bisecting"):
         found = bisection.bisect_noise(
-            floats, quantized, feeds, least_decibels=least_decibels, progress=status
+            floats, quantized, feeds, least_decibels=least_decibels, progress=report
         )
     console = make_console()
     table = make_table(console, "values", ["value", "of", "#dB", ""])
@@ -176,24 +173,3 @@ def _feeds(ir: Function | Program, inputs: tuple[str, ...], seed: int) -> dict[s
     if inputs:
         return assign_inputs(inputs, [value.name for value in ir.inputs])
     return {value.name: random_array(value.type, rng) for value in ir.inputs}
-
-
-class _Status:
-    """Shows on a terminal what is tried, and nothing elsewhere."""
-
-    def __init__(self, console: Console) -> None:
-        self.status = console.status("compile")
-
-    def __call__(self, step: str, number: int, count: int) -> None:
-        self.status.update(f"{step} ({number + 1} of {count})")
-
-
-@contextmanager
-def _progress() -> Iterator[_Status]:
-    console = Console(stderr=True, force_terminal=sys.stderr.isatty(), markup=False)
-    shown = _Status(console)
-    if not console.is_terminal:
-        yield shown
-        return
-    with shown.status:
-        yield shown

@@ -14,6 +14,7 @@ from glow_nb.compiler import optimize
 from glow_nb.errors import GlowWarning
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, State, Value
+from glow_nb.progress import report, shown
 from glow_nb.quant.histogram import Histogram
 from glow_nb.quant.ranges import Ranges, ValueRange, profiled_values
 from glow_nb.quant.samples import Samples, batches_of, samples_in
@@ -63,11 +64,13 @@ def calibrate(
     shapes = shapes_of(first)
     function = optimize(source.function(shapes))
     profiled, profiles = with_profiles(function, bins)
-    network = compile(profiled, backend=backend, threads=cores)
-    count = 0
-    for feed in itertools.chain([first], batches):
-        network.run(feed)
-        count += samples_in(feed)
+    with shown("calibrating"):
+        network = compile(profiled, backend=backend, threads=cores)
+        count = 0
+        for feed in itertools.chain([first], batches):
+            report(f"{count} samples")
+            network.run(feed)
+            count += samples_in(feed)
     keys = structural_keys(function)
     found = {
         keys[value]: _range_of(value, network.state, profiles, bins)

@@ -11,9 +11,11 @@ from glow_nb.compiler import build_program, code_of, lower_for, make_executable
 from glow_nb.hlir.graph import Function
 from glow_nb.llir.program import Program
 from glow_nb.memory_limit import within_memory
+from glow_nb.progress import shown
 from glow_nb.runtime.deployable import Deployable
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.runtime.planning.partitioning import Part
+from glow_nb.text import format_name
 
 
 @runtime_checkable
@@ -43,11 +45,11 @@ def compile_part(part: Part | Function, device: DeviceDescription) -> Deployable
         MemoryLimitError: A run needs more memory than this process may have.
     """
     backend = backend_of(device)
-    if isinstance(part, Part):
-        program = part.program
-    else:
-        program = build_program(lower_for(part, backend), backend)
-    with within_memory("compile"):
+    with shown(f"compiling {format_name(part.name)}"), within_memory("compile"):
+        if isinstance(part, Part):
+            program = part.program
+        else:
+            program = build_program(lower_for(part, backend), backend)
         made = make_executable(program, backend, threads=device.cores)
     memory = PlannedMemory(made.constant_bytes, made.scratch_bytes)
     constant_bytes, run_bytes = memory_of(program, memory)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol
 
+from glow_nb.progress import report, shown
 from glow_nb.train.batches import Batches, Stream
 
 Score = dict[str, float]
@@ -96,13 +95,13 @@ def run_fit(
     """
     history = History(Epoch(**epoch) for epoch in state.history)
     last = state.begin + epochs
-    with _progress(len(batches), progress) as advance:
+    with shown("training", progress):
         while trainer.epochs < last and not _is_stale(state, patience):
             began = time.perf_counter()
             for inputs, targets in batches.epoch(trainer.epochs, state.batch):
                 loss = trainer.step(inputs, targets)
                 state.batch, state.total = state.batch + 1, state.total + loss
-                advance(trainer.epochs, last, state)
+                _report(trainer.epochs, last, state, len(batches))
                 after_step()
             mean = state.total / state.batch if state.batch else inf
             score = validate() if validate is not None else None
@@ -126,24 +125,7 @@ def _is_stale(state: FitState, patience: int | None) -> bool:
     return patience is not None and state.stale >= patience
 
 
-Advance = Callable[[int, int, FitState], None]
-
-
-@contextlib.contextmanager
-def _progress(batches: int, wanted: bool | None) -> Iterator[Advance]:
-    """Yield what is to be called after each step; it draws a bar on a terminal, if *wanted*."""
-    if not (sys.stderr.isatty() if wanted is None else wanted):
-        yield lambda *_: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=batches or None)
-
-        def advance(epoch: int, last: int, state: FitState) -> None:
-            text = f"epoch {epoch + 1} of {last}, loss {state.total / state.batch:.4g}"
-            bar.update(task, description=text, completed=state.batch)
-
-        yield advance
+def _report(epoch: int, last: int, state: FitState, batches: int) -> None:
+    loss = state.total / state.batch
+    stage = f"epoch {epoch + 1} of {last}, loss {loss:.4g}, batch"
+    report(*((stage, state.batch, batches) if batches else (f"{stage} {state.batch}",)))

@@ -198,7 +198,9 @@ class Trainer:
                 validation the loss, smaller than it ever was.
             checkpoint: A file that is written after each epoch.
             every: Write it after so many steps, too.
-            progress: Show a bar on the terminal; by default if standard error is one.
+            progress: False shows nothing. By default there is a bar on a terminal, and elsewhere a
+                line every few seconds: on standard error, or, if the program has set up logging, by
+                the logger "glow_nb". True writes the lines to standard error anyhow.
 
         Raises:
             FeedError, TrainingError, GradientError: As :meth:`step`.

@@ -41,7 +41,7 @@ def test_demo_of_the_whole_network(tmp_path: Path) -> None:
         timeout=600,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
+    assert all(line.startswith("compiling ") for line in result.stderr.splitlines())
     check_promises(result.stdout, tmp_path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 
 import numpy as np
@@ -13,6 +13,7 @@ from glow_nb.backends.cpu.shared_weights import SharedWeights, WeightPlace
 from glow_nb.codegen.cores import available_cores
 from glow_nb.codegen.program_memory import PlacedWeight, ProgramMemory
 from glow_nb.llir.program import Buffer, Weight
+from glow_nb.progress import report
 
 
 class ConstantBlock:
@@ -73,8 +74,9 @@ class ConstantBlock:
         with ThreadPoolExecutor(available_cores()) as pool:
             made = [pool.submit(self._make, weight) for weight in largest_first]
             yield
-        for weight in made:
-            weight.result()
+            for done, weight in enumerate(as_completed(made)):
+                report("packing the weights", done, len(made))
+                weight.result()
         self._shared.add({self._keys[weight]: self._held[weight] for weight in self._made})
 
     def _make(self, weight: Weight) -> None:

@@ -26,6 +26,7 @@ from glow_nb.kernel_report import KernelReport
 from glow_nb.kernels.target import Target
 from glow_nb.kernels.writing.source import KernelSource
 from glow_nb.llir.program import Bound, Program
+from glow_nb.progress import report
 from glow_nb.state_store import StateStore
 from glow_nb.types import Array
 
@@ -60,6 +61,7 @@ class CpuExecutable:
         places = Places(program, constants.places, len(memory.borrowed))
         stopwatch.lap("fill_constants")
         with constants.being_filled():  # while the kernels are written
+            report("writing the kernels")
             planned = plan_calls(program, places, Kernels(target), threads)
             self._uses, self._calls = planned.uses(), planned.calls
             reports = planned.reports(self._uses)

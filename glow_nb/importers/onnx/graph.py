@@ -51,6 +51,7 @@ from glow_nb.importers.onnx.scope import Scope, output_value
 from glow_nb.importers.onnx.tensors import Numbers, kind_of, sparse_to_array, to_payload
 from glow_nb.importers.onnx.unsupported import Complaints
 from glow_nb.importers.onnx.widening import Trace, may_widen, widened
+from glow_nb.progress import report
 from glow_nb.schema import closest
 from glow_nb.types import Array, Dimensions, TensorType
 
@@ -195,7 +196,8 @@ class Importer(Context):
 
     def _import_nodes(self, graph: onnx.GraphProto | onnx.FunctionProto, scope: Scope) -> None:
         nodes = graph.node
-        for proto in sorted_nodes(nodes, scope, scope.path):
+        for done, proto in enumerate(sorted_nodes(nodes, scope, scope.path)):
+            report("importing the nodes", done, len(nodes))
             self._import_node(proto, scope)
 
     def _import_node(self, proto: onnx.NodeProto, scope: Scope) -> None:

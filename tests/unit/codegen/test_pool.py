@@ -1,6 +1,5 @@
 """Compiling sets of kernels: once each, from the cache, here or in workers that may fail."""
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -127,15 +126,6 @@ def test_interpreter_that_cannot_be_started(
     assert numbered(1).symbol in objects
 
 
-def test_progress_bar_is_drawn_on_request_only(capfd: pytest.CaptureFixture[str]) -> None:
-    compile_objects([numbered(1)], HOST, cache=ObjectCache(None), workers=0)
-    assert capfd.readouterr() == ("", "")
-    compile_objects([numbered(1)], HOST, cache=ObjectCache(None), workers=0, progress=True)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "compiling kernels" in err
-
-
 def test_small_sets_compile_here_and_large_ones_in_workers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -203,23 +193,3 @@ def test_interrupt_ends_the_workers(tmp_path: Path) -> None:
                 print("no children left")
     """
     assert run_python(script, tmp_path) == "no children left\n"
-
-
-@pytest.mark.parametrize("folder", [True, False])
-def test_slow_work_is_logged_once_without_a_bar(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    folder: bool,
-) -> None:
-    caplog.set_level("INFO", logger="glow_nb")
-    cache = ObjectCache(tmp_path if folder else None)
-    compile_objects([numbered(1)], HOST, cache=cache, workers=0)
-    assert not caplog.messages
-    monkeypatch.setattr(pool, "SLOW_SECONDS", 0.0)
-    compile_objects([numbered(2), numbered(3)], HOST, cache=cache, workers=0)
-    kept = f"kept in {tmp_path}" if folder else "not kept; set GLOW_NB_CACHE_DIR"
-    (message,) = caplog.messages
-    assert re.fullmatch(rf"compiling kernels: 1 of 2 after \d.\d s; they are {kept}", message)
-    compile_objects([numbered(4)], HOST, cache=cache, workers=0, progress=True)
-    assert len(caplog.messages) == 1
