@@ -61,6 +61,7 @@ class _Work:
     def __init__(self, name: str) -> None:
         self.name, self.stage, self._began = name, Stage(), time.perf_counter()
 
+    @override
     def __str__(self) -> str:
         stage = f": {self.stage}" if self.stage.text else ""
         return f"{self.name}{stage}, {time.perf_counter() - self._began:.0f} s"

@@ -7,13 +7,13 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 import glow_nb
 from glow_nb import progress
@@ -31,9 +31,11 @@ class Watched(io.StringIO):
         super().__init__()
         self.is_terminal, self.is_written = is_terminal, threading.Event()
 
+    @override
     def isatty(self) -> bool:
         return self.is_terminal
 
+    @override
     def write(self, text: str) -> int:
         written = super().write(text)
         if text.strip():
@@ -149,11 +151,12 @@ def test_line_is_dropped_if_standard_error_is_closed(watched: Watched) -> None:
 
 
 @pytest.fixture
-def stages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def stages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """All that is reported in the course of a test."""
     told: list[str] = []
 
     class Told(progress._Work):
+        @override
         def __setattr__(self, name: str, value: Any) -> None:
             if name == "stage":
                 told.append(f"{self.name}: {value}")
