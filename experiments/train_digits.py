@@ -6,8 +6,8 @@ network as an ONNX model with its accuracy::
 
     python -m experiments.train_digits --output out
 
-``experiments/digits.onnx`` is such a model, for the 360 at once, which reads 99.17 % of them; its
-property ``accuracy`` says so: ``glow_nb.compile("experiments/digits.onnx")``.
+``experiments/digits.onnx`` is such a model, which reads 99.17 % of them; its property ``accuracy``
+says so: ``glow_nb.compile("experiments/digits.onnx")``.
 """
 
 from __future__ import annotations
@@ -119,11 +119,28 @@ def draw(history: History, scores: Array, digits: Array, path: Path) -> None:
 
 
 def write_model(function: Function, share: float, path: Path) -> onnx.ModelProto:
-    """Write *function* as a model that says which *share* of the tested digits it reads."""
-    model = glow_nb.export_onnx(function)
+    """Write *function* as a model that says which *share* of the tested digits it reads.
+
+    The model takes any number of images at once.
+    """
+    model = with_open_batch(glow_nb.export_onnx(function))
     told = f"{share:.4f} of the {TESTED} tested digits of scikit-learn"
     model.metadata_props.add(key="accuracy", value=f"{told}, none of which it was trained on")
     path.write_bytes(model.SerializeToString())
+    return model
+
+
+def with_open_batch(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Let *model* take any number of images: its reshapes keep their first dimension."""
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.shape.dim[0].dim_param = "batch"
+    del model.graph.value_info[:]
+    shapes = {node.input[1] for node in model.graph.node if node.op_type == "Reshape"}
+    for tensor in model.graph.initializer:
+        if tensor.name in shapes:
+            shape = [0, *onnx.numpy_helper.to_array(tensor)[1:]]
+            kept = onnx.numpy_helper.from_array(np.array(shape, np.int64), tensor.name)
+            tensor.CopyFrom(kept)
     return model
 
 

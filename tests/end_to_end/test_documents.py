@@ -15,6 +15,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import warnings
@@ -97,6 +98,8 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("documents")
     image, _ = load_image()
     (folder / "out").mkdir()
+    (folder / "experiments").mkdir()
+    shutil.copy(ROOT / "experiments" / "digits.onnx", folder / "experiments")
     model = make_resnet50(image, stages=request.param)
     save_model(model, image, folder / "out")
     onnx.save(small_model(), folder / "model.onnx")
@@ -229,13 +232,31 @@ def help_text(module: str, *command: str) -> str:
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
+@pytest.mark.parametrize(
+    "page", [page for page in pages_with("python") if page.name != "README.md"], ids=name_of
+)
 def test_python(page: Path, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     script = "\n".join(content for language, content in blocks(page) if language == "python")
     path = folder / f"blocks_of_{page.stem}.py"  # which no import finds in place of a package
     path.write_text(script, encoding="utf-8")
     must_run([sys.executable, "-W", "error", str(path)], folder)
+
+
+def test_quick_start_prints_what_the_page_shows(folder: Path) -> None:
+    """What it reads is the same on every processor; sizes and kernels are not."""
+    found = blocks(ROOT / "README.md")
+    script = next(content for language, content in found if language == "python")
+    shown = next(content for language, content in found if language == "text").splitlines()
+    printed = must_run([sys.executable, "-W", "error", "-c", script], folder).splitlines()
+    assert printed[0] == shown[0] == "digit: 3"
+    labels = [[line.partition(":")[0] for line in lines] for lines in (printed, shown)]
+    assert labels[0] == labels[1]
+
+
+def test_front_page_is_short() -> None:
+    prose = re.sub(r"^```.*?^```", "", (ROOT / "README.md").read_text(), flags=re.M | re.S)
+    assert len(prose.split()) <= 600
 
 
 @pytest.mark.parametrize("page", pages_with("sh"), ids=name_of)
