@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from glow_nb.codegen.in_progress import Claims
 from glow_nb.errors import GlowWarning
 from glow_nb.kernels.target import Target
 from glow_nb.regular_files import open_regular
@@ -149,12 +150,23 @@ class ObjectCache:
             self._memory[key] = payload
 
     def load_or_make(self, name: str, key: str, make: Callable[[], bytes]) -> bytes:
-        """Return the object stored under *key*; what there is not is made, and kept."""
-        payload = self.load(name, key)
-        if payload is None:
-            payload = make()
-            self.store(name, key, payload)
-        return payload
+        """Return the object stored under *key*; what there is not is made, and kept.
+
+        What another thread is making is waited for.
+        """
+        while True:
+            with Claims() as claims:
+                theirs = claims.claim((name, key))
+                if theirs is None:
+                    payload = self.load(name, key)
+                    if payload is None:
+                        payload = make()
+                        self.store(name, key, payload)
+                    claims.finish((name, key), payload)
+                    return payload
+            made = theirs.result()
+            if made is not None:
+                return made
 
     def trim_after(self, keys: Iterable[str]) -> None:
         """Trim the folder after objects were stored under *keys*, once in sixteen objects.

@@ -7,10 +7,12 @@ before its first kernel; whether workers pay is decided from the amount of text 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from glow_nb.codegen.cache import ObjectCache, object_key
 from glow_nb.codegen.cores import available_cores
+from glow_nb.codegen.in_progress import Claims, Result
 from glow_nb.codegen.kernel_compiler import kernel_compiler
 from glow_nb.codegen.workers import compile_in_workers, idle_workers
 from glow_nb.kernels.target import Target
@@ -37,42 +39,86 @@ def compile_objects(
     cache: ObjectCache,
     workers: int | None = None,
 ) -> dict[str, bytes]:
-    """Return the object of each source by its symbol; equal sources are compiled once.
+    """Return the object of each source by its symbol.
+
+    Equal sources are compiled once, also if several threads ask for them at the same time.
 
     Args:
         sources: Kernels to compile, in any order.
         target: Processor to compile for.
         cache: Where objects are looked up and kept.
-        workers: Number of worker processes, 0 for none; None chooses by the cores and the work.
+        workers: Number of worker processes, 0 for none; None chooses by the cores and the work. All
+            threads together never have more at work than there are cores.
 
     Raises:
         CompileError: A source does not compile, or a worker died of it.
     """
-    keys = {source.symbol: _key(source, target) for source in sources}
+    missing = {source.symbol: source for source in sources}
     objects: dict[str, bytes] = {}
-    missing: dict[str, KernelSource] = {}
-    for source in sources:
-        if source.symbol in objects or source.symbol in missing:
-            continue
-        payload = cache.load(source.symbol, keys[source.symbol])
-        if payload is None:
-            missing[source.symbol] = source
-        else:
-            objects[source.symbol] = payload
-    if not missing:
-        return objects
-    longest_first = sorted(missing.values(), key=lambda source: -len(source.text))
+    while missing:  # again what another thread gave up
+        objects |= _load_or_compile(missing.values(), target, cache, workers)
+        missing = {symbol: source for symbol, source in missing.items() if symbol not in objects}
+    return objects
+
+
+def _load_or_compile(
+    sources: Iterable[KernelSource], target: Target, cache: ObjectCache, workers: int | None
+) -> dict[str, bytes]:
+    """Return objects by symbol, from the cache, from here, or as other threads make them.
+
+    What another thread is making is waited for when all else is done; what it then gives up, as
+    after an error, is left out.
+    """
+    objects: dict[str, bytes] = {}
+    own: dict[KernelSource, str] = {}
+    theirs: dict[str, Result] = {}
+    with Claims() as claims:
+        for source in sources:
+            symbol, key = source.symbol, _key(source, target)
+            result = claims.claim((symbol, key))
+            if result is not None:
+                theirs[symbol] = result
+            elif (payload := cache.load(symbol, key)) is not None:
+                objects[symbol] = payload
+                claims.finish((symbol, key), payload)
+            else:
+                own[source] = key
+        if not own and not theirs:
+            return objects
+        with shown("compiling"):
+            total = len(own) + len(theirs)
+            report("kernels", 0, total)
+            made = chain(_compiled(own, target, cache, workers, claims), _awaited(theirs))
+            for done, (symbol, payload) in enumerate(made, 1):
+                objects[symbol] = payload
+                report("kernels", done, total)
+    return objects
+
+
+def _compiled(
+    keys: Mapping[KernelSource, str],
+    target: Target,
+    cache: ObjectCache,
+    workers: int | None,
+    claims: Claims,
+) -> Iterator[tuple[str, bytes]]:
+    """Yield each symbol of the sources in *keys* with its object; keep it, and finish its claim."""
+    longest_first = sorted(keys, key=lambda source: -len(source.text))
     if workers is None:
         workers = choose_workers(longest_first)
-    with shown("compiling"):
-        report("kernels", 0, len(missing))
-        compiled = _compile_all(longest_first, target, workers)
-        for done, (source, payload) in enumerate(compiled, 1):
-            cache.store(source.symbol, keys[source.symbol], payload)
-            objects[source.symbol] = payload
-            report("kernels", done, len(missing))
-    cache.trim_after(keys[symbol] for symbol in missing)
-    return objects
+    for source, payload in _compile_all(longest_first, target, workers):
+        cache.store(source.symbol, keys[source], payload)
+        claims.finish((source.symbol, keys[source]), payload)
+        yield source.symbol, payload
+    cache.trim_after(keys.values())
+
+
+def _awaited(results: Mapping[str, Result]) -> Iterator[tuple[str, bytes]]:
+    """Yield each symbol with its object when another thread has made it; leave out the others."""
+    for symbol, result in results.items():
+        payload = result.result()
+        if payload is not None:
+            yield symbol, payload
 
 
 def _key(source: KernelSource, target: Target) -> str:

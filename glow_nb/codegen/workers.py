@@ -1,7 +1,8 @@
 """The other end of ``compile_worker``: processes that compile.
 
 They are started when kernels are to be compiled, and stopped after those; but while somebody says
-that more will come (:func:`keep_workers`), they wait for them some time. A worker that cannot be
+that more will come (:func:`keep_workers`), they wait for them some time. All threads that compile
+share them: there are never more at work than cores. A worker that cannot be
 started is done without; one that dies while it compiles means that the kernel kills the compiler,
 and is an error that says so.
 """
@@ -21,6 +22,7 @@ from typing import IO
 
 from glow_nb.child_process import ChildProcess, can_start
 from glow_nb.codegen.compile_worker import READY, read_frame, write_frame
+from glow_nb.codegen.core_slots import CORE_SLOTS
 from glow_nb.codegen.cores import available_cores
 from glow_nb.errors import CompileError
 from glow_nb.kernels.target import Target
@@ -36,28 +38,23 @@ _Result = tuple[KernelSource, bytes] | CompileError | None  # None: a worker has
 def compile_in_workers(
     sources: Sequence[KernelSource], target: Target, count: int
 ) -> Iterator[tuple[KernelSource, bytes]]:
-    """Yield each source with its object as soon as it is done, compiled by *count* processes.
+    """Yield each source with its object as soon as it is done, compiled by up to *count* processes.
 
     Sources that no worker could be started for are left out.
 
     Raises:
         CompileError: A source does not compile, or a worker died of it.
     """
-    workers = _IDLE.take(count)
-    workers += _start_workers(count - len(workers))
-    waiting = deque(sources)
-    results: SimpleQueue[_Result] = SimpleQueue()
-    threads = [
-        threading.Thread(target=worker.serve, args=(waiting, target, results), daemon=True)
-        for worker in workers
-    ]
+    work = _Work(sources, target)
+    threads = [threading.Thread(target=work.serve, daemon=True) for _ in range(count)]
     is_done = False
+    _IDLE.keep()  # workers go from kernel to kernel, whoever asked for it
     try:
         for thread in threads:
             thread.start()
         running = len(threads)
         while running:
-            result = results.get()
+            result = work.results.get()
             if isinstance(result, CompileError):
                 raise result
             if result is None:
@@ -66,14 +63,61 @@ def compile_in_workers(
                 yield result
         is_done = True
     finally:
-        waiting.clear()
-        if not is_done:  # what they are at is of no use any more
-            for worker in workers:
-                worker.kill()
+        work.end(at_once=not is_done)
         for thread in threads:
             if thread.ident is not None:  # started
                 thread.join()
-        _IDLE.give(workers)
+        _IDLE.release()
+
+
+class _Work:
+    """Kernels to compile, and what comes of them."""
+
+    def __init__(self, sources: Sequence[KernelSource], target: Target) -> None:
+        self.results: SimpleQueue[_Result] = SimpleQueue()
+        self._waiting = deque(sources)
+        self._target = target
+        self._at_work: set[_Worker] = set()
+        self._lock = threading.Lock()
+
+    def serve(self) -> None:
+        """Have a worker compile until nothing waits, and let others have their turns between."""
+        try:
+            while CORE_SLOTS.take(lambda: self._waiting):
+                try:
+                    if not self._have_a_turn():
+                        return
+                finally:
+                    CORE_SLOTS.give()
+        finally:
+            self.results.put(None)
+
+    def _have_a_turn(self) -> bool:
+        """Have a worker compile until others want its core; return False if there is no worker."""
+        worker = _IDLE.take() or _start_worker()
+        if worker is None:
+            return False
+        with self._lock:
+            self._at_work.add(worker)
+        try:
+            while worker.is_ready() and (source := _take(self._waiting)):
+                self.results.put(worker.compile(source, self._target))
+                if CORE_SLOTS.is_waited_for():
+                    break
+            return worker.is_alive()
+        finally:
+            with self._lock:
+                self._at_work.discard(worker)
+            _IDLE.give(worker)
+
+    def end(self, *, at_once: bool) -> None:
+        """Compile no more; if *at_once*, what the workers are at is of no use either."""
+        self._waiting.clear()
+        CORE_SLOTS.look_again()
+        if at_once:
+            with self._lock:  # those that went to other work meanwhile are not killed
+                for worker in self._at_work:
+                    worker.kill()
 
 
 def keep_workers(owner: object) -> None:
@@ -113,23 +157,27 @@ class _IdleWorkers:
         with self._lock:
             return len(self._workers)
 
-    def take(self, count: int) -> list[_Worker]:
-        """Return up to *count* workers that are alive; they wait no longer."""
-        with self._lock:
-            taken, self._workers = self._workers[:count], self._workers[count:]
-        alive = [worker for worker in taken if worker.is_alive()]
-        _stop([worker for worker in taken if worker not in alive])
-        return alive
+    def take(self) -> _Worker | None:
+        """Return a worker that is alive, and waits no longer; None if there is none."""
+        while True:
+            with self._lock:
+                if not self._workers:
+                    return None
+                worker = self._workers.pop()
+            if worker.is_alive():
+                return worker
+            _stop([worker])
 
-    def give(self, workers: Sequence[_Worker]) -> None:
-        """Let *workers* wait, those that are alive and not more than there are cores."""
+    def give(self, worker: _Worker) -> None:
+        """Let *worker* wait, if it is alive and no more wait than there are cores."""
         with self._lock:
-            room = available_cores() - len(self._workers) if self._owners else 0
-            kept = [worker for worker in workers if worker.is_alive()][: max(0, room)]
-            self._workers += kept
-            if kept:
+            has_room = self._owners and len(self._workers) < available_cores()
+            is_kept = has_room and worker.is_alive()
+            if is_kept:
+                self._workers.append(worker)
                 self._restart_timer()
-        _stop([worker for worker in workers if worker not in kept])
+        if not is_kept:
+            _stop([worker])
 
     def _restart_timer(self) -> None:
         if self._timer is not None:
@@ -166,15 +214,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.forget)
 
 
-def _start_workers(count: int) -> list[_Worker]:
-    """Start up to *count* workers; none if this interpreter cannot be started again."""
-    if not can_start():
-        return []
-    workers: list[_Worker] = []
+def _start_worker() -> _Worker | None:
+    """Start a worker; None if the system does not, or this interpreter cannot be started again."""
     with contextlib.suppress(OSError):
-        for _ in range(count):
-            workers.append(_Worker())  # noqa: PERF401 - those before a failure count
-    return workers
+        return _Worker() if can_start() else None
+    return None
 
 
 class _Worker:
@@ -195,20 +239,14 @@ class _Worker:
             os.close(writing)
         self._process = self._child.process
 
-    def serve(
-        self, waiting: deque[KernelSource], target: Target, results: SimpleQueue[_Result]
-    ) -> None:
-        """Compile what is *waiting* until nothing is left; put what comes of it in *results*."""
-        try:
+    def is_ready(self) -> bool:
+        """Wait until the process can compile; return False if it dies before."""
+        with contextlib.suppress(EOFError):
             self._is_ready = self._is_ready or read_frame(self._answers) == READY
-            while self._is_ready and (source := _take(waiting)):
-                results.put(self._compile(source, target))
-        except EOFError:  # it died before it was ready
-            pass
-        finally:
-            results.put(None)
+        return self._is_ready
 
-    def _compile(self, source: KernelSource, target: Target) -> _Result:
+    def compile(self, source: KernelSource, target: Target) -> _Result:
+        """Return *source* with its object, or why there is none."""
         try:
             assert self._process.stdin is not None
             write_frame(self._process.stdin, (source, target))
