@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from glow_nb.alignment import ALIGNMENT
 from glow_nb.arguments import as_path
-from glow_nb.errors import OptionError
+from glow_nb.extras import needing
 from glow_nb.llir.program import Program
 
 if TYPE_CHECKING:
@@ -51,13 +51,8 @@ class MemoryReport:
             OptionError: matplotlib is not installed, or no activation lies in memory.
             GlowError: The file cannot be written.
         """
-        try:
+        with needing("plot", "the memory map"):
             from glow_nb.plots.memory_map import draw_memory_map
-        except ModuleNotFoundError as error:
-            raise OptionError(
-                f"the memory map needs {error.name}, which is not installed; "
-                "pip install 'glow_nb[plot]'"
-            ) from error
         draw_memory_map(self.program, as_path(path), title)
 
     @override

@@ -147,6 +147,8 @@ def bench(
     """
     require_installed(against)
     peers = dict.fromkeys(against or (engine for engine in PEERS if is_installed(engine)))
+    for absent in () if against else (engine for engine in PEERS if not is_installed(engine)):
+        click.echo(f"{absent} is left out: not installed; pip install {absent}", err=True)
     used = threads or available_cores()
     with tempfile.TemporaryDirectory() as name:
         path, feeds = _prepare(model, as_shapes(shapes) or {}, batch, seed, Path(name))

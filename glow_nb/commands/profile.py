@@ -33,7 +33,7 @@ from glow_nb.commands.wording import (
     print_table,
     scaled,
 )
-from glow_nb.errors import OptionError
+from glow_nb.extras import needing
 from glow_nb.files import replace_file
 from glow_nb.network import CompiledNetwork
 from glow_nb.profile import KernelTime, Profile
@@ -225,11 +225,7 @@ def totals(profile: Profile) -> list[str]:
 
 
 def _draw(profile: Profile, picture: Path, title: str) -> None:
-    try:
+    with needing("plot", "--roofline"):
         from glow_nb.plots.roofline import draw_roofline
-    except ModuleNotFoundError as error:
-        raise OptionError(
-            f"--roofline: {error.name} is not installed; pip install 'glow_nb[plot]'"
-        ) from error
     draw_roofline(profile, picture, title)
     click.echo(f"wrote {picture}", err=True)

@@ -11,6 +11,7 @@ from glow_nb.commands.device_example import DEVICE_EXAMPLE
 from glow_nb.commands.numbers import FiniteRange
 from glow_nb.commands.options import ExampleCommand
 from glow_nb.errors import OptionError
+from glow_nb.extras import needing
 from glow_nb.text import format_name
 
 if TYPE_CHECKING:
@@ -172,14 +173,10 @@ def serve(
 
 def _require_extra() -> None:
     """Raise OptionError unless what the server needs is installed."""
-    try:
+    with needing("serve", "serve"):
         import prometheus_client as _metrics  # noqa: F401 - is it there?
         import starlette as _pages  # noqa: F401
         import uvicorn as _server  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise OptionError(
-            f"serve: {error.name} is not installed; pip install 'glow_nb[serve]'"
-        ) from error
 
 
 def _max_bodies(max_body: int, max_bodies: int | None) -> int:

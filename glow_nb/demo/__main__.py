@@ -22,6 +22,7 @@ from glow_nb.demo.network import INPUT, LOGITS, PROBABILITIES, make_resnet50
 from glow_nb.demo.photograph import load_image
 from glow_nb.demo.race import Engine, onnxruntime_engines, race
 from glow_nb.distance import distance
+from glow_nb.extras import how_to_add
 from glow_nb.files import replace_file
 from glow_nb.network import Network
 from glow_nb.types import Array
@@ -198,7 +199,7 @@ def _draw(network: Network, picture: Path) -> None:
     try:
         from glow_nb.plots.memory_map import draw_memory_map
     except ModuleNotFoundError as error:
-        _say("picture", f"none, since {error.name} is not installed (the extra 'plot')")
+        _say("picture", f"none, since {error.name} is not installed; {how_to_add('plot')}")
         return
     draw_memory_map(network.program, picture, "ResNet50, one image: every activation in memory")
     _say("picture", f"{picture}: the arena, time by address")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from glow_nb.extras import how_to_add
 from glow_nb.types import Array
 
 SIDE, SHORTER_SIDE = 224, 256
@@ -23,7 +24,7 @@ def load_image() -> tuple[Array, str]:
         import PIL.Image
     except ModuleNotFoundError as error:
         noise = np.random.default_rng(0).standard_normal((1, 3, SIDE, SIDE), np.float32)
-        return noise, f"seeded noise, since {error.name} is not installed (the extra 'plot')"
+        return noise, f"seeded noise, since {error.name} is not installed; {how_to_add('plot')}"
     path = matplotlib.cbook.get_sample_data("grace_hopper.jpg", asfileobj=False)
     with PIL.Image.open(str(path)) as photograph:
         width, height = photograph.size

@@ -6,18 +6,16 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 
 from glow_nb.errors import OptionError
+from glow_nb.extras import EXTRAS
 from glow_nb.types import Array
 
 Arrays = Mapping[str, Array]
 Runner = Callable[[Arrays], Sequence[Array]]
 
 OURS = "glow_nb"
-PEERS = ("onnxruntime", "openvino")
+PEERS = EXTRAS["bench"]
 ENGINES = (OURS, *PEERS)
 """Names of the engines, which are those of their Python packages."""
-
-EXTRA = "bench"
-"""The extra of glow_nb that installs the peers."""
 
 
 def is_installed(engine: str) -> bool:
@@ -30,7 +28,7 @@ def require_installed(engines: Sequence[str]) -> None:
     missing = [engine for engine in engines if not is_installed(engine)]
     if missing:
         raise OptionError(
-            f"{', '.join(missing)}: not installed; pip install 'glow_nb[{EXTRA}]', or leave it out"
+            f"{', '.join(missing)}: not installed; pip install {' '.join(missing)}, or leave it out"
         )
 
 

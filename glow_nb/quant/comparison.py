@@ -16,6 +16,7 @@ from glow_nb.backends import Backend, BackendLike, backend_named
 from glow_nb.compiler import optimize
 from glow_nb.distance import differences_of, energy, signal_to_noise
 from glow_nb.errors import OptionError, UnsupportedError
+from glow_nb.extras import needing
 from glow_nb.hlir import ops
 from glow_nb.hlir.builder import Builder
 from glow_nb.hlir.graph import Function, Node, Value
@@ -76,13 +77,8 @@ class Drift:
             OptionError: matplotlib is not installed.
             GlowError: The file cannot be written.
         """
-        try:
+        with needing("plot", "the picture of drift"):
             from glow_nb.plots.drift import draw_drift
-        except ModuleNotFoundError as error:
-            raise OptionError(
-                f"the picture of drift needs {error.name}, which is not installed; "
-                "pip install 'glow_nb[plot]'"
-            ) from error
         draw_drift(self, as_path(path))
 
     @property

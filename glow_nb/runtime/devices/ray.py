@@ -15,6 +15,7 @@ import numpy as np
 from typing_extensions import override
 
 from glow_nb.errors import DeviceError, GlowError, OptionError
+from glow_nb.extras import needing
 from glow_nb.foreign import foreign
 from glow_nb.memory_limit import within_memory
 from glow_nb.runtime.devices.channel import error_of
@@ -122,13 +123,8 @@ class RayDevice(ManagedDevice):
 
 
 def _import_ray(name: str) -> Any:
-    try:
+    with needing("ray", f"device {name!r}"):
         import ray
-    except ModuleNotFoundError as error:
-        raise OptionError(
-            f"device {name!r}: Ray is not installed; pip install 'glow_nb[ray]', or use a device "
-            "of another kind"
-        ) from error
     return ray
 
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from glow_nb.arguments import as_path
 from glow_nb.counted import Counted
-from glow_nb.errors import OptionError
+from glow_nb.extras import needing
 from glow_nb.llir.program import Program
 from glow_nb.runtime.devices.device_description import DeviceDescription
 from glow_nb.types import TensorType
@@ -110,11 +110,6 @@ class Partitioning:
             OptionError: matplotlib is not installed.
             GlowError: The file cannot be written.
         """
-        try:
+        with needing("plot", "the picture"):
             from glow_nb.runtime.planning.partition_plot import draw_partitioning
-        except ModuleNotFoundError as error:
-            raise OptionError(
-                f"the picture needs {error.name}, which is not installed; "
-                "pip install 'glow_nb[plot]'"
-            ) from error
         draw_partitioning(self, as_path(path), title)

@@ -37,7 +37,8 @@ def test_the_extra_is_named_where_it_is_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert error_of(files[1]) == (
-        "Error: serve: starlette is not installed; pip install 'glow_nb[serve]'\n"
+        "Error: serve: starlette is not installed; "
+        "pip install prometheus-client starlette uvicorn\n"
     )
 
 
