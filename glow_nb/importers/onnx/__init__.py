@@ -11,7 +11,7 @@ from glow_nb.errors import UnboundDimension, UnboundInput
 from glow_nb.hlir.graph import Function
 from glow_nb.importers.onnx import rules
 from glow_nb.importers.onnx.dimensions import Shapes
-from glow_nb.importers.onnx.graph import Importer
+from glow_nb.importers.onnx.importer import Importer
 from glow_nb.importers.onnx.model import ModelSource, load_model
 from glow_nb.importers.onnx.registry import RULES, onnx_op
 from glow_nb.importers.onnx.symbolic import SymbolicModel

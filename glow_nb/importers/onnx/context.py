@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import TypeGuard, TypeVar
@@ -289,6 +289,18 @@ class Context:
         """Import a graph inside a node, its inputs being *operands*; return its outputs."""
         raise NotImplementedError(f"{type(self).__name__} has no graphs")
 
+    def check_steps(self, graph: onnx.GraphProto, steps: int) -> None:
+        """Raise ModelError if as many *steps* of a loop, each a graph, make too many nodes."""
+        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
+    def branch(self, graph: onnx.GraphProto, condition: Value, taken_if: bool) -> tuple[Value, ...]:
+        """Import a graph that *condition*, which a run decides, may leave out; return its outputs.
+
+        Raises:
+            UnboundInput: The graph cannot be imported, which may not matter if it is left out.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no graphs")
+
     def named(self, name: str) -> Value:
         """Return the tensor that an attribute of the node calls *name*."""
         raise NotImplementedError(f"{type(self).__name__} has no names")
@@ -395,20 +407,32 @@ class Context:
 
 def inputs_behind(value: Value) -> list[str]:
     """Return the names of the inputs that *value* is computed from."""
+    return [v.name for v in _behind(value) if isinstance(v, Placeholder)]
+
+
+def is_decided(value: Value) -> bool:
+    """Return whether *value* is the same in each run: no input and no random number is in it."""
+    return not any(isinstance(v, Placeholder) or is_drawn(v) for v in _behind(value))
+
+
+def is_drawn(value: Value) -> bool:
+    """Return whether *value* is random numbers."""
+    return isinstance(producer_of(value), Drawn)
+
+
+def _behind(value: Value) -> Iterator[Value]:
+    """Yield *value* and all values that it is computed from."""
     seen: set[Value] = set()
-    found: dict[str, None] = {}
     pending = [value]
     while pending:
         current = pending.pop()
         if current in seen:
             continue
         seen.add(current)
-        if isinstance(current, Placeholder):
-            found[current.name] = None
+        yield current
         producer = producer_of(current)
         if producer is not None:
             pending += operands_of(producer)
-    return list(found)
 
 
 def broadcast_shape(context: Context, *shapes: tuple[int, ...]) -> tuple[int, ...]:

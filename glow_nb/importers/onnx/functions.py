@@ -21,6 +21,11 @@ def local_functions(model: Model) -> dict[FunctionKey, onnx.FunctionProto]:
     return {(normal_domain(f.domain), f.name, f.overload): f for f in model.proto.functions}
 
 
+def key_of(node: onnx.NodeProto) -> FunctionKey:
+    """Return what a node calls: the key of a function that the model may bring along."""
+    return (normal_domain(node.domain), node.op_type, node.overload)
+
+
 def schema_function(node: OnnxNode) -> onnx.FunctionProto | None:
     """Return the body that ONNX defines for an operator, for the operands it has here."""
     schema = node.schema

@@ -1,16 +1,15 @@
-"""The driver: a model's graph to a function, node by node in order (paper 3.6, step 1)."""
+"""The nodes of a graph, one by one in order, those in bodies of functions and loops among them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
 import onnx
 from typing_extensions import override
 
-from glow_nb.counted import Counted
 from glow_nb.errors import (
     GlowError,
     MemoryLimitError,
@@ -21,24 +20,17 @@ from glow_nb.errors import (
     VerifyError,
 )
 from glow_nb.hlir.builder import Builder
-from glow_nb.hlir.graph import Function, Placeholder, Value
-from glow_nb.hlir.save import Save
+from glow_nb.hlir.graph import Value
 from glow_nb.importers.onnx.context import (
     MAX_CONSTANT_BYTES,
     AlreadyReportedError,
     Context,
+    inputs_behind,
 )
-from glow_nb.importers.onnx.dimensions import (
-    Shapes,
-    bind_shapes,
-    check_constant,
-    check_tensor_input,
-    declared_shape,
-    inputs_of,
-    names_of_outputs,
-)
+from glow_nb.importers.onnx.expansion import Expansion, TooManyNodesError
 from glow_nb.importers.onnx.functions import (
     call_attributes,
+    key_of,
     local_functions,
     resolved_attributes,
     schema_function,
@@ -47,18 +39,13 @@ from glow_nb.importers.onnx.model import Model, check_opsets, normal_domain, ops
 from glow_nb.importers.onnx.node import OnnxNode, check_against_schema
 from glow_nb.importers.onnx.order import describe, sorted_nodes
 from glow_nb.importers.onnx.registry import Rule, find_import
-from glow_nb.importers.onnx.scope import Scope, output_value
-from glow_nb.importers.onnx.tensors import Numbers, kind_of, sparse_to_array, to_payload
-from glow_nb.importers.onnx.unsupported import Complaints
+from glow_nb.importers.onnx.scope import Scope
+from glow_nb.importers.onnx.tensors import Numbers, sparse_to_array, to_payload
+from glow_nb.importers.onnx.unsupported import Complaints, untaken_branch
 from glow_nb.importers.onnx.widening import Trace, may_widen, widened
 from glow_nb.progress import report
-from glow_nb.schema import closest
-from glow_nb.types import Array, Dimensions, TensorType
 
 T = TypeVar("T")
-
-MAX_NODES = 500_000
-"""Nodes that are imported at most, those in the bodies of functions and loops each time counted."""
 
 MAX_CALL_DEPTH = 32
 """Functions that may call each other in a chain."""
@@ -66,116 +53,20 @@ MAX_CALL_DEPTH = 32
 Outputs = tuple[Value | None, ...]
 
 
-class Importer(Context):
-    """Imports one model."""
+class GraphImporter(Context):
+    """Imports weights and nodes of graphs, and the bodies of functions, into one function."""
 
-    def __init__(self, model: Model, shapes: Shapes, constants: Mapping[str, Array]) -> None:
-        """Import *model* with dimensions bound by *shapes* and inputs fixed by *constants*."""
+    def __init__(self, model: Model) -> None:
+        """Import graphs of *model*."""
         super().__init__(Builder("main"), model.proto.producer_name)
         self.model = model
-        self._shapes, self._constants = shapes, constants
+        self.complaints = Complaints()
         self._functions = local_functions(model)
-        self._complaints = Complaints()
         self._scope = Scope({}, model.place)
-        self._nodes_left = MAX_NODES
-        self._count_names: dict[Value, str] = {}
+        self._expansion = Expansion(self._functions)
 
-    def function(self) -> Function:
-        """Return the model as a function.
-
-        Raises:
-            ModelError: The model is broken.
-            UnsupportedError: It uses something we do not have; names everything at once.
-        """
-        for name, value in self.import_graph():
-            self._save(name, value, self._counted(name, value))
-        for number, name in self._count_names.items():
-            self._save(name, number)
-        return self.builder.function()
-
-    def import_graph(self) -> list[tuple[str, Value]]:
-        """Import inputs, weights and nodes; return name and value of each output that is known."""
-        graph, place = self.model.proto.graph, self.model.place
-        scope = Scope(self.model.opsets, place)
-        inputs = inputs_of(graph, place)
-        fed = [info.name for info in inputs if info.name not in self._constants]
-        self._reserve_names(fed, names_of_outputs(graph, place))
-        self._import_inputs(inputs, scope)
-        self._import_weights(graph, scope)
-        self._import_nodes(graph, scope)
-        values = [output_value(info, scope, place) for info in graph.output]
-        self._complaints.raise_if_any(place)
-        return [
-            (info.name, value)
-            for info, value in zip(graph.output, values, strict=True)
-            if value is not None
-        ]
-
-    def _counted(self, name: str, value: Value) -> Counted | None:
-        """Return what of an output called *name* counts; the number will be an output, too."""
-        if value not in self.counts:
-            return None
-        number, axis = self.counts[value].number, self.counts[value].axis
-        if number not in self._count_names:
-            self._count_names[number] = self.builder.unique_name(f"{name}_count")
-        return Counted(self._count_names[number], axis)
-
-    def _save(self, name: str, value: Value, counted: Counted | None = None) -> None:
-        """Make *value* the output called *name*; an input that is an output is one placeholder."""
-        is_input = isinstance(value, Placeholder) and value.name == name
-        output = value if is_input else Placeholder(name, value.type, counted=counted)
-        assert isinstance(output, Placeholder)
-        self.builder.outputs.append(output)
-        self.builder.emit(Save(value, output), f"{name}_save")
-
-    def _reserve_names(self, inputs: Iterable[str], outputs: Iterable[str]) -> None:
-        """Keep the names of inputs and outputs, which a caller uses, from any other value."""
-        for name in {*inputs, *outputs}:
-            self.builder.unique_name(name)
-
-    def _import_inputs(self, inputs: Sequence[onnx.ValueInfoProto], scope: Scope) -> None:
-        place = self.model.place
-        signature: dict[str, Dimensions | None] = {}
-        for info in inputs:
-            check_tensor_input(info, place)
-            if info.name in self._constants:
-                self._fix_input(info, scope)
-            else:
-                signature[info.name] = declared_shape(info)
-        for name in self._constants:
-            if name not in scope.values:
-                known = [info.name for info in inputs]
-                raise ModelError(
-                    f"{place}: it has no input {name!r}{closest(name, known)}; it has {known}"
-                )
-        shapes = self._input_shapes(signature)
-        for info in inputs:
-            if info.name not in signature:
-                continue
-            if info.name not in shapes:
-                scope.unknown.add(info.name)
-                continue
-            where = f"{place}: input {info.name!r}"
-            kind = kind_of(info.type.tensor_type.elem_type, where)
-            type = self._checked(where, partial(TensorType, kind, shapes[info.name]))
-            placeholder = Placeholder(info.name, type)
-            self.builder.inputs.append(placeholder)
-            scope.values[info.name] = placeholder
-
-    def _input_shapes(
-        self, signature: Mapping[str, Dimensions | None]
-    ) -> Mapping[str, tuple[int, ...]]:
-        """Return the shapes of the inputs; what depends on one without is only looked at."""
-        return bind_shapes(self.model.place, signature, self._shapes)
-
-    def _fix_input(self, info: onnx.ValueInfoProto, scope: Scope) -> None:
-        array = self._constants[info.name]
-        where = f"{self.model.place}: input {info.name!r}"
-        kind = kind_of(info.type.tensor_type.elem_type, where)
-        check_constant(info, kind, array, where)
-        scope.values[info.name] = self.constant(array, info.name)
-
-    def _import_weights(self, graph: onnx.GraphProto, scope: Scope) -> None:
+    def import_weights(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        """Make the initializers of *graph* constants of *scope*."""
         storage = self.model.storage
         for tensor in graph.initializer:
             where = f"{scope.path}: weight {tensor.name!r}"
@@ -194,7 +85,8 @@ class Importer(Context):
         is_weight = constant.type.rank > 0 and constant.type.kind.is_float
         scope.values[name] = dataclasses.replace(constant, is_weight=is_weight)
 
-    def _import_nodes(self, graph: onnx.GraphProto | onnx.FunctionProto, scope: Scope) -> None:
+    def import_nodes(self, graph: onnx.GraphProto | onnx.FunctionProto, scope: Scope) -> None:
+        """Import the nodes of *graph*, which define more names of *scope*."""
         nodes = graph.node
         for done, proto in enumerate(sorted_nodes(nodes, scope, scope.path)):
             report("importing the nodes", done, len(nodes))
@@ -202,12 +94,6 @@ class Importer(Context):
 
     def _import_node(self, proto: onnx.NodeProto, scope: Scope) -> None:
         outer_place, outer_stem = self.place, self.stem
-        self._nodes_left -= 1
-        if self._nodes_left < 0:
-            raise ModelError(
-                f"{scope.path}: functions and loops make more than {MAX_NODES} nodes of it; "
-                "that is more than can be compiled"
-            )
         self.place = f"{scope.path}: {describe(proto)}"
         self.stem = next(filter(None, proto.output), proto.op_type)
         mark = len(self.builder.nodes)
@@ -216,13 +102,13 @@ class Importer(Context):
         try:
             values = self._values_of(proto, domain, opset, scope)
         except UnboundInput as error:
-            self._complaints.add_unbound(error)
+            self.complaints.add_unbound(error)
             values = None
         except AlreadyReportedError:
             values = None
         except UnsupportedError as error:
             place = self.place.removeprefix(f"{self.model.place}: ")
-            self._complaints.add(domain, proto.op_type, opset, str(error), place)
+            self.complaints.add(domain, proto.op_type, opset, str(error), place)
             values = None
         self._bind_outputs(proto, values, scope)
         self._note_origin(proto.name or self.stem, mark)
@@ -242,7 +128,7 @@ class Importer(Context):
         self, proto: onnx.NodeProto, domain: str, opset: int, scope: Scope
     ) -> Outputs | None:
         """Return the outputs of a node; None if an operand could not be imported."""
-        function = self._functions.get((domain, proto.op_type, proto.overload))
+        function = self._functions.get(key_of(proto))
         rule, schema = find_import(domain, proto.op_type, opset, has_function=function is not None)
         node = OnnxNode(
             proto=proto,
@@ -282,7 +168,7 @@ class Importer(Context):
     def _run(self, rule: Rule, node: OnnxNode, scope: Scope) -> Outputs:
         mark = len(self.builder.nodes)
         self._scope = scope
-        result = self._checked(self.place, lambda: self._finish(rule(self, node), mark))
+        result = self.checked(self.place, lambda: self._finish(rule(self, node), mark))
         self._check_counts(node, result)
         for index in range(len(result), len(node.outputs)):
             if node.wants(index):
@@ -317,7 +203,7 @@ class Importer(Context):
             raise UnsupportedError("there is no import rule for it")
         return self._expand(node, body, self._scope)
 
-    def _checked(self, place: str, build: Callable[[], T]) -> T:
+    def checked(self, place: str, build: Callable[[], T]) -> T:
         """Return what *build* returns; a rule of the IR that it breaks is the model's fault."""
         try:
             return build()
@@ -329,7 +215,7 @@ class Importer(Context):
 
     def _expand(self, node: OnnxNode, function: onnx.FunctionProto, scope: Scope) -> Outputs:
         """Import the body of a function in place of a node that calls it."""
-        key = (normal_domain(node.proto.domain), node.op, node.proto.overload)
+        key = key_of(node.proto)
         if key in scope.callers:
             raise ModelError(f"{self.place}: the function calls itself, which ONNX does not allow")
         if len(scope.callers) >= MAX_CALL_DEPTH:
@@ -339,6 +225,7 @@ class Importer(Context):
                 f"{self.place}: it has {len(node.inputs)} operands, its function "
                 f"{len(function.input)} inputs; export the model again"
             )
+        self._expansion.enter(function, self.place)
         # A body that ONNX builds on demand may not say which operators it uses: the model's.
         opsets = {**scope.opsets, **opsets_of(function.opset_import)}
         check_opsets(opsets, self.place)
@@ -352,7 +239,7 @@ class Importer(Context):
             attributes=call_attributes(node, function),
             callers=(*scope.callers, key),
         )
-        self._import_nodes(function, body)
+        self.import_nodes(function, body)
         # A body may leave out what its caller does not read.
         names = [n if node.wants(i) else "" for i, n in enumerate(function.output)]
         return self._results(names, body)
@@ -362,12 +249,44 @@ class Importer(Context):
         outer, inner = self._scope, self._scope.nested()
         if len(operands) != len(graph.input):
             raise self.wrong(f"its graph has {len(graph.input)} inputs instead of {len(operands)}")
+        self._expansion.enter(graph, self.place)
         inner.values.update({i.name: v for i, v in zip(graph.input, operands, strict=True)})
-        self._import_weights(graph, inner)
-        self._import_nodes(graph, inner)
+        self.import_weights(graph, inner)
+        self.import_nodes(graph, inner)
         self._scope = outer
         results = self._results([info.name for info in graph.output], inner)
         return tuple(value for value in results if value is not None)
+
+    @override
+    def check_steps(self, graph: onnx.GraphProto, steps: int) -> None:
+        self._expansion.check(graph, self.place, steps)
+
+    @override
+    def branch(self, graph: onnx.GraphProto, condition: Value, taken_if: bool) -> tuple[Value, ...]:
+        outer, place, scope = self.complaints, self.place, self._scope
+        self.complaints = Complaints()
+        try:
+            results = self._branch_results(graph)
+        except (AlreadyReportedError, TooManyNodesError):
+            raise
+        except (ModelError, UnsupportedError) as error:
+            names = inputs_behind(condition)
+            if not names:
+                raise
+            raise untaken_branch(place, taken_if, names, error) from error
+        finally:
+            self.complaints, self.place, self._scope = outer, place, scope
+        return results
+
+    def _branch_results(self, graph: onnx.GraphProto) -> tuple[Value, ...]:
+        """Return the outputs of a graph; raise what is not supported in it at once."""
+        try:
+            results = self.subgraph(graph)
+        except AlreadyReportedError:
+            self.complaints.raise_if_any(self.model.place)
+            raise
+        self.complaints.raise_if_any(self.model.place)
+        return results
 
     def _results(self, names: Iterable[str], scope: Scope) -> Outputs:
         """Return the outputs of a function or subgraph; None for a name that is empty."""

@@ -19,9 +19,10 @@ from glow_nb.importers.onnx.dimensions import (
     symbol_sizes,
     with_sizes,
 )
-from glow_nb.importers.onnx.graph import Importer
+from glow_nb.importers.onnx.importer import Importer
 from glow_nb.importers.onnx.model import Model, load_model
 from glow_nb.importers.onnx.tensors import kind_of
+from glow_nb.importers.onnx.unsupported import UntakenBranch
 from glow_nb.types import Array, Dimensions, SymbolicType
 
 PROBES = (32, 224)
@@ -74,6 +75,8 @@ class SymbolicModel:
         for size in PROBES:
             try:
                 function = self.function({n: size for n in symbols if isinstance(n, str)})
+            except UntakenBranch:  # whose sizes may be others
+                return
             except UnsupportedError as error:
                 refused = error
             except GlowError:

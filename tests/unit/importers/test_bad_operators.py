@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from glow_nb.errors import UnsupportedError
 from glow_nb.hlir.evaluate import evaluate
 from glow_nb.importers import import_onnx
+from tests.unit.importers.bombs import chain_of_functions
 from tests.unit.importers.complaints import complaint
 from tests.unit.importers.models import model, one, value, weight
 
@@ -98,25 +99,8 @@ def test_function_that_calls_itself() -> None:
     assert "the function calls itself" in complaint(broken)
 
 
-def chain_of_functions(count: int, calls: int) -> onnx.ModelProto:
-    """Return a model whose functions each call the next one, *calls* times."""
-    opsets = [helper.make_opsetid("local", 1), helper.make_opsetid("", 17)]
-    functions = []
-    for index in range(count):
-        op, domain = (f"F{index + 1}", "local") if index + 1 < count else ("Relu", "")
-        body = [helper.make_node(op, ["a"], [f"b{i}"], domain=domain) for i in range(calls)]
-        functions.append(helper.make_function("local", f"F{index}", ["a"], ["b0"], body, opsets))
-    nodes = [helper.make_node("F0", ["x"], ["y"], domain="local")]
-    return model(nodes, functions=functions, opset_imports=opsets)
-
-
 def test_functions_that_call_each_other_too_deep() -> None:
     assert "functions call each other 32 deep" in complaint(chain_of_functions(500, 1))
-
-
-def test_functions_that_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glow_nb.importers.onnx.graph.MAX_NODES", 1000)
-    assert "make more than 1000 nodes" in complaint(chain_of_functions(30, 2))
 
 
 @pytest.mark.parametrize("depth", [np.nan, np.inf, -1.0, [2.0, 3.0], []])

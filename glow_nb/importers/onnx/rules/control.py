@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from glow_nb.hlir import ops
-from glow_nb.hlir.graph import Constant, Value
-from glow_nb.importers.onnx.context import Context
+from glow_nb.hlir.graph import Value
+from glow_nb.importers.onnx.context import Context, is_decided
 from glow_nb.importers.onnx.node import OnnxNode
 from glow_nb.importers.onnx.registry import onnx_op
 
@@ -18,11 +18,11 @@ def conditional(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     condition = node.operand(0)
     if condition.type.size != 1:
         raise ctx.wrong(f"the condition {condition} must be one bool")
-    if isinstance(condition, Constant):
-        branch = "then_branch" if condition.array.any() else "else_branch"
-        return ctx.subgraph(node.message(branch).g)
-    chosen = ctx.subgraph(node.message("then_branch").g)
-    other = ctx.subgraph(node.message("else_branch").g)
+    if is_decided(condition):
+        taken = ctx.known(condition, "the condition").any()
+        return ctx.subgraph(node.message("then_branch" if taken else "else_branch").g)
+    chosen = ctx.branch(node.message("then_branch").g, condition, True)
+    other = ctx.branch(node.message("else_branch").g, condition, False)
     if [value.type for value in chosen] != [value.type for value in other]:
         ctx.known(condition, "the condition, which the types of the results depend on,")
     if any(value in ctx.counts for value in (*chosen, *other)):

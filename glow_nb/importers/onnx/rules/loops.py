@@ -29,6 +29,7 @@ def scan(ctx: Context, node: OnnxNode) -> tuple[Value, ...]:
     (steps,) = lengths
     backward = _directions(ctx, node, "scan_input_directions", count)
     collected = _collected(ctx, body, len(states))
+    ctx.check_steps(body, steps)
     with ctx.unrolling.loop(steps) as count_step:
         for step in range(steps):
             count_step()
